@@ -1,0 +1,101 @@
+"""The application: its commands, and how it ends."""
+
+import sys
+from importlib import import_module
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
+
+from costmodel import __version__
+from costmodel.errors import CostModelError
+
+# Name: (where the function or sub-application is, first line of its help).
+COMMANDS = {
+    "collect": (
+        "costmodel.cli.collect:collect",
+        "Measure the kernels of a campaign, on every SM budget that it names.",
+    ),
+    "dataset": (
+        "costmodel.cli.dataset:app",
+        "Build a dataset from record stores, or describe one.",
+    ),
+    "train": (
+        "costmodel.cli.train:train",
+        "Train a model on a dataset and write it to one file, without pickle.",
+    ),
+    "evaluate": (
+        "costmodel.cli.evaluate:evaluate",
+        "Compare learners on workloads that they never saw, each held out in turn with all its SM budgets.",
+    ),
+    "tune": (
+        "costmodel.cli.tune:tune",
+        "Find the kernel to run for the SMs that it will have, measuring only a shortlist.",
+    ),
+}
+
+
+class _Commands(TyperGroup):
+    """The commands of ``COMMANDS``, imported on call; errors for the user become one line and exit code 2."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """What the help lists: a name and a line, without the command behind it."""
+        return TyperCommand(cmd_name, help=COMMANDS[cmd_name][1]) if cmd_name in COMMANDS else None
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """The command that is called."""
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, _load(COMMANDS[name][0]) if name else command, rest
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except CostModelError as error:
+            print("Error:", " ".join(str(error).split()), file=sys.stderr)
+            raise typer.Exit(2) from None
+        except KeyboardInterrupt:
+            raise typer.Exit(130) from None
+
+
+def _load(target: str) -> Any:
+    """The command ``module:function``, or the group of commands ``module:app``."""
+    module, _, attribute = target.partition(":")
+    found = getattr(import_module(module), attribute)
+    if isinstance(found, typer.Typer):
+        return get_command(found)
+    single = typer.Typer(add_completion=False, rich_markup_mode="markdown")
+    single.command()(found)
+    return get_command(single)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"costmodel {__version__}")
+        raise typer.Exit
+
+
+app = typer.Typer(
+    cls=_Commands,
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+)
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """A cost model for kernel autotuning on shared GPUs: it ranks kernels for the SMs they will have."""
+
+
+def main() -> None:
+    """Run the command line; exits with 0, with 2 on wrong input, with 130 when interrupted."""
+    app(prog_name="costmodel")

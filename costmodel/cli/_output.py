@@ -1,0 +1,68 @@
+"""What the commands share: where they print, how they show progress, and the JSON that they write."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import numpy as np
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from costmodel.errors import CostModelError
+
+console = Console()
+
+JsonOption = Annotated[
+    Path | None,
+    typer.Option("--json", metavar="FILE", help="Also write the result as JSON.", show_default=False),
+]
+DatasetArgument = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="DATASET",
+        help="Dataset folder or its parquet file; the dataset that ships with costmodel if not given.",
+        show_default=False,
+    ),
+]
+
+
+def progress() -> Progress:
+    """A progress display on stderr, so that stdout stays clean for results."""
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )
+
+
+def write_json(path: Path | None, obj: Any) -> None:
+    """Write an object to a file at once, or nothing if ``path`` is None.
+
+    Dataclasses, msgspec structs, paths, numpy arrays and numpy numbers are understood; a number that is not
+    finite becomes null.
+
+    Raises:
+        CostModelError: The file cannot be written.
+    """
+    if path is None:
+        return
+    data = msgspec.json.format(msgspec.json.encode(obj, enc_hook=_to_builtin), indent=2)
+    partial = path.with_name(f"{path.name}.partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_bytes(data + b"\n")
+        partial.replace(path)
+    except OSError as error:
+        raise CostModelError(f"Cannot write {path}: {error.strerror}.") from error
+
+
+def _to_builtin(obj: Any) -> Any:
+    if isinstance(obj, np.ndarray | np.generic):
+        return obj.tolist()
+    if isinstance(obj, Path):
+        return str(obj)
+    raise NotImplementedError(f"JSON has no form for {type(obj)}")

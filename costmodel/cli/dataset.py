@@ -1,0 +1,95 @@
+"""``costmodel dataset``: build a dataset from record stores, describe one."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from costmodel.cli._output import DatasetArgument, JsonOption, console, write_json
+
+if TYPE_CHECKING:
+    from costmodel.dataset import BuildReport, TextTable
+
+app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode="markdown")
+
+
+@app.callback()
+def _group() -> None:
+    """Build a dataset from record stores, or describe one."""
+
+
+@app.command()
+def build(
+    stores: Annotated[
+        list[Path],
+        typer.Argument(metavar="STORE", help="Record stores, as `costmodel collect` writes them."),
+    ],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write.")],
+    card: Annotated[
+        Path,
+        typer.Option(
+            metavar="FILE", help="TOML with the texts title, summary, method, limits, licence and citation."
+        ),
+    ],
+    json: JsonOption = None,
+) -> None:
+    """Build a dataset: one checked parquet file with its card, pictures and checksums.
+
+    The same records give the same bytes. Records that cannot enter go to `rejects.jsonl` with the reason.
+
+    Example: `costmodel dataset build out/*.jsonl --out datasets/mine --card card.toml`
+    """
+    from costmodel.dataset import build_dataset, read_card_header
+
+    report = build_dataset(stores, out, header=read_card_header(card))
+    _print_report(report)
+    write_json(json, report)
+
+
+@app.command()
+def describe(
+    dataset: DatasetArgument = None,
+    json: JsonOption = None,
+    plots: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Also write the pictures of the card there.", show_default=False),
+    ] = None,
+) -> None:
+    """Describe a dataset: counts, noise, and what a choice made for the whole device costs on fewer SMs.
+
+    Example: `costmodel dataset describe datasets/mine --plots out`
+    """
+    from costmodel import dataset as room
+
+    path = dataset or room.shipped_dataset()
+    loaded = room.load_dataset(path)
+    description = room.describe(loaded)
+    sha256 = room.dataset_hash(path)
+    console.print(f"{path} (sha256 {sha256[:16]})", soft_wrap=True, highlight=False)
+    for table in room.summary_tables(description):
+        console.print(_rich_table(table))
+    if plots:
+        room.write_plots(loaded, description, plots)
+    write_json(json, {"path": path, "sha256": sha256, "description": description})
+
+
+def _rich_table(table: "TextTable") -> Table:
+    rich_table = Table(title=table.title, title_justify="left", title_style="bold", box=SIMPLE_HEAD)
+    for position, name in enumerate(table.header):
+        rich_table.add_column(name, justify="right" if position else "left", no_wrap=not position)
+    for row in table.rows:
+        rich_table.add_row(*row)
+    return rich_table
+
+
+def _print_report(report: "BuildReport") -> None:
+    console.print(
+        f"{report.path}: {report.measurements:,} of {report.records:,} records, {report.duplicates:,} "
+        f"dropped as duplicates, {sum(report.rejects.values()):,} rejected; sha256 {report.sha256[:16]}",
+        soft_wrap=True,
+        highlight=False,
+    )
+    for reason, count in report.rejects.items():
+        console.print(f"  {count:,} rejected: {reason}", soft_wrap=True, highlight=False, markup=False)

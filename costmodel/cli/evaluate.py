@@ -1,0 +1,129 @@
+"""``costmodel evaluate``: compare learners on what they never saw."""
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from costmodel.cli._output import DatasetArgument, JsonOption, console, progress, write_json
+
+if TYPE_CHECKING:
+    from costmodel.dataset import Dataset
+    from costmodel.evaluation import ModelFactory, Report
+
+
+def evaluate(
+    dataset: DatasetArgument = None,
+    *,
+    split: Annotated[
+        str, typer.Option(help="What is held out: leave-one-workload-out or leave-one-budget-out.")
+    ] = "leave-one-workload-out",
+    learner: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Learner to compare; repeatable.", show_default="all"),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the learners.")] = 0,
+    json: JsonOption = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.png", help="Also draw the result by SM budget.", show_default=False),
+    ] = None,
+) -> None:
+    """Compare learners on workloads that they never saw, each held out in turn with all its SM budgets.
+
+    Examples:
+    `costmodel evaluate --plot report.png`
+
+    `costmodel evaluate datasets/mine --learner xgboost --learner consensus --json report.json`
+    """
+    from costmodel.dataset import dataset_hash, load_dataset, shipped_dataset
+    from costmodel.evaluation import RANDOM, plot_report
+    from costmodel.transfer import LEARNERS, make_model
+
+    path = dataset or shipped_dataset()
+    # A random learner is drawn by the report itself, as an exact expectation.
+    names = learner or [name for name in LEARNERS if name != RANDOM]
+    report = _evaluate(
+        load_dataset(path), {name: partial(make_model, name, seed=seed) for name in names}, split
+    )
+    for table in (_score_table(report), _budget_table(report), _cost_table(report)):
+        console.print(table)
+    console.print(report.note, highlight=False)
+    if plot:
+        plot_report(report, plot)
+        console.print(f"Drawn: {plot}", soft_wrap=True, highlight=False)
+    write_json(json, {"path": path, "sha256": dataset_hash(path), "seed": seed, **report.to_dict()})
+
+
+def _evaluate(dataset: "Dataset", models: "Mapping[str, ModelFactory]", split: str) -> "Report":
+    from costmodel.evaluation import evaluate as evaluate_on
+    from costmodel.evaluation import split_column
+
+    with progress() as display:
+        total = dataset.rows[split_column(split)].nunique() * len(models)
+        bar = display.add_task("Evaluating", total=total)
+
+        def advance(held_out: str, name: str) -> None:
+            display.update(bar, description=f"{name} without {held_out}", advance=1)
+
+        return evaluate_on(dataset, models, split=split, on_fold=advance)
+
+
+def _score_table(report: "Report") -> Table:
+    table = _table(
+        f"Speed of the choice, {report.split}: best latency / chosen latency",
+        ("Score@1 (p10)", "mean [95 %]", "Score@5", "Score@10"),
+    )
+    for entry in report.summary():
+        first, (low, high) = entry["score_at_1"], entry["score_at_1"]["mean_ci95"]
+        table.add_row(
+            entry["learner"],
+            f"{first['median']:.3f} ({first['p10']:.3f})",
+            f"{first['mean']:.3f} [{low:.2f}, {high:.2f}]",
+            *(f"{entry[f'score_at_{k}']['median']:.3f}" for k in (5, 10)),
+        )
+    return table
+
+
+def _budget_table(report: "Report") -> Table:
+    wide = report.by_budget().pivot_table(
+        index="learner", columns="sms_granted", values="gap_recovered", dropna=False, sort=False
+    )
+    partial_device = list(wide.columns)[:-1]
+    table = _table("Budget gap recovered, by SMs granted", [*(str(sms) for sms in partial_device), "pooled"])
+    for entry in report.summary():
+        gaps = [*wide.loc[entry["learner"], partial_device], entry["gap_recovered"]]
+        table.add_row(entry["learner"], *("< -10" if gap < -10 else _number(gap, ".2f") for gap in gaps))
+    return table
+
+
+def _cost_table(report: "Report") -> Table:
+    table = _table("Median cost", ("N_eps", "latency error", "seconds to learn"))
+    for entry in report.summary():
+        name = entry["learner"]
+        table.add_row(
+            name,
+            _number(entry["n_eps"], ".1f"),
+            _number(entry["latency_error"], ".1%"),
+            _number(report.seconds.get(name, math.nan), ".1f"),
+        )
+    return table
+
+
+def _table(title: str, headers: Sequence[str]) -> Table:
+    table = Table(
+        title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0)
+    )
+    table.add_column("learner", no_wrap=True)
+    for header in headers:
+        table.add_column(header, justify="right")
+    return table
+
+
+def _number(value: float, form: str) -> str:
+    return "-" if math.isnan(value) else format(value, form)

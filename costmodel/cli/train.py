@@ -1,0 +1,70 @@
+"""``costmodel train``: learn from a dataset, keep the model in a file."""
+
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from costmodel import __version__
+from costmodel.cli._output import DatasetArgument, JsonOption, console, write_json
+
+
+def train(
+    dataset: DatasetArgument = None,
+    *,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Model to write, such as h100.costmodel.")],
+    learner: Annotated[
+        str, typer.Option(help="What learns; `costmodel evaluate` compares all that there are.")
+    ] = "xgboost",
+    hold_out: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="WORKLOAD",
+            help="Keep this workload apart and judge the model by it. Repeatable.",
+            show_default=False,
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the learner.")] = 0,
+    json: JsonOption = None,
+) -> None:
+    """Train a model on a dataset and write it to one file, without pickle.
+
+    The file keeps the dataset's hash, the workloads learned from and the version of costmodel.
+
+    Examples:
+    `costmodel train --out h100.costmodel`
+
+    `costmodel train datasets/mine --out mine.costmodel --hold-out matmul-m128-n768-k3072`
+    """
+    from costmodel.dataset import dataset_hash, load_dataset, shipped_dataset
+    from costmodel.evaluation import train as train_on
+    from costmodel.transfer import make_model, save_model
+
+    path = dataset or shipped_dataset()
+    with console.status(f"Learning from {path}"):
+        trained = train_on(
+            load_dataset(path), partial(make_model, learner, seed=seed), hold_out=hold_out or ()
+        )
+    metadata = {
+        "learner": learner,
+        "seed": seed,
+        "dataset": dataset_hash(path),
+        "workloads": list(trained.workloads),
+        "held_out": list(hold_out or ()),
+        "tasks": trained.tasks,
+        "rows": trained.rows,
+        "columns": list(trained.columns),
+        "metrics": trained.metrics(),
+        "version": __version__,
+    }
+    save_model(trained.model, out, metadata)
+    console.print(
+        f"{learner} learned from {trained.rows} measurements of {len(trained.workloads)} workloads "
+        f"({trained.tasks} tasks): {out}",
+        soft_wrap=True,
+        highlight=False,
+    )
+    for name, value in trained.metrics().items():
+        console.print(f"  {name} on what was held out: {value:.3f}", highlight=False)
+    write_json(json, {"model": out, **metadata})

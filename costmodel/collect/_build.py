@@ -1,0 +1,61 @@
+"""What a build worker does: make a kernel of a candidate. Runs in a worker process."""
+
+import os
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from costmodel.records import Candidate, Outcome, content_id
+from costmodel.spaces import InvalidConfigError, open_space
+
+Kind = Literal["cuda", "cpu"]
+
+
+class Built(msgspec.Struct, frozen=True):
+    """What a build gave: a shared library, and the content address of its CUDA source ("" on a CPU)."""
+
+    outcome: Outcome
+    library: Path | None = None
+    kernel_hash: str = ""
+    error: str = ""
+
+
+def start_build_worker() -> None:
+    """Pay for TVM's import once in the life of a worker."""
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""  # building needs no GPU, and a CUDA context costs memory on it
+    import tvm  # noqa: F401, PLC0415
+
+
+def build_kernel(candidate: Candidate, kind: Kind, folder: Path) -> Built:
+    """Compile ``candidate`` to a shared library in ``folder``; failure is an outcome."""
+    try:
+        module = _compile(candidate, kind)
+        library = folder / f"{candidate.candidate_id}.so"
+        partial = library.with_suffix(f".{os.getpid()}.so")
+        module.export_library(str(partial))
+        partial.replace(library)
+    except InvalidConfigError as error:
+        return Built(Outcome.INVALID_CONFIG, error=str(error))
+    except Exception as error:  # noqa: BLE001 (whatever the compiler raises is this candidate's outcome)
+        return Built(Outcome.COMPILE_ERROR, error=last_line(error))
+    source = str(module.mod.imports[0].inspect_source("cuda")) if kind == "cuda" else ""
+    return Built(Outcome.OK, library, content_id(source) if source else "")
+
+
+def _compile(candidate: Candidate, kind: Kind) -> Any:
+    """TVM executable of the candidate."""
+    import tvm  # noqa: PLC0415
+    from tvm.s_tir.transform import RemoveWeightLayoutRewriteBlock  # noqa: PLC0415
+
+    space = open_space(candidate.workload, kind)
+    module = space.schedule(candidate.config).mod
+    module = RemoveWeightLayoutRewriteBlock(skip_tensor_rewrite=True)(module)
+    with space.target:  # where NVRTC learns the architecture; it would ask the GPU, which is hidden here
+        return tvm.compile(module, target=space.target)
+
+
+def last_line(error: BaseException) -> str:
+    """The last line of a message, where TVM and compilers say what went wrong."""
+    lines = str(error).strip().splitlines()
+    return (lines[-1] if lines else type(error).__name__)[:300]

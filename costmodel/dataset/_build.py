@@ -1,0 +1,95 @@
+"""Record stores to a published dataset: the file, its card with pictures, its checksums."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from costmodel.dataset._arrow import to_dataset, to_table
+from costmodel.dataset._card import CardHeader, render_card
+from costmodel.dataset._checksums import dataset_hash, write_checksums
+from costmodel.dataset._describe import describe
+from costmodel.dataset._parquet import write_parquet
+from costmodel.dataset._plots import write_plots
+from costmodel.dataset._schema import FILE_NAME
+from costmodel.dataset._validate import Reject, validate
+from costmodel.errors import CostModelError
+from costmodel.records import read_records
+
+CARD_NAME = "README.md"
+REJECTS_NAME = "rejects.jsonl"
+
+
+@dataclass(frozen=True)
+class BuildReport:
+    """What a build did.
+
+    Attributes:
+        path: Folder of the dataset.
+        sha256: Hash of its parquet file.
+        records: Records read.
+        measurements: Rows written.
+        duplicates: Records dropped because an equal one is there.
+        rejects: Records rejected, by reason.
+    """
+
+    path: Path
+    sha256: str
+    records: int
+    measurements: int
+    duplicates: int
+    rejects: dict[str, int]
+
+
+def build_dataset(stores: Sequence[Path], out: Path, *, header: CardHeader) -> BuildReport:
+    """Build a dataset; the same records give the same bytes, in whatever order the stores are named.
+
+    Writes ``measurements.parquet``, the card ``README.md``, its pictures and ``SHA256SUMS``; and
+    ``rejects.jsonl``, one ``{"reason": ..., "record": ...}`` a line, only if records were rejected.
+
+    Args:
+        stores: Record stores, read without a lock.
+        out: Folder to write, made if it is not there.
+        header: The author's part of the card.
+
+    Raises:
+        CostModelError: A store cannot be read, no record can enter, or the folder cannot be written.
+    """
+    records = [record for store in stores for record in read_records(store)]
+    validation = validate(records)
+    if not validation.accepted:
+        first = f", the first because {validation.rejects[0].reason}" if validation.rejects else ""
+        raise CostModelError(
+            f"A dataset must have at least one measurement, but {len(validation.rejects)} of {len(records)} "
+            f"records were rejected{first}."
+        )
+    table = to_table(validation.accepted)
+    dataset = to_dataset(table)
+    description = describe(dataset)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        write_parquet(table, out / FILE_NAME)
+        pictures = write_plots(dataset, description, out)
+        (out / CARD_NAME).write_text(render_card(header, description), encoding="utf-8")
+        _write_rejects(validation.rejects, out / REJECTS_NAME)
+        # Last, so that a build that was cut off is noticed by the next reader.
+        write_checksums(out, (FILE_NAME, CARD_NAME, *pictures))
+    except OSError as error:
+        raise CostModelError(f"Cannot write dataset {out}: {error.strerror}.") from error
+    return BuildReport(
+        path=out,
+        sha256=dataset_hash(out),
+        records=len(records),
+        measurements=len(validation.accepted),
+        duplicates=validation.duplicates,
+        rejects=dict(Counter(reject.reason for reject in validation.rejects).most_common()),
+    )
+
+
+def _write_rejects(rejects: Sequence[Reject], file: Path) -> None:
+    if rejects:
+        file.write_bytes(msgspec.json.Encoder().encode_lines(rejects))
+    else:
+        file.unlink(missing_ok=True)

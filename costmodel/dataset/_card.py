@@ -1,0 +1,159 @@
+"""The card: what a dataset is, how it was made, what it holds, what it is not good for."""
+
+from pathlib import Path
+
+import msgspec
+
+from costmodel.dataset._checksums import SUMS_NAME
+from costmodel.dataset._describe import Description
+from costmodel.dataset._plots import GAP_PLOT, NOISE_PLOT
+from costmodel.dataset._schema import FILE_NAME, SCHEMA
+from costmodel.dataset._summary import TextTable, summary_tables
+from costmodel.errors import CostModelError
+
+_TEMPLATE = """\
+# {title}
+
+{summary}
+
+- Devices: {devices}
+- Measured: {first_day} to {last_day}
+- Licence: {licence}
+- Files: `{data_file}` (the data), `{sums_file}` (check with `sha256sum -c {sums_file}`)
+
+## How it was measured
+
+{method}
+
+Software:
+
+{software}
+
+## What it holds
+
+{counts}
+
+{workloads}
+
+"Within 10 % of best" is the share of the working kernels of a task (a workload on a platform) that are that
+fast, median over the platforms; "log10 worst/best" is the widest on any platform.
+
+## Budget gap
+
+What it costs to run the kernel that is fastest with the most SMs on fewer of them: its latency / the latency
+of the best kernel for that number of SMs, minus 1. The mean over workloads is geometric.
+
+![Budget gap]({gap_plot})
+
+{platforms}
+
+{gap}
+
+## Noise
+
+![Noise]({noise_plot})
+
+{noise}
+
+An A/A visit measures the same kernel on the same platform again, later. The latency of a measurement is the
+median of its repeats.
+
+## Columns
+
+{columns}
+
+## Read it
+
+```python
+from pathlib import Path
+from costmodel.dataset import load_dataset
+dataset = load_dataset(Path("."))  # or pandas.read_parquet("{data_file}")
+```
+
+## Known limits
+
+{limits}
+
+Some workloads are in no published dataset of this project, so that learners can be tested on them blind:
+`costmodel.records.is_reserved` names them.
+
+## Citation
+
+{citation}
+"""
+
+
+class CardHeader(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What only the author of a dataset can say; each text is Markdown.
+
+    Attributes:
+        title: Name of the dataset.
+        summary: What it holds and what it is for.
+        method: How it was measured.
+        limits: What it is not good for.
+        licence: Terms of use, such as ``CC-BY-4.0``.
+        citation: How to cite it.
+    """
+
+    title: str
+    summary: str
+    method: str
+    limits: str
+    licence: str
+    citation: str
+
+
+def read_card_header(path: Path) -> CardHeader:
+    """Read the author's part of a card from a TOML file with the keys of ``CardHeader``.
+
+    Raises:
+        CostModelError: The file is missing, is not TOML, or has other keys.
+    """
+    try:
+        return msgspec.toml.decode(path.read_bytes(), type=CardHeader)
+    except OSError as error:
+        raise CostModelError(f"Cannot read card {path}: {error.strerror}.") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        keys = ", ".join(CardHeader.__struct_fields__)
+        raise CostModelError(f"Card {path} must be TOML with the texts {keys}, but: {error}.") from None
+
+
+def render_card(header: CardHeader, description: Description) -> str:
+    """The card in Markdown."""
+    counts, workloads, platforms, noise, gap = map(_markdown, summary_tables(description))
+    software = "\n".join(f"- {name}: {versions}" for name, versions in description.software.items())
+    return _TEMPLATE.format(
+        **{name: text.strip() for name, text in msgspec.structs.asdict(header).items()},
+        devices=", ".join(description.devices),
+        first_day=description.measured_from,
+        last_day=description.measured_to,
+        software=software or "- not recorded",
+        counts=counts,
+        workloads=workloads,
+        platforms=platforms,
+        noise=noise,
+        gap=gap,
+        columns=_columns(),
+        data_file=FILE_NAME,
+        sums_file=SUMS_NAME,
+        gap_plot=GAP_PLOT,
+        noise_plot=NOISE_PLOT,
+    )
+
+
+def _markdown(table: TextTable) -> str:
+    ruler = ("---", *("---:" for _ in table.header[1:]))
+    lines = (f"| {' | '.join(cells)} |" for cells in (table.header, ruler, *table.rows))
+    return "\n".join(lines)
+
+
+def _columns() -> str:
+    rows = tuple(
+        (
+            f"`{column.name}`",
+            column.metadata[b"unit"].decode() or "-",
+            column.metadata[b"description"].decode(),
+        )
+        for column in SCHEMA
+    )
+    return _markdown(TextTable("Columns", ("column", "unit", "meaning"), rows)).replace("---:", "---")

@@ -1,0 +1,71 @@
+"""A dataset in memory: candidates, platforms and one row for each measurement."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+
+from costmodel.records import Candidate, Measurement, Outcome, Platform
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Measurements as a table over the distinct candidates and platforms.
+
+    Attributes:
+        candidates: The distinct candidates.
+        platforms: The distinct platforms.
+        measurements: One row a measurement, A/A repeats included: ``candidate`` and ``platform`` (positions
+            in the tuples above), ``visit``, ``outcome``, ``latency_s`` (median of its repeats, inf unless
+            ok), ``latencies_s`` (array of all repeats), ``runs_per_repeat``, ``l2_policy``,
+            ``kernel_hash``, ``clock_mhz``, ``measured_at``, ``error``.
+    """
+
+    candidates: tuple[Candidate, ...]
+    platforms: tuple[Platform, ...]
+    measurements: pd.DataFrame
+
+    @cached_property
+    def rows(self) -> pd.DataFrame:
+        """One row for each (candidate, platform): its position in both tuples, names, and one latency.
+
+        Columns: ``candidate``, ``platform``, ``workload`` (name), ``kind``, ``sms_granted``, ``task``
+        (workload name @ platform name) and ``latency_s``: the geometric mean of the visits' medians, inf if
+        any visit failed.
+        """
+        log_latency = np.log(self.measurements["latency_s"])
+        grouped = log_latency.groupby(
+            [self.measurements["candidate"], self.measurements["platform"]], sort=True
+        )
+        rows: pd.DataFrame = np.exp(grouped.mean()).reset_index()
+        workloads = [self.candidates[i].workload for i in rows["candidate"]]
+        platforms = [self.platforms[i] for i in rows["platform"]]
+        rows["workload"] = [workload.name for workload in workloads]
+        rows["kind"] = [workload.kind for workload in workloads]
+        rows["sms_granted"] = [platform.sms_granted for platform in platforms]
+        rows["task"] = [f"{w.name}@{p.name}" for w, p in zip(workloads, platforms, strict=True)]
+        return rows
+
+    def to_measurements(self, workload: str | None = None) -> list[Measurement]:
+        """The records that the table was made of, all of them or those of one workload (by name).
+
+        Co-runners are not in the table and are left empty.
+        """
+        return [
+            Measurement(
+                candidate=self.candidates[row["candidate"]],
+                platform=self.platforms[row["platform"]],
+                outcome=Outcome(row["outcome"]),
+                latencies_s=tuple(row["latencies_s"].tolist()),
+                runs_per_repeat=row["runs_per_repeat"],
+                visit=row["visit"],
+                l2_policy=row["l2_policy"],
+                kernel_hash=row["kernel_hash"],
+                clock_mhz=row["clock_mhz"],
+                measured_at=row["measured_at"],
+                error=row["error"],
+            )
+            for row in self.measurements.to_dict("records")
+            if workload in (None, self.candidates[row["candidate"]].workload.name)
+        ]

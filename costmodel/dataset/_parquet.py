@@ -1,0 +1,76 @@
+"""The dataset file: written with the same bytes each time, read with checks."""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from costmodel.dataset._arrow import to_dataset
+from costmodel.dataset._checksums import check_checksum, parquet_file
+from costmodel.dataset._dataset import Dataset
+from costmodel.dataset._schema import SCHEMA
+from costmodel.errors import CostModelError
+
+
+def write_parquet(table: Any, file: Path) -> None:
+    """Write a table of ``SCHEMA``; the same table gives the same bytes with the same release of pyarrow."""
+    partial = file.with_name(f"{file.name}.partial")
+    pq.write_table(
+        table,
+        partial,
+        compression="zstd",
+        compression_level=12,
+        row_group_size=16_384,
+        write_page_checksum=True,
+    )
+    partial.replace(file)
+
+
+def load_dataset(path: Path) -> Dataset:
+    """Read a dataset.
+
+    Launches of a candidate, and device and requested SMs of a platform, are those of its first row. A
+    platform measured under several versions of a software carries them all, as in ``"580.1, 590.2"``.
+
+    Args:
+        path: The dataset's folder, or its parquet file.
+
+    Raises:
+        CostModelError: The file is missing, damaged, of another format, or not the one that the checksums
+            beside it name.
+
+    Example:
+        >>> load_dataset(Path("nowhere"))
+        Traceback (most recent call last):
+            ...
+        costmodel.errors.CostModelError: A dataset must be a folder with ...: nowhere is not there.
+    """
+    file = parquet_file(path)
+    check_checksum(file)
+    try:
+        schema = pq.read_schema(file)
+        if not schema.equals(SCHEMA):
+            raise CostModelError(
+                f"{file} must hold the columns of a costmodel dataset, but got {_difference(schema)}: give a "
+                "file that `costmodel dataset build` of this version wrote."
+            )
+        table = pq.read_table(file, page_checksum_verification=True)
+    except (pa.ArrowException, OSError) as error:
+        raise CostModelError(
+            f"{file} must be a parquet file, but cannot be read: it is damaged or of another format "
+            f"({str(error).splitlines()[0]})."
+        ) from error
+    if not table.num_rows:
+        raise CostModelError(f"{file} must hold measurements, but it has no rows: build it again.")
+    return to_dataset(table)
+
+
+def _difference(schema: Any) -> str:
+    """What is wrong with a schema, in a few words."""
+    missing = [name for name in SCHEMA.names if name not in schema.names]
+    foreign = [name for name in schema.names if name not in SCHEMA.names]
+    other = [f.name for f in schema if f.name in SCHEMA.names and not f.equals(SCHEMA.field(f.name))]
+    parts = (("no column", missing), ("the column", foreign), ("another type of", other))
+    found = [f"{what} {', '.join(names[:3])}" for what, names in parts if names]
+    return " and ".join(found) or "another order of columns"

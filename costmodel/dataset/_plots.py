@@ -1,0 +1,116 @@
+"""The pictures beside a dataset's card."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.dataset._dataset import Dataset
+from costmodel.dataset._describe import Description
+from costmodel.dataset._noise import visit_shifts
+from costmodel.dataset._summary import platform_labels
+from costmodel.errors import CostModelError
+
+GAP_PLOT = "budget_gap.png"
+NOISE_PLOT = "noise.png"
+
+_FLOOR_PERCENT = 1e-3  # a logarithmic axis cannot show that two visits agree to the last digit
+
+
+def write_plots(dataset: Dataset, description: Description, folder: Path) -> tuple[str, ...]:
+    """Write all pictures into a folder and give their names.
+
+    Args:
+        dataset: What to show.
+        description: Its description.
+        folder: Made if it is not there.
+
+    Raises:
+        CostModelError: The folder cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        plot_budget_gap(description, folder / GAP_PLOT)
+        plot_noise(dataset, folder / NOISE_PLOT)
+    except OSError as error:
+        raise CostModelError(f"Cannot write pictures to {folder}: {error.strerror}.") from error
+    return GAP_PLOT, NOISE_PLOT
+
+
+def plot_budget_gap(description: Description, file: Path) -> None:
+    """Heat map of the budget gap, workload x budget; white where it is not known."""
+    labels = platform_labels(description)
+    workloads = list(dict.fromkeys(task.workload for task in description.tasks))
+    gaps = np.full((len(workloads), len(labels)), np.nan)
+    columns = {platform: column for column, platform in enumerate(labels)}
+    for task in description.tasks:
+        gaps[workloads.index(task.workload), columns[task.platform]] = task.budget_gap
+    figure = _figure(4.6 + 0.55 * len(labels), 1.6 + 0.26 * len(workloads))
+    axes = figure.subplots()
+    # A choice that fails gets the darkest colour; imshow would leave an infinite gap white, as if unknown.
+    image = axes.imshow(100 * np.minimum(gaps, 1e3), cmap="YlOrRd", vmin=0, vmax=100, aspect="auto")
+    _annotate(axes, gaps)
+    axes.set_xticks(range(len(labels)), labels.values(), rotation=0 if _short(labels) else 90)
+    axes.set_yticks(range(len(workloads)), workloads, fontsize=8)
+    axes.set_xlabel("SMs granted" if _short(labels) else "platform")
+    axes.set_title("Cost of running the full-device choice on fewer SMs")
+    axes.spines[:].set_visible(False)
+    axes.tick_params(length=0)
+    bar = figure.colorbar(image, ax=axes, extend="max", fraction=0.04, pad=0.02)
+    bar.set_label("budget gap in %")
+    _save(figure, file)
+
+
+def plot_noise(dataset: Dataset, file: Path) -> None:
+    """A/A shift of each pair of visits against its latency, with quantiles of each decade of latency."""
+    shifts = visit_shifts(dataset.measurements)
+    figure = _figure(6.4, 4.2)
+    axes = figure.subplots()
+    if shifts.empty:
+        axes.text(0.5, 0.5, "no kernel was measured twice", ha="center", transform=axes.transAxes)
+    else:
+        _draw_shifts(axes, 1e6 * shifts["latency_s"].to_numpy(), 100 * shifts["shift"].to_numpy())
+    axes.set_xlabel("latency in us")
+    axes.set_ylabel("shift between two visits in %")
+    axes.set_title(f"A/A noise: {len(shifts):,} kernels measured twice on a platform")
+    _save(figure, file)
+
+
+def _draw_shifts(axes: Any, latency_us: NDArray[np.float64], percent: NDArray[np.float64]) -> None:
+    percent = np.maximum(percent, _FLOOR_PERCENT)
+    axes.scatter(latency_us, percent, s=5, alpha=0.3, linewidths=0, color="tab:blue", rasterized=True)
+    decades = np.floor(np.log10(latency_us))
+    for quantile, style, label in ((0.5, "-", "median of a decade"), (0.9, "--", "90th percentile")):
+        lines = [np.quantile(percent[decades == decade], quantile) for decade in np.unique(decades)]
+        starts = 10 ** np.unique(decades)
+        axes.hlines(lines, starts, 10 * starts, colors="black", linestyles=style, label=label)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.grid(alpha=0.3)
+    axes.legend(frameon=False)
+
+
+def _annotate(axes: Any, gaps: NDArray[np.float64]) -> None:
+    for (row, column), gap in np.ndenumerate(gaps):
+        if not np.isnan(gap):
+            text = f"{100 * gap:.0f}" if np.isfinite(gap) else "fails"
+            color = "white" if gap > 0.7 else "black"
+            axes.text(column, row, text, ha="center", va="center", fontsize=7, color=color)
+
+
+def _short(labels: dict[str, str]) -> bool:
+    return all(label.isdigit() for label in labels.values())
+
+
+def _figure(width: float, height: float) -> Any:
+    # Figure without pyplot: no window system, and no state that a caller's own plots would share.
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def _save(figure: Any, file: Path) -> None:
+    figure.savefig(file, dpi=150, metadata={"Software": None})

@@ -1,0 +1,83 @@
+"""The columns of a dataset file: one row a measurement, complete in itself."""
+
+from typing import Any
+
+import pyarrow as pa
+
+FILE_NAME = "measurements.parquet"
+FORMAT = "costmodel measurements 1"
+
+
+def _field(name: str, kind: Any, description: str, unit: str = "") -> Any:
+    return pa.field(name, kind, nullable=False, metadata={"description": description, "unit": unit})
+
+
+_LAUNCH = pa.struct(
+    [
+        _field("blocks", pa.int64(), "thread blocks in the grid", "1"),
+        _field("threads_per_block", pa.int64(), "threads in a block", "1"),
+        _field("vthreads", pa.int64(), "virtual threads that a thread runs one after the other", "1"),
+        _field("shared_bytes", pa.int64(), "shared memory of a block", "B"),
+        _field("local_bytes", pa.int64(), "local buffers of a thread, meant for registers", "B"),
+        _field("global_load_bytes", pa.int64(), "read from device memory by all threads", "B"),
+        _field("global_store_bytes", pa.int64(), "written to device memory by all threads", "B"),
+        _field("shared_load_bytes", pa.int64(), "read from shared memory by all threads", "B"),
+        _field("shared_store_bytes", pa.int64(), "written to shared memory by all threads", "B"),
+        _field("flops", pa.int64(), "floating-point operations of all threads", "1"),
+        _field("vector_bytes", pa.int64(), "widest vectorised access to device memory", "B"),
+        _field("unroll_steps", pa.int64(), "loop steps that the compiler may unroll", "1"),
+    ]
+)
+
+_DEVICE = pa.struct(
+    [
+        _field("name", pa.string(), "name that the driver gives"),
+        _field("kind", pa.string(), "runtime: cuda or cpu"),
+        _field("architecture", pa.string(), "such as sm_90"),
+        _field("sms", pa.int64(), "streaming multiprocessors of the whole device", "1"),
+        _field("clock_mhz", pa.float64(), "highest clock of an SM", "MHz"),
+        _field("bandwidth_gb_s", pa.float64(), "peak bandwidth of device memory", "GB/s"),
+        _field("l2_bytes", pa.int64(), "last-level cache", "B"),
+        _field("shared_bytes_per_sm", pa.int64(), "shared memory of an SM", "B"),
+        _field("registers_per_sm", pa.int64(), "32-bit registers of an SM", "1"),
+        _field("max_threads_per_sm", pa.int64(), "resident threads of an SM", "1"),
+        _field("max_blocks_per_sm", pa.int64(), "resident blocks of an SM", "1"),
+        _field("fp32_lanes_per_sm", pa.int64(), "float32 multiply-adds that an SM can start in a clock", "1"),
+    ]
+)
+
+SCHEMA = pa.schema(
+    [
+        _field("workload", pa.string(), "operator and shape, such as matmul-m128-n768-k3072"),
+        _field("kind", pa.string(), "operator kind"),
+        _field("dims", pa.string(), "size of each dimension, JSON object"),
+        _field("dtype", pa.string(), "element type of inputs and output"),
+        _field("candidate_id", pa.string(), "content address of workload, space and config"),
+        _field("space", pa.string(), "space that the config was chosen from, with a hash of its definition"),
+        _field("config", pa.string(), "the choice: value of each parameter, JSON object"),
+        _field("launches", pa.list_(_LAUNCH), "the kernels that one run launches; empty where not known"),
+        _field("platform_id", pa.string(), "content address of device name, isolation and granted SMs"),
+        _field("device", _DEVICE, "the device model; 0 where its driver does not say"),
+        _field("isolation", pa.string(), "how the SMs were set apart: whole, green_context, mps or threads"),
+        _field("sms_requested", pa.int64(), "SMs asked for", "1"),
+        _field("sms_granted", pa.int64(), "SMs that the driver gave", "1"),
+        _field("software", pa.string(), "versions that can change a latency, JSON object"),
+        _field("outcome", pa.string(), "ok, or how it failed"),
+        _field(
+            "latencies_s",
+            pa.list_(pa.float64()),
+            "time of one run, one number a repeat; empty unless ok",
+            "s",
+        ),
+        _field("runs_per_repeat", pa.int64(), "back-to-back runs that each repeat averages over", "1"),
+        _field("visit", pa.int64(), "0: first measurement on this platform, 1: the A/A repeat", "1"),
+        _field("l2_policy", pa.string(), "warm: inputs stay in cache between runs; flushed: they do not"),
+        _field("kernel_hash", pa.string(), "content address of the generated source; empty where not known"),
+        _field("clock_mhz", pa.float64(), "SM clock right after the repeats; 0 where unknown", "MHz"),
+        _field("co_runners", pa.list_(pa.string()), "candidates that ran on other partitions meanwhile"),
+        _field("measured_at", pa.string(), "UTC time, ISO 8601"),
+        _field("error", pa.string(), "first line of the failure's message; empty when ok"),
+        _field("schema_version", pa.int64(), "version of the record", "1"),
+    ],
+    metadata={"format": FORMAT},
+)

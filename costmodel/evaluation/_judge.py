@@ -1,0 +1,61 @@
+"""The two rules that every learner stands beside: choosing at random, and the whole device's choice."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from costmodel.metrics import (
+    chosen_first,
+    expected_log_excess,
+    expected_n_eps,
+    expected_score_at_k,
+    n_eps,
+    regret_error,
+    relative_error,
+    score_at_k,
+)
+
+FloatArray = NDArray[np.float64]
+
+RANDOM = "random"
+WHOLE_DEVICE = "whole device"
+KS = (1, 5, 10)
+EPS = 0.05
+
+
+def whole_device_latency(rows: pd.DataFrame) -> FloatArray:
+    """``(n,)`` latency of each row's candidate at the largest SM budget; inf where it was not measured."""
+    whole = rows[rows["sms_granted"] == rows["sms_granted"].max()]
+    latency_of = whole.groupby("candidate")["latency_s"].min()
+    return rows["candidate"].map(latency_of).fillna(np.inf).to_numpy(dtype=np.float64)
+
+
+def judge_random(latency_s: FloatArray) -> dict[str, Any]:
+    """Exact expectations of one task's results for configs drawn at random.
+
+    The regret is that of the expected log excess, over configs that run; scores count failures as 0.
+    """
+    excess = expected_log_excess(latency_s)
+    return {
+        **{f"score_at_{k}": expected_score_at_k(latency_s, k) for k in KS},
+        "regret_error": float(np.expm1(excess)),
+        "n_eps": expected_n_eps(latency_s, EPS),
+        "log_excess": excess,
+        "latency_error": np.nan,
+    }
+
+
+def judge(
+    predicted_score: FloatArray, predicted_s: FloatArray | None, latency_s: FloatArray
+) -> dict[str, Any]:
+    """One task's results for configs chosen by a prediction."""
+    regret = regret_error(predicted_score, latency_s)
+    return {
+        **{f"score_at_{k}": score_at_k(predicted_score, latency_s, k) for k in KS},
+        "regret_error": regret,
+        "n_eps": n_eps(latency_s[chosen_first(predicted_score, latency_s)], EPS),
+        "log_excess": float(np.log1p(regret)),
+        "latency_error": np.nan if predicted_s is None else relative_error(predicted_s, latency_s),
+    }

@@ -1,0 +1,73 @@
+"""A picture of a report."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from costmodel.evaluation._judge import RANDOM, WHOLE_DEVICE
+from costmodel.evaluation._report import Report
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# Okabe and Ito's palette, which readers with colour-vision deficiencies can tell apart; references are grey.
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+_REFERENCE_STYLES = {RANDOM: ":", WHOLE_DEVICE: "--"}
+
+
+def plot_report(report: Report, path: Path) -> None:
+    """Draw Score@1 and the gap recovered by SM budget, one line a learner, as PNG.
+
+    The gap recovered is drawn from -1 up; a line that leaves the frame below is worse than that.
+
+    Args:
+        report: What to draw.
+        path: File to write.
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11, 4.6), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    table = report.by_budget()
+    _lines(left, table, "score_at_1", report.learners)
+    partial = table[table["sms_granted"] < table["sms_granted"].max()]
+    _lines(right, partial, "gap_recovered", [name for name in report.learners if name != WHOLE_DEVICE])
+    _frame(left, table, "Speed of the first choice", "best latency / chosen latency, mean over tasks")
+    _frame(
+        right, partial, "Budget gap recovered by the first choice", "share of log(whole-device choice / best)"
+    )
+    left.set_ylim(max(0.0, table["score_at_1"].min() - 0.05), 1.01)
+    right.set_ylim(-1.0, 1.03)
+    right.axhline(0.0, color="#555555", linestyle=_REFERENCE_STYLES[WHOLE_DEVICE], linewidth=1.4)
+    figure.suptitle(f"Kernels chosen without measuring the workload ({report.split})", fontsize=12)
+    handles, labels = left.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False, fontsize=9)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=150)
+
+
+def _lines(axes: Any, table: "pd.DataFrame", metric: str, names: list[str]) -> None:
+    learners = [name for name in table["learner"].unique() if name not in _REFERENCE_STYLES]
+    for name in names:
+        line = table[table["learner"] == name].dropna(subset=metric)
+        if name in _REFERENCE_STYLES:
+            style: dict[str, Any] = {
+                "color": "#555555",
+                "linestyle": _REFERENCE_STYLES[name],
+                "linewidth": 1.4,
+            }
+        else:
+            colour = _COLOURS[learners.index(name) % len(_COLOURS)]
+            style = {"color": colour, "marker": "o", "markersize": 4, "linewidth": 1.8}
+        axes.plot(line["sms_granted"], line[metric], label=name, **style)
+
+
+def _frame(axes: Any, table: "pd.DataFrame", title: str, ylabel: str) -> None:
+    budgets = sorted(table["sms_granted"].unique())
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(budgets, [str(sms) for sms in budgets])
+    axes.minorticks_off()
+    axes.set_title(title, fontsize=11)
+    axes.set_xlabel("SMs granted")
+    axes.set_ylabel(ylabel)
+    axes.grid(alpha=0.25)
+    axes.spines[["top", "right"]].set_visible(False)

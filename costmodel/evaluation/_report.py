@@ -1,0 +1,110 @@
+"""What an evaluation found."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from costmodel.evaluation._judge import EPS, KS, RANDOM, WHOLE_DEVICE
+from costmodel.metrics import cluster_bootstrap_interval, gap_recovered
+
+NOTE = (
+    f"{RANDOM}: the exact expectation of drawing configs at random. {WHOLE_DEVICE}: ranks configs as they "
+    "were measured on the largest SM budget of the same workload; it has seen measurements that no learner "
+    f"has. N_eps: measurements until within {EPS:.0%} of the best. Gap recovered: the first choice against "
+    "the whole-device choice, pooled over tasks on less than the largest budget; 1 is the best config "
+    "everywhere, 0 the whole-device choice. Intervals: 95 % bootstraps of the mean over workloads."
+)
+
+
+@dataclass(frozen=True)
+class Report:
+    """Results of an evaluation.
+
+    Attributes:
+        tasks: One row a learner and task: ``learner``, ``task``, ``workload``, ``kind``, ``sms_granted``,
+            ``configs``, ``score_at_1``, ``score_at_5``, ``score_at_10``, ``regret_error``, ``n_eps``,
+            ``log_excess`` (log of first choice / best) and ``latency_error`` (median |predicted / measured -
+            1|, NaN without prediction). The references ``random`` and ``whole device`` are among the
+            learners.
+        split: Name of the split.
+        seconds: Seconds that each learner took to fit and predict, over all folds.
+        note: What the numbers mean and what the references have seen.
+    """
+
+    tasks: pd.DataFrame
+    split: str
+    seconds: Mapping[str, float]
+    note: str = NOTE
+
+    @cached_property
+    def learners(self) -> list[str]:
+        """Names, references first."""
+        return [str(name) for name in pd.unique(self.tasks["learner"])]
+
+    def summary(self) -> list[dict[str, Any]]:
+        """One entry a learner: statistics of each metric over tasks, and the gap recovered."""
+        return [self._summary(name) for name in self.learners]
+
+    def by_budget(self) -> pd.DataFrame:
+        """One row a learner and SM budget: mean ``score_at_1``, ``score_at_1_median``, ``gap_recovered``."""
+        budgets = sorted(self.tasks["sms_granted"].unique())
+        return pd.DataFrame(
+            {
+                "learner": name,
+                "sms_granted": int(sms),
+                "score_at_1": group["score_at_1"].mean(),
+                "score_at_1_median": group["score_at_1"].median(),
+                "gap_recovered": self._gap_recovered(group),
+            }
+            for name in self.learners
+            for sms in budgets
+            for group in [self._of(name)[self._of(name)["sms_granted"] == sms]]
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, as JSON values; what is not a number becomes null when written."""
+        return {
+            "split": self.split,
+            "note": self.note,
+            "seconds": dict(self.seconds),
+            "summary": self.summary(),
+            "by_budget": self.by_budget().to_dict("records"),
+            "tasks": self.tasks.to_dict("records"),
+        }
+
+    def _of(self, name: str) -> pd.DataFrame:
+        return self.tasks[self.tasks["learner"] == name]
+
+    def _summary(self, name: str) -> dict[str, Any]:
+        tasks = self._of(name)
+        partial = tasks[tasks["sms_granted"] < tasks["sms_granted"].max()]
+        return {
+            "learner": name,
+            "tasks": len(tasks),
+            **{f"score_at_{k}": _statistics(tasks, f"score_at_{k}") for k in KS},
+            "regret_error": float(tasks["regret_error"].median()),
+            "n_eps": float(tasks["n_eps"].median()),
+            "latency_error": float(tasks["latency_error"].median()),
+            "gap_recovered": self._gap_recovered(partial),
+        }
+
+    def _gap_recovered(self, tasks: pd.DataFrame) -> float:
+        """Pooled over these tasks of one learner, against the whole-device choice in the same tasks."""
+        full = self._of(WHOLE_DEVICE).set_index("task")["log_excess"][tasks["task"]]
+        best = np.ones(len(tasks))
+        return gap_recovered(np.exp(tasks["log_excess"].to_numpy()), np.exp(full.to_numpy()), best)
+
+
+def _statistics(tasks: pd.DataFrame, metric: str) -> dict[str, Any]:
+    values = tasks[metric].to_numpy()
+    low, high = cluster_bootstrap_interval(values, tasks["workload"].to_numpy())
+    return {
+        "median": float(np.median(values)),
+        "p10": float(np.quantile(values, 0.1)),
+        "mean": float(values.mean()),
+        "mean_ci95": [low, high],
+    }

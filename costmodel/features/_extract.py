@@ -1,0 +1,57 @@
+"""Features of many (candidate, platform) pairs at once."""
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.features._config import CONFIG_COLUMNS, config_values
+from costmodel.features._launch import LAUNCH_COLUMNS, launch_facts, launch_values
+from costmodel.features._platform import PLATFORM_COLUMNS, platform_limits, platform_values, roofline_s
+from costmodel.features._table import FeatureTable
+from costmodel.features._workload import WORKLOAD_COLUMNS, workload_values
+from costmodel.records import Candidate, Platform
+
+T = TypeVar("T")
+
+
+def extract(candidates: Sequence[Candidate], platforms: Sequence[Platform]) -> FeatureTable:
+    """Features of ``candidates[i]`` on ``platforms[i]`` in row i.
+
+    Works on candidates that were never lowered: without launches the columns of group ``launch`` are NaN.
+    Objects that repeat are looked at once, so pass the same object rather than equal copies.
+
+    Raises:
+        ValueError: The sequences differ in length.
+    """
+    if len(candidates) != len(platforms):
+        raise ValueError(
+            "candidates and platforms must have the same length, "
+            f"but got {len(candidates)} candidates and {len(platforms)} platforms"
+        )
+    distinct, row = _distinct(candidates)
+    limits = platform_limits(*_distinct(platforms))
+    flops = np.array([candidate.workload.flops for candidate in distinct], dtype=np.float64)[row]
+    min_bytes = np.array([candidate.workload.min_bytes for candidate in distinct], dtype=np.float64)[row]
+    facts = {name: values[row] for name, values in launch_facts(distinct).items()}
+    bound_s = roofline_s(limits, flops, min_bytes)
+    workloads = np.array([workload_values(candidate.workload) for candidate in distinct])
+    configs = np.array([config_values(candidate.config) for candidate in distinct])
+    values = np.hstack(
+        [
+            workloads.reshape(-1, len(WORKLOAD_COLUMNS))[row],
+            platform_values(limits, flops, min_bytes),
+            configs.reshape(-1, len(CONFIG_COLUMNS))[row],
+            launch_values(facts, limits, flops, min_bytes, bound_s),
+        ]
+    )
+    return FeatureTable(values, WORKLOAD_COLUMNS + PLATFORM_COLUMNS + CONFIG_COLUMNS + LAUNCH_COLUMNS)
+
+
+def _distinct(objects: Sequence[T]) -> tuple[list[T], NDArray[np.intp]]:
+    """The distinct objects by identity in order of appearance, and each row's position among them."""
+    position: dict[int, int] = {}
+    row = [position.setdefault(id(item), len(position)) for item in objects]
+    first = dict(zip(reversed(row), reversed(objects), strict=True))
+    return [first[i] for i in range(len(position))], np.array(row, dtype=np.intp)

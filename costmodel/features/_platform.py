@@ -1,0 +1,116 @@
+"""Features of a platform, and of a workload on it: peaks of the granted SMs and the roofline.
+
+The roofline (Williams, Waterman and Patterson, CACM 52(4), 2009) bounds the latency of a workload from below
+by ``max(flops / peak, bytes / bandwidth)``. The bandwidth here is the whole device's: how much of it few SMs
+can draw is left to be learned.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.features._table import Column
+from costmodel.records import Platform
+
+FloatArray = NDArray[np.float64]
+
+PLATFORM_COLUMNS = (
+    Column("log2_sms_granted", "log2(1)", "platform"),
+    Column("device_share", "1", "platform"),
+    Column("log2_peak_flops", "log2(flop/s)", "platform"),
+    Column("log2_bandwidth", "log2(byte/s)", "platform"),
+    Column("log2_l2", "log2(byte)", "platform"),
+    Column("log2_shared_per_sm", "log2(byte)", "platform"),
+    Column("log2_registers_per_sm", "log2(1)", "platform"),
+    Column("log2_max_threads_per_sm", "log2(1)", "platform"),
+    Column("is_whole_device", "1", "platform"),
+    Column("log2_roofline_s", "log2(s)", "platform"),
+    Column("log2_compute_share_of_roofline", "log2(1)", "platform"),
+    Column("log2_bytes_over_l2", "log2(1)", "platform"),
+)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a platform can do, one number a row; NaN where the device's description does not tell.
+
+    Attributes:
+        sms: Granted SMs.
+        device_sms: SMs of the whole device.
+        clock_hz: Highest SM clock.
+        flops_per_sm: Peak float32 operations a second of one SM.
+        bandwidth: Bytes a second of device memory.
+        l2_bytes: Last-level cache.
+        shared_bytes: Shared memory of an SM.
+        registers: 32-bit registers of an SM.
+        threads: Threads that an SM can hold.
+        blocks: Blocks that an SM can hold.
+        whole: 1.0 where nothing sets SMs apart.
+    """
+
+    sms: FloatArray
+    device_sms: FloatArray
+    clock_hz: FloatArray
+    flops_per_sm: FloatArray
+    bandwidth: FloatArray
+    l2_bytes: FloatArray
+    shared_bytes: FloatArray
+    registers: FloatArray
+    threads: FloatArray
+    blocks: FloatArray
+    whole: FloatArray
+
+
+def platform_limits(platforms: list[Platform], row: NDArray[np.intp]) -> Limits:
+    """Limits of ``platforms[row]``, each ``(n,)``. Sizes given as 0 are unknown and become NaN."""
+    facts = np.array([_facts(platform) for platform in platforms], dtype=np.float64)
+    facts = facts.reshape(len(platforms), len(Limits.__dataclass_fields__))
+    facts[:, 4:8][facts[:, 4:8] == 0.0] = np.nan
+    return Limits(*facts[row].T)
+
+
+def _facts(platform: Platform) -> tuple[float, ...]:
+    """The fields of ``Limits``, in order."""
+    device = platform.device
+    clock_hz = device.clock_mhz * 1e6
+    return (
+        platform.sms_granted,
+        device.sms,
+        clock_hz,
+        2 * device.fp32_lanes_per_sm * clock_hz,
+        device.bandwidth_gb_s * 1e9,
+        device.l2_bytes,
+        device.shared_bytes_per_sm,
+        device.registers_per_sm,
+        device.max_threads_per_sm,
+        device.max_blocks_per_sm,
+        float(platform.isolation in ("whole", "threads")),
+    )
+
+
+def roofline_s(limits: Limits, flops: FloatArray, min_bytes: FloatArray) -> FloatArray:
+    """``(n,)`` lower bound on the latency in seconds; arithmetic alone where the bandwidth is unknown."""
+    return np.fmax(flops / (limits.flops_per_sm * limits.sms), min_bytes / limits.bandwidth)
+
+
+def platform_values(limits: Limits, flops: FloatArray, min_bytes: FloatArray) -> FloatArray:
+    """``(n, p)`` values of ``PLATFORM_COLUMNS`` for workloads with these ``(n,)`` flops and bytes."""
+    peak = limits.flops_per_sm * limits.sms
+    bound_s = roofline_s(limits, flops, min_bytes)
+    return np.column_stack(
+        [
+            np.log2(limits.sms),
+            limits.sms / limits.device_sms,
+            np.log2(peak),
+            np.log2(limits.bandwidth),
+            np.log2(limits.l2_bytes),
+            np.log2(limits.shared_bytes),
+            np.log2(limits.registers),
+            np.log2(limits.threads),
+            limits.whole,
+            np.log2(bound_s),
+            np.log2(flops / peak / bound_s),
+            np.log2(min_bytes / limits.l2_bytes),
+        ]
+    )

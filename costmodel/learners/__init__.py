@@ -1,0 +1,27 @@
+"""Fit and predict on arrays. Learners see no GPU: what a column means is decided by who builds the arrays."""
+
+from costmodel.learners._base import FloatArray, Learner, Prediction, TaskIds
+from costmodel.learners._consensus import WeightedConsensus
+from costmodel.learners._curves import TaskCurves
+from costmodel.learners._nearest import NearestTask
+from costmodel.learners._random import RandomLearner
+from costmodel.learners._ridge import RidgeLearner
+from costmodel.learners._scaler import Scaler
+from costmodel.learners._training import Training, prepare
+from costmodel.learners._xgboost import XGBoostLearner
+
+__all__ = [
+    "FloatArray",
+    "Learner",
+    "NearestTask",
+    "Prediction",
+    "RandomLearner",
+    "RidgeLearner",
+    "Scaler",
+    "TaskCurves",
+    "TaskIds",
+    "Training",
+    "WeightedConsensus",
+    "XGBoostLearner",
+    "prepare",
+]

@@ -1,0 +1,71 @@
+"""What every learner does to its training rows first: check, order, and turn latencies into log scores.
+
+Notations are those of ``_base``, and
+    log score: ``log(best latency of the task / latency)``, 0 for the best config and lower for the others.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.learners._base import FloatArray, TaskIds
+
+# A config 64 times slower than the best is as useless as one that fails: nothing below is told apart.
+LOWEST_LOG_SCORE = -float(np.log(64.0))
+
+
+@dataclass(frozen=True)
+class Training:
+    """Checked training rows in canonical order, so that what is learned does not depend on the order given.
+
+    Attributes:
+        X: ``(n, d)`` features, sorted by task, then by the columns, then by latency.
+        log_latency: ``(n,)`` natural log of seconds; inf for failures.
+        clipped_log_latency: ``(n,)`` the same, clipped where the log score is: finite, also for failures.
+        log_score: ``(n,)`` clipped at ``LOWEST_LOG_SCORE``, which failures get.
+        tasks: ``(n,)`` position of each row's task among the sorted ids, ascending.
+    """
+
+    X: FloatArray
+    log_latency: FloatArray
+    clipped_log_latency: FloatArray
+    log_score: FloatArray
+    tasks: NDArray[np.intp]
+
+
+def prepare(X: FloatArray, y: FloatArray, task_ids: TaskIds) -> Training:
+    """Check and order training rows. A task of which every config failed has the lowest score throughout.
+
+    Raises:
+        ValueError: The shapes disagree, a latency is NaN or not positive, or none is finite.
+    """
+    if X.ndim != 2 or y.shape != X.shape[:1] or task_ids.shape != X.shape[:1]:
+        raise ValueError(
+            "X, y and task_ids must have shapes (n, d), (n,) and (n,), "
+            f"but got {X.shape}, {y.shape} and {task_ids.shape}"
+        )
+    check_latencies(y)
+    _, tasks = np.unique(task_ids, return_inverse=True)
+    order = np.lexsort([y, *X.T[::-1], tasks])
+    tasks, log_latency = tasks[order], np.log(y[order])
+    best = np.full(tasks[-1] + 1, np.inf)
+    np.minimum.at(best, tasks, log_latency)
+    # A task of which nothing ran: as if its best were the slowest of all that did.
+    best[np.isinf(best)] = best[np.isfinite(best)].max()
+    log_score = np.maximum(best[tasks] - log_latency, LOWEST_LOG_SCORE)
+    return Training(X[order], log_latency, best[tasks] - log_score, log_score, tasks)
+
+
+def check_latencies(y: FloatArray) -> None:
+    """Raise ValueError unless all latencies are positive, inf allowed, and at least one is finite."""
+    if not (y > 0).all():
+        raise ValueError(f"latencies must be positive, inf for failures, but got {y[~(y > 0)][:3].tolist()}")
+    if not np.isfinite(y).any():
+        raise ValueError(f"at least one latency must be finite, but got none in {y.size}")
+
+
+def check_features(X: FloatArray, width: int) -> None:
+    """Raise ValueError unless X has the shape ``(n, width)`` that was fitted."""
+    if X.ndim != 2 or X.shape[1] != width:
+        raise ValueError(f"X must have shape (n, {width}) as in fit, but got {X.shape}")

@@ -1,0 +1,97 @@
+"""Gradient-boosted trees."""
+
+from typing import Any, Self
+
+import numpy as np
+
+from costmodel.learners._base import FloatArray, Learner, Prediction, TaskIds
+from costmodel.learners._training import check_features, prepare
+
+
+class XGBoostLearner(Learner):
+    """Boosted trees for latency above a lower bound (Chen and Guestrin, arXiv:1603.02754).
+
+    The trees predict how far above ``2 ** X[:, baseline_column]`` seconds a config stays: with a physical
+    lower bound there, tasks of every size share what they know. The score is -log latency. A row weighs as
+    much as its score, best latency of the task / latency: where a config is slow, it does not matter how
+    slow. Failures count as slow as ``LOWEST_LOG_SCORE`` says.
+
+    Args:
+        baseline_column: Position of a column with log2 of a lower bound in seconds, NaN nowhere; None for
+            none.
+        rounds: Trees.
+        depth: Depth of a tree.
+        learning_rate: Weight of a tree.
+        column_share: Share of the columns that each tree sees.
+        min_child_weight: Least sum of weights in a leaf.
+        seed: Seed of the columns' choice.
+        n_jobs: Threads.
+    """
+
+    def __init__(  # noqa: PLR0913 (settings, all with defaults)
+        self,
+        baseline_column: int | None = None,
+        *,
+        rounds: int = 400,
+        depth: int = 6,
+        learning_rate: float = 0.05,
+        column_share: float = 0.5,
+        min_child_weight: float = 8.0,
+        seed: int = 0,
+        n_jobs: int = 1,
+    ) -> None:
+        self.baseline_column = baseline_column
+        self.rounds = rounds
+        self.depth = depth
+        self.learning_rate = learning_rate
+        self.column_share = column_share
+        self.min_child_weight = min_child_weight
+        self.seed = seed
+        self.n_jobs = n_jobs
+
+    def fit(self, X: FloatArray, y: FloatArray, task_ids: TaskIds) -> Self:
+        """Boost trees on all rows."""
+        from xgboost import DMatrix, train
+
+        training = prepare(X, y, task_ids)
+        above = training.clipped_log_latency - self._baseline(training.X)
+        rows = DMatrix(training.X, above, weight=np.exp(training.log_score), nthread=self.n_jobs)
+        settings = {
+            "tree_method": "hist",
+            "max_depth": self.depth,
+            "eta": self.learning_rate,
+            "colsample_bytree": self.column_share,
+            "min_child_weight": self.min_child_weight,
+            "seed": self.seed,
+            "nthread": self.n_jobs,
+        }
+        self.width_ = X.shape[1]
+        self.booster_ = train(settings, rows, num_boost_round=self.rounds)
+        return self
+
+    def predict(self, X: FloatArray) -> Prediction:
+        """Latency, and -log latency as score."""
+        from xgboost import DMatrix
+
+        check_features(X, self.width_)
+        above = self.booster_.predict(DMatrix(X, nthread=self.n_jobs)).astype(np.float64)
+        log_latency = self._baseline(X) + above
+        return Prediction(-log_latency, np.exp(log_latency))
+
+    def state(self) -> dict[str, Any]:
+        """Learned state; the trees in XGBoost's own UBJSON."""
+        return {"width": self.width_, "booster": bytes(self.booster_.save_raw("ubj"))}
+
+    def load_state(self, state: dict[str, Any]) -> Self:
+        """Take over what ``state`` gave."""
+        from xgboost import Booster
+
+        self.width_ = state["width"]
+        self.booster_ = Booster({"nthread": self.n_jobs}, model_file=bytearray(state["booster"]))
+        return self
+
+    def _baseline(self, X: FloatArray) -> FloatArray:
+        """``(n,)`` natural log of the lower bound in seconds."""
+        if self.baseline_column is None:
+            return np.zeros(len(X))
+        return np.asarray(X[:, self.baseline_column] * np.log(2.0))

@@ -1,0 +1,21 @@
+"""Pure functions on arrays that say how good choices are. ``*_score`` goes up, ``*_error`` goes down."""
+
+from costmodel.metrics._budget import budget_gap_error, gap_recovered
+from costmodel.metrics._expected import expected_log_excess, expected_n_eps, expected_score_at_k
+from costmodel.metrics._interval import cluster_bootstrap_interval
+from costmodel.metrics._score import chosen_first, n_eps, regret_error, relative_error, score, score_at_k
+
+__all__ = [
+    "budget_gap_error",
+    "chosen_first",
+    "cluster_bootstrap_interval",
+    "expected_log_excess",
+    "expected_n_eps",
+    "expected_score_at_k",
+    "gap_recovered",
+    "n_eps",
+    "regret_error",
+    "relative_error",
+    "score",
+    "score_at_k",
+]

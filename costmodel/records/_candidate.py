@@ -1,0 +1,78 @@
+"""A candidate: a config of a workload, with what is known of its kernels before they run."""
+
+import msgspec
+
+from costmodel.records._identity import content_id
+from costmodel.records._workload import Workload
+
+Decision = int | float | str | tuple[int, ...]
+
+
+class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One choice of a space's parameters.
+
+    Attributes:
+        decisions: Value of each named parameter: a number, a category or the factors of a tiled loop.
+    """
+
+    decisions: dict[str, Decision]
+
+    @property
+    def config_id(self) -> str:
+        """Content address of the decisions."""
+        return content_id(self.decisions)
+
+
+class KernelLaunch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the lowered program says of one kernel that it launches. Counts are totals of one run.
+
+    On a CPU, ``blocks`` counts the iterations of the parallel loop and ``threads_per_block`` is 1.
+
+    Attributes:
+        blocks: Thread blocks in the grid.
+        threads_per_block: Threads in a block.
+        vthreads: Virtual threads that each thread runs one after the other.
+        shared_bytes: Shared memory of a block.
+        local_bytes: Bytes of local buffers (meant for registers) of a thread.
+        global_load_bytes: Bytes that all threads read from device memory, repeats included.
+        global_store_bytes: Bytes that all threads write to device memory.
+        shared_load_bytes: Bytes that all threads read from shared memory.
+        shared_store_bytes: Bytes that all threads write to shared memory.
+        flops: Floating-point operations of all threads.
+        vector_bytes: Widest vectorised access to device memory, in bytes.
+        unroll_steps: Loop steps that the compiler may unroll.
+    """
+
+    blocks: int
+    threads_per_block: int
+    vthreads: int = 1
+    shared_bytes: int = 0
+    local_bytes: int = 0
+    global_load_bytes: int = 0
+    global_store_bytes: int = 0
+    shared_load_bytes: int = 0
+    shared_store_bytes: int = 0
+    flops: int = 0
+    vector_bytes: int = 0
+    unroll_steps: int = 0
+
+
+class Candidate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A config of a workload.
+
+    Attributes:
+        workload: What is computed.
+        space: Name of the space that the config was chosen from, with a hash of its definition.
+        config: The choice.
+        launches: The kernels that it launches, in order; empty where that is not known.
+    """
+
+    workload: Workload
+    space: str
+    config: Config
+    launches: tuple[KernelLaunch, ...] = ()
+
+    @property
+    def candidate_id(self) -> str:
+        """Content address of workload, space and config; what is known of the launches does not enter."""
+        return content_id(self.workload, self.space, self.config.decisions)

@@ -1,0 +1,84 @@
+"""A measurement: all repeats of one config on one platform, or why there are none."""
+
+from enum import StrEnum
+from statistics import median
+from typing import Literal
+
+import msgspec
+
+from costmodel.records._candidate import Candidate
+from costmodel.records._identity import content_id
+from costmodel.records._platform import Platform
+
+SCHEMA_VERSION = 1
+
+
+class Outcome(StrEnum):
+    """How a measurement ended. Failure is an outcome, never a huge latency."""
+
+    OK = "ok"
+    INVALID_CONFIG = "invalid_config"
+    COMPILE_ERROR = "compile_error"
+    LAUNCH_ERROR = "launch_error"
+    TIMEOUT = "timeout"
+    WRONG_RESULT = "wrong_result"
+
+
+class Measurement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All repeats of one config on one platform.
+
+    Attributes:
+        candidate: What was measured.
+        platform: Where.
+        outcome: How it ended.
+        latencies_s: Seconds of one run, one number a repeat, each the mean of ``runs_per_repeat`` runs; empty
+            unless the outcome is ok.
+        runs_per_repeat: Back-to-back runs that each repeat averages over.
+        visit: 0 for the first time this candidate met this platform, 1 for the A/A repeat.
+        l2_policy: ``warm``: inputs stay in the cache between runs; ``flushed``: the cache is flushed before each.
+        kernel_hash: Content address of the generated source, where there is one: candidates with the same hash
+            are the same kernel.
+        clock_mhz: SM clock read right after the repeats; 0 where unknown.
+        co_runners: Candidates that ran on other partitions of the device meanwhile.
+        measured_at: UTC time, ISO 8601.
+        error: First line of the failure's message; empty when ok.
+        schema_version: Version of this schema.
+    """
+
+    candidate: Candidate
+    platform: Platform
+    outcome: Outcome
+    latencies_s: tuple[float, ...] = ()
+    runs_per_repeat: int = 0
+    visit: int = 0
+    l2_policy: Literal["warm", "flushed"] = "warm"
+    kernel_hash: str = ""
+    clock_mhz: float = 0.0
+    co_runners: tuple[str, ...] = ()
+    measured_at: str
+    error: str = ""
+    schema_version: int = SCHEMA_VERSION
+
+    def __post_init__(self) -> None:
+        """Check what the types cannot say, also when a file is decoded."""
+        if self.schema_version != SCHEMA_VERSION:
+            raise ValueError(f"schema_version must be {SCHEMA_VERSION}, but got {self.schema_version}")
+        if (self.outcome is Outcome.OK) != bool(self.latencies_s):
+            raise ValueError(f"latencies_s must be given exactly when ok, but outcome is {self.outcome}")
+        if any(not 0.0 < latency < float("inf") for latency in self.latencies_s):
+            raise ValueError(f"latencies_s must be positive and finite, but got {self.latencies_s}")
+
+    @property
+    def latency_s(self) -> float:
+        """Median of the repeats in seconds; infinite when the outcome is not ok."""
+        return median(self.latencies_s) if self.latencies_s else float("inf")
+
+    @property
+    def key(self) -> str:
+        """Content address of candidate, platform and visit: measured once, never again."""
+        return measurement_key(self.candidate, self.platform, self.visit)
+
+
+def measurement_key(candidate: Candidate, platform: Platform, visit: int = 0) -> str:
+    """Key that the measurement of this candidate on this platform will have."""
+    return content_id(candidate.candidate_id, platform.platform_id, visit)

@@ -1,0 +1,69 @@
+"""A platform: a device, the part of it that is granted, and the software on it."""
+
+from typing import Literal
+
+import msgspec
+
+from costmodel.records._identity import content_id
+
+Isolation = Literal["whole", "green_context", "mps", "threads"]
+
+
+class Device(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A device model, by what its driver says of it. On a CPU an SM is a hardware thread.
+
+    Attributes:
+        name: Name that the driver gives.
+        kind: Runtime that runs kernels on it.
+        architecture: Such as ``sm_90``, or the CPU's instruction set.
+        sms: Streaming multiprocessors of the whole device.
+        clock_mhz: Highest clock of an SM.
+        bandwidth_gb_s: Peak bandwidth of device memory, 1e9 bytes a second; 0 where unknown.
+        l2_bytes: Last-level cache; 0 where unknown.
+        shared_bytes_per_sm: Shared memory of an SM.
+        registers_per_sm: 32-bit registers of an SM.
+        max_threads_per_sm: Resident threads of an SM.
+        max_blocks_per_sm: Resident blocks of an SM.
+        fp32_lanes_per_sm: float32 multiply-adds that an SM can start in a clock.
+    """
+
+    name: str
+    kind: Literal["cuda", "cpu"]
+    architecture: str
+    sms: int
+    clock_mhz: float
+    bandwidth_gb_s: float = 0.0
+    l2_bytes: int = 0
+    shared_bytes_per_sm: int = 0
+    registers_per_sm: int = 0
+    max_threads_per_sm: int = 1
+    max_blocks_per_sm: int = 1
+    fp32_lanes_per_sm: int = 1
+
+
+class Platform(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A device, the SMs granted on it, how they were set apart, and software versions.
+
+    Attributes:
+        device: The device model.
+        isolation: How the SMs were set apart.
+        sms_requested: SMs asked for.
+        sms_granted: SMs that the driver gave, which is what learners see.
+        software: Versions that can change a latency, such as driver, CUDA and TVM.
+    """
+
+    device: Device
+    isolation: Isolation
+    sms_requested: int
+    sms_granted: int
+    software: dict[str, str] = {}
+
+    @property
+    def name(self) -> str:
+        """Readable name without software versions, such as ``NVIDIA H100 80GB HBM3/green_context/32``."""
+        return f"{self.device.name}/{self.isolation}/{self.sms_granted}"
+
+    @property
+    def platform_id(self) -> str:
+        """Content address of device name, isolation and granted SMs; software versions do not enter."""
+        return content_id(self.device.name, self.isolation, self.sms_granted)

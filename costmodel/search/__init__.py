@@ -1,0 +1,36 @@
+"""The search: screens a pool with a model, measures only a shortlist, learns from each result."""
+
+from costmodel.search._base import PoolSampler
+from costmodel.search._baselines import PoolTPESampler, RandomOrderSampler
+from costmodel.search._comparison import (
+    BEST_KNOWN,
+    CHOSEN,
+    WHOLE_CHOICE,
+    BudgetCurve,
+    measured_curve,
+    recorded_curves,
+)
+from costmodel.search._plot import plot_curves
+from costmodel.search._pool import Pool
+from costmodel.search._result import Provenance, TunedTrial, TuneResult
+from costmodel.search._shortlist import ShortlistSampler
+from costmodel.search._tune import tune
+
+__all__ = [
+    "BEST_KNOWN",
+    "CHOSEN",
+    "WHOLE_CHOICE",
+    "BudgetCurve",
+    "Pool",
+    "PoolSampler",
+    "PoolTPESampler",
+    "Provenance",
+    "RandomOrderSampler",
+    "ShortlistSampler",
+    "TuneResult",
+    "TunedTrial",
+    "measured_curve",
+    "plot_curves",
+    "recorded_curves",
+    "tune",
+]

@@ -1,0 +1,189 @@
+"""A MetaSchedule design space as named discrete decisions."""
+
+from typing import Any, Literal
+
+import numpy as np
+import tvm
+from tvm.s_tir import meta_schedule as ms
+from tvm.s_tir.schedule import Trace
+
+from costmodel.errors import CostModelError
+from costmodel.records import Candidate, Config, Workload, content_id
+from costmodel.spaces._lowered import kernel_launches
+from costmodel.spaces._errors import InvalidConfigError
+from costmodel.spaces._parameters import Suggester
+from costmodel.spaces._sketch import Sketch, skeleton_of
+from costmodel.spaces._tensor_intrin import without_tensor_intrinsics
+from costmodel.spaces._workload_ir import workload_module
+
+TargetKind = Literal["cuda", "cpu"]
+SKETCH = "sketch"  # name of the decision that picks the sketch
+
+
+class MetaScheduleSpace:
+    """What MetaSchedule may decide for one workload on one kind of device, without tensorised rules.
+
+    A config names the sketch (a position among MetaSchedule's sketches) and the decision of each sampling
+    instruction of that sketch: ``tile.<block>.<loop>`` (factors, outermost first),
+    ``cooperative_fetch.<block>`` (vector width), ``unroll_explicit.root`` (steps), ``split.<block>`` (threads).
+
+    Source: Shao et al., Tensor Program Optimization with Probabilistic Programs, NeurIPS 2022
+    (arXiv:2205.13603).
+
+    Attributes:
+        workload: The workload.
+        target: TVM target that kernels are made for.
+        name: ``metaschedule-<kind>-<hash of the sketches>``; equal names mean equal spaces.
+        sketches: The sketches, in MetaSchedule's order.
+
+    Example:
+        >>> space = MetaScheduleSpace(Workload.parse("matmul-m64-n64-k64"), "cpu")
+        >>> config = space.sample(np.random.default_rng(0))
+        >>> space.config_of(space.schedule(config).trace) == config
+        True
+    """
+
+    def __init__(self, workload: Workload, kind: TargetKind) -> None:
+        """Generate the design space of ``workload``."""
+        self.workload = workload
+        self.target = make_target(kind)
+        self._module = workload_module(workload)
+        rules = "cuda" if kind == "cuda" else "llvm"
+        generator = ms.space_generator.PostOrderApply(sch_rules=rules, postprocs=rules, mutator_probs=rules)
+        with without_tensor_intrinsics():
+            context = ms.TuneContext(
+                mod=self._module, target=self.target, space_generator=generator, rand_state=1, num_threads=1
+            )
+        self._context = context  # the postprocessors refer to it
+        schedules = context.generate_design_space()
+        self.sketches = tuple(Sketch(schedule, self._module) for schedule in schedules)
+        self.name = f"metaschedule-{kind}-{content_id([sketch.skeleton for sketch in self.sketches])[:8]}"
+
+    def sample(self, rng: np.random.Generator) -> Config:
+        """A random config that meets the constraints on thread extents; it may still turn out invalid."""
+        while True:
+            position = int(rng.integers(len(self.sketches)))
+            sketch = self.sketches[position]
+            decisions = {parameter.name: parameter.sample(rng) for parameter in sketch.parameters}
+            if self._worth_lowering(config := Config({SKETCH: position, **decisions})):
+                return config
+
+    def mutate(self, config: Config, rng: np.random.Generator) -> Config:
+        """A neighbour of ``config`` in one parameter that meets the constraints.
+
+        Where no neighbour is found in 100 draws, ``config`` itself.
+        """
+        parameters = self._sketch(config).parameters
+        for _ in range(100):
+            parameter = parameters[int(rng.integers(len(parameters)))]
+            value = parameter.mutate(config.decisions[parameter.name], rng)
+            changed = Config({**config.decisions, parameter.name: value})
+            if changed != config and self._worth_lowering(changed):
+                return changed
+        return config
+
+    def suggest(self, trial: Suggester) -> Config:
+        """The config that an Optuna trial proposes; parameters of a sketch are conditional on it."""
+        position = trial.suggest_categorical(SKETCH, range(len(self.sketches)))
+        parameters = self.sketches[position].parameters
+        decisions = {parameter.name: parameter.suggest(trial, f"{position}.") for parameter in parameters}
+        return Config({SKETCH: position, **decisions})
+
+    def schedule(self, config: Config) -> Any:
+        """The ``tvm.s_tir.Schedule`` of ``config``, postprocessed and verified.
+
+        Raises:
+            InvalidConfigError: A decision is not in the space, or no valid kernel comes of it.
+        """
+        sketch = self._sketch(config)
+        for parameter in sketch.parameters:
+            if not parameter.contains(config.decisions[parameter.name]):
+                raise InvalidConfigError(
+                    f"{parameter.name} must be a choice of {parameter}, but got "
+                    f"{config.decisions[parameter.name]}. Take decisions from this space."
+                )
+        try:
+            schedule = sketch.apply(config.decisions, self._module)
+        except Exception as error:  # noqa: BLE001 (TVM raises its own error types for decisions that do not fit)
+            raise InvalidConfigError(f"The schedule cannot be applied: {_first_line(error)}") from None
+        schedule.enter_postproc()
+        for postproc in self._context.space_generator.postprocs:
+            if not postproc.apply(schedule):
+                raise InvalidConfigError(f"Postprocessor {type(postproc).__name__} refuses the schedule.")
+        return schedule
+
+    def candidate(self, config: Config) -> Candidate:
+        """The candidate of ``config`` with what its lowered program says of its launches.
+
+        Its config is the one that TVM applied: a compute location that does not exist is moved to the nearest
+        one that does, so that one kernel has one config.
+
+        Raises:
+            InvalidConfigError: No valid kernel comes of it.
+        """
+        schedule = self.schedule(config)
+        return Candidate(
+            self.workload, self.name, self.config_of(schedule.trace), kernel_launches(schedule.mod)
+        )
+
+    def config_of(self, trace: Any) -> Config:
+        """The config that a trace stands for, the inverse of ``schedule``.
+
+        Args:
+            trace: A trace of this workload, or its JSON as MetaSchedule's databases keep it. Postprocessing
+                instructions are ignored.
+
+        Raises:
+            CostModelError: No sketch of this space has these instructions.
+        """
+        if not isinstance(trace, Trace):
+            schedule = tvm.s_tir.Schedule(self._module, debug_mask=0)
+            Trace.apply_json_to_schedule(trace, schedule)
+            trace = schedule.trace
+        trace = trace.simplified(remove_postproc=True)
+        skeleton = skeleton_of(trace)
+        for position, sketch in enumerate(self.sketches):
+            if sketch.skeleton == skeleton:
+                return Config({SKETCH: position, **sketch.decisions_of(trace)})
+        raise CostModelError(
+            f"The trace must follow one of the {len(self.sketches)} sketches of {self.name} for "
+            f"{self.workload.name}, but it follows none. It was made for another workload, target or rule set."
+        )
+
+    def _sketch(self, config: Config) -> Sketch:
+        """The sketch of ``config``, once its decisions are known to be the sketch's parameters."""
+        position = config.decisions.get(SKETCH)
+        if not isinstance(position, int) or not 0 <= position < len(self.sketches):
+            raise InvalidConfigError(
+                f"{SKETCH} must be in [0, {len(self.sketches) - 1}] in {self.name}, but got {position!r}."
+            )
+        sketch = self.sketches[position]
+        expected = {SKETCH, *(parameter.name for parameter in sketch.parameters)}
+        if set(config.decisions) != expected:
+            raise InvalidConfigError(
+                f"A config of sketch {position} of {self.name} must decide {sorted(expected)}, but got "
+                f"{sorted(config.decisions)}. It was made for another space."
+            )
+        return sketch
+
+    def _worth_lowering(self, config: Config) -> bool:
+        """Whether the thread extents are within the device's limits: a check without lowering."""
+        return all(bound.holds(config.decisions) for bound in self._sketch(config).constraints)
+
+
+def make_target(kind: TargetKind) -> Any:
+    """TVM target of the local device kind; CUDA kernels are made for Hopper."""
+    if kind == "cuda":
+        return tvm.target.Target("nvidia/nvidia-h100")
+    return tvm.target.Target({"kind": "llvm", "num-cores": _physical_cores()})
+
+
+def _physical_cores() -> int:
+    import psutil  # type: ignore[import-untyped]  # noqa: PLC0415 (only CPU targets need it)
+
+    return psutil.cpu_count(logical=False) or 1
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__

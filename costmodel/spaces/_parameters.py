@@ -1,0 +1,165 @@
+"""Parameters of a space: what can be chosen, how to draw it, change it and hand it to Optuna."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Protocol
+
+import numpy as np
+
+from costmodel.records import Decision
+
+
+class Suggester(Protocol):
+    """The part of ``optuna.Trial`` that a space needs."""
+
+    def suggest_int(self, name: str, low: int, high: int) -> int:
+        """An integer in ``[low, high]``."""
+        ...
+
+    def suggest_categorical(self, name: str, choices: Sequence[int]) -> int:
+        """One of ``choices``."""
+        ...
+
+
+class Parameter(Protocol):
+    """One named decision of a space."""
+
+    @property
+    def name(self) -> str:
+        """Name, unique in its space."""
+        ...
+
+    def contains(self, value: Decision) -> bool:
+        """Whether ``value`` can be chosen."""
+        ...
+
+    def sample(self, rng: np.random.Generator) -> Decision:
+        """A random value."""
+        ...
+
+    def mutate(self, value: Decision, rng: np.random.Generator) -> Decision:
+        """A random neighbour of ``value``; ``value`` itself where it has none."""
+        ...
+
+    def suggest(self, trial: Suggester, prefix: str = "") -> Decision:
+        """The value that ``trial`` proposes."""
+        ...
+
+
+@dataclass(frozen=True)
+class Categorical:
+    """One of a few numbers.
+
+    Attributes:
+        name: Name in the space.
+        choices: The numbers, in the order of the schedule's candidates.
+        probabilities: Weight of each when drawn at random.
+    """
+
+    name: str
+    choices: tuple[int, ...]
+    probabilities: tuple[float, ...]
+
+    def contains(self, value: Decision) -> bool:
+        """Whether ``value`` is one of the choices."""
+        return value in self.choices
+
+    def sample(self, rng: np.random.Generator) -> int:
+        """A choice drawn by the probabilities."""
+        return int(rng.choice(self.choices, p=np.divide(self.probabilities, sum(self.probabilities))))
+
+    def mutate(self, value: Decision, rng: np.random.Generator) -> Decision:
+        """Any other choice."""
+        others = [choice for choice in self.choices if choice != value]
+        return int(rng.choice(others)) if others else value
+
+    def suggest(self, trial: Suggester, prefix: str = "") -> int:
+        """A choice by ``suggest_categorical``."""
+        return trial.suggest_categorical(prefix + self.name, self.choices)
+
+
+@dataclass(frozen=True)
+class Tile:
+    """The factors into which a loop is split, outermost first; their product is the loop's extent.
+
+    Attributes:
+        name: Name in the space.
+        extent: Iterations of the loop.
+        parts: Number of factors.
+        max_innermost: Largest last factor.
+    """
+
+    name: str
+    extent: int
+    parts: int
+    max_innermost: int
+
+    def contains(self, value: Decision) -> bool:
+        """Whether ``value`` is a tuple of ``parts`` factors with the right product and innermost factor."""
+        return (
+            isinstance(value, tuple)
+            and len(value) == self.parts
+            and all(factor >= 1 for factor in value)
+            and math.prod(value) == self.extent
+            and value[-1] <= self.max_innermost
+        )
+
+    def sample(self, rng: np.random.Generator) -> tuple[int, ...]:
+        """A factorization, each equally likely."""
+        every = factorizations(self.extent, self.parts, self.max_innermost)
+        return every[int(rng.integers(len(every)))]
+
+    def mutate(self, value: Decision, rng: np.random.Generator) -> Decision:
+        """Move a divisor of one factor to another, as MetaSchedule's MutateTileSize does."""
+        assert isinstance(value, tuple)
+        moves = [
+            moved
+            for source in range(self.parts)
+            for target in range(self.parts)
+            if source != target
+            for divisor in divisors(value[source])[1:]
+            if self.contains(moved := _move(value, source, target, divisor))
+        ]
+        return moves[int(rng.integers(len(moves)))] if moves else value
+
+    def suggest(self, trial: Suggester, prefix: str = "") -> tuple[int, ...]:
+        """Factors from the innermost outwards: each is an index into the divisors of what is left.
+
+        Every proposal is a valid factorization, and near indices are near factors.
+        """
+        left, factors = self.extent, []
+        for part in range(self.parts - 1, 0, -1):
+            limit = self.max_innermost if part == self.parts - 1 else left
+            options = [divisor for divisor in divisors(left) if divisor <= limit]
+            factors.append(options[trial.suggest_int(f"{prefix}{self.name}.{part}", 0, len(options) - 1)])
+            left //= factors[-1]
+        return (left, *reversed(factors))
+
+
+@cache
+def divisors(number: int) -> tuple[int, ...]:
+    """All divisors in rising order."""
+    small = [d for d in range(1, math.isqrt(number) + 1) if number % d == 0]
+    return tuple(sorted({*small, *(number // d for d in small)}))
+
+
+@cache
+def factorizations(extent: int, parts: int, max_innermost: int) -> tuple[tuple[int, ...], ...]:
+    """All ordered factorizations of ``extent`` into ``parts`` factors with a bounded last one."""
+    if parts == 1:
+        return ((extent,),) if extent <= max_innermost else ()
+    return tuple(
+        (divisor, *rest)
+        for divisor in divisors(extent)
+        for rest in factorizations(extent // divisor, parts - 1, max_innermost)
+    )
+
+
+def _move(value: tuple[int, ...], source: int, target: int, divisor: int) -> tuple[int, ...]:
+    """``value`` with ``divisor`` taken from one factor and given to another."""
+    moved = list(value)
+    moved[source] //= divisor
+    moved[target] *= divisor
+    return tuple(moved)

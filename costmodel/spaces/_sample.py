@@ -1,0 +1,94 @@
+"""Draws candidates from a design space: at random, or near configs that are known to be good."""
+
+import time
+from collections.abc import Callable, Collection, Sequence
+from functools import lru_cache
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from costmodel.errors import MissingExtraError
+from costmodel.records import Candidate, Config, Workload
+from costmodel.spaces._errors import InvalidConfigError
+
+if TYPE_CHECKING:
+    from costmodel.spaces._metaschedule import MetaScheduleSpace
+
+# A neighbour is this many single-parameter changes away: enough to leave a small local optimum.
+_MOST_CHANGES = 3
+
+
+@lru_cache(maxsize=64)
+def open_space(workload: Workload, kind: Literal["cuda", "cpu"]) -> "MetaScheduleSpace":
+    """MetaSchedule's design space of a workload; the same object for the same arguments.
+
+    Raises:
+        MissingExtraError: TVM is not installed.
+    """
+    if find_spec("tvm") is None:
+        raise MissingExtraError("A MetaSchedule design space", "tvm")
+    from costmodel.spaces._metaschedule import MetaScheduleSpace  # noqa: PLC0415 (loads TVM)
+
+    return MetaScheduleSpace(workload, kind)
+
+
+def sample_candidates(  # noqa: PLR0913 (one argument a knob, all but three optional)
+    workload: Workload,
+    kind: Literal["cuda", "cpu"],
+    count: int,
+    seed: int,
+    *,
+    parents: Sequence[Config] = (),
+    known: Collection[str] = (),
+    time_limit_s: float = 600.0,
+    on_progress: Callable[[int], None] | None = None,
+) -> list[Candidate]:
+    """Draw valid candidates, all different.
+
+    Args:
+        workload: What they compute.
+        kind: Kind of device.
+        count: How many to draw. Fewer come back where the space or the time does not give as many.
+        seed: Seed; the same arguments draw the same candidates as long as time does not run out.
+        parents: Configs to start from. With parents, a draw changes one of them in one to three parameters;
+            without, it is uniform over each parameter's choices.
+        known: Identities of candidates not to draw.
+        time_limit_s: Seconds after which to stop.
+        on_progress: Called with the number drawn so far, after each.
+
+    Raises:
+        MissingExtraError: TVM is not installed.
+    """
+    space = open_space(workload, kind)
+    rng = np.random.default_rng(seed)
+    found: dict[str, Candidate] = {}
+    tried: set[str] = set()
+    deadline = time.monotonic() + time_limit_s
+    # 400 draws a candidate: about one random depthwise config in a hundred passes verification.
+    for _ in range(400 * count):
+        if len(found) == count or time.monotonic() > deadline:
+            break
+        config = _draw(space, parents, rng)
+        if config.config_id in tried:
+            continue
+        tried.add(config.config_id)
+        try:
+            candidate = space.candidate(config)
+        except InvalidConfigError:
+            continue
+        if candidate.candidate_id not in known and candidate.candidate_id not in found:
+            found[candidate.candidate_id] = candidate
+            if on_progress:
+                on_progress(len(found))
+    return list(found.values())
+
+
+def _draw(space: "MetaScheduleSpace", parents: Sequence[Config], rng: np.random.Generator) -> Config:
+    """A random config, or one near a random parent."""
+    if not parents:
+        return space.sample(rng)
+    config = parents[int(rng.integers(len(parents)))]
+    for _ in range(int(rng.integers(1, _MOST_CHANGES + 1))):
+        config = space.mutate(config, rng)
+    return config

@@ -1,0 +1,122 @@
+"""A sketch of a MetaSchedule design space: a trace whose sampling instructions are named parameters."""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import Trace
+
+from costmodel.records import Decision
+from costmodel.spaces._parameters import Categorical, Parameter, Tile
+from costmodel.spaces._sketch_names import SketchNames
+
+# Where a block may be computed: -2 inlined, -1 at the root, else a loop's position. Deeper nests than this do
+# not occur in MetaSchedule's tilings; a position that does not exist makes an invalid config.
+_COMPUTE_LOCATIONS = tuple(range(-2, 16))
+# MetaSchedule's VerifyGPUCode and thread_extent annotations refuse what is outside: 32 to 1,024 threads in a
+# block and at most 8 virtual threads (src/s_tir/meta_schedule/postproc/verify_gpu_code.cc).
+_AXIS_BOUNDS = {"threadIdx.x": (32, 1024), "vthread.x": (1, 8)}
+
+
+@dataclass(frozen=True)
+class AxisExtent:
+    """Extent of a bound axis as a product of tile factors, and the most that it may be."""
+
+    factors: tuple[tuple[str, int], ...]
+    low: int
+    high: int
+
+    def holds(self, decisions: Mapping[str, Decision]) -> bool:
+        """Whether the extent that these decisions give is within the bounds."""
+        extent = math.prod(_factor(decisions[name], part) for name, part in self.factors)
+        return self.low <= extent <= self.high
+
+
+def _factor(value: Decision, part: int) -> int:
+    assert isinstance(value, tuple)
+    return value[part]
+
+
+class Sketch:
+    """One sketch: its parameters in order of their instructions, and the trace that they complete.
+
+    Attributes:
+        skeleton: Canonical JSON of the instructions without decisions; equal for traces of the same sketch.
+        parameters: The named decisions.
+        constraints: Bounds on thread and virtual-thread extents that a config must meet to be worth lowering.
+    """
+
+    def __init__(self, schedule: Any, original: Any) -> None:
+        """Name the sampling instructions of ``schedule``.
+
+        Args:
+            schedule: Schedule that the space generator gave.
+            original: Unscheduled module, which knows the loops' names.
+        """
+        self._trace = schedule.trace.simplified(remove_postproc=True)
+        self.skeleton = skeleton_of(self._trace)
+        self._samples = [inst for inst in self._trace.insts if inst.kind.name.startswith("Sample")]
+        names = SketchNames(schedule, self._trace, original)
+        self.parameters: tuple[Parameter, ...] = tuple(
+            _parameter(inst, name, self._trace.decisions[inst])
+            for inst, name in zip(self._samples, names.of(self._samples), strict=True)
+        )
+        self.constraints = tuple(
+            AxisExtent(factors, *_AXIS_BOUNDS[axis])
+            for axis, factors in names.tiled_axes(self._samples)
+            if axis in _AXIS_BOUNDS
+        )
+
+    def apply(self, decisions: Mapping[str, Decision], module: Any) -> Any:
+        """Schedule of ``module`` with these decisions, before the postprocessors."""
+        chosen = {
+            inst: _to_trace(parameter, decisions[parameter.name])
+            for inst, parameter in zip(self._samples, self.parameters, strict=True)
+        }
+        # The seed matters only to postprocessors that sample; fixed, it makes a config one kernel.
+        schedule = Schedule(module, seed=1, debug_mask=0)
+        Trace(self._trace.insts, chosen).apply_to_schedule(schedule, remove_postproc=True)
+        return schedule
+
+    def decisions_of(self, trace: Any) -> dict[str, Decision]:
+        """Decisions of a simplified trace of this sketch."""
+        samples = [inst for inst in trace.insts if inst.kind.name.startswith("Sample")]
+        return {
+            parameter.name: _from_trace(parameter, trace.decisions[inst])
+            for inst, parameter in zip(samples, self.parameters, strict=True)
+        }
+
+
+def skeleton_of(trace: Any) -> str:
+    """Canonical JSON of a simplified trace's instructions, decisions left out."""
+    return json.dumps(trace.as_json()[0], default=lambda number: number.value)
+
+
+def _parameter(inst: Any, name: str, decision: Any) -> Parameter:
+    """The parameter that a sampling instruction stands for; any decision of a tile tells the loop's extent."""
+    if inst.kind.name == "SampleCategorical":
+        choices, probabilities = inst.attrs
+        return Categorical(name, tuple(map(int, choices)), tuple(map(float, probabilities)))
+    if inst.kind.name == "SampleComputeLocation":
+        return Categorical(name, _COMPUTE_LOCATIONS, (1.0,) * len(_COMPUTE_LOCATIONS))
+    parts, max_innermost = map(int, inst.attrs)
+    return Tile(name, math.prod(int(factor) for factor in decision), parts, max_innermost)
+
+
+def _to_trace(parameter: Parameter, value: Decision) -> Any:
+    """A decision as the trace wants it: factors, a position among the choices, or a loop's position."""
+    if isinstance(parameter, Tile):
+        return list(value)  # type: ignore[arg-type]
+    assert isinstance(parameter, Categorical) and isinstance(value, int)
+    return value if parameter.choices == _COMPUTE_LOCATIONS else parameter.choices.index(value)
+
+
+def _from_trace(parameter: Parameter, decision: Any) -> Decision:
+    """The inverse of ``_to_trace``."""
+    if isinstance(parameter, Tile):
+        return tuple(int(factor) for factor in decision)
+    assert isinstance(parameter, Categorical)
+    return int(decision) if parameter.choices == _COMPUTE_LOCATIONS else parameter.choices[int(decision)]

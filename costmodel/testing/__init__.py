@@ -1,0 +1,26 @@
+"""Public aids for tests: landscapes with a known formula, and contract checks for learners and runners."""
+
+from costmodel.testing._landscapes import (
+    LANDSCAPE_DEVICE,
+    LANDSCAPE_SMS,
+    LANDSCAPE_WORKLOADS,
+    gpu_landscape,
+    landscape_latency,
+    landscape_platform,
+)
+from costmodel.testing._learner_contract import LEARNER_CHECKS, check_learner, contract_rows
+from costmodel.testing._runner_contract import RUNNER_CHECKS, RunnerCase
+
+__all__ = [
+    "LANDSCAPE_DEVICE",
+    "LANDSCAPE_SMS",
+    "LANDSCAPE_WORKLOADS",
+    "LEARNER_CHECKS",
+    "RUNNER_CHECKS",
+    "RunnerCase",
+    "check_learner",
+    "contract_rows",
+    "gpu_landscape",
+    "landscape_latency",
+    "landscape_platform",
+]

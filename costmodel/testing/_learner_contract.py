@@ -1,0 +1,152 @@
+"""Contract checks for learners: every learner passes the same ones.
+
+A test parametrises over the checks::
+
+    @pytest.mark.parametrize("check", LEARNER_CHECKS)
+    def test_my_learner_keeps_the_contract(check):
+        check(lambda: MyLearner())
+
+The rows are made up: columns 0 and 1 describe the task, columns 2 to 4 the config, column 4 is missing in
+places.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from costmodel.learners import FloatArray, Learner, TaskIds
+
+LearnerFactory = Callable[[], Learner]
+
+
+def contract_rows(seed: int = 0) -> tuple[FloatArray, FloatArray, TaskIds]:
+    """X ``(96, 5)``, y ``(96,)`` and task ids of four tasks; 6 configs fail."""
+    rng = np.random.default_rng(seed)
+    tasks = np.repeat(np.arange(4), 24)
+    config = rng.normal(size=(96, 3))
+    effort = 0.3 * config[:, 0] ** 2 + 0.2 * config[:, 1] + 0.1 * tasks
+    y = 1e-5 * np.exp(effort)
+    y[rng.choice(96, 6, replace=False)] = np.inf
+    config[::7, 2] = np.nan
+    X = np.column_stack([tasks, tasks**2, config]).astype(np.float64)
+    return X, y, np.array([f"task {task}" for task in tasks])
+
+
+def check_gives_a_finite_score_for_each_row(make: LearnerFactory) -> None:
+    """Scores are finite and of shape (n,); latencies, if given, are positive."""
+    X, y, tasks = contract_rows()
+    learner = make()
+    assert learner.fit(X, y, tasks) is learner, "fit must return the learner"
+    prediction = learner.predict(X)
+    assert prediction.score.shape == (len(X),)
+    assert prediction.score.dtype == np.float64
+    assert np.isfinite(prediction.score).all()
+    if prediction.latency_s is not None:
+        assert prediction.latency_s.shape == (len(X),)
+        assert (prediction.latency_s > 0).all()
+
+
+def check_fit_forgets(make: LearnerFactory) -> None:
+    """A second fit leaves nothing of the first."""
+    first, second = contract_rows(1), contract_rows(2)
+    twice, once = make().fit(*first).fit(*second), make().fit(*second)
+    _assert_same(twice, once, second[0])
+
+
+def check_ignores_batch_mates(make: LearnerFactory) -> None:
+    """A row's prediction is the same alone, in a batch, and in another order."""
+    X, y, tasks = contract_rows()
+    learner = make().fit(X, y, tasks)
+    together = learner.predict(X).score
+    alone = np.concatenate([learner.predict(row[None]).score for row in X[:8]])
+    np.testing.assert_allclose(alone, together[:8], rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(learner.predict(X[::-1]).score, together[::-1], rtol=1e-9, atol=1e-12)
+
+
+def check_ignores_order_of_training_rows(make: LearnerFactory) -> None:
+    """Shuffled training rows teach the same."""
+    X, y, tasks = contract_rows()
+    shuffled = np.random.default_rng(3).permutation(len(X))
+    _assert_same(make().fit(X, y, tasks), make().fit(X[shuffled], y[shuffled], tasks[shuffled]), X)
+
+
+def check_ignores_names_of_tasks(make: LearnerFactory) -> None:
+    """Task ids only group: other names in the same order teach the same."""
+    X, y, tasks = contract_rows()
+    _assert_same(make().fit(X, y, tasks), make().fit(X, y, np.array([int(task[-1]) for task in tasks])), X)
+
+
+def check_state_round_trips(make: LearnerFactory) -> None:
+    """Another learner with the same settings takes over the state, which is plain data."""
+    X, y, tasks = contract_rows()
+    learner = make().fit(X, y, tasks)
+    state = learner.state()
+    _assert_plain(state)
+    _assert_same(learner, make().load_state(state), X)
+
+
+def check_accepts_failures(make: LearnerFactory) -> None:
+    """A task of which nothing ran, and rows that all failed but one, are no errors."""
+    X, y, tasks = contract_rows()
+    y[tasks == "task 2"] = np.inf
+    y[tasks == "task 3"] = np.where(np.arange((tasks == "task 3").sum()) == 5, 1e-5, np.inf)
+    assert np.isfinite(make().fit(X, y, tasks).predict(X).score).all()
+
+
+def check_refuses_bad_input(make: LearnerFactory) -> None:
+    """Shapes that disagree, latencies that are none, and rows of another width raise ValueError."""
+    X, y, tasks = contract_rows()
+    _assert_raises(lambda: make().fit(X, y[1:], tasks))
+    _assert_raises(lambda: make().fit(X, y, tasks[1:]))
+    _assert_raises(lambda: make().fit(X[:, 0], y, tasks))
+    _assert_raises(lambda: make().fit(X, np.full_like(y, np.inf), tasks))
+    _assert_raises(lambda: make().fit(X, np.zeros_like(y), tasks))
+    _assert_raises(lambda: make().fit(X, np.full_like(y, np.nan), tasks))
+    _assert_raises(lambda: make().fit(X, y, tasks).predict(X[:, 1:]))
+
+
+LEARNER_CHECKS = (
+    check_gives_a_finite_score_for_each_row,
+    check_fit_forgets,
+    check_ignores_batch_mates,
+    check_ignores_order_of_training_rows,
+    check_ignores_names_of_tasks,
+    check_state_round_trips,
+    check_accepts_failures,
+    check_refuses_bad_input,
+)
+
+
+def check_learner(make: LearnerFactory) -> None:
+    """All of ``LEARNER_CHECKS``."""
+    for check in LEARNER_CHECKS:
+        check(make)
+
+
+def _assert_same(a: Learner, b: Learner, X: FloatArray) -> None:
+    first, second = a.predict(X), b.predict(X)
+    np.testing.assert_array_equal(first.score, second.score)
+    if first.latency_s is None or second.latency_s is None:
+        assert first.latency_s is second.latency_s
+    else:
+        np.testing.assert_array_equal(first.latency_s, second.latency_s)
+
+
+def _assert_plain(value: Any) -> None:
+    """Numbers, strings, bytes, numeric arrays, and dicts of them."""
+    if isinstance(value, dict):
+        for item in value.values():
+            _assert_plain(item)
+    elif isinstance(value, np.ndarray):
+        assert value.dtype.kind in "fiub", f"arrays in a state must be numeric, but got {value.dtype}"
+    else:
+        assert isinstance(value, int | float | str | bytes), f"a state must be plain, but got {type(value)}"
+
+
+def _assert_raises(action: Callable[[], object]) -> None:
+    try:
+        action()
+    except ValueError:
+        return
+    raise AssertionError("ValueError must be raised")

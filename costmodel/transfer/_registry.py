@@ -1,0 +1,44 @@
+"""Learners by name, bound to the columns of a feature table."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from costmodel.errors import CostModelError
+from costmodel.features import Column
+from costmodel.learners import NearestTask, RandomLearner, RidgeLearner, WeightedConsensus, XGBoostLearner
+from costmodel.transfer._base import TransferModel
+from costmodel.transfer._residual import Residual
+from costmodel.transfer._ridge_on_sources import RidgeOnSources
+
+Factory = Callable[[Sequence[Column], int], TransferModel]
+
+
+def task_columns(columns: Sequence[Column]) -> tuple[int, ...]:
+    """Positions of the columns that are constant within a task."""
+    return tuple(i for i, column in enumerate(columns) if column.group in ("workload", "platform"))
+
+
+def _xgboost(columns: Sequence[Column], seed: int) -> TransferModel:
+    baseline = [column.name for column in columns].index("log2_roofline_s")
+    return Residual(XGBoostLearner(baseline, seed=seed))
+
+
+# Each takes the columns of a feature table and a seed, and gives an unfitted model.
+LEARNERS: Mapping[str, Factory] = {
+    "random": lambda _columns, seed: Residual(RandomLearner(seed)),
+    "nearest-task": lambda columns, _seed: Residual(NearestTask(task_columns(columns))),
+    "consensus": lambda columns, _seed: Residual(WeightedConsensus(task_columns(columns))),
+    "ridge": lambda _columns, _seed: Residual(RidgeLearner()),
+    "ridge-on-sources": lambda columns, _seed: RidgeOnSources(task_columns(columns)),
+    "xgboost": _xgboost,
+}
+
+
+def make_model(name: str, columns: Sequence[Column], seed: int = 0) -> TransferModel:
+    """An unfitted model for feature tables with these columns.
+
+    Raises:
+        CostModelError: No learner has this name.
+    """
+    if name not in LEARNERS:
+        raise CostModelError(f"A learner must be one of {', '.join(LEARNERS)}, but got {name!r}.")
+    return LEARNERS[name](columns, seed)

@@ -1,0 +1,103 @@
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from costmodel.cli import app
+from costmodel.dataset import dataset_hash, shipped_dataset
+from costmodel.errors import CostModelError
+
+CARD = """
+title = "Fake kernels"
+summary = "For tests."
+method = "Not at all."
+limits = "Not real."
+licence = "CC-BY-4.0"
+citation = "Nobody, 2026."
+"""
+
+
+def costmodel(*arguments: object) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments], env={"COLUMNS": "120"})
+
+
+def assert_refused(result: Result, text: str) -> None:
+    assert result.exit_code == 2
+    assert result.stderr.startswith("Error: ")
+    assert result.stderr.count("\n") == 1
+    assert text in result.stderr
+
+
+@pytest.fixture
+def card(tmp_path: Path) -> Path:
+    file = tmp_path / "card.toml"
+    file.write_text(CARD)
+    return file
+
+
+@pytest.fixture
+def built(store: Path, card: Path, tmp_path: Path) -> Path:
+    assert costmodel("dataset", "build", store, "--out", tmp_path / "out", "--card", card).exit_code == 0
+    return tmp_path / "out"
+
+
+def test_build_reports_what_it_did(store: Path, card: Path, tmp_path: Path) -> None:
+    out, report = tmp_path / "out", tmp_path / "report.json"
+    result = costmodel("dataset", "build", store, store, "--out", out, "--card", card, "--json", report)
+    assert result.exit_code == 0
+    assert "84 of 168 records, 84 dropped as duplicates, 0 rejected" in result.stdout
+    assert json.loads(report.read_text()) == {
+        "path": str(out),
+        "sha256": dataset_hash(out),
+        "records": 168,
+        "measurements": 84,
+        "duplicates": 84,
+        "rejects": {},
+    }
+
+
+def test_describe_shows_counts_noise_and_gap(built: Path, tmp_path: Path) -> None:
+    file, plots = tmp_path / "d.json", tmp_path / "plots"
+    result = costmodel("dataset", "describe", built, "--json", file, "--plots", plots)
+    assert result.exit_code == 0
+    for text in ("Counts", "Noise", "Budget gap", "softmax-m512-n512", "Test GPU/whole/132", "100 us - 1 ms"):
+        assert text in result.stdout
+    written = json.loads(file.read_text())
+    assert written["description"]["measurements"] == 84
+    assert written["sha256"] == dataset_hash(built)
+    assert {entry.name for entry in plots.iterdir()} == {"budget_gap.png", "noise.png"}
+
+
+def test_describe_takes_the_shipped_dataset_if_none_is_named() -> None:
+    result = costmodel("dataset", "describe")
+    try:
+        place = shipped_dataset()
+    except CostModelError as error:
+        assert_refused(result, str(error))
+    else:
+        assert str(place) in result.stdout
+
+
+def test_wrong_datasets(built: Path, tmp_path: Path) -> None:
+    assert_refused(costmodel("dataset", "describe", tmp_path / "nowhere"), "nowhere is not there")
+    foreign = tmp_path / "notes.txt"
+    foreign.write_text("hello")
+    assert_refused(costmodel("dataset", "describe", foreign), "damaged or of another format")
+    file = built / "measurements.parquet"
+    file.write_bytes(file.read_bytes()[:-100])
+    assert_refused(costmodel("dataset", "describe", built), "its checksum differs")
+    (built / "SHA256SUMS").unlink()
+    assert_refused(costmodel("dataset", "describe", built), "damaged or of another format")
+
+
+def test_wrong_stores_and_cards(store: Path, card: Path, tmp_path: Path) -> None:
+    def build(store: Path, card: Path) -> Result:
+        return costmodel("dataset", "build", store, "--out", tmp_path / "out", "--card", card)
+
+    assert_refused(build(tmp_path / "nowhere.jsonl", card), "No such file")
+    assert_refused(build(store, tmp_path / "nowhere.toml"), "Cannot read card")
+    assert_refused(build(card, card), "line 1 is damaged")
+    store.write_bytes(store.read_bytes().replace(b"latencies", b"latencees", 1))
+    assert_refused(build(store, card), "line 1 is damaged (its checksum differs)")
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,132 @@
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from costmodel.cli import app
+from costmodel.collect import CudaRunner
+from costmodel.dataset import CardHeader, build_dataset, dataset_hash, load_dataset
+from costmodel.errors import CostModelError
+from costmodel.records import RecordStore
+from costmodel.testing import gpu_landscape
+
+WORKLOAD = "matmul-m512-n512-k512"
+OTHERS = ("matmul-m128-n768-k768", "matmul-m64-n3072-k768")
+HEADER = CardHeader("Landscape", "For tests.", "A formula.", "Not real.", "CC0-1.0", "Nobody, 2026.")
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("landscape")
+    landscape = gpu_landscape(
+        seed=2, workloads=[WORKLOAD, *OTHERS], configs_per_workload=40, sms=(8, 32, 132)
+    )
+    with RecordStore(folder / "records.jsonl") as store:
+        store.append(landscape.to_measurements())
+    build_dataset([folder / "records.jsonl"], folder / "built", header=HEADER)
+    return folder / "built"
+
+
+def costmodel(*arguments: object) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments], env={"COLUMNS": "160"})
+
+
+def tune(dataset: Path, tmp_path: Path, *arguments: object) -> Result:
+    outputs = ("--plot", tmp_path / "tune.png", "--json", tmp_path / "tune.json")
+    return costmodel("tune", WORKLOAD, "--dataset", dataset, "--learner", "ridge", *outputs, *arguments)
+
+
+def assert_refused(result: Result, *texts: str) -> None:
+    assert result.exit_code == 2
+    assert result.stderr.startswith("Error: ")
+    assert result.stderr.count("\n") == 1
+    for text in texts:
+        assert text in result.stderr
+
+
+def recorded_latencies(dataset: Path, sms: int) -> list[float]:
+    rows = load_dataset(dataset).rows
+    return sorted(rows[(rows["workload"] == WORKLOAD) & (rows["sms_granted"] == sms)]["latency_s"])
+
+
+def test_replay_says_so_first_and_answers_with_provenance(dataset: Path, tmp_path: Path) -> None:
+    result = tune(dataset, tmp_path, "--sms", 32, "--trials", 6)
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    assert lines[0].startswith("Replay: nothing is measured; 120 recorded measurements of landscape GPU")
+    assert "Run " in result.stdout
+    assert "6 of 40 candidates measured" in result.stdout
+    assert "model ridge, trained_on 2 other workloads" in result.stdout
+    assert dataset_hash(dataset)[:12] in result.stdout
+    assert (tmp_path / "tune.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_json_holds_trials_comparisons_and_provenance(dataset: Path, tmp_path: Path) -> None:
+    assert tune(dataset, tmp_path, "--sms", 8, "--trials", 10).exit_code == 0
+    report = json.loads((tmp_path / "tune.json").read_text())
+    latencies = recorded_latencies(dataset, 8)
+    assert len(report["trials"]) == 10
+    assert all(trial["latency_s"] in (None, *map(pytest.approx, latencies)) for trial in report["trials"])
+    assert report["best"]["latency_s"] == min(trial["latency_s"] or 1.0 for trial in report["trials"])
+    curves = report["latency_s_by_sms"]
+    best = {str(sms): recorded_latencies(dataset, sms)[0] for sms in (8, 32, 132)}
+    assert curves["best known"] == pytest.approx(best)
+    assert curves["whole-device choice"]["132"] == curves["best known"]["132"]
+    assert curves["chosen"]["8"] == report["best"]["latency_s"]
+    assert report["provenance"]["knowledge"]["dataset_sha256"] == dataset_hash(dataset)
+    assert report["provenance"]["n_measurements"] == 10
+
+
+def test_the_whole_pool_finds_the_best_known(dataset: Path, tmp_path: Path) -> None:
+    result = tune(dataset, tmp_path, "--sms", 32, "--trials", 999)
+    assert "the best known" in result.stdout
+    assert ("launch_error" in result.stdout) == (recorded_latencies(dataset, 32)[-1] == float("inf"))
+
+
+def test_without_a_budget_it_tunes_for_the_whole_device(dataset: Path, tmp_path: Path) -> None:
+    assert "on 132 SMs of landscape GPU" in tune(dataset, tmp_path, "--trials", 2).stdout
+
+
+def test_unknown_workload_lists_the_nearest(dataset: Path) -> None:
+    result = costmodel("tune", "matmul-m512-n512-k51", "--dataset", dataset)
+    assert_refused(result, "'matmul-m512-n512-k51'", f"The nearest are {WORKLOAD}")
+
+
+def test_unlike_workload_lists_all(dataset: Path) -> None:
+    assert_refused(costmodel("tune", "zzz", "--dataset", dataset), "Recorded are ", WORKLOAD, *OTHERS)
+
+
+def test_unrecorded_budget_is_refused(dataset: Path, tmp_path: Path) -> None:
+    assert_refused(tune(dataset, tmp_path, "--sms", 33), "(8, 32, 132)", "33")
+
+
+def test_unknown_learner_is_refused(dataset: Path, tmp_path: Path) -> None:
+    assert_refused(tune(dataset, tmp_path, "--learner", "oracle"), "oracle")
+
+
+def test_a_model_that_saw_the_workload_is_refused(dataset: Path, tmp_path: Path) -> None:
+    file = tmp_path / "seen.costmodel"
+    assert costmodel("train", dataset, "--out", file, "--learner", "ridge").exit_code == 0
+    assert_refused(tune(dataset, tmp_path, "--model", file), "learned from it", f"--hold-out {WORKLOAD}")
+
+
+def test_a_model_that_never_saw_the_workload_is_used(dataset: Path, tmp_path: Path) -> None:
+    file = tmp_path / "unseen.costmodel"
+    held_out = ("--hold-out", WORKLOAD, "--learner", "ridge")
+    assert costmodel("train", dataset, "--out", file, *held_out).exit_code == 0
+    assert tune(dataset, tmp_path, "--model", file, "--trials", 3).exit_code == 0
+    with_file = json.loads((tmp_path / "tune.json").read_text())
+    tune(dataset, tmp_path, "--trials", 3)
+    trained_here = json.loads((tmp_path / "tune.json").read_text())
+    assert with_file["provenance"]["knowledge"]["model"] == f"{file} (ridge)"
+    assert with_file["trials"] == trained_here["trials"]
+
+
+def test_no_gpu_is_one_sentence(dataset: Path, tmp_path: Path) -> None:
+    try:
+        CudaRunner().close()
+    except CostModelError as error:
+        assert_refused(tune(dataset, tmp_path, "--runner", "cuda"), " ".join(str(error).split()))
+    else:
+        pytest.skip("there is a GPU")

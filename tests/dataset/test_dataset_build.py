@@ -1,0 +1,129 @@
+import hashlib
+import tomllib
+from pathlib import Path
+
+import msgspec
+import pytest
+from fake_records import fake_measurement, fake_measurements
+
+from costmodel.dataset import CardHeader, build_dataset, load_dataset, read_card_header
+from costmodel.errors import CostModelError
+from costmodel.records import Measurement, RecordStore, Workload
+
+FILES = {"measurements.parquet", "README.md", "SHA256SUMS", "budget_gap.png", "noise.png"}
+
+
+def write_store(path: Path, records: list[Measurement]) -> Path:
+    with RecordStore(path) as store:
+        store.append(records)
+    return path
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in folder.iterdir()}
+
+
+def test_same_records_same_bytes_in_whatever_order(tmp_path: Path, header: CardHeader) -> None:
+    records = list(fake_measurements())
+    half = write_store(tmp_path / "half.jsonl", records[:40])
+    rest = write_store(tmp_path / "rest.jsonl", records[40:])
+    backwards = write_store(tmp_path / "backwards.jsonl", records[::-1])
+    first = build_dataset([half, rest], tmp_path / "first", header=header)
+    second = build_dataset([backwards, rest], tmp_path / "second", header=header)
+    assert contents(first.path) == contents(second.path)
+    assert contents(first.path).keys() == FILES
+    assert first.sha256 == second.sha256
+    assert (first.duplicates, second.duplicates) == (0, len(records) - 40)
+    build_dataset([half, rest], first.path, header=header)
+    assert contents(first.path) == contents(second.path)
+
+
+def test_rows_are_sorted(store: Path, tmp_path: Path, header: CardHeader) -> None:
+    dataset = load_dataset(build_dataset([store], tmp_path / "out", header=header).path)
+    keys = [
+        (m.candidate.workload.name, m.candidate.candidate_id, m.platform.sms_granted, m.visit)
+        for m in dataset.to_measurements()
+    ]
+    assert keys == sorted(keys)
+
+
+def test_checksums_are_those_of_sha256sum(store: Path, tmp_path: Path, header: CardHeader) -> None:
+    out = build_dataset([store], tmp_path / "out", header=header).path
+    lines = (out / "SHA256SUMS").read_text().splitlines()
+    assert lines == [
+        f"{hashlib.sha256((out / name).read_bytes()).hexdigest()}  {name}"
+        for name in sorted(FILES - {"SHA256SUMS"})
+    ]
+
+
+def test_rejects_are_written_with_their_reason_and_go_when_there_are_none(
+    tmp_path: Path, header: CardHeader
+) -> None:
+    good, reserved = fake_measurement(), fake_measurement(tile=2)
+    candidate = msgspec.structs.replace(reserved.candidate, workload=Workload.parse("softmax-m6144-n384"))
+    reserved = msgspec.structs.replace(reserved, candidate=candidate)
+    out = tmp_path / "out"
+    report = build_dataset([write_store(tmp_path / "a.jsonl", [good, reserved])], out, header=header)
+    reason = "workload softmax-m6144-n384 is reserved for blind tests"
+    assert (report.records, report.measurements, report.rejects) == (2, 1, {reason: 1})
+    (line,) = (out / "rejects.jsonl").read_bytes().splitlines()
+    reject = msgspec.json.decode(line)
+    assert reject["reason"] == reason
+    assert msgspec.convert(reject["record"], Measurement) == reserved
+    build_dataset([write_store(tmp_path / "b.jsonl", [good])], out, header=header)
+    assert not (out / "rejects.jsonl").exists()
+
+
+def test_no_usable_record(tmp_path: Path, header: CardHeader) -> None:
+    bad = msgspec.structs.replace(fake_measurement(), visit=7)
+    with pytest.raises(CostModelError, match="1 of 1 records were rejected, the first because visit must be"):
+        build_dataset([write_store(tmp_path / "a.jsonl", [bad])], tmp_path / "out", header=header)
+    with pytest.raises(CostModelError, match="0 of 0 records"):
+        build_dataset([write_store(tmp_path / "b.jsonl", [])], tmp_path / "out", header=header)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_that_cannot_be_written(store: Path, tmp_path: Path, header: CardHeader) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(CostModelError, match="Cannot write"):
+        build_dataset([store], tmp_path / "file", header=header)
+
+
+def test_the_card_says_what_the_data_say(store: Path, tmp_path: Path, header: CardHeader) -> None:
+    card = (build_dataset([store], tmp_path / "out", header=header).path / "README.md").read_text()
+    for text in (
+        "# Fake kernels\n",
+        "CC-BY-4.0",
+        "Nobody, 2026.",
+        "Not real.",
+        "SHA256SUMS",
+        "- driver: 580.1",
+    ):
+        assert text in card
+    assert "| measurements | 84 |" in card
+    assert "| Test GPU/green_context/8 | 18 | 3 |" in card
+    assert "| `latencies_s` | s |" in card
+    assert "{" not in card
+    tables = [block.splitlines() for block in card.split("\n\n") if block.startswith("|")]
+    assert len(tables) == 6
+    assert all(len({line.count("|") for line in table}) == 1 for table in tables)
+
+
+def test_card_header_round_trip(tmp_path: Path, header: CardHeader) -> None:
+    file = tmp_path / "card.toml"
+    file.write_text("\n".join(f'{key} = "{text}"' for key, text in msgspec.structs.asdict(header).items()))
+    assert tomllib.loads(file.read_text())["licence"] == "CC-BY-4.0"
+    assert read_card_header(file) == header
+
+
+@pytest.mark.parametrize("text", ["title = ", 'title = "only"', 'nonsense = "x"', "title = 1"])
+def test_a_wrong_card_header(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "card.toml"
+    file.write_text(text)
+    with pytest.raises(CostModelError, match="must be TOML with the texts title, summary, method, limits"):
+        read_card_header(file)
+
+
+def test_a_missing_card_header(tmp_path: Path) -> None:
+    with pytest.raises(CostModelError, match="Cannot read card"):
+        read_card_header(tmp_path / "card.toml")

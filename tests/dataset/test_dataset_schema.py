@@ -1,0 +1,35 @@
+"""A field that is added to a record must not be lost on its way to a dataset."""
+
+import msgspec
+from fake_records import fake_measurement
+
+from costmodel.dataset._arrow import to_table
+from costmodel.dataset._schema import SCHEMA
+from costmodel.records import Candidate, Config, Device, KernelLaunch, Measurement, Platform, Workload
+
+
+def names(struct: type[msgspec.Struct]) -> set[str]:
+    return {field.name for field in msgspec.structs.fields(struct)}
+
+
+def test_every_field_of_a_record_has_a_column() -> None:
+    assert names(Device) == {field.name for field in SCHEMA.field("device").type}
+    assert names(KernelLaunch) == {field.name for field in SCHEMA.field("launches").type.value_type}
+    assert names(Measurement) - {"candidate", "platform"} <= set(SCHEMA.names)
+    assert names(Candidate) - {"workload", "config"} <= set(SCHEMA.names)
+    assert names(Workload) | names(Platform) <= set(SCHEMA.names)
+    assert names(Config) == {"decisions"}
+
+
+def test_each_column_holds_what_was_recorded() -> None:
+    record = msgspec.structs.replace(fake_measurement(), co_runners=("a", "b"))
+    (row,) = to_table([record]).to_pylist()
+    for name in names(Measurement) - {"candidate", "platform", "latencies_s", "co_runners"}:
+        assert row[name] == getattr(record, name)
+    assert (row["latencies_s"], row["co_runners"]) == (list(record.latencies_s), ["a", "b"])
+    assert row["device"] == msgspec.structs.asdict(record.platform.device)
+    assert row["launches"] == [msgspec.structs.asdict(launch) for launch in record.candidate.launches]
+    assert Config(msgspec.json.decode(row["config"])) == Config(
+        {"tile": 1, "factors": [1, 4], "order": "row", "share": 0.5}
+    )
+    assert row["workload"] == record.candidate.workload.name

@@ -1,0 +1,100 @@
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from costmodel.cli import app
+from costmodel.dataset import CardHeader, build_dataset, dataset_hash
+from costmodel.records import Measurement, Outcome, RecordStore
+from costmodel.testing import gpu_landscape
+from costmodel.transfer import load_model
+
+HELD_OUT = "matmul-m64-n64-k64"
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A landscape as a dataset on disk."""
+    folder = tmp_path_factory.mktemp("dataset")
+    data = gpu_landscape(
+        workloads=["matmul-m128-n64-k64", "matmul-m64-n128-k64", HELD_OUT],
+        configs_per_workload=8,
+        sms=(8, 132),
+    )
+    with RecordStore(folder / "records.jsonl") as store:
+        store.append(
+            [
+                Measurement(
+                    candidate=data.candidates[row.candidate],
+                    platform=data.platforms[row.platform],
+                    outcome=Outcome(row.outcome),
+                    latencies_s=tuple(row.latencies_s.tolist()),
+                    runs_per_repeat=1,
+                    measured_at=row.measured_at,
+                    error=row.error,
+                )
+                for row in data.measurements.itertuples()
+            ]
+        )
+    header = CardHeader("Landscape", "For tests.", "A formula.", "Not real.", "CC-BY-4.0", "Nobody, 2026.")
+    build_dataset([folder / "records.jsonl"], folder / "built", header=header)
+    return folder / "built"
+
+
+def run(*arguments: object) -> str:
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_train_writes_a_model_that_says_where_it_comes_from(dataset, tmp_path) -> None:
+    model, report = tmp_path / "model", tmp_path / "report.json"
+    out = run(
+        "train", dataset, "--out", model, "--learner", "ridge", "--hold-out", HELD_OUT, "--json", report
+    )
+    assert "ridge learned from 32 measurements of 2 workloads (4 tasks)" in out
+    metadata = load_model(model).metadata
+    assert metadata["dataset"] == dataset_hash(dataset)
+    assert metadata["held_out"] == [HELD_OUT]
+    assert len(metadata["workloads"]) == 2
+    assert 0 < metadata["metrics"]["score_at_1"] <= 1
+    assert "log2_waves" in metadata["columns"]
+    assert json.loads(report.read_text())["rows"] == 32
+
+
+def test_evaluate_prints_tables_and_writes_json_and_picture(dataset, tmp_path) -> None:
+    picture, report = tmp_path / "report.png", tmp_path / "report.json"
+    out = run(
+        "evaluate",
+        dataset,
+        "--learner",
+        "ridge",
+        "--learner",
+        "consensus",
+        "--json",
+        report,
+        "--plot",
+        picture,
+    )
+    assert all(word in out for word in ("Score@1", "ridge", "consensus", "random", "gap recovered", "pooled"))
+    assert picture.stat().st_size > 10_000
+    written = json.loads(report.read_text())
+    assert written["sha256"] == dataset_hash(dataset)
+    assert written["split"] == "leave-one-workload-out"
+    assert len(written["tasks"]) == 4 * 6
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["evaluate", "--split", "none"], "A split must be one of"),
+        (["evaluate", "--learner", "oracle"], "A learner must be one of"),
+        (["train", "--out", "model", "--hold-out", "matmul-m1-n1-k1"], "Workloads held out must be some"),
+    ],
+)
+def test_wrong_input_is_one_line_and_exit_code_2(dataset, arguments, message) -> None:
+    result = CliRunner().invoke(app, [arguments[0], str(dataset), *arguments[1:]])
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert "Traceback" not in result.output

@@ -1,0 +1,183 @@
+import json
+import math
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from costmodel.cli._output import write_json
+from costmodel.errors import CostModelError
+from costmodel.evaluation import (
+    RANDOM,
+    WHOLE_DEVICE,
+    Split,
+    check_no_leak,
+    evaluate,
+    leave_one_out,
+    plot_report,
+    train,
+)
+from costmodel.learners import Prediction
+from costmodel.testing import gpu_landscape
+from costmodel.transfer import TransferModel, make_model
+
+WORKLOADS = ("matmul-m128-n768-k768", "matmul-m512-n512-k512", "matmul-m64-n3072-k768")
+
+
+class Spy(TransferModel):
+    """Notes what it is trained on; a constant score, or the truth, keyed by the row."""
+
+    def __init__(self, seen: list, truth: dict | None = None) -> None:
+        self.seen = seen
+        self.truth = truth
+
+    def fit(self, X, y, task_ids):
+        self.seen.append(set(task_ids))
+        return self
+
+    def predict(self, X):
+        if self.truth is None:
+            return Prediction(np.zeros(len(X)))
+        latency_s = np.array([self.truth[row.tobytes()] for row in X])
+        return Prediction(-latency_s, np.where(np.isfinite(latency_s), 1.1 * latency_s, 1.0))
+
+    def adapt(self, X, y):
+        raise NotImplementedError
+
+
+@pytest.fixture(scope="module")
+def data():
+    return gpu_landscape(workloads=WORKLOADS, configs_per_workload=16, sms=(8, 32, 132))
+
+
+@pytest.fixture(scope="module")
+def truth(data):
+    from costmodel.evaluation._rows import LearningRows
+
+    rows = LearningRows.of(data)
+    return {row.tobytes(): value for row, value in zip(rows.table.values, rows.latency_s, strict=True)}
+
+
+@pytest.fixture(scope="module")
+def report(data, truth):
+    return evaluate(
+        data,
+        {
+            "oracle": lambda _columns: Spy([], truth),
+            "constant": lambda _columns: Spy([]),
+            "ridge": partial(make_model, "ridge"),
+        },
+    )
+
+
+def entry(report, learner):
+    return next(item for item in report.summary() if item["learner"] == learner)
+
+
+def test_training_never_sees_the_held_out_workload(data) -> None:
+    seen, folds = [], []
+    evaluate(
+        data, {"spy": lambda _columns: Spy(seen)}, on_fold=lambda held_out, _name: folds.append(held_out)
+    )
+    assert sorted(folds) == sorted(WORKLOADS)
+    for held_out, tasks in zip(folds, seen, strict=True):
+        assert not any(task.startswith(f"{held_out}@") for task in tasks)
+        assert len(tasks) == 6
+
+
+def test_splits_cover_each_row_once(data) -> None:
+    for column, folds in (("workload", 3), ("sms_granted", 3)):
+        splits = list(leave_one_out(data.rows, column))
+        assert len(splits) == folds
+        assert sorted(np.concatenate([split.test for split in splits])) == list(range(len(data.rows)))
+
+
+def test_leaks_and_empty_sides_are_found(data) -> None:
+    rows = data.rows
+    everything, nothing = np.arange(len(rows)), np.arange(0)
+    half = np.flatnonzero(rows["sms_granted"] == 8)
+    with pytest.raises(ValueError, match="no workload may be on both sides"):
+        check_no_leak(rows, Split("workload", "x", half, np.setdiff1d(everything, half)))
+    with pytest.raises(ValueError, match="both sides of a split must have rows"):
+        check_no_leak(rows, Split("workload", "x", everything, nothing))
+
+
+def test_nothing_to_hold_out_and_unknown_split_are_errors() -> None:
+    single = gpu_landscape(workloads=WORKLOADS[:1], configs_per_workload=4, sms=(8,))
+    with pytest.raises(CostModelError, match="needs at least two"):
+        evaluate(single, {})
+    with pytest.raises(CostModelError, match="split must be one of"):
+        evaluate(single, {}, split="by-magic")
+
+
+def test_oracle_is_perfect_and_constant_is_the_worst(data, report) -> None:
+    oracle, constant = entry(report, "oracle"), entry(report, "constant")
+    assert oracle["score_at_1"] == {"median": 1.0, "p10": 1.0, "mean": 1.0, "mean_ci95": [1.0, 1.0]}
+    assert (oracle["regret_error"], oracle["n_eps"], oracle["gap_recovered"]) == (0.0, 1.0, 1.0)
+    assert oracle["latency_error"] == pytest.approx(0.1)
+    worst = data.rows.groupby("task")["latency_s"].agg(lambda times: times.min() / times.max())
+    assert constant["score_at_1"]["median"] == pytest.approx(worst.median())
+    assert entry(report, "ridge")["score_at_5"]["mean"] > entry(report, RANDOM)["score_at_5"]["mean"]
+
+
+def test_whole_device_choice_is_the_best_of_the_largest_budget(data, report) -> None:
+    table = data.rows.pivot_table(index=["workload", "candidate"], columns="sms_granted", values="latency_s")
+    expected = []
+    for workload in WORKLOADS:
+        times = table.loc[workload].replace(np.inf, np.nan).dropna()
+        chosen = times[132].idxmin()
+        expected.append(times[8].min() / times[8][chosen])
+    tasks = report.tasks[(report.tasks["learner"] == WHOLE_DEVICE) & (report.tasks["sms_granted"] == 8)]
+    assert sorted(tasks["score_at_1"]) == pytest.approx(sorted(expected))
+    assert entry(report, WHOLE_DEVICE)["gap_recovered"] == pytest.approx(0.0)
+
+
+def test_gap_by_budget_pools_logs_and_is_undefined_on_the_whole_device(report) -> None:
+    by_budget = report.by_budget().set_index(["learner", "sms_granted"])["gap_recovered"]
+    tasks = report.tasks[report.tasks["sms_granted"] == 8].pivot_table(
+        index="task", columns="learner", values="log_excess"
+    )
+    expected = 1 - tasks["ridge"].sum() / tasks[WHOLE_DEVICE].sum()
+    assert by_budget["ridge", 8] == pytest.approx(expected)
+    assert math.isnan(by_budget["ridge", 132])
+    assert by_budget["oracle", 8] == 1.0
+
+
+def test_report_becomes_json(report, tmp_path) -> None:
+    write_json(tmp_path / "report.json", report.to_dict())
+    read = json.loads((tmp_path / "report.json").read_text())
+    assert {item["learner"] for item in read["summary"]} == {
+        RANDOM,
+        WHOLE_DEVICE,
+        "oracle",
+        "constant",
+        "ridge",
+    }
+    assert len(read["tasks"]) == 5 * 9
+    assert "has seen measurements" in read["note"]
+    assert pd.DataFrame(read["by_budget"])["gap_recovered"].isna().any()
+
+
+def test_plot_is_a_png(report, tmp_path) -> None:
+    plot_report(report, tmp_path / "deep" / "report.png")
+    assert (tmp_path / "deep" / "report.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+
+
+def test_train_holds_out_what_it_is_told(data) -> None:
+    seen = []
+    trained = train(data, lambda _columns: Spy(seen), hold_out=WORKLOADS[:1])
+    assert not any(task.startswith(WORKLOADS[0]) for task in seen[0])
+    assert set(trained.workloads) == set(WORKLOADS[1:])
+    assert (trained.tasks, trained.rows) == (6, 96)
+    assert len(trained.held_out_tasks) == 3
+    assert 0 < trained.metrics()["score_at_1"] < 1
+
+
+def test_train_refuses_to_hold_out_everything_or_what_is_not_there(data) -> None:
+    make = partial(make_model, "ridge")
+    with pytest.raises(CostModelError, match="but got conv2d-x"):
+        train(data, make, hold_out=["conv2d-x"])
+    with pytest.raises(CostModelError, match="leave one to learn from"):
+        train(data, make, hold_out=WORKLOADS)
+    assert train(data, make).metrics() == {}

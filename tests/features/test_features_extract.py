@@ -1,0 +1,185 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from costmodel.features import extract
+from costmodel.records import OPERATORS, Candidate, Config, Device, KernelLaunch, Platform, Workload
+from costmodel.testing import LANDSCAPE_DEVICE, gpu_landscape, landscape_platform
+
+MATMUL = Workload.parse("matmul-m128-n256-k64")
+
+
+def columns_of(candidate: Candidate, platform: Platform) -> dict[str, float]:
+    table = extract([candidate], [platform])
+    return {column.name: float(value) for column, value in zip(table.columns, table.values[0], strict=True)}
+
+
+def candidate_of(*launches: KernelLaunch, workload: Workload = MATMUL, **decisions) -> Candidate:
+    named = {name.replace("__", "."): value for name, value in decisions.items()}
+    return Candidate(workload, "test", Config(named), launches)
+
+
+def launch_of(blocks: int = 100, threads: int = 256, **facts: int) -> KernelLaunch:
+    return KernelLaunch(blocks, threads, **({"flops": MATMUL.flops} | facts))
+
+
+def test_rows_align_with_pairs_in_any_order() -> None:
+    data = gpu_landscape(
+        workloads=["matmul-m64-n64-k64", "matmul-m128-n64-k64"], configs_per_workload=3, sms=(8, 132)
+    )
+    pairs = [(c, p) for p in data.platforms for c in data.candidates]
+    forward = extract(*zip(*pairs, strict=True)).values
+    backward = extract(*zip(*pairs[::-1], strict=True)).values
+    alone = np.vstack([extract([c], [p]).values for c, p in pairs])
+    np.testing.assert_array_equal(forward, alone)
+    np.testing.assert_array_equal(forward, backward[::-1])
+
+
+def test_lengths_must_agree() -> None:
+    with pytest.raises(ValueError, match="1 candidates and 0 platforms"):
+        extract([candidate_of()], [])
+
+
+def test_no_rows_give_an_empty_table() -> None:
+    table = extract([], [])
+    assert table.values.shape == (0, len(table.columns))
+
+
+def test_names_are_unique_and_task_columns_constant_within_tasks() -> None:
+    data = gpu_landscape(workloads=["matmul-m64-n64-k64"], configs_per_workload=5, sms=(8, 132))
+    table = extract([*data.candidates, *data.candidates], [p for p in data.platforms for _ in range(5)])
+    assert len({column.name for column in table.columns}) == len(table.columns)
+    first = table.values[:5][:, table.indices("workload", "platform")]
+    np.testing.assert_array_equal(first, np.broadcast_to(first[0], first.shape))
+
+
+@pytest.mark.parametrize(
+    ("name", "reduction", "results"),
+    [
+        ("matmul-m4-n8-k16", 16, 32),
+        ("batch_matmul-b2-m4-n8-k16", 16, 64),
+        ("conv2d-n1-c8-h6-w6-o4-k3-s1", 72, 144),
+        ("depthwise_conv2d-n1-c8-h6-w6-k3-s2", 9, 72),
+    ],
+)
+def test_workload_columns(name, reduction, results) -> None:
+    workload = Workload.parse(name)
+    row = columns_of(candidate_of(workload=workload), landscape_platform(132))
+    assert 2 ** row["log2_reduction"] == pytest.approx(reduction)
+    assert 2 ** row["log2_results"] == pytest.approx(results)
+    assert 2 ** row["log2_flops"] == pytest.approx(workload.flops)
+    assert 2 ** row["log2_intensity"] == pytest.approx(workload.flops / workload.min_bytes)
+    assert [kind for kind in OPERATORS if row[f"is_{kind}"]] == [workload.kind]
+
+
+def test_every_operator_kind_has_columns() -> None:
+    for kind, operator in OPERATORS.items():
+        workload = Workload(kind, dict.fromkeys(operator.dims, 8))
+        assert math.isfinite(
+            columns_of(candidate_of(workload=workload), landscape_platform(8))["log2_results"]
+        )
+
+
+def test_roofline_is_the_slower_of_compute_and_memory() -> None:
+    whole, part = (columns_of(candidate_of(), landscape_platform(sms)) for sms in (132, 8))
+    peak = 2 * 128 * 1.98e9
+    assert 2 ** whole["log2_roofline_s"] == pytest.approx(
+        max(MATMUL.flops / (132 * peak), MATMUL.min_bytes / 3352e9)
+    )
+    assert 2 ** part["log2_roofline_s"] == pytest.approx(MATMUL.flops / (8 * peak))
+    assert part["log2_compute_share_of_roofline"] == 0.0
+    assert whole["log2_compute_share_of_roofline"] < 0.0
+
+
+def test_config_columns_aggregate_tiles_of_any_space() -> None:
+    candidate = candidate_of(
+        sketch=1,
+        tile__C__i=(2, 1, 16, 4, 1),
+        tile__C__j=(4, 2, 8, 1, 4),
+        tile__C__k=(16, 2, 2),
+        cooperative_fetch__A=4,
+        cooperative_fetch__B=2,
+        unroll_explicit__C=63,
+        something_else="yes",
+    )
+    row = columns_of(candidate, landscape_platform(132))
+    assert [2 ** row[f"log2_spatial_{level}"] for level in range(5)] == [8, 2, 128, 4, 4]
+    assert [2 ** row[f"log2_reduction_{level}"] for level in range(3)] == [16, 2, 2]
+    assert 2 ** row["log2_thread_tile"] == 2 * 4 * 4
+    assert 2 ** row["log2_block_tile"] == 2 * 128 * 4 * 4
+    assert [2 ** row[f"log2_last_{part}"] for part in ("block_tile", "threads", "innermost")] == [64, 8, 4]
+    assert (row["log2_unroll"], row["max_vector_width"]) == (6.0, 4.0)
+
+
+def test_config_columns_of_cpu_tiles_and_of_no_tiles() -> None:
+    cpu = columns_of(candidate_of(tile__C__i=(2, 4, 8, 16), tile__C__k=(4, 2)), landscape_platform(132))
+    assert [cpu[f"log2_spatial_{level}"] for level in range(4)] == [1, 2, 3, 4]
+    assert math.isnan(cpu["log2_spatial_4"])
+    assert math.isnan(cpu["log2_reduction_2"])
+    assert cpu["log2_thread_tile"] == 2 + 4
+    bare = columns_of(candidate_of(split__S=32), landscape_platform(132))
+    assert all(math.isnan(bare[name]) for name in ("log2_spatial_0", "log2_thread_tile", "log2_unroll"))
+
+
+def test_launch_columns_are_missing_before_lowering_and_others_are_not() -> None:
+    table = extract([candidate_of(tile__C__i=(1, 1, 32, 2, 2))], [landscape_platform(8)])
+    assert np.isnan(table.values[0, table.indices("launch")[1:]]).sum() > 20
+    assert not np.isnan(table.values[0, table.indices("workload", "platform")]).any()
+
+
+@given(
+    blocks=st.integers(1, 5000),
+    threads=st.sampled_from([32, 96, 256, 1024]),
+    shared=st.integers(0, 96 * 1024),
+    local=st.integers(0, 2000),
+    sms=st.sampled_from([8, 24, 132]),
+)
+def test_waves_follow_the_occupancy_limits(blocks, threads, shared, local, sms) -> None:
+    launch = launch_of(blocks, threads, shared_bytes=shared, local_bytes=local)
+    row = columns_of(candidate_of(launch), landscape_platform(sms))
+    registers = min(255.0, 32 + local / 4) * threads
+    fitting = min(32, 2048 // threads, 228 * 1024 // (shared + 1024), int(65536 / registers))
+    per_sm = max(1, fitting)
+    waves = -(-blocks // (per_sm * sms))
+    assert 2 ** row["log2_blocks_per_sm"] == pytest.approx(per_sm)
+    assert 2 ** row["log2_waves"] == pytest.approx(waves)
+    assert row["idle_share"] == pytest.approx(1 - blocks / (per_sm * sms) / waves)
+    assert row["occupancy"] == pytest.approx(min(1, per_sm * threads / 2048))
+    assert row["active_sm_share"] == pytest.approx(min(1, blocks / sms))
+    assert 2 ** row["log2_imbalance"] == pytest.approx(-(-blocks // sms) * sms / blocks)
+
+
+def test_compute_time_over_roofline_is_the_imbalance_when_compute_bound() -> None:
+    row = columns_of(candidate_of(launch_of(blocks=9)), landscape_platform(8))
+    # Two of nine blocks run on one SM, and the roofline spreads them over eight.
+    assert 2 ** row["log2_compute_over_roofline"] == pytest.approx(2 * 8 / 9)
+
+
+def test_several_kernels_add_up_and_the_longest_speaks() -> None:
+    short = launch_of(7, 64, flops=MATMUL.flops // 128, global_load_bytes=1000)
+    long = launch_of(500, 128, flops=MATMUL.flops, global_load_bytes=3000)
+    one = columns_of(candidate_of(long), landscape_platform(132))
+    for launches in ((short, long), (long, short)):
+        row = columns_of(candidate_of(*launches), landscape_platform(132))
+        assert row["launches"] == 2
+        assert row["log2_blocks"] == one["log2_blocks"]
+        assert 2 ** row["log2_extra_flops"] == pytest.approx(1 + 1 / 128)
+        assert 2 ** row["log2_load_redundancy"] == pytest.approx(4000 / MATMUL.min_bytes)
+        assert row["log2_analytic_over_roofline"] > one["log2_analytic_over_roofline"]
+
+
+def test_unknown_sizes_of_a_device_limit_nothing() -> None:
+    cpu = Device("cpu", "cpu", "x86", sms=4, clock_mhz=3000.0, fp32_lanes_per_sm=16)
+    row = columns_of(candidate_of(launch_of(64, 1)), Platform(cpu, "threads", 2, 2))
+    assert row["occupancy"] == 1.0
+    assert row["log2_waves"] == 5.0
+    assert math.isnan(row["log2_l2"])
+    assert 2 ** row["log2_roofline_s"] == pytest.approx(MATMUL.flops / (2 * 2 * 16 * 3e9))
+
+
+def test_landscape_device_is_described_completely() -> None:
+    table = extract([candidate_of(launch_of())], [Platform(LANDSCAPE_DEVICE, "green_context", 8, 8)])
+    assert not np.isnan(table.values[0, table.indices("platform", "launch")]).any()

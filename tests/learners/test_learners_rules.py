@@ -1,0 +1,111 @@
+import numpy as np
+import pytest
+from sklearn.linear_model import Ridge
+from sklearn.neighbors import KNeighborsRegressor
+
+from costmodel.learners import (
+    NearestTask,
+    RandomLearner,
+    RidgeLearner,
+    Scaler,
+    WeightedConsensus,
+    XGBoostLearner,
+    prepare,
+)
+from costmodel.testing import contract_rows
+
+
+@pytest.fixture
+def shared_configs():
+    """Three tasks that measured the same 12 configs; column 0 is the task."""
+    rng = np.random.default_rng(0)
+    configs = rng.normal(size=(12, 2))
+    times = rng.lognormal(size=(3, 12))
+    X = np.vstack([np.column_stack([np.full(12, task), configs]) for task in (0.0, 1.0, 5.0)])
+    return X, times, np.repeat([0, 1, 2], 12)
+
+
+def test_consensus_on_shared_configs_is_the_mean_log_score_over_sources(shared_configs) -> None:
+    X, times, tasks = shared_configs
+    queries = np.column_stack([np.full(12, 2.0), X[:12, 1:]])
+    score = WeightedConsensus(()).fit(X[:, 1:], times.ravel(), tasks).predict(queries[:, 1:]).score
+    classical = -np.log(times / times.min(axis=1, keepdims=True)).mean(axis=0)
+    np.testing.assert_allclose(score, classical, rtol=1e-6)
+
+
+def test_consensus_weighs_near_tasks_more(shared_configs) -> None:
+    X, times, tasks = shared_configs
+    queries = np.column_stack([np.full(12, 0.9), X[:12, 1:]])
+    log_scores = -np.log(times / times.min(axis=1, keepdims=True))
+    descriptors = np.array([0.0, 1.0, 5.0])
+    distance = np.abs(descriptors - 0.9) / descriptors.std()
+    weight = np.exp(-0.5 * (distance / 0.5) ** 2)
+    expected = weight @ log_scores / weight.sum()
+    learner = WeightedConsensus((0,), bandwidth=0.5).fit(X, times.ravel(), tasks)
+    np.testing.assert_allclose(learner.predict(queries).score, expected, rtol=1e-6)
+
+
+def test_nearest_task_copies_the_nearest_tasks_scores(shared_configs) -> None:
+    X, times, tasks = shared_configs
+    queries = np.column_stack([np.full(12, 4.0), X[:12, 1:]])
+    score = NearestTask((0,)).fit(X, times.ravel(), tasks).predict(queries).score
+    np.testing.assert_allclose(score, np.log(times[2].min() / times[2]), rtol=1e-6, atol=1e-12)
+
+
+def test_curves_interpolate_like_inverse_square_distance_neighbours() -> None:
+    X, y, _ = contract_rows()
+    X, tasks = X[:, :4], np.zeros(len(X))
+    learner = NearestTask((), neighbours=4).fit(X[:80], y[:80], tasks[:80])
+    Z = (X - X[:80].mean(axis=0)) / X[:80].std(axis=0)
+    with np.errstate(divide="ignore"):
+        target = np.maximum(np.log(y[:80].min() / y[:80]), -np.log(64.0))
+    reference = KNeighborsRegressor(4, weights=lambda distance: distance**-2.0).fit(Z[:80], target)
+    np.testing.assert_allclose(learner.predict(X[80:]).score, reference.predict(Z[80:]), rtol=1e-9)
+
+
+def test_ridge_agrees_with_scikit_learn() -> None:
+    X, y, tasks = contract_rows()
+    X = X[:, :4]
+    learner = RidgeLearner(alpha=0.01).fit(X, y, tasks)
+    Z = (X - X.mean(axis=0)) / X.std(axis=0)
+    training = prepare(X, y, tasks)
+    order = [int(np.flatnonzero((row == X).all(axis=1))[0]) for row in training.X]
+    reference = Ridge(alpha=0.01 * len(X)).fit(Z[order], training.log_score)
+    np.testing.assert_allclose(learner.predict(X).score, reference.predict(Z), rtol=1e-9, atol=1e-12)
+    ran = np.isfinite(y)
+    Z_ran = Ridge(alpha=0.01 * ran.sum()).fit(Z[ran], np.log(y[ran]))
+    np.testing.assert_allclose(np.log(learner.predict(X).latency_s), Z_ran.predict(Z), rtol=1e-9)
+
+
+def test_log_score_is_log_of_best_over_latency_and_clipped_for_failures() -> None:
+    y = np.array([4.0, 2.0, np.inf, 8.0, 8.0 * 1000, np.inf])
+    training = prepare(np.arange(6.0)[:, None], y, np.array([0, 0, 0, 1, 1, 2]))
+    lowest = -np.log(64.0)
+    np.testing.assert_allclose(training.log_score, [np.log(0.5), 0.0, lowest, 0.0, lowest, lowest])
+
+
+def test_scaler_ignores_missing_values_and_columns_that_do_not_vary() -> None:
+    X = np.array([[1.0, 7.0, np.nan], [3.0, 7.0, 2.0], [np.nan, 7.0, 4.0]])
+    Z = Scaler().fit(X).transform(X)
+    np.testing.assert_allclose(Z, [[-1.0, 0.0, 0.0], [1.0, 0.0, -1.0], [0.0, 0.0, 1.0]])
+    assert Scaler().fit(X).transform(np.array([[2.0, 99.0, 1e9]])).tolist() == [[0.0, 0.0, Scaler.limit]]
+
+
+def test_random_scores_depend_on_seed_and_row_and_are_spread() -> None:
+    X, y, tasks = contract_rows()
+    X = np.random.default_rng(0).normal(size=(2000, 5))
+    y, tasks = np.ones(2000), np.zeros(2000)
+    scores = [RandomLearner(seed).fit(X, y, tasks).predict(X).score for seed in (0, 1)]
+    assert abs(np.corrcoef(*scores)[0, 1]) < 0.1
+    assert abs(scores[0].mean() - 0.5) < 0.03
+    assert len(np.unique(scores[0])) == 2000
+
+
+def test_xgboost_learns_latency_above_the_baseline() -> None:
+    rng = np.random.default_rng(0)
+    # Latency is three times a bound that spans six decades; no tree has seen one as large as the query's.
+    bound = np.repeat(rng.uniform(-20, 0, size=10), 40)
+    X = np.column_stack([bound, rng.normal(size=400)])
+    learner = XGBoostLearner(0, rounds=50).fit(X, 3.0 * 2.0**bound, np.arange(400) // 40)
+    queries = np.array([[5.0, 0.0], [10.0, 1.0]])
+    np.testing.assert_allclose(learner.predict(queries).latency_s, 3.0 * 2.0 ** queries[:, 0], rtol=0.1)

@@ -1,0 +1,70 @@
+from typing import Self
+
+import numpy as np
+import pytest
+
+from costmodel.learners import Prediction
+from costmodel.search import Pool
+from costmodel.testing import gpu_landscape, landscape_platform
+from costmodel.transfer import TransferModel
+
+WORKLOAD = "matmul-m512-n512-k512"
+
+
+class Oracle(TransferModel):
+    """Knows every latency of one pool, and notes what it is adapted to."""
+
+    def __init__(self, pool, latencies):
+        self.rows = {tuple(np.nan_to_num(row)): y for row, y in zip(pool.features, latencies, strict=True)}
+        self.adapted_to = []
+
+    def fit(self, X, y, task_ids) -> Self:
+        return self
+
+    def predict(self, X):
+        latency = np.array([self.rows[tuple(np.nan_to_num(row))] for row in X])
+        return Prediction(score=-np.minimum(latency, 1.0), latency_s=latency)
+
+    def adapt(self, X, y):
+        self.adapted_to.append(y)
+        return self
+
+
+class Ignorant(TransferModel):
+    """Knows nothing: all candidates are equal to it."""
+
+    def fit(self, X, y, task_ids) -> Self:
+        return self
+
+    def predict(self, X):
+        return Prediction(score=np.zeros(len(X)))
+
+    def adapt(self, X, y):
+        return self
+
+
+@pytest.fixture(scope="session")
+def records():
+    dataset = gpu_landscape(seed=5, workloads=[WORKLOAD], configs_per_workload=60, sms=(32, 132))
+    return dataset.to_measurements()
+
+
+@pytest.fixture(scope="session")
+def pool(records):
+    platform = landscape_platform(32)
+    return Pool([m.candidate for m in records if m.platform == platform], platform)
+
+
+@pytest.fixture(scope="session")
+def latencies(records):
+    return np.array([m.latency_s for m in records if m.platform.sms_granted == 32])
+
+
+@pytest.fixture
+def oracle(pool, latencies):
+    return Oracle(pool, latencies)
+
+
+@pytest.fixture
+def ignorant():
+    return Ignorant()

@@ -1,0 +1,76 @@
+"""How many measurements the samplers need, on landscapes whose best is known."""
+
+from functools import partial
+
+import numpy as np
+import optuna
+import pytest
+from optuna.trial import TrialState
+
+from costmodel.evaluation import train
+from costmodel.metrics import expected_n_eps, n_eps
+from costmodel.search import Pool, PoolTPESampler, RandomOrderSampler, ShortlistSampler
+from costmodel.testing import LANDSCAPE_WORKLOADS, gpu_landscape
+from costmodel.transfer import FromScratch, make_model
+
+EPS = 0.05
+CONFIGS = 64
+optuna.logging.set_verbosity(optuna.logging.WARNING)
+
+
+@pytest.fixture(scope="module")
+def tasks():
+    """Pool, latencies and a model that never saw the workload, for each of eight tasks."""
+    dataset = gpu_landscape(
+        seed=11, workloads=LANDSCAPE_WORKLOADS[:6], configs_per_workload=CONFIGS, sms=(8, 32, 132)
+    )
+    found = []
+    for workload in LANDSCAPE_WORKLOADS[:4]:
+        model = train(dataset, partial(make_model, "xgboost"), hold_out=[workload]).model
+        for position in (0, 1):
+            rows = dataset.rows.query("workload == @workload and platform == @position")
+            pool = Pool([dataset.candidates[i] for i in rows["candidate"]], dataset.platforms[position])
+            found.append((pool, rows["latency_s"].to_numpy(), model))
+    return found
+
+
+def _measurements_needed(sampler, latency_s):
+    """Measurements until within EPS of the best, as the sampler orders the whole pool."""
+    pool, study, order = sampler.pool, optuna.create_study(sampler=sampler), []
+    for _ in range(len(pool)):
+        trial = study.ask(pool.distributions)
+        order.append(latency_s[pool.position(trial.params)])
+        failed = np.isinf(order[-1])
+        study.tell(trial, None if failed else order[-1], state=TrialState.FAIL if failed else None)
+        if order[-1] <= (1 + EPS) * latency_s.min():
+            break
+    return n_eps(np.array(order), EPS, latency_s.min())
+
+
+def _medians(tasks, make):
+    """Median over the tasks and two seeds."""
+    return np.median([_measurements_needed(make(*task, seed), task[1]) for task in tasks for seed in (0, 1)])
+
+
+def test_transfer_needs_a_third_of_what_random_and_tpe_need(tasks):
+    ours = _medians(tasks, lambda pool, _, model, seed: ShortlistSampler(pool, model, seed=seed))
+    random = np.median([expected_n_eps(latency_s, EPS) for _, latency_s, _ in tasks])
+    tpe = _medians(tasks, lambda pool, _y, _m, seed: PoolTPESampler(pool, seed=seed))
+    assert ours <= random / 3
+    assert ours <= tpe / 3
+
+
+def test_learning_from_nothing_needs_half_of_what_random_needs(tasks):
+    def scratch(pool, _y, _m, seed):
+        unknown = np.full(len(pool), np.nan)
+        return ShortlistSampler(pool, FromScratch().fit(pool.features, unknown, unknown), seed=seed)
+
+    random = np.median([expected_n_eps(latency_s, EPS) for _, latency_s, _ in tasks])
+    assert _medians(tasks, scratch) <= random / 2
+
+
+def test_random_order_needs_what_is_expected_of_it(tasks):
+    pool, latency_s, _ = tasks[0]
+    needed = [_measurements_needed(RandomOrderSampler(pool, seed=s), latency_s) for s in range(60)]
+    expected = expected_n_eps(latency_s, EPS)
+    assert np.mean(needed) == pytest.approx(expected, abs=4 * np.std(needed) / np.sqrt(len(needed)))

@@ -1,0 +1,117 @@
+import logging
+
+import numpy as np
+import optuna
+import pytest
+
+from costmodel.collect import ReplayRunner
+from costmodel.errors import CostModelError
+from costmodel.records import Outcome
+from costmodel.search import Pool, RandomOrderSampler, ShortlistSampler, tune
+from costmodel.testing import landscape_platform
+
+logging.getLogger("optuna").setLevel(logging.WARNING)
+
+
+class CountingRunner(ReplayRunner):
+    """A replay that notes what it is asked for, and can break."""
+
+    def __init__(self, measurements, breaks_after=None):
+        super().__init__(measurements)
+        self.measured = 0
+        self.prefetched = []
+        self.breaks_after = breaks_after
+
+    def measure(self, candidates, platform, *, visit=0):
+        if self.measured == self.breaks_after:
+            raise KeyboardInterrupt
+        self.measured += len(candidates)
+        return super().measure(candidates, platform, visit=visit)
+
+    def prefetch(self, candidates):
+        self.prefetched.append(list(candidates))
+
+
+@pytest.fixture
+def runner(records):
+    return CountingRunner(records)
+
+
+def test_only_the_shortlist_is_measured(runner, pool, oracle, latencies):
+    result = tune(runner, ShortlistSampler(pool, oracle), 8)
+    assert runner.measured == 8
+    assert len(result.trials) == result.provenance.n_measurements == 8
+    assert result.best.latency_s == latencies.min()
+    assert result.best.predicted_rank == 1
+    assert result.best.predicted_latency_s == latencies.min()
+
+
+def test_trials_are_ranked_by_measured_latency_with_failures_last(runner, pool, latencies):
+    result = tune(runner, RandomOrderSampler(pool), len(pool))
+    assert [trial.latency_s for trial in result.ranked] == sorted(latencies)
+    assert result.ranked[-1].outcome is Outcome.LAUNCH_ERROR
+    assert result.ranked[-1].error == "too many resources requested for launch"
+    assert result.ranked[-1].predicted_latency_s is None
+
+
+def test_measurements_never_exceed_the_pool(runner, pool):
+    assert len(tune(runner, RandomOrderSampler(pool), 10_000).trials) == len(pool)
+
+
+def test_likely_proposals_are_prepared_before_they_are_measured(runner, pool, oracle, latencies):
+    tune(runner, ShortlistSampler(pool, oracle, explore_every=0), 3)
+    fastest = [pool.candidates[i] for i in np.argsort(latencies)]
+    assert runner.prefetched == [fastest[0:4], fastest[1:5], fastest[2:6]]
+
+
+def test_failures_fail_their_trial_and_never_become_a_latency(runner, pool):
+    study = optuna.create_study()
+    tune(runner, RandomOrderSampler(pool), len(pool), study=study)
+    failed = [trial for trial in study.trials if trial.user_attrs["outcome"] != "ok"]
+    assert failed
+    assert all(trial.state is optuna.trial.TrialState.FAIL and trial.value is None for trial in failed)
+
+
+def test_a_search_where_all_fail_says_so(records, pool, latencies):
+    failing = [c for c, latency in zip(pool.candidates, latencies, strict=True) if np.isinf(latency)]
+    result = tune(ReplayRunner(records), RandomOrderSampler(Pool(failing, pool.platform)), 5)
+    with pytest.raises(CostModelError, match="too many resources requested for launch"):
+        _ = result.best
+
+
+def test_an_interrupted_search_goes_on_from_its_storage(records, pool, oracle, tmp_path):
+    storage = f"sqlite:///{tmp_path}/studies.db"
+    study = optuna.create_study(storage=storage, study_name="s")
+    with pytest.raises(KeyboardInterrupt):
+        tune(CountingRunner(records, breaks_after=5), ShortlistSampler(pool, oracle), 9, study=study)
+
+    runner = CountingRunner(records)
+    again = optuna.load_study(storage=storage, study_name="s")
+    result = tune(runner, ShortlistSampler(pool, oracle), 9, study=again)
+    straight = tune(CountingRunner(records), ShortlistSampler(pool, oracle), 9)
+    assert runner.measured == 4
+    assert [t.candidate for t in result.trials] == [t.candidate for t in straight.trials]
+    assert [t.latency_s for t in result.trials] == [t.latency_s for t in straight.trials]
+
+
+def test_a_stored_study_of_another_pool_is_refused(runner, pool):
+    study = optuna.create_study()
+    tune(runner, RandomOrderSampler(pool), 2, study=study)
+    other = Pool(pool.candidates, landscape_platform(132))
+    with pytest.raises(CostModelError, match=f"must be of this pool.*{pool.pool_id}"):
+        tune(runner, RandomOrderSampler(other), 4, study=study)
+
+
+def test_each_trial_is_reported_as_it_ends(runner, pool):
+    reported = []
+    result = tune(runner, RandomOrderSampler(pool), 6, on_trial=reported.append)
+    assert tuple(reported) == result.trials
+
+
+def test_the_answer_carries_where_it_came_from(runner, pool, oracle):
+    sampler = ShortlistSampler(pool, oracle, knowledge={"dataset": "sha256:abc"})
+    provenance = tune(runner, sampler, 2).provenance
+    assert provenance.knowledge == {"sampler": "ShortlistSampler", "model": "Oracle", "dataset": "sha256:abc"}
+    assert "nothing is measured" in provenance.runner
+    assert (provenance.pool_id, provenance.pool_size) == (pool.pool_id, len(pool))
+    assert {"costmodel", "optuna", "numpy", "python"} <= provenance.versions.keys()

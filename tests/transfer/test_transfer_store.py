@@ -1,0 +1,150 @@
+import json
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from costmodel.errors import CostModelError
+from costmodel.learners import (
+    NearestTask,
+    RandomLearner,
+    RidgeLearner,
+    WeightedConsensus,
+    XGBoostLearner,
+)
+from costmodel.testing import contract_rows
+from costmodel.transfer import FromScratch, Residual, RidgeOnSources, TransferModel, load_model, save_model
+
+MODELS = {
+    "random": Residual(RandomLearner(7)),
+    "nearest": Residual(NearestTask((0, 1), neighbours=2), length=0.9),
+    "consensus": Residual(WeightedConsensus((0, 1), bandwidth=0.3)),
+    "ridge": Residual(RidgeLearner(alpha=0.1)),
+    "xgboost": Residual(XGBoostLearner(0, rounds=10, seed=3)),
+    "sources": RidgeOnSources((0, 1), spread=2.0),
+}
+
+
+def save(path: Path, model: TransferModel) -> None:
+    save_model(model.fit(*contract_rows()), path, {"dataset": "abc", "workloads": ["a", "b"], "columns": 5})
+
+
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys())
+def test_models_round_trip(tmp_path, model) -> None:
+    save(tmp_path / "deep" / "model", model)
+    loaded = load_model(tmp_path / "deep" / "model")
+    X, y, _ = contract_rows()
+    assert loaded.metadata == {"dataset": "abc", "workloads": ["a", "b"], "columns": 5}
+    assert type(loaded.model) is type(model)
+    np.testing.assert_array_equal(loaded.model.predict(X).score, model.predict(X).score)
+    few = y[:5].clip(max=1.0)
+    np.testing.assert_array_equal(
+        loaded.model.adapt(X[:5], few).predict(X).score, model.adapt(X[:5], few).predict(X).score
+    )
+
+
+def test_files_hold_no_pickle(tmp_path) -> None:
+    save(tmp_path / "model", MODELS["consensus"])
+    with zipfile.ZipFile(tmp_path / "model") as archive:
+        assert archive.testzip() is None
+        names = archive.namelist()
+        assert {Path(name).suffix for name in names} == {".json", ".npy"}
+        for name in names:
+            if name.endswith(".npy"):
+                with archive.open(name) as member:
+                    assert np.lib.format.read_magic(member) == (1, 0)
+                    assert not np.lib.format.read_array_header_1_0(member)[2].hasobject
+
+
+@pytest.mark.parametrize("keep", [0, 1, 100, 0.5, 0.99])
+def test_truncated_files_are_refused(tmp_path, keep) -> None:
+    path = tmp_path / "model"
+    save(path, MODELS["ridge"])
+    whole = path.read_bytes()
+    path.write_bytes(
+        whole[: keep if isinstance(keep, int) and keep != 1 else int(len(whole) * keep) - (keep == 1)]
+    )
+    with pytest.raises(CostModelError, match="damaged or something else"):
+        load_model(path)
+
+
+def test_every_flipped_byte_is_refused_or_harmless(tmp_path) -> None:
+    path = tmp_path / "model"
+    save(path, MODELS["ridge"])
+    whole, X = path.read_bytes(), contract_rows()[0]
+    expected = load_model(path).model.predict(X).score
+    for position in range(0, len(whole), 37):
+        path.write_bytes(whole[:position] + bytes([whole[position] ^ 0x41]) + whole[position + 1 :])
+        try:
+            score = load_model(path).model.predict(X).score
+        except CostModelError:
+            continue
+        np.testing.assert_array_equal(score, expected)
+
+
+def rewrite(path: Path, **changes) -> None:
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    document = json.loads(members["model.json"]) | changes
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in (members | {"model.json": json.dumps(document).encode()}).items():
+            archive.writestr(name, content)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"format": "other"}, "format is 'other'"),
+        ({"format_version": 99}, "must have format version 1, but has 99"),
+        ({"model": {"class": "Popen", "settings": {"args": "ls"}}}, "damaged or something else"),
+        ({"model": {"class": "RidgeLearner", "settings": {}}}, "no transfer model"),
+        ({"model": {"class": "Residual", "settings": {"unknown": 1}}}, "damaged or something else"),
+        ({"model": []}, "damaged or something else"),
+        ({"state": {}}, "damaged or something else"),
+    ],
+)
+def test_foreign_documents_are_refused(tmp_path, changes, message) -> None:
+    path = tmp_path / "model"
+    save(path, MODELS["ridge"])
+    rewrite(path, **changes)
+    with pytest.raises(CostModelError, match=message):
+        load_model(path)
+
+
+def test_other_files_and_missing_ones_are_refused(tmp_path) -> None:
+    (tmp_path / "text").write_text("hello")
+    with pytest.raises(CostModelError, match="damaged or something else"):
+        load_model(tmp_path / "text")
+    with pytest.raises(CostModelError, match="Cannot read the model"):
+        load_model(tmp_path / "missing")
+    with zipfile.ZipFile(tmp_path / "zip", "w") as archive:
+        archive.writestr("readme", "hello")
+    with pytest.raises(CostModelError, match="damaged or something else"):
+        load_model(tmp_path / "zip")
+
+
+def test_failed_write_leaves_the_old_file(tmp_path, monkeypatch) -> None:
+    path = tmp_path / "model"
+    save(path, MODELS["ridge"])
+    before = path.read_bytes()
+
+    def fail(*_args: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(zipfile.ZipFile, "writestr", fail)
+    with pytest.raises(CostModelError, match="No space left"):
+        save(path, MODELS["sources"])
+    assert path.read_bytes() == before
+    assert [entry.name for entry in tmp_path.iterdir()] == ["model"]
+
+
+def test_models_of_other_classes_are_not_saved(tmp_path) -> None:
+    class Mine(RidgeLearner):
+        pass
+
+    with pytest.raises(TypeError, match="but got FromScratch"):
+        save(tmp_path / "model", FromScratch())
+    with pytest.raises(TypeError, match="but got Mine"):
+        save(tmp_path / "model", Residual(Mine()))
+    assert not list(tmp_path.iterdir())
