@@ -144,13 +144,13 @@ class Campaign:
         if self._proposal_path(workload, round_).exists():
             return
         plan = self._config.kernels
-        known = {m.candidate.candidate_id for m in self._by_workload[workload.name]}
+        known = {m.candidate.candidate_id: m.candidate for m in self._by_workload[workload.name]}
         future = self._runner.sample(
             workload,
             plan.per_round if round_ else plan.random,
             int(content_id(self._config.seed, workload.name, round_)[:8], 16),
             parents=self._parents(workload) if round_ else [],
-            known=known,
+            known=list(known.values()),
         )
         future.add_done_callback(self._prefetch)
         self._draws[workload.name, round_] = future

@@ -10,8 +10,9 @@ import msgspec
 import numpy as np
 
 from costmodel.collect._build import Kind, last_line
+from costmodel.collect._graph_timer import graph_evaluator
 from costmodel.collect._inputs import agrees, make_arguments
-from costmodel.collect._timing import Timing, time_kernel, tvm_evaluator
+from costmodel.collect._timing import Evaluator, Timing, time_kernel, tvm_evaluator
 from costmodel.records import Device, Outcome, Workload
 
 
@@ -47,7 +48,7 @@ class _Worker:
             if not checked and not agrees(self._arguments[-1].numpy(), np.load(reference)):
                 self._library = ""
                 return Timed(Outcome.WRONG_RESULT, error="output differs from the unscheduled program's")
-            latencies, runs = time_kernel(tvm_evaluator(self._module, self.device, self._arguments), timing)
+            latencies, runs = time_kernel(self.evaluator(), timing)
         except Exception as error:  # noqa: BLE001 (any failure of a kernel is an outcome, not an end)
             self._library = ""
             return Timed(Outcome.LAUNCH_ERROR, error=last_line(error))
@@ -70,6 +71,10 @@ class _Worker:
         return False
 
     device: Any
+
+    def evaluator(self) -> Evaluator:
+        """What times the loaded kernel."""
+        return tvm_evaluator(self._module, self.device, self._arguments)
 
     def enter(self, sms: int) -> int:
         """Confine what follows to ``sms`` SMs; the number granted."""
@@ -101,10 +106,15 @@ class _CudaWorker(_Worker):
         return describe_cuda(self._contexts.total_sms, self.tvm.__version__)
 
     def enter(self, sms: int) -> int:
-        whole = sms == self._contexts.total_sms
-        handle, granted = (0, sms) if whole else self._contexts.stream(sms)
-        self.device.set_raw_stream(handle)
+        self._stream, granted = self._contexts.stream(sms)
+        self.device.set_raw_stream(self._stream)
         return granted
+
+    def evaluator(self) -> Evaluator:
+        kernel = self._module["main"]
+        return graph_evaluator(
+            self._contexts.driver, self._contexts.call, self._stream, lambda: kernel(*self._arguments)
+        )
 
     def synchronize(self) -> None:
         self._contexts.synchronize()

@@ -13,7 +13,7 @@ class Timing(msgspec.Struct, frozen=True):
     Attributes:
         repeats: Numbers kept for each measurement.
         repeat_s: Length that each repeat aims at; it averages over as many back-to-back runs as fit. 1 ms is
-            some 200 launches of the shortest kernels and 2,000 ticks of the CUDA event clock (0.5 us).
+            some 300 runs of the shortest kernels and 2,000 ticks of the CUDA event clock (0.5 us).
         most_runs: Most runs that a repeat averages over.
     """
 
@@ -22,24 +22,35 @@ class Timing(msgspec.Struct, frozen=True):
     most_runs: int = 500
 
 
-def time_kernel(evaluator: Callable[[int, int], list[float]], timing: Timing) -> tuple[list[float], int]:
-    """Time a kernel: two runs to warm it up and learn its length, then the repeats. Inputs stay in the L2 cache.
+Evaluator = Callable[[int, int], list[float]]
+
+
+def time_kernel(evaluate: Evaluator, timing: Timing) -> tuple[list[float], int]:
+    """Time a kernel. Inputs stay in the L2 cache between runs.
+
+    Two runs warm it up and say about how long it is; a few more, together, say it closely enough to choose how
+    many runs make a repeat.
 
     Args:
-        evaluator: ``evaluator(runs, repeats)`` gives the seconds of one run for each repeat.
+        evaluate: ``evaluate(runs, repeats)`` gives the seconds of one run for each repeat.
         timing: Settings.
 
     Returns:
         Seconds of one run for each repeat, and the runs that each averages over.
     """
-    evaluator(1, 1)
-    (length_s,) = evaluator(1, 1)
-    runs = max(1, min(timing.most_runs, math.ceil(timing.repeat_s / max(length_s, 1e-9))))
-    return evaluator(runs, timing.repeats), runs
+    _, first_s = evaluate(1, 2)
+    (length_s,) = evaluate(_runs(timing.repeat_s / 5, first_s, timing), 1)
+    runs = _runs(timing.repeat_s, length_s, timing)
+    return evaluate(runs, timing.repeats), runs
 
 
-def tvm_evaluator(module: Any, device: Any, arguments: list[Any]) -> Callable[[int, int], list[float]]:
-    """Evaluator of a loaded TVM module; on CUDA it times by events on the thread's current stream."""
+def _runs(total_s: float, length_s: float, timing: Timing) -> int:
+    """Runs of this length that fill a time, at least one."""
+    return max(1, min(timing.most_runs, math.ceil(total_s / max(length_s, 1e-9))))
+
+
+def tvm_evaluator(module: Any, device: Any, arguments: list[Any]) -> Evaluator:
+    """Evaluator of a loaded TVM module by TVM's own timer, which runs it back to back."""
 
     def evaluate(runs: int, repeats: int) -> list[float]:
         timer = module.time_evaluator("main", device, number=runs, repeat=repeats)

@@ -50,7 +50,7 @@ class TvmRunner(Runner):
 
         Args:
             kind: Kind of device.
-            build_workers: Build processes; as many as hardware threads unless given.
+            build_workers: Build processes; unless given, one hardware thread is left to the device worker.
             build_timeout_s: Seconds after which a build is given up.
             run_timeout_s: Seconds after which a measurement is given up.
             timing: How to time.
@@ -68,7 +68,7 @@ class TvmRunner(Runner):
         self._timeouts = {"build": build_timeout_s, "run": run_timeout_s}
         self._folder = tempfile.TemporaryDirectory(prefix="costmodel-kernels-")
         self._spawn = multiprocessing.get_context("spawn")
-        self._builders = self._pool(build_workers or cpu_threads(), start_build_worker)
+        self._builders = self._pool(build_workers or max(1, cpu_threads() - 1), start_build_worker)
         self._device_worker = self._pool(1)
         self._builds: dict[str, Future[Built]] = {}
         self._references: dict[str, Future[Path]] = {}

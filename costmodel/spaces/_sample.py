@@ -1,7 +1,7 @@
 """Draws candidates from a design space: at random, or near configs that are known to be good."""
 
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Literal
@@ -10,6 +10,7 @@ import numpy as np
 
 from costmodel.errors import MissingExtraError
 from costmodel.records import Candidate, Config, Workload
+from costmodel.spaces._distinct import DistinctPrograms
 from costmodel.spaces._errors import InvalidConfigError
 
 if TYPE_CHECKING:
@@ -40,11 +41,11 @@ def sample_candidates(  # noqa: PLR0913 (one argument a knob, all but three opti
     seed: int,
     *,
     parents: Sequence[Config] = (),
-    known: Collection[str] = (),
+    known: Sequence[Candidate] = (),
     time_limit_s: float = 600.0,
     on_progress: Callable[[int], None] | None = None,
 ) -> list[Candidate]:
-    """Draw valid candidates, all different.
+    """Draw valid candidates that all lower to different programs.
 
     Args:
         workload: What they compute.
@@ -53,7 +54,7 @@ def sample_candidates(  # noqa: PLR0913 (one argument a knob, all but three opti
         seed: Seed; the same arguments draw the same candidates as long as time does not run out.
         parents: Configs to start from. With parents, a draw changes one of them in one to three parameters;
             without, it is uniform over each parameter's choices.
-        known: Identities of candidates not to draw.
+        known: Candidates of this workload that are there already, not to be drawn again.
         time_limit_s: Seconds after which to stop.
         on_progress: Called with the number drawn so far, after each.
 
@@ -62,7 +63,8 @@ def sample_candidates(  # noqa: PLR0913 (one argument a knob, all but three opti
     """
     space = open_space(workload, kind)
     rng = np.random.default_rng(seed)
-    found: dict[str, Candidate] = {}
+    programs = DistinctPrograms(space, known)
+    found: list[Candidate] = []
     tried: set[str] = set()
     deadline = time.monotonic() + time_limit_s
     # 400 draws a candidate: about one random depthwise config in a hundred passes verification.
@@ -77,11 +79,11 @@ def sample_candidates(  # noqa: PLR0913 (one argument a knob, all but three opti
             candidate = space.candidate(config)
         except InvalidConfigError:
             continue
-        if candidate.candidate_id not in known and candidate.candidate_id not in found:
-            found[candidate.candidate_id] = candidate
+        if programs.add(candidate):
+            found.append(candidate)
             if on_progress:
                 on_progress(len(found))
-    return list(found.values())
+    return found
 
 
 def _draw(space: "MetaScheduleSpace", parents: Sequence[Config], rng: np.random.Generator) -> Config:
