@@ -25,7 +25,7 @@ def start_build_worker() -> None:
     """Pay for TVM's import once in the life of a worker, and give way to the process that measures."""
     os.nice(10)
     os.environ["CUDA_VISIBLE_DEVICES"] = ""  # building needs no GPU, and a CUDA context costs memory on it
-    import tvm  # noqa: F401, PLC0415
+    import tvm  # noqa: F401
 
 
 def build_kernel(candidate: Candidate, kind: Kind, folder: Path) -> Built:
@@ -46,8 +46,8 @@ def build_kernel(candidate: Candidate, kind: Kind, folder: Path) -> Built:
 
 def _compile(candidate: Candidate, kind: Kind) -> Any:
     """TVM executable of the candidate."""
-    import tvm  # noqa: PLC0415
-    from tvm.s_tir.transform import RemoveWeightLayoutRewriteBlock  # noqa: PLC0415
+    import tvm
+    from tvm.s_tir.transform import RemoveWeightLayoutRewriteBlock
 
     space = open_space(candidate.workload, kind)
     module = space.schedule(candidate.config).mod

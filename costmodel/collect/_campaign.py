@@ -35,7 +35,9 @@ class Collector(Protocol):
         """See ``Runner.prefetch``."""
         ...
 
-    def measure(self, candidates: list[Candidate], platform: Platform, *, visit: int = 0) -> list[Measurement]:
+    def measure(
+        self, candidates: list[Candidate], platform: Platform, *, visit: int = 0
+    ) -> list[Measurement]:
         """See ``Runner.measure``."""
         ...
 
@@ -64,8 +66,8 @@ class Campaign:
     """Measures what a config asks for into a folder, and goes on where a killed run stopped.
 
     The folder holds ``measurements.jsonl`` (the record store), ``campaign.json`` (the config) and
-    ``proposals/<workload>.<round>.json`` (the candidates drawn, written before the first is measured, so that a
-    resumed campaign has the same).
+    ``proposals/<workload>.<round>.json`` (the candidates drawn, written before the first is measured, so that
+    a resumed campaign has the same).
 
     Attributes:
         total: Measurements that the whole campaign makes, where every space has as many kernels as asked for.
@@ -75,14 +77,15 @@ class Campaign:
         """Open the folder.
 
         Raises:
-            CostModelError: The folder belongs to another campaign, or an SM budget cannot be granted.
+            CostModelError: The folder belongs to another campaign or cannot be made, or an SM budget cannot
+                be granted.
         """
         self._config = config
         self._runner = runner
         self._folder = folder
         self._platforms = [runner.platform(sms) for sms in config.sms]
         self._claim_folder()
-        self._by_workload: dict[str, list[Measurement]] = {name: [] for name in config.workloads}
+        self._by_workload: dict[str, list[Measurement]] = {w.name: [] for w in config.parsed_workloads}
         self._draws: dict[tuple[str, int], Future[list[Candidate]]] = {}
         self.total = len(config.workloads) * config.kernels_per_workload * len(config.sms)
 
@@ -92,7 +95,10 @@ class Campaign:
         return self._folder / "measurements.jsonl"
 
     def run(
-        self, *, time_limit_s: float = float("inf"), on_measurement: Callable[[Measurement], None] | None = None
+        self,
+        *,
+        time_limit_s: float = float("inf"),
+        on_measurement: Callable[[Measurement], None] | None = None,
     ) -> CampaignReport:
         """Measure what is missing until all is done or the time is over.
 
@@ -195,14 +201,19 @@ class Campaign:
 
     def _claim_folder(self) -> None:
         """Write the config into the folder, or check that it is the one there."""
-        (self._folder / "proposals").mkdir(parents=True, exist_ok=True)
+        try:
+            (self._folder / "proposals").mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise CostModelError(
+                f"{self._folder} must be a folder for measurements, but it cannot be made: {error.strerror}."
+            ) from None
         path, config = self._folder / "campaign.json", msgspec.json.encode(self._config)
         if not path.exists():
             _write_atomically(path, config)
         elif path.read_bytes() != config:
             raise CostModelError(
-                f"{self._folder} must hold this campaign or none, but it holds another one ({path.name} differs). "
-                "Go on with the file it was started with, or give another folder."
+                f"{self._folder} must hold this campaign or none, but it holds another one ({path.name} "
+                "differs). Go on with the file it was started with, or give another folder."
             )
 
 

@@ -2,7 +2,7 @@
 
 import tomllib
 from pathlib import Path
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 import msgspec
 
@@ -22,10 +22,10 @@ class KernelPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         parents_at: SM budgets at which kernels are compared, so that the dataset holds good ones for each.
     """
 
-    random: int
-    rounds: int = 0
-    per_round: int = 0
-    parents: int = 3
+    random: Annotated[int, msgspec.Meta(ge=1)]
+    rounds: Annotated[int, msgspec.Meta(ge=0)] = 0
+    per_round: Annotated[int, msgspec.Meta(ge=0)] = 0
+    parents: Annotated[int, msgspec.Meta(ge=1)] = 3
     parents_at: tuple[int, ...] = ()
 
 
@@ -47,7 +47,7 @@ class CampaignConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sms: tuple[int, ...]
     kernels: KernelPlan
     seed: int = 0
-    repeat_share: float = 0.1
+    repeat_share: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)] = 0.1
     timing: Timing = Timing()
 
     @classmethod
@@ -60,7 +60,9 @@ class CampaignConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         try:
             config = msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), cls)
         except OSError as error:
-            raise CostModelError(f"A campaign file must be at {path}, but {error.strerror or error}.") from None
+            raise CostModelError(
+                f"A campaign file must be at {path}, but {error.strerror or error}."
+            ) from None
         except (tomllib.TOMLDecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
             raise CostModelError(
                 f"{path} must be a campaign file, but: {error}. See configs/ for examples."
@@ -72,10 +74,11 @@ class CampaignConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Check what the types cannot say.
 
         Raises:
-            CostModelError: A list is empty or repeats itself, a workload is unknown or reserved, or kernels are
-                to be drawn near the fastest at budgets that are not measured.
+            CostModelError: A list is empty or repeats itself, a workload is unknown or reserved, or kernels
+                are to be drawn near the fastest at budgets that are not measured.
         """
-        for name, values in (("workloads", self.workloads), ("sms", self.sms)):
+        names = tuple(workload.name for workload in self.parsed_workloads)
+        for name, values in (("workloads", names), ("sms", self.sms)):
             if not values or len(set(values)) < len(values):
                 raise CostModelError(f"{name} must list at least one, each once, but got {list(values)}.")
         for workload in self.parsed_workloads:

@@ -3,8 +3,6 @@
 import os
 import platform
 
-import psutil  # type: ignore[import-untyped]
-
 from costmodel.records import Device
 
 
@@ -15,6 +13,8 @@ def cpu_threads() -> int:
 
 def describe_cpu() -> Device:
     """The host's CPU; an SM is a hardware thread."""
+    import psutil  # type: ignore[import-untyped]  # comes with the tvm extra
+
     frequency = psutil.cpu_freq()
     return Device(
         name=_model_name(),

@@ -10,7 +10,8 @@ from costmodel.errors import MissingExtraError
 class CudaRunner(TvmRunner):
     """Measures on the first visible NVIDIA GPU; an SM budget is a green context.
 
-    The driver rounds a budget up to what it can grant (on Hopper a multiple of 8); the granted number is recorded.
+    The driver rounds a budget up to what it can grant (on Hopper a multiple of 8); the granted number is
+    recorded.
 
     Raises:
         CostModelError: There is no GPU, or TVM or cuda-bindings is not installed.
@@ -26,6 +27,6 @@ class CudaRunner(TvmRunner):
 
     def _cannot_open(self, error: Exception) -> str:
         return (
-            f"--runner cuda must have an NVIDIA GPU with a driver for CUDA 13, but none can be opened here ({error}). "
-            "Use --runner replay to replay recorded measurements, or --runner cpu."
+            f"The cuda runner must have an NVIDIA GPU with a driver for CUDA 13, but none can be opened here "
+            f"({error}). Use the cpu runner, or replay recorded measurements with `costmodel tune`."
         )

@@ -17,7 +17,7 @@ from costmodel.records import Device, Outcome, Workload
 
 
 class Timed(msgspec.Struct, frozen=True):
-    """What the device worker says of one kernel: outcome, seconds of each repeat, runs in a repeat, SM clock."""
+    """What the device worker says of one kernel; the fields are those of ``Measurement``."""
 
     outcome: Outcome
     latencies_s: tuple[float, ...] = ()
@@ -30,14 +30,14 @@ class _Worker:
     """State of the device worker: the device, its partitions, and the arrays of the current workload."""
 
     def __init__(self) -> None:
-        import tvm  # noqa: PLC0415
+        import tvm
 
         self.tvm = tvm
         self._workload = ""
         self._library = ""
 
     def measure(self, library: Path, workload: Workload, reference: Path, sms: int, timing: Timing) -> Timed:
-        """Time the kernels of ``library`` on ``sms`` SMs, after a check of their output when it is first loaded."""
+        """Time the kernels of ``library`` on ``sms`` SMs, after a check of their output at the first load."""
         try:
             self.enter(sms)
             self._prepare(workload)
@@ -92,8 +92,8 @@ class _CudaWorker(_Worker):
     """One NVIDIA GPU, partitioned by green contexts."""
 
     def __init__(self) -> None:
-        from costmodel.collect._cuda_device import SmClock  # noqa: PLC0415
-        from costmodel.collect._green_context import GreenContexts  # noqa: PLC0415
+        from costmodel.collect._cuda_device import SmClock
+        from costmodel.collect._green_context import GreenContexts
 
         super().__init__()
         self.device = self.tvm.cuda(0)
@@ -101,7 +101,7 @@ class _CudaWorker(_Worker):
         self._clock = SmClock()
 
     def describe(self) -> tuple[Device, dict[str, str]]:
-        from costmodel.collect._cuda_device import describe_cuda  # noqa: PLC0415
+        from costmodel.collect._cuda_device import describe_cuda
 
         return describe_cuda(self._contexts.total_sms, self.tvm.__version__)
 
@@ -132,7 +132,7 @@ class _CpuWorker(_Worker):
         self._configure = self.tvm.get_global_func("runtime.config_threadpool")
 
     def describe(self) -> tuple[Device, dict[str, str]]:
-        from costmodel.collect._cpu_device import describe_cpu  # noqa: PLC0415
+        from costmodel.collect._cpu_device import describe_cpu
 
         return describe_cpu(), {"tvm": self.tvm.__version__, "python": host.python_version()}
 
@@ -158,7 +158,7 @@ def grant(kind: Kind, threads: int, sms: int) -> int:
     return open_device(kind, threads).enter(sms)
 
 
-def measure_kernel(  # noqa: PLR0913 (a worker's job says everything it needs)
+def measure_kernel(  # noqa: PLR0913, PLR0917 (a worker's job says everything it needs)
     kind: Kind, threads: int, library: Path, workload: Workload, reference: Path, sms: int, timing: Timing
 ) -> Timed:
     """Time one kernel; see ``Timed``."""

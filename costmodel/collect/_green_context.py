@@ -1,7 +1,7 @@
 """Streams on one GPU, whole or partitioned by CUDA green contexts. Runs in the device worker.
 
-Source: CUDA driver API, "Green Contexts". TVM sets the device's primary context current before each launch, so a
-partition is entered through a stream of the green context, never by making the context current.
+Source: CUDA driver API, "Green Contexts". TVM sets the device's primary context current before each launch,
+so a partition is entered through a stream of the green context, never by making the context current.
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ class GreenContexts:
 
     def __init__(self) -> None:
         """Open the first visible device."""
-        from cuda.bindings import driver  # noqa: PLC0415 (needs an NVIDIA driver)
+        from cuda.bindings import driver  # needs an NVIDIA driver
 
         self.driver = driver
         self.call(driver.cuInit(0))

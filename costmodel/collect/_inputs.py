@@ -15,7 +15,7 @@ _TOLERANCE = {"float32": 1e-4, "float16": 2e-2}
 
 def make_arguments(workload: Workload) -> list[NDArray[Any]]:
     """Random normal inputs, then an output full of NaN, so that an element that nobody writes is seen."""
-    from costmodel.spaces._workload_ir import argument_shapes  # noqa: PLC0415 (loads TVM)
+    from costmodel.spaces._workload_ir import argument_shapes  # loads TVM
 
     rng = np.random.default_rng(_SEED)
     *inputs, output = argument_shapes(workload)
@@ -25,9 +25,9 @@ def make_arguments(workload: Workload) -> list[NDArray[Any]]:
 
 def write_reference(workload: Workload, folder: Path) -> Path:
     """Compute the workload without any schedule on the CPU, once, and keep the output in ``folder``."""
-    import tvm  # noqa: PLC0415 (loaded where a worker needs it)
+    import tvm  # loaded where a worker needs it
 
-    from costmodel.spaces._workload_ir import workload_module  # noqa: PLC0415
+    from costmodel.spaces._workload_ir import workload_module
 
     path = folder / f"{workload.name}.npy"
     if not path.exists():

@@ -2,12 +2,12 @@
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 
-class Timing(msgspec.Struct, frozen=True):
+class Timing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Settings of a measurement.
 
     Attributes:
@@ -17,9 +17,9 @@ class Timing(msgspec.Struct, frozen=True):
         most_runs: Most runs that a repeat averages over.
     """
 
-    repeats: int = 5
-    repeat_s: float = 1e-3
-    most_runs: int = 500
+    repeats: Annotated[int, msgspec.Meta(ge=1)] = 5
+    repeat_s: Annotated[float, msgspec.Meta(gt=0.0, le=10.0)] = 1e-3
+    most_runs: Annotated[int, msgspec.Meta(ge=1)] = 500
 
 
 Evaluator = Callable[[int, int], list[float]]
@@ -28,8 +28,8 @@ Evaluator = Callable[[int, int], list[float]]
 def time_kernel(evaluate: Evaluator, timing: Timing) -> tuple[list[float], int]:
     """Time a kernel. Inputs stay in the L2 cache between runs.
 
-    Two runs warm it up and say about how long it is; a few more, together, say it closely enough to choose how
-    many runs make a repeat.
+    Two runs warm it up and say about how long it is; a few more, together, say it closely enough to choose
+    how many runs make a repeat.
 
     Args:
         evaluate: ``evaluate(runs, repeats)`` gives the seconds of one run for each repeat.

@@ -60,7 +60,7 @@ class TvmRunner(Runner):
         """
         if find_spec("tvm") is None:
             raise MissingExtraError(f"Measuring on {kind}", "tvm")
-        import pebble  # noqa: PLC0415 (comes with the tvm extra)
+        import pebble  # comes with the tvm extra
 
         self._pebble = pebble
         self._kind: Kind = kind
@@ -110,9 +110,7 @@ class TvmRunner(Runner):
         with self._lock:
             for candidate in candidates:
                 if candidate.workload.name not in self._references:
-                    self._references[candidate.workload.name] = self._builders.schedule(
-                        write_reference, args=(candidate.workload, Path(self._folder.name))
-                    )
+                    self._compute_reference(candidate.workload)
                 if candidate.candidate_id not in self._builds:
                     self._builds[candidate.candidate_id] = self._builders.schedule(
                         build_kernel,
@@ -157,8 +155,17 @@ class TvmRunner(Runner):
         except self._pebble.ProcessExpired as error:
             return Built(Outcome.COMPILE_ERROR, error=f"the build worker died: {error}")
 
+    def _compute_reference(self, workload: Workload) -> None:
+        self._references[workload.name] = self._builders.schedule(
+            write_reference, args=(workload, Path(self._folder.name))
+        )
+
     def _time(self, library: Path, candidate: Candidate, platform: Platform) -> Timed:
-        reference = self._references[candidate.workload.name].result()
+        try:
+            reference = self._references[candidate.workload.name].result()
+        except self._pebble.ProcessExpired as error:
+            self._compute_reference(candidate.workload)  # for the next candidate
+            return Timed(Outcome.COMPILE_ERROR, error=f"the worker died that computed the reference: {error}")
         job = self._device_worker.schedule(
             measure_kernel,
             args=(
@@ -179,7 +186,7 @@ class TvmRunner(Runner):
         except self._pebble.ProcessExpired as error:
             return Timed(Outcome.LAUNCH_ERROR, error=f"the device worker died: {error}")
         if timed.outcome is Outcome.LAUNCH_ERROR and self._kind == "cuda":
-            self._replace_device_worker()  # a CUDA error can stick to the context: a new process has a new one
+            self._replace_device_worker()  # a CUDA error can stick to the context of its process
         return timed
 
     def _replace_device_worker(self) -> None:

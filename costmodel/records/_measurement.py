@@ -35,9 +35,9 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             unless the outcome is ok.
         runs_per_repeat: Back-to-back runs that each repeat averages over.
         visit: 0 for the first time this candidate met this platform, 1 for the A/A repeat.
-        l2_policy: ``warm``: inputs stay in the cache between runs; ``flushed``: the cache is flushed before each.
-        kernel_hash: Content address of the generated source, where there is one: candidates with the same hash
-            are the same kernel.
+        l2_policy: ``warm``: inputs stay in the cache between runs; ``flushed``: it is flushed before each.
+        kernel_hash: Content address of the generated source, where there is one: candidates with the same
+            hash are the same kernel.
         clock_mhz: SM clock read right after the repeats; 0 where unknown.
         co_runners: Candidates that ran on other partitions of the device meanwhile.
         measured_at: UTC time, ISO 8601.

@@ -1,8 +1,8 @@
 """The record store: append-only JSON lines that survive a killed process.
 
 Each line is ``{"crc32": "0f1e2d3c", "record": {...}}``, the checksum being that of the record's bytes.
-``append`` returns once its lines are on disk. What a kill or a power cut leaves of a line at the end of the file
-is a torn tail: readers stop before it, and the next writer moves it to ``<store>.torn``.
+``append`` returns once its lines are on disk. What a kill or a power cut leaves of a line at the end of the
+file is a torn tail: readers stop before it, and the next writer moves it to ``<store>.torn``.
 """
 
 import os

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 class DistinctPrograms:
     """A set of candidates by the program that they lower to.
 
-    Most pairs are told apart by their launches alone. Unrolling is left out of that comparison, because a limit
-    that no loop reaches changes nothing; where all else agrees, the lowered programs are compared.
+    Most pairs are told apart by their launches alone. Unrolling is left out of that comparison, because a
+    limit that no loop reaches changes nothing; where all else agrees, the lowered programs are compared.
     """
 
     def __init__(self, space: "MetaScheduleSpace", known: Iterable[Candidate] = ()) -> None:

@@ -36,8 +36,8 @@ _FLOAT_OPERATIONS = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Max, tirx.Min)
 def kernel_launches(module: Any) -> tuple[KernelLaunch, ...]:
     """The kernels of a scheduled module, in order of launch.
 
-    Loop extents are multiplied out, so both sides of a branch and masked threads count in full: the totals are
-    upper bounds, and exact where tiles divide the loops.
+    Loop extents are multiplied out, so both sides of a branch and masked threads count in full: the totals
+    are upper bounds, and exact where tiles divide the loops.
 
     Args:
         module: Scheduled ``tvm.IRModule`` after its postprocessors.
@@ -115,7 +115,7 @@ class _Counter:
         self.totals["unroll_steps"] = max(steps, self.totals["unroll_steps"])
 
     def _allocation(self, allocation: Any, visitor: Any) -> None:
-        scope = str(allocation.buffer.scope()).split(".")[0]
+        scope = str(allocation.buffer.scope()).split(".", maxsplit=1)[0]
         if scope in ("shared", "local"):
             shape = [int(extent) for extent in allocation.buffer.shape]
             copies = self._vthreads() if scope == "local" else 1  # each virtual thread keeps its own
@@ -133,7 +133,7 @@ class _Counter:
         self._access("load", str(load.source.scope()), load.ty)
 
     def _access(self, action: str, scope: str, element: Any) -> None:
-        memory = scope.split(".")[0]
+        memory = scope.split(".", maxsplit=1)[0]
         if memory in ("global", "shared"):
             self.totals[f"{memory}_{action}_bytes"] += self.repeats * _bytes(element)
         if memory == "global":

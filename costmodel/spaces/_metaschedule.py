@@ -10,8 +10,8 @@ from tvm.s_tir.schedule import Trace
 
 from costmodel.errors import CostModelError
 from costmodel.records import Candidate, Config, Workload, content_id
-from costmodel.spaces._lowered import kernel_launches
 from costmodel.spaces._errors import InvalidConfigError
+from costmodel.spaces._lowered import kernel_launches
 from costmodel.spaces._parameters import Suggester
 from costmodel.spaces._sketch import Sketch, skeleton_of
 from costmodel.spaces._tensor_intrin import without_tensor_intrinsics
@@ -26,7 +26,8 @@ class MetaScheduleSpace:
 
     A config names the sketch (a position among MetaSchedule's sketches) and the decision of each sampling
     instruction of that sketch: ``tile.<block>.<loop>`` (factors, outermost first),
-    ``cooperative_fetch.<block>`` (vector width), ``unroll_explicit.root`` (steps), ``split.<block>`` (threads).
+    ``cooperative_fetch.<block>`` (vector width), ``unroll_explicit.root`` (steps), ``split.<block>``
+    (threads), on a CPU ``compute_at.<block>`` (loop position, -1 at the root, -2 inlined).
 
     Source: Shao et al., Tensor Program Optimization with Probabilistic Programs, NeurIPS 2022
     (arXiv:2205.13603).
@@ -133,7 +134,8 @@ class MetaScheduleSpace:
         Comparable within one process only. Takes 5 to 300 ms: explicit unrolling makes long programs.
         """
         pipeline, _, _ = tvm.tirx.get_tir_pipeline("s_tir")
-        module = tvm.tirx.transform.BindTarget(self.target)(self.schedule(config).mod)
+        target = self.target.with_host(tvm.target.Target("llvm"))  # as tvm.compile does
+        module = tvm.tirx.transform.BindTarget(target)(self.schedule(config).mod)
         return int(tvm_ffi.structural_hash(pipeline(module)))
 
     def config_of(self, trace: Any) -> Config:
@@ -144,20 +146,31 @@ class MetaScheduleSpace:
                 instructions are ignored.
 
         Raises:
-            CostModelError: No sketch of this space has these instructions.
+            CostModelError: No sketch of this space has these instructions with choices for these decisions.
         """
         if not isinstance(trace, Trace):
-            schedule = tvm.s_tir.Schedule(self._module, debug_mask=0)
-            Trace.apply_json_to_schedule(trace, schedule)
-            trace = schedule.trace
+            trace = self._trace_of(trace)
         trace = trace.simplified(remove_postproc=True)
         skeleton = skeleton_of(trace)
         for position, sketch in enumerate(self.sketches):
             if sketch.skeleton == skeleton:
-                return Config({SKETCH: position, **sketch.decisions_of(trace)})
-        raise CostModelError(
+                decisions = sketch.decisions_of(trace)
+                if sketch.holds(decisions):
+                    return Config({SKETCH: position, **decisions})
+        raise self._foreign("it follows none")
+
+    def _trace_of(self, as_json: Any) -> Trace:
+        schedule = tvm.s_tir.Schedule(self._module, debug_mask=0)
+        try:
+            Trace.apply_json_to_schedule(as_json, schedule)
+        except Exception as error:  # noqa: BLE001 (TVM raises its own error types for blocks that are not there)
+            raise self._foreign(f"it cannot be applied: {_first_line(error)}") from None
+        return schedule.trace
+
+    def _foreign(self, what: str) -> CostModelError:
+        return CostModelError(
             f"The trace must follow one of the {len(self.sketches)} sketches of {self.name} for "
-            f"{self.workload.name}, but it follows none. It was made for another workload, target or rule set."
+            f"{self.workload.name}, but {what}. It was made for another workload, target or rule set."
         )
 
     def _sketch(self, config: Config) -> Sketch:
@@ -189,7 +202,7 @@ def make_target(kind: TargetKind) -> Any:
 
 
 def _physical_cores() -> int:
-    import psutil  # type: ignore[import-untyped]  # noqa: PLC0415 (only CPU targets need it)
+    import psutil  # type: ignore[import-untyped]  # only CPU targets need it
 
     return psutil.cpu_count(logical=False) or 1
 

@@ -29,7 +29,7 @@ def open_space(workload: Workload, kind: Literal["cuda", "cpu"]) -> "MetaSchedul
     """
     if find_spec("tvm") is None:
         raise MissingExtraError("A MetaSchedule design space", "tvm")
-    from costmodel.spaces._metaschedule import MetaScheduleSpace  # noqa: PLC0415 (loads TVM)
+    from costmodel.spaces._metaschedule import MetaScheduleSpace  # loads TVM
 
     return MetaScheduleSpace(workload, kind)
 

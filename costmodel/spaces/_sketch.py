@@ -13,11 +13,12 @@ from costmodel.records import Decision
 from costmodel.spaces._parameters import Categorical, Parameter, Tile
 from costmodel.spaces._sketch_names import SketchNames
 
-# Where a block may be computed: -2 inlined, -1 at the root, else a loop's position. Deeper nests than this do
-# not occur in MetaSchedule's tilings; a position that does not exist makes an invalid config.
-_COMPUTE_LOCATIONS = tuple(range(-2, 16))
-# MetaSchedule's VerifyGPUCode and thread_extent annotations refuse what is outside: 32 to 1,024 threads in a
-# block and at most 8 virtual threads (src/s_tir/meta_schedule/postproc/verify_gpu_code.cc).
+# Where a block may be computed: -2 inlined, -1 at the root, else a loop's position. The deepest nest is that
+# of conv2d on a CPU: four spatial loops in four parts and three reductions in two are 22 loops.
+_COMPUTE_LOCATIONS = tuple(range(-2, 22))
+# MetaSchedule refuses fewer than 32 and more than 1,024 threads in a block by its thread_extent annotations.
+# It names a limit of 8 virtual threads too (src/s_tir/meta_schedule/postproc/verify_gpu_code.cc), which
+# TVM 0.27 does not enforce: draws keep it, but configs beyond it (another tuner's traces) can be scheduled.
 _AXIS_BOUNDS = {"threadIdx.x": (32, 1024), "vthread.x": (1, 8)}
 
 
@@ -81,6 +82,10 @@ class Sketch:
         Trace(self._trace.insts, chosen).apply_to_schedule(schedule, remove_postproc=True)
         return schedule
 
+    def holds(self, decisions: Mapping[str, Decision]) -> bool:
+        """Whether each decision is a choice of its parameter."""
+        return all(parameter.contains(decisions[parameter.name]) for parameter in self.parameters)
+
     def decisions_of(self, trace: Any) -> dict[str, Decision]:
         """Decisions of a simplified trace of this sketch."""
         samples = [inst for inst in trace.insts if inst.kind.name.startswith("Sample")]
@@ -96,7 +101,7 @@ def skeleton_of(trace: Any) -> str:
 
 
 def _parameter(inst: Any, name: str, decision: Any) -> Parameter:
-    """The parameter that a sampling instruction stands for; any decision of a tile tells the loop's extent."""
+    """The parameter of a sampling instruction; any decision of a tile tells the loop's extent."""
     if inst.kind.name == "SampleCategorical":
         choices, probabilities = inst.attrs
         return Categorical(name, tuple(map(int, choices)), tuple(map(float, probabilities)))
@@ -110,7 +115,8 @@ def _to_trace(parameter: Parameter, value: Decision) -> Any:
     """A decision as the trace wants it: factors, a position among the choices, or a loop's position."""
     if isinstance(parameter, Tile):
         return list(value)  # type: ignore[arg-type]
-    assert isinstance(parameter, Categorical) and isinstance(value, int)
+    assert isinstance(parameter, Categorical)
+    assert isinstance(value, int)
     return value if parameter.choices == _COMPUTE_LOCATIONS else parameter.choices.index(value)
 
 

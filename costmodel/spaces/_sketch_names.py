@@ -29,7 +29,7 @@ class SketchNames:
         return names
 
     def tiled_axes(self, samples: Sequence[Any]) -> list[tuple[str, Factors]]:
-        """Each axis bound to a fusion of tiled loops, with the (name, part) of the factors that it multiplies."""
+        """Each axis bound to a fusion of tiled loops, with the (name, part) of each factor in its extent."""
         names = dict(zip(samples, self.of(samples), strict=True))
         axes = []
         for inst in self._insts:

@@ -12,8 +12,8 @@ _MODULE = "tvm.s_tir.tensor_intrin"
 def without_tensor_intrinsics() -> Iterator[None]:
     """Let ``import tvm.s_tir.tensor_intrin`` inside the block do nothing.
 
-    ``TuneContext`` imports that module for its side effect, the registration of intrinsics that only tensorised
-    schedules use. It parses TVMScript for 10 to 90 s in every new process.
+    ``TuneContext`` imports that module for its side effect, the registration of intrinsics that only
+    tensorised schedules use. It parses TVMScript for 10 to 90 s in every new process.
     """
     if _MODULE in sys.modules:
         yield

@@ -29,9 +29,7 @@ def _product(a: Any, b: Any, reduction: int, name: str = "C") -> Any:
     """Matrix product over the last axis of ``a`` and the last but one of ``b``, batched where they are."""
     k = te.reduce_axis((0, reduction), "k")
     if len(a.shape) == 2:
-        return te.compute(
-            (a.shape[0], b.shape[1]), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name=name
-        )
+        return te.compute((a.shape[0], b.shape[1]), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name=name)
     return te.compute(
         (a.shape[0], a.shape[1], b.shape[2]),
         lambda n, i, j: te.sum(a[n, i, k] * b[n, k, j], axis=k),

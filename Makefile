@@ -1,0 +1,39 @@
+# Every target installs what it needs into .venv by itself, and again when pyproject.toml changes.
+
+PYTHON ?= python3
+WORKLOAD ?= matmul_bias_gelu-m512-n2048-k512
+SMS ?= 32
+TRIALS ?= 16
+
+BIN := .venv/bin
+
+.PHONY: help tune test check
+.DELETE_ON_ERROR:
+
+help: ## List the targets
+	@sed -n 's/^\([a-z]*\):.*## /\1,/p' $(MAKEFILE_LIST) | while IFS=, read -r name what; do printf 'make %-6s %s\n' "$$name" "$$what"; done
+
+tune: .venv/replay.stamp ## Find the kernel to run on SMS streaming multiprocessors, from recorded measurements
+	$(BIN)/costmodel tune $(WORKLOAD) --sms $(SMS) --trials $(TRIALS)
+
+test: .venv/dev.stamp ## Run the tests
+	$(BIN)/python -m pytest
+
+check: .venv/dev.stamp ## Check style, format, types and the direction of imports
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+# Replaying recorded measurements needs no TVM: `make tune` installs 300 MB less than the tests need.
+.venv/replay.stamp: extras := xgboost-cpu
+.venv/dev.stamp: extras := tvm,xgboost-cpu,dev
+
+.venv/%.stamp: pyproject.toml | .venv/bin/pip
+	@echo 'Installing costmodel[$(extras)] into .venv: a minute or two.'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$(extras)]'
+	@touch $@
+
+.venv/bin/pip:
+	@$(PYTHON) -c 'import sys; sys.version_info[:2] in ((3, 11), (3, 12)) or sys.exit("Python 3.11 or 3.12 is needed, but $(PYTHON) is Python %d.%d: name another one, as in make tune PYTHON=python3.12." % sys.version_info[:2])'
+	@$(PYTHON) -m venv .venv

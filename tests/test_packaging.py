@@ -1,0 +1,134 @@
+import pkgutil
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from contextlib import suppress
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.core import TyperGroup
+from typer.main import get_command
+
+import costmodel
+from costmodel.cli import app
+from costmodel.collect import CampaignConfig
+from costmodel.records import is_reserved
+
+ROOT = Path(__file__).parents[1]
+ROOMS = [f"costmodel.{room.name}" for room in pkgutil.iter_modules(costmodel.__path__)]
+BACKENDS = ("tvm", "tvm_ffi", "torch", "xgboost", "mlflow", "cuda", "pynvml")
+# What replaying recorded measurements must do without: all that the extras bring but xgboost.
+EXTRAS = ("tvm", "tvm_ffi", "torch", "mlflow", "cuda", "pynvml", "psutil", "pebble", "cloudpickle")
+
+
+def python(code: str, *arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Run code in a new interpreter."""
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False, cwd=cwd
+    )
+
+
+def find(*arguments: str) -> tuple[Any, list[str]]:
+    """The command that the arguments call, and the arguments that are left for it."""
+    command: Any = get_command(app)
+    rest = list(arguments)
+    while isinstance(command, TyperGroup) and rest:
+        _, command, rest = command.resolve_command(typer.Context(command), rest)
+    return command, rest
+
+
+def parse(line: str) -> None:
+    """Check a command line, comments included, without running it; wrong arguments raise."""
+    command, rest = find(*shlex.split(line, comments=True)[1:])
+    command.make_context("costmodel", rest)
+
+
+def command_names() -> Iterator[tuple[str, ...]]:
+    """Every command that is not a group of others."""
+    for name in get_command(app).list_commands(None):
+        command, _ = find(name)
+        subcommands = command.commands if isinstance(command, TyperGroup) else {}
+        yield from ((name, sub) for sub in subcommands)
+        if not subcommands:
+            yield (name,)
+
+
+def documented_lines() -> Iterator[str]:
+    """Command lines in the code blocks of the project's documents."""
+    for path in sorted(ROOT.glob("*.md")):
+        for block in re.findall(r"```\w*\n(.*?)```", path.read_text(), re.DOTALL):
+            joined = block.replace("\\\n", " ")
+            yield from re.findall(r"^(?:\$ )?(?:\S*/)?(costmodel .*)$", joined, re.MULTILINE)
+
+
+def test_version_is_the_one_of_the_project_file() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert costmodel.__version__ == version("sm-costmodel") == project["version"]
+
+
+def test_package_is_typed_for_its_users() -> None:
+    assert Path(costmodel.__file__).with_name("py.typed").is_file()
+
+
+def test_import_loads_nothing_heavy() -> None:
+    heavy = (*BACKENDS, "optuna", "matplotlib", "pandas", "pyarrow", "sklearn")
+    done = python(f"import sys, costmodel; print(sorted(set({heavy}) & set(sys.modules)))")
+    assert done.stdout == "[]\n", done.stderr
+
+
+def test_rooms_load_no_backend() -> None:
+    slow = (*BACKENDS, "matplotlib.pyplot")
+    done = python(f"import sys, {', '.join(ROOMS)}; print(sorted(set({slow}) & set(sys.modules)))")
+    assert done.stdout == "[]\n", done.stderr
+
+
+def test_make_tune_needs_xgboost_alone_of_the_extras(tmp_path: Path) -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    workload, sms = (
+        re.findall(rf"^{name} \?= (\S+)$", makefile, re.MULTILINE)[0] for name in ("WORKLOAD", "SMS")
+    )
+    code = f"import sys; sys.modules.update(dict.fromkeys({EXTRAS})); from costmodel.cli import main; main()"
+    done = python(code, "tune", workload, "--sms", sms, "--trials", "2", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert [file.name for file in (tmp_path / "out").iterdir()] == [f"tune-{workload}-{sms}sms.png"]
+
+
+def test_help_of_the_installed_command() -> None:
+    script = Path(sys.executable).with_name("costmodel")
+    done = subprocess.run([script, "--help"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "Usage: costmodel" in done.stdout
+
+
+@pytest.mark.parametrize("names", list(command_names()), ids=" ".join)
+def test_help_has_examples_that_parse(capsys: pytest.CaptureFixture[str], names: tuple[str, ...]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        app([*names, "--help"])
+    assert ended.value.code == 0
+    assert "Example" in capsys.readouterr().out
+    examples = re.findall(r"`(costmodel [^`]+)`", find(*names)[0].help.partition("Example")[2])
+    assert examples
+    for example in examples:
+        assert example.startswith(" ".join(["costmodel", *names]))
+        parse(example)
+
+
+def test_command_lines_in_documents_parse() -> None:
+    lines = list(documented_lines())
+    assert lines
+    for line in lines:
+        with suppress(typer.Exit):  # --help and --version end where they are parsed
+            parse(line)
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "configs").glob("*.toml")), ids=lambda path: path.name)
+def test_campaign_files_are_valid_and_leave_the_reserved_workloads_alone(path: Path) -> None:
+    config = CampaignConfig.load(path)
+    assert len(config.parsed_workloads) == len(config.workloads)
+    assert not any(is_reserved(workload) for workload in config.parsed_workloads)
