@@ -57,6 +57,10 @@ def _compile(candidate: Candidate, kind: Kind) -> Any:
 
 
 def last_line(error: BaseException) -> str:
-    """The last line of a message, where TVM and compilers say what went wrong."""
-    lines = str(error).strip().splitlines()
-    return (lines[-1] if lines else type(error).__name__)[:300]
+    """The last line of a message, where TVM and compilers say what went wrong.
+
+    Behind it TVM repeats the command of a linker that failed.
+    """
+    lines = [line.strip() for line in str(error).splitlines()]
+    said = [line for line in lines if line and not line.startswith("Command line:")]
+    return (said[-1] if said else type(error).__name__)[:300]

@@ -85,7 +85,8 @@ class Campaign:
         self._folder = folder
         self._platforms = [runner.platform(sms) for sms in config.sms]
         self._claim_folder()
-        self._by_workload: dict[str, list[Measurement]] = {w.name: [] for w in config.parsed_workloads}
+        self._by_workload: dict[str, list[Measurement]] = {}
+        self._keys: set[str] = set()
         self._draws: dict[tuple[str, int], Future[list[Candidate]]] = {}
         self.total = len(config.workloads) * config.kernels_per_workload * len(config.sms)
 
@@ -109,12 +110,13 @@ class Campaign:
         deadline = time.monotonic() + time_limit_s
         notify = on_measurement or (lambda _: None)
         measured, finished = 0, True
+        self._by_workload = {workload.name: [] for workload in self._config.parsed_workloads}
         with RecordStore(self.store_path) as store:
             for measurement in read_records(self.store_path):
                 self._remember(measurement)
                 notify(measurement)
             for candidate, platform, visit in self._plan():
-                if measurement_key(candidate, platform, visit) in store:
+                if measurement_key(candidate, platform, visit) in self._keys:
                     continue
                 if time.monotonic() > deadline:
                     finished = False
@@ -145,9 +147,22 @@ class Campaign:
         """Whether a measurement is of the share made twice, by its key, so that every run agrees."""
         return int(measurement_key(candidate, platform)[:8], 16) < self._config.repeat_share * 2**32
 
+    def _is_measured(self, candidate: Candidate) -> bool:
+        """Whether all visits of a candidate are made."""
+        return all(
+            measurement_key(candidate, platform, visit) in self._keys
+            for platform in self._platforms
+            for visit in range(1 + self._is_repeated(candidate, platform))
+        )
+
     def _draw(self, workload: Workload, round_: int) -> None:
-        """Start drawing a round's candidates, and building them as soon as they are drawn."""
-        if self._proposal_path(workload, round_).exists():
+        """Start drawing a round's candidates, and building them as soon as they are drawn.
+
+        Of those that an earlier run drew, only what was not measured is built.
+        """
+        path = self._proposal_path(workload, round_)
+        if path.exists():
+            self._runner.prefetch([c for c in _read_proposals(path) if not self._is_measured(c)])
             return
         plan = self._config.kernels
         known = {m.candidate.candidate_id: m.candidate for m in self._by_workload[workload.name]}
@@ -169,9 +184,7 @@ class Campaign:
         """A round's candidates: read back where an earlier run drew them, else drawn and written."""
         path = self._proposal_path(workload, round_)
         if path.exists():
-            candidates = msgspec.json.decode(path.read_bytes(), type=list[Candidate])
-            self._runner.prefetch(candidates)
-            return candidates
+            return _read_proposals(path)
         candidates = self._draws.pop((workload.name, round_)).result()
         _write_atomically(path, msgspec.json.encode(candidates))
         return candidates
@@ -183,7 +196,7 @@ class Campaign:
             measured = [
                 m
                 for m in self._by_workload[workload.name]
-                if m.outcome is Outcome.OK and m.platform.sms_requested == sms
+                if m.outcome is Outcome.OK and m.visit == 0 and m.platform.sms_requested == sms
             ]
             for measurement in sorted(measured, key=lambda m: m.latency_s)[: plan.parents]:
                 parents[measurement.candidate.candidate_id] = measurement.candidate.config
@@ -191,6 +204,7 @@ class Campaign:
 
     def _remember(self, measurement: Measurement) -> None:
         self._by_workload.setdefault(measurement.candidate.workload.name, []).append(measurement)
+        self._keys.add(measurement.key)
 
     def _report(self, finished: bool, measured: int) -> CampaignReport:
         every = [m.outcome.value for measurements in self._by_workload.values() for m in measurements]
@@ -217,8 +231,15 @@ class Campaign:
             )
 
 
+def _read_proposals(path: Path) -> list[Candidate]:
+    return msgspec.json.decode(path.read_bytes(), type=list[Candidate])
+
+
 def _write_atomically(path: Path, content: bytes) -> None:
     """Write a file that is either whole or absent, whenever the process is killed."""
     partial = path.with_suffix(".partial")
-    partial.write_bytes(content)
-    partial.replace(path)
+    try:
+        partial.write_bytes(content)
+        partial.replace(path)
+    except OSError as error:
+        raise CostModelError(f"Cannot write {path}: {error.strerror}.") from error

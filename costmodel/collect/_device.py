@@ -2,6 +2,7 @@
 
 import os
 import platform as host
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -146,6 +147,12 @@ def open_device(kind: Kind, threads: int) -> _CudaWorker | _CpuWorker:
     """The device, opened at the first call in a worker's life."""
     os.environ["TVM_NUM_THREADS"] = str(threads)  # read when TVM loads; a budget can only lower it
     return _CudaWorker() if kind == "cuda" else _CpuWorker()
+
+
+def start_device_worker(kind: Kind, threads: int) -> None:
+    """Open the device first in a worker's life, where it is on no kernel's time; a job tells what fails."""
+    with suppress(Exception):
+        open_device(kind, threads)
 
 
 def describe_device(kind: Kind, threads: int) -> tuple[Device, dict[str, str]]:

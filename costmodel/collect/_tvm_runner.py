@@ -1,26 +1,29 @@
 """What the CUDA and the CPU runner share: persistent build workers and one device worker."""
 
-import multiprocessing
-import tempfile
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from datetime import UTC, datetime
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from costmodel.collect._base import Runner
 from costmodel.collect._build import Built, Kind, build_kernel, start_build_worker
 from costmodel.collect._cpu_device import cpu_threads
-from costmodel.collect._device import Timed, describe_device, grant, measure_kernel
+from costmodel.collect._device import Timed, describe_device, grant, measure_kernel, start_device_worker
 from costmodel.collect._inputs import write_reference
+from costmodel.collect._kernel_folder import KernelFolder
 from costmodel.collect._timing import Timing
+from costmodel.collect._workers import WorkerDiedError, Workers
 from costmodel.errors import CostModelError, MissingExtraError
 from costmodel.records import Candidate, Device, Isolation, Measurement, Outcome, Platform, Workload
 from costmodel.spaces import sample_candidates
+
+T = TypeVar("T")
 
 # Opening a device takes TVM's import and, on CUDA, a context: seconds, minutes on a loaded machine.
 _OPEN_TIMEOUT_S = 300.0
@@ -60,21 +63,19 @@ class TvmRunner(Runner):
         """
         if find_spec("tvm") is None:
             raise MissingExtraError(f"Measuring on {kind}", "tvm")
-        import pebble  # comes with the tvm extra
-
-        self._pebble = pebble
         self._kind: Kind = kind
         self._timing = timing or Timing()
         self._timeouts = {"build": build_timeout_s, "run": run_timeout_s}
-        self._folder = tempfile.TemporaryDirectory(prefix="costmodel-kernels-")
-        self._spawn = multiprocessing.get_context("spawn")
-        self._builders = self._pool(build_workers or max(1, cpu_threads() - 1), start_build_worker)
-        self._device_worker = self._pool(1)
+        self._folder = KernelFolder()
+        self._builders = Workers(
+            build_workers or max(1, cpu_threads() - 1), self._folder.path, start_build_worker
+        )
+        self._threads = cpu_threads()
+        self._device_worker = Workers(1, self._folder.path, partial(start_device_worker, kind, self._threads))
         self._builds: dict[str, Future[Built]] = {}
         self._references: dict[str, Future[Path]] = {}
         self._granted: dict[int, int] = {}
         self._lock = threading.Lock()
-        self._threads = cpu_threads()
         self.device, self._software = self._open()
 
     @property
@@ -93,17 +94,14 @@ class TvmRunner(Runner):
                 f"but got {requested}."
             )
         if requested not in self._granted:
-            self._granted[requested] = self._ask(grant, requested)
+            self._granted[requested] = self._grant(requested)
         granted = self._granted[requested]
         isolation = "whole" if granted == self.device.sms and self._kind == "cuda" else self.isolation
         return Platform(self.device, isolation, requested, granted, self._software)
 
     def sample(self, workload: Workload, count: int, seed: int, **options: Any) -> "Future[list[Candidate]]":
         """Draw candidates in a build worker; see ``costmodel.spaces.sample_candidates``."""
-        future: Future[list[Candidate]] = self._builders.schedule(
-            sample_candidates, args=(workload, self._kind, count, seed), kwargs=options
-        )
-        return future
+        return self._builders.submit(sample_candidates, workload, self._kind, count, seed, **options)
 
     def prefetch(self, candidates: Sequence[Candidate]) -> None:
         """Start building, and computing reference outputs. Safe to call from any thread."""
@@ -112,10 +110,12 @@ class TvmRunner(Runner):
                 if candidate.workload.name not in self._references:
                     self._compute_reference(candidate.workload)
                 if candidate.candidate_id not in self._builds:
-                    self._builds[candidate.candidate_id] = self._builders.schedule(
+                    self._builds[candidate.candidate_id] = self._builders.submit(
                         build_kernel,
-                        args=(candidate, self._kind, Path(self._folder.name)),
-                        timeout=self._timeouts["build"],
+                        candidate,
+                        self._kind,
+                        self._folder.path,
+                        timeout_s=self._timeouts["build"],
                     )
 
     def measure(
@@ -127,10 +127,9 @@ class TvmRunner(Runner):
 
     def close(self) -> None:
         """End the workers and delete the kernels."""
-        for pool in (self._builders, self._device_worker):
-            pool.stop()
-            pool.join()
-        self._folder.cleanup()
+        self._builders.close()
+        self._device_worker.close()
+        self._folder.delete()
 
     def _measure_one(self, candidate: Candidate, platform: Platform, visit: int) -> Measurement:
         built = self._built(candidate)
@@ -148,73 +147,58 @@ class TvmRunner(Runner):
 
     def _built(self, candidate: Candidate) -> Built:
         try:
-            return self._builds[candidate.candidate_id].result()
+            return self._builders.result(self._builds[candidate.candidate_id])
         except TimeoutError:
             limit = self._timeouts["build"]
             return Built(Outcome.TIMEOUT, error=f"the build took more than {limit:g} s")
-        except self._pebble.ProcessExpired as error:
-            return Built(Outcome.COMPILE_ERROR, error=f"the build worker died: {error}")
+        except WorkerDiedError as error:
+            return Built(Outcome.COMPILE_ERROR, error=f"the build worker died ({error})")
 
     def _compute_reference(self, workload: Workload) -> None:
-        self._references[workload.name] = self._builders.schedule(
-            write_reference, args=(workload, Path(self._folder.name))
-        )
+        self._references[workload.name] = self._builders.submit(write_reference, workload, self._folder.path)
 
     def _time(self, library: Path, candidate: Candidate, platform: Platform) -> Timed:
         try:
-            reference = self._references[candidate.workload.name].result()
-        except self._pebble.ProcessExpired as error:
+            reference = self._builders.result(self._references[candidate.workload.name])
+        except WorkerDiedError as error:
             self._compute_reference(candidate.workload)  # for the next candidate
-            return Timed(Outcome.COMPILE_ERROR, error=f"the worker died that computed the reference: {error}")
-        job = self._device_worker.schedule(
-            measure_kernel,
-            args=(
-                self._kind,
-                self._threads,
+            return Timed(Outcome.COMPILE_ERROR, error=f"the reference's worker died ({error})")
+        try:
+            timed = self._on_device(
+                measure_kernel,
                 library,
                 candidate.workload,
                 reference,
                 platform.sms_requested,
                 self._timing,
-            ),
-            timeout=self._timeouts["run"],
-        )
-        try:
-            timed: Timed = job.result()
+            )
         except TimeoutError:
             return Timed(Outcome.TIMEOUT, error=f"the kernel took more than {self._timeouts['run']:g} s")
-        except self._pebble.ProcessExpired as error:
-            return Timed(Outcome.LAUNCH_ERROR, error=f"the device worker died: {error}")
+        except WorkerDiedError as error:
+            return Timed(Outcome.LAUNCH_ERROR, error=f"the device worker died ({error})")
         if timed.outcome is Outcome.LAUNCH_ERROR and self._kind == "cuda":
-            self._replace_device_worker()  # a CUDA error can stick to the context of its process
+            self._device_worker.restart()  # a CUDA error can stick to the context of its process
         return timed
 
-    def _replace_device_worker(self) -> None:
-        self._device_worker.stop()
-        self._device_worker.join()
-        self._device_worker = self._pool(1)
-
-    def _pool(self, workers: int, initializer: Callable[[], None] | None = None) -> Any:
-        return self._pebble.ProcessPool(workers, initializer=initializer, context=self._spawn)
+    def _on_device(self, function: Callable[..., T], *arguments: Any) -> T:
+        """Call a function of ``_device`` in the device worker; its time runs once the device is open."""
+        limit = self._timeouts["run"]
+        job = self._device_worker.submit(function, self._kind, self._threads, *arguments, timeout_s=limit)
+        return self._device_worker.result(job, _OPEN_TIMEOUT_S + limit)
 
     def _open(self) -> tuple[Device, dict[str, str]]:
-        job = self._device_worker.schedule(
-            describe_device, args=(self._kind, self._threads), timeout=_OPEN_TIMEOUT_S
-        )
         try:
-            described: tuple[Device, dict[str, str]] = job.result()
+            return self._on_device(describe_device)
         except Exception as error:
             self.close()
             raise CostModelError(self._cannot_open(error)) from error
-        return described
 
     def _cannot_open(self, error: Exception) -> str:
         return f"The {self._kind} device cannot be opened: {error}."
 
-    def _ask(self, function: Callable[..., int], sms: int) -> int:
-        job = self._device_worker.schedule(function, args=(self._kind, self._threads, sms))
+    def _grant(self, sms: int) -> int:
         try:
-            return int(job.result())
+            return self._on_device(grant, sms)
         except RuntimeError as error:
             raise CostModelError(
                 f"A budget of {sms} {self._unit} cannot be granted on {self.device.name}: {error}."

@@ -35,8 +35,9 @@ Software:
 
 {workloads}
 
-"Within 10 % of best" is the share of the working kernels of a task (a workload on a platform) that are that
-fast, median over the platforms; "log10 worst/best" is the widest on any platform.
+"Kernels" are the different ones that work on every platform; the outcomes count measurements, A/A repeats
+included. "Within 10 % of best" is the share of the working kernels of a task (a workload on a platform) that
+are that fast, median over the platforms; "log10 worst/best" is the widest on any platform.
 
 ## Budget gap
 

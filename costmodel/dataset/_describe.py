@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from costmodel.dataset._dataset import Dataset
 from costmodel.dataset._noise import Noise, describe_noise
 from costmodel.dataset._tasks import Budget, Task, describe_budgets, describe_tasks
+from costmodel.records import Outcome
 
 
 @dataclass(frozen=True)
@@ -16,6 +17,8 @@ class Description:
         workloads: Distinct workloads.
         candidates: Distinct candidates.
         kernels: Distinct generated sources; 0 where they are not known.
+        complete_kernels: By workload, the different kernels that work on each of its platforms, told apart by
+            generated source, or by candidate where the source is not known.
         platforms: Distinct platforms.
         measurements: Rows, A/A repeats included.
         outcomes: Rows by outcome, the most frequent first.
@@ -31,6 +34,7 @@ class Description:
     workloads: int
     candidates: int
     kernels: int
+    complete_kernels: dict[str, int]
     platforms: int
     measurements: int
     outcomes: dict[str, int]
@@ -51,6 +55,7 @@ def describe(dataset: Dataset) -> Description:
         workloads=len({candidate.workload.name for candidate in dataset.candidates}),
         candidates=len(dataset.candidates),
         kernels=len(set(frame["kernel_hash"]) - {""}),
+        complete_kernels=_complete_kernels(dataset),
         platforms=len(dataset.platforms),
         measurements=len(frame),
         outcomes=dict(Counter(frame["outcome"]).most_common()),
@@ -62,6 +67,19 @@ def describe(dataset: Dataset) -> Description:
         tasks=tasks,
         budgets=describe_budgets(tasks, dataset.platforms),
     )
+
+
+def _complete_kernels(dataset: Dataset) -> dict[str, int]:
+    """Kernels of each workload that work on all of its platforms."""
+    workloads = [dataset.candidates[i].workload.name for i in dataset.measurements["candidate"]]
+    frame = dataset.measurements.assign(workload=workloads)
+    hashes, names = frame["kernel_hash"], frame["candidate"].astype(str)
+    working = frame.assign(kernel=hashes.where(hashes != "", names))[frame["outcome"] == Outcome.OK]
+    platforms = frame.groupby("workload")["platform"].nunique()
+    covered = working.groupby(["workload", "kernel"])["platform"].nunique().reset_index()
+    complete = covered["workload"][covered["platform"] == covered["workload"].map(platforms)]
+    counts = Counter(complete)
+    return {workload: counts[workload] for workload in sorted(set(workloads))}
 
 
 def _software(dataset: Dataset) -> dict[str, str]:

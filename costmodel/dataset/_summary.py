@@ -61,13 +61,14 @@ def _workload_table(description: Description) -> TextTable:
     rows = (
         (
             workload,
+            str(description.complete_kernels[workload]),
             *_outcome_cells(description, tasks),
             f"{np.nanmedian([task.near_best_share for task in tasks]):.0%}" if _any_works(tasks) else "-",
             f"{np.nanmax([task.spread for task in tasks]):.1f}" if _any_works(tasks) else "-",
         )
         for workload, tasks in tasks_of.items()
     )
-    header = ("workload", *description.outcomes, "within 10 % of best", "log10 worst/best")
+    header = ("workload", "kernels", *description.outcomes, "within 10 % of best", "log10 worst/best")
     return TextTable("Measurements by workload", header, tuple(rows))
 
 

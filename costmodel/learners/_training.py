@@ -69,3 +69,8 @@ def check_features(X: FloatArray, width: int) -> None:
     """Raise ValueError unless X has the shape ``(n, width)`` that was fitted."""
     if X.ndim != 2 or X.shape[1] != width:
         raise ValueError(f"X must have shape (n, {width}) as in fit, but got {X.shape}")
+
+
+def lower_bound(X: FloatArray, column: int | None) -> FloatArray:
+    """``(n,)`` natural log of the lower bound in seconds whose log2 is in this column; 0 without a column."""
+    return np.zeros(len(X)) if column is None else np.asarray(X[:, column] * np.log(2.0))

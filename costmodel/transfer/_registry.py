@@ -4,7 +4,15 @@ from collections.abc import Callable, Mapping, Sequence
 
 from costmodel.errors import CostModelError
 from costmodel.features import Column
-from costmodel.learners import NearestTask, RandomLearner, RidgeLearner, WeightedConsensus, XGBoostLearner
+from costmodel.learners import (
+    Blend,
+    KernelRidge,
+    NearestTask,
+    RandomLearner,
+    RidgeLearner,
+    WeightedConsensus,
+    XGBoostLearner,
+)
 from costmodel.transfer._base import TransferModel
 from costmodel.transfer._residual import Residual
 from costmodel.transfer._ridge_on_sources import RidgeOnSources
@@ -17,9 +25,13 @@ def task_columns(columns: Sequence[Column]) -> tuple[int, ...]:
     return tuple(i for i, column in enumerate(columns) if column.group in ("workload", "platform"))
 
 
-def _xgboost(columns: Sequence[Column], seed: int) -> TransferModel:
-    baseline = [column.name for column in columns].index("log2_roofline_s")
-    return Residual(XGBoostLearner(baseline, seed=seed))
+def _roofline(columns: Sequence[Column]) -> int:
+    return [column.name for column in columns].index("log2_roofline_s")
+
+
+def _blend(columns: Sequence[Column], seed: int) -> TransferModel:
+    roofline = _roofline(columns)
+    return Residual(Blend(XGBoostLearner(roofline, seed=seed), KernelRidge(roofline, seed=seed)))
 
 
 # Each takes the columns of a feature table and a seed, and gives an unfitted model.
@@ -29,7 +41,9 @@ LEARNERS: Mapping[str, Factory] = {
     "consensus": lambda columns, _seed: Residual(WeightedConsensus(task_columns(columns))),
     "ridge": lambda _columns, _seed: Residual(RidgeLearner()),
     "ridge-on-sources": lambda columns, _seed: RidgeOnSources(task_columns(columns)),
-    "xgboost": _xgboost,
+    "kernel-ridge": lambda columns, seed: Residual(KernelRidge(_roofline(columns), seed=seed)),
+    "xgboost": lambda columns, seed: Residual(XGBoostLearner(_roofline(columns), seed=seed)),
+    "blend": _blend,
 }
 
 

@@ -20,6 +20,8 @@ import numpy as np
 
 from costmodel.errors import CostModelError
 from costmodel.learners import (
+    Blend,
+    KernelRidge,
     Learner,
     NearestTask,
     RandomLearner,
@@ -39,6 +41,8 @@ Storable: TypeAlias = Residual | RidgeOnSources
 _CLASSES: dict[str, type[Storable | Learner]] = {
     cls.__name__: cls
     for cls in (
+        Blend,
+        KernelRidge,
         NearestTask,
         RandomLearner,
         Residual,

@@ -45,6 +45,23 @@ def latencies(records: list[Measurement]) -> dict[tuple[str, int], dict[str, flo
     return found
 
 
+@pytest.mark.parametrize("hashed", [True, False])
+def test_kernels_count_once_and_only_where_they_work_everywhere(hashed: bool) -> None:
+    def with_hash(m: Measurement) -> Measurement:
+        twins = f"{m.candidate.workload.name}{int(m.candidate.candidate_id, 16) % 3}"
+        return replace(m, kernel_hash=twins if hashed else "")
+
+    records = [with_hash(m) for m in fake_measurements()]
+    works = defaultdict(set)
+    for m in records:
+        if m.outcome is Outcome.OK:
+            kernel = (m.candidate.workload.name, m.kernel_hash or m.candidate.candidate_id)
+            works[kernel].add(m.platform.name)
+    expected = Counter(name for (name, _), platforms in works.items() if len(platforms) == len(BUDGETS))
+    assert max(len(platforms) for platforms in works.values()) == len(BUDGETS)
+    assert describe(dataset_from_measurements(records)).complete_kernels == dict(expected)
+
+
 def test_tasks_and_budget_gaps(noisy: list[Measurement]) -> None:
     expected = latencies(noisy)
     description = describe(dataset_from_measurements(noisy))

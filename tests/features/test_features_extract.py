@@ -159,8 +159,8 @@ def test_compute_time_over_roofline_is_the_imbalance_when_compute_bound() -> Non
 
 
 def test_several_kernels_add_up_and_the_longest_speaks() -> None:
-    short = launch_of(7, 64, flops=MATMUL.flops // 128, global_load_bytes=1000)
-    long = launch_of(500, 128, flops=MATMUL.flops, global_load_bytes=3000)
+    short = launch_of(7, 64, flops=MATMUL.flops // 128, global_load_bytes=100)
+    long = launch_of(500, 128, flops=MATMUL.flops, global_load_bytes=3900)
     one = columns_of(candidate_of(long), landscape_platform(132))
     for launches in ((short, long), (long, short)):
         row = columns_of(candidate_of(*launches), landscape_platform(132))

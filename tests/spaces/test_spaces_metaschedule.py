@@ -11,7 +11,7 @@ from small_spaces import SMALL, drawn
 
 from costmodel.errors import CostModelError
 from costmodel.records import Candidate, Config, Workload
-from costmodel.spaces import Categorical, InvalidConfigError, Tile, open_space
+from costmodel.spaces import Categorical, InvalidConfigError, Tile, open_space, sample_candidates
 
 tvm = pytest.importorskip("tvm")
 pytestmark = pytest.mark.tvm
@@ -248,3 +248,21 @@ def test_suggested_configs_are_in_the_space(workload: Workload, kind: str) -> No
         assert set(config.decisions) == {"sketch", *(p.name for p in sketch.parameters)}
         assert all(p.contains(config.decisions[p.name]) for p in sketch.parameters)
         assert all(isinstance(p, Tile | Categorical) for p in sketch.parameters)
+
+
+def test_draws_near_parents_go_on_at_random_when_these_have_no_more_neighbours() -> None:
+    workload = Workload.parse("softmax-m64-n32")
+    parents = [drawn(workload.name, "cuda")[0]]
+    found = sample_candidates(
+        workload, "cuda", 24, seed=0, parents=[p.config for p in parents], known=parents
+    )
+    sketches = {candidate.config.decisions["sketch"] for candidate in found}
+    assert len(found) == 24
+    assert len(sketches) > 1, "a mutation never changes the sketch, a random draw does"
+
+
+def test_an_exhausted_space_ends_the_draw() -> None:
+    workload = Workload.parse("softmax-m32-n4")
+    found = sample_candidates(workload, "cuda", 10_000, seed=0)
+    programs = {open_space(workload, "cuda").program_hash(candidate.config) for candidate in found}
+    assert len(programs) == len(found) < 200

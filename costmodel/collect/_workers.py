@@ -1,0 +1,104 @@
+"""Worker processes: they outlive their jobs, but never the process that started them."""
+
+import multiprocessing
+import os
+import tempfile
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class WorkerDiedError(Exception):
+    """The worker process died that had, or was to have, the job."""
+
+
+class Workers:
+    """Spawned processes that run jobs. One that hangs or dies is replaced at the cost of its job.
+
+    Spawned, not forked: a fork would inherit a CUDA context that it cannot use.
+    """
+
+    def __init__(self, count: int, folder: Path, prepare: Callable[[], None] | None = None) -> None:
+        """Make a pool; its processes start with the first job.
+
+        Args:
+            count: Processes.
+            folder: Where they put temporary files, which killed compilers leave behind.
+            prepare: What each process does first; it is not on the time of a job.
+        """
+        import pebble  # comes with the tvm extra
+
+        self._pebble = pebble
+        self._settings = {
+            "max_workers": count,
+            "initializer": _start_worker,
+            "initargs": (folder, prepare),
+            "context": multiprocessing.get_context("spawn"),
+        }
+        self._lock = threading.Lock()
+        self._closed = False
+        self._pool = pebble.ProcessPool(**self._settings)
+
+    def submit(
+        self, function: Callable[..., T], *arguments: Any, timeout_s: float | None = None, **options: Any
+    ) -> Future[T]:
+        """Queue a job; its time runs from when a worker takes it."""
+        with self._lock:
+            if not self._closed and not self._pool.active:
+                self._restart()  # a worker that dies between two jobs breaks the pool
+            job: Future[T] = self._pool.schedule(function, args=arguments, kwargs=options, timeout=timeout_s)
+        return job
+
+    def result(self, job: Future[T], wait_s: float | None = None) -> T:
+        """What the job returned, or raised.
+
+        Raises:
+            TimeoutError: It took too long, and its worker was killed; or no worker did it within ``wait_s``.
+            WorkerDiedError: Its worker died.
+        """
+        try:
+            return job.result(wait_s)
+        except self._pebble.ProcessExpired as error:
+            raise WorkerDiedError(f"exit code {error.exitcode}") from None
+        except BrokenProcessPool:
+            raise WorkerDiedError("between two jobs") from None
+
+    def restart(self) -> None:
+        """Replace all processes; jobs that they have are lost."""
+        with self._lock:
+            self._restart()
+
+    def close(self) -> None:
+        """End the processes. May be called twice."""
+        with self._lock:
+            self._closed = True
+            self._stop()
+
+    def _restart(self) -> None:
+        self._stop()
+        self._pool = self._pebble.ProcessPool(**self._settings)
+
+    def _stop(self) -> None:
+        self._pool.stop()
+        self._pool.join()
+
+
+def _start_worker(folder: Path, prepare: Callable[[], None] | None) -> None:
+    """The first that a worker process does."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    tempfile.tempdir = os.environ["TMPDIR"] = str(folder)
+    if prepare:
+        prepare()
+
+
+def _end_with_parent() -> None:
+    """End this process with its parent, even in the middle of a kernel that hangs."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)

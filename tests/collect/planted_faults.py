@@ -1,0 +1,96 @@
+"""Builds and kernels that fail on purpose. Worker processes import this module.
+
+A candidate carries its fault as one more decision, which the functions here act on; without one they do what
+they stand for. Faulty kernels are real shared libraries, so that they hang and die in native code.
+"""
+
+import os
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import msgspec
+import numpy as np
+
+from costmodel.collect._build import Built, Kind, build_kernel
+from costmodel.collect._device import Timed, measure_kernel, open_device
+from costmodel.collect._inputs import write_reference
+from costmodel.records import Candidate, Config, Outcome, Workload
+
+BODIES = {
+    "kernel hangs": 'puts("hanging"); fflush(stdout); for (volatile int i = 0;;) i = 1;',
+    "kernel dies": "abort();",
+    "kernel writes nothing": "return 0;",
+    "kernel raises": 'TVMFFIErrorSetRaisedFromCStr("RuntimeError", "too many resources"); return -1;',
+}
+SOURCE = """
+#include <stdio.h>
+#include <stdlib.h>
+void TVMFFIErrorSetRaisedFromCStr(const char* kind, const char* message);
+int __tvm_ffi_main(void* self, const void* arguments, int count, void* result) {{ {body} }}
+"""
+
+
+def with_fault(candidate: Candidate, fault: str) -> Candidate:
+    """The candidate with a fault planted in it."""
+    return msgspec.structs.replace(candidate, config=Config({**candidate.config.decisions, "planted": fault}))
+
+
+def build(candidate: Candidate, kind: Kind, folder: Path) -> Built:
+    """In the place of ``build_kernel``."""
+    decisions = dict(candidate.config.decisions)
+    fault = decisions.pop("planted", "")
+    if fault in BODIES:
+        return build_faulty_kernel(BODIES[str(fault)], folder / f"{candidate.candidate_id}.so")
+    if fault == "build dies":
+        os._exit(7)
+    if fault == "build hangs":
+        time.sleep(600)
+    path = plant_compiler(folder / "bin") if fault == "compiler fails" else os.environ["PATH"]
+    with mock.patch.dict(os.environ, PATH=str(path)):
+        return build_kernel(msgspec.structs.replace(candidate, config=Config(decisions)), kind, folder)
+
+
+def build_faulty_kernel(body: str, library: Path) -> Built:
+    source = library.with_suffix(".c")
+    source.write_text(SOURCE.format(body=body))
+    subprocess.run(["gcc", "-shared", "-fPIC", source, "-o", library], check=True)
+    return Built(Outcome.OK, library)
+
+
+def plant_compiler(folder: Path) -> Path:
+    """A folder whose g++ fails."""
+    folder.mkdir()
+    script = folder / "g++"
+    script.write_text("#!/bin/sh\necho 'ld: final link failed: No space left on device' >&2\nexit 1\n")
+    script.chmod(0o700)
+    return folder
+
+
+def measure_where_open(kind: Kind, threads: int, *arguments: Any) -> Timed:
+    """In the place of ``measure_kernel``: opening the device must not be on the time of a kernel."""
+    assert open_device.cache_info().currsize == 1
+    return measure_kernel(kind, threads, *arguments)
+
+
+def write_wrong_reference(workload: Workload, folder: Path) -> Path:
+    """In the place of ``write_reference``: one part in a thousand off."""
+    path = write_reference(workload, folder)
+    np.save(path, np.load(path) * np.float32(1.001))
+    return path
+
+
+def write_reference_or_die(workload: Workload, folder: Path) -> Path:
+    """In the place of ``write_reference``: dies the first time."""
+    marker = folder / f"{workload.name}.died"
+    if not marker.exists():
+        marker.touch()
+        os._exit(7)
+    return write_reference(workload, folder)
+
+
+def refuse_to_open(kind: Kind, threads: int) -> None:
+    """In the place of ``describe_device``."""
+    raise RuntimeError("no such device")
