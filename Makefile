@@ -1,7 +1,7 @@
 # Every target installs what it needs into .venv by itself, and again when pyproject.toml changes.
 
 PYTHON ?= python3
-WORKLOAD ?= matmul_bias_gelu-m512-n2048-k512
+WORKLOAD ?= conv2d-n1-c256-h14-w14-o256-k3-s1
 SMS ?= 32
 TRIALS ?= 16
 

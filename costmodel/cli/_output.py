@@ -28,14 +28,16 @@ DatasetArgument = Annotated[
 
 
 def progress() -> Progress:
-    """A progress display on stderr, so that stdout stays clean for results."""
+    """A progress display on stderr, so that stdout stays clean for results; none where stderr is a file."""
+    stderr = Console(stderr=True)
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
-        console=Console(stderr=True),
+        console=stderr,
         transient=True,
+        disable=not stderr.is_terminal,
     )
 
 

@@ -30,10 +30,11 @@ def print_report(result: TuneResult, curves: Sequence[BudgetCurve]) -> None:
     """
     known = _known(result, curves)
     table = Table(box=SIMPLE_HEAD)
-    for name in ("rank", "trial", "config", "blocks x threads", "predicted us", "measured us"):
-        table.add_column(name, justify="left" if name.startswith(("config", "blocks")) else "right")
+    for name in ("rank", "trial", "config", "grid x block", "predicted\nus", "measured\nus"):
+        launches = name == "grid x block"  # the one column that may be long
+        table.add_column(name, justify="left" if launches else "right", no_wrap=not launches)
     for label in known:
-        table.add_column(_RATIOS[label], justify="right")
+        table.add_column(_RATIOS[label], justify="right", no_wrap=True)
     for rank, trial in enumerate(result.ranked, start=1):
         ok = math.isfinite(trial.latency_s)
         table.add_row(
@@ -55,7 +56,7 @@ def draw(path: Path, result: TuneResult, curves: Sequence[BudgetCurve]) -> None:
     plot_curves(
         path,
         curves,
-        title=f"{workload} on {device.name}, chosen for {_budget(result.platform)}",
+        title=f"{workload}\non {device.name}, chosen for {_budget(result.platform)}",
         unit=_unit(result.platform),
         sms=result.platform.sms_granted,
     )
@@ -111,7 +112,7 @@ def _known(result: TuneResult, curves: Sequence[BudgetCurve]) -> dict[str, float
 
 def _launches(candidate: Candidate) -> str:
     """Grid and block sizes of the kernels."""
-    return " + ".join(f"{launch.blocks} x {launch.threads_per_block}" for launch in candidate.launches)
+    return " + ".join(f"{launch.blocks}x{launch.threads_per_block}" for launch in candidate.launches)
 
 
 def _value(value: Decision) -> str:
