@@ -28,10 +28,9 @@ def collect(
     flight: run the same command again and it goes on.
 
     Examples:
-    `costmodel collect configs/cpu-quick.toml --out out/cpu` measures on the CPU, without a GPU.
-
-    `costmodel collect configs/h100-sm-budgets.toml --out out/h100 --time-limit 600` measures on an H100 for
-    ten minutes.
+    - `costmodel collect configs/cpu-quick.toml --out out/cpu` measures on the CPU, without a GPU.
+    - `costmodel collect configs/h100-sm-budgets.toml --out out/h100 --time-limit 600` measures on an H100 for
+      ten minutes.
     """
     from costmodel.collect import Campaign, CampaignConfig, CpuRunner, CudaRunner  # seconds
 

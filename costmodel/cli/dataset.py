@@ -39,7 +39,8 @@ def build(
 
     The same records give the same bytes. Records that cannot enter go to `rejects.jsonl` with the reason.
 
-    Example: `costmodel dataset build out/*.jsonl --out datasets/mine --card card.toml`
+    Examples:
+    - `costmodel dataset build out/*.jsonl --out datasets/mine --card card.toml`
     """
     from costmodel.dataset import build_dataset, read_card_header
 
@@ -59,7 +60,8 @@ def describe(
 ) -> None:
     """Describe a dataset: counts, noise, and what a choice made for the whole device costs on fewer SMs.
 
-    Example: `costmodel dataset describe datasets/mine --plots out`
+    Examples:
+    - `costmodel dataset describe datasets/mine --plots out`
     """
     from costmodel import dataset as room
 

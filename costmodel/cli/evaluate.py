@@ -37,9 +37,8 @@ def evaluate(
     """Compare learners on workloads that they never saw, each held out in turn with all its SM budgets.
 
     Examples:
-    `costmodel evaluate --plot report.png`
-
-    `costmodel evaluate datasets/mine --learner xgboost --learner consensus --json report.json`
+    - `costmodel evaluate --plot report.png`
+    - `costmodel evaluate datasets/mine --learner xgboost --learner consensus --json report.json`
     """
     from costmodel.dataset import dataset_hash, load_dataset, shipped_dataset
     from costmodel.evaluation import RANDOM, plot_report

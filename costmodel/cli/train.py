@@ -33,9 +33,8 @@ def train(
     The file keeps the dataset's hash, the workloads learned from and the version of costmodel.
 
     Examples:
-    `costmodel train --out h100.costmodel`
-
-    `costmodel train datasets/mine --out mine.costmodel --hold-out matmul-m128-n768-k3072`
+    - `costmodel train --out h100.costmodel`
+    - `costmodel train datasets/mine --out mine.costmodel --hold-out matmul-m128-n768-k3072`
     """
     from costmodel.dataset import dataset_hash, load_dataset, shipped_dataset
     from costmodel.evaluation import train as train_on

@@ -44,18 +44,31 @@ def judge_random(latency_s: FloatArray) -> dict[str, Any]:
         "n_eps": expected_n_eps(latency_s, EPS),
         "log_excess": excess,
         "latency_error": np.nan,
+        "log_bias": np.nan,
     }
 
 
 def judge(
     predicted_score: FloatArray, predicted_s: FloatArray | None, latency_s: FloatArray
 ) -> dict[str, Any]:
-    """One task's results for configs chosen by a prediction."""
-    regret = regret_error(predicted_score, latency_s)
+    """One task's results for configs chosen by a prediction.
+
+    A choice that fails scores 0 and has infinite regret, but it is found out before it is ever used: the log
+    excess is that of the first choice that runs, as it is for a choice at random.
+    """
+    ordered_s = latency_s[chosen_first(predicted_score, latency_s)]
+    first_s = float(ordered_s[np.isfinite(ordered_s)][0])
     return {
         **{f"score_at_{k}": score_at_k(predicted_score, latency_s, k) for k in KS},
-        "regret_error": regret,
-        "n_eps": n_eps(latency_s[chosen_first(predicted_score, latency_s)], EPS),
-        "log_excess": float(np.log1p(regret)),
+        "regret_error": regret_error(predicted_score, latency_s),
+        "n_eps": n_eps(ordered_s, EPS),
+        "log_excess": float(np.log(first_s / latency_s.min())),
         "latency_error": np.nan if predicted_s is None else relative_error(predicted_s, latency_s),
+        "log_bias": np.nan if predicted_s is None else _log_bias(predicted_s, latency_s),
     }
+
+
+def _log_bias(predicted_s: FloatArray, latency_s: FloatArray) -> float:
+    """Mean log of predicted / measured latency over the configs that ran: what all of them are off by."""
+    ran = np.isfinite(latency_s)
+    return float(np.log(predicted_s[ran] / latency_s[ran]).mean())

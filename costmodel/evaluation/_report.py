@@ -14,9 +14,9 @@ from costmodel.metrics import cluster_bootstrap_interval, gap_recovered
 NOTE = (
     f"{RANDOM}: the exact expectation of drawing configs at random. {WHOLE_DEVICE}: ranks configs as they "
     "were measured on the largest SM budget of the same workload; it has seen measurements that no learner "
-    f"has. N_eps: measurements until within {EPS:.0%} of the best. Gap recovered: the first choice against "
-    "the whole-device choice, pooled over tasks on less than the largest budget; 1 is the best config "
-    "everywhere, 0 the whole-device choice. Intervals: 95 % bootstraps of the mean over workloads."
+    f"has. N_eps: measurements until within {EPS:.0%} of the best. Gap recovered: the first choice that "
+    "runs against the whole-device choice, pooled over tasks on less than the largest budget; 1 is the best "
+    "config everywhere, 0 the whole-device choice. Intervals: 95 % bootstraps of the mean over workloads."
 )
 
 
@@ -27,9 +27,9 @@ class Report:
     Attributes:
         tasks: One row a learner and task: ``learner``, ``task``, ``workload``, ``kind``, ``sms_granted``,
             ``configs``, ``score_at_1``, ``score_at_5``, ``score_at_10``, ``regret_error``, ``n_eps``,
-            ``log_excess`` (log of first choice / best) and ``latency_error`` (median |predicted / measured -
-            1|, NaN without prediction). The references ``random`` and ``whole device`` are among the
-            learners.
+            ``log_excess`` (log of the first choice that runs / best), ``latency_error`` (median |predicted /
+            measured - 1|) and ``log_bias`` (mean log of predicted / measured), both NaN without prediction.
+            The references ``random`` and ``whole device`` are among the learners.
         split: Name of the split.
         seconds: Seconds that each learner took to fit and predict, over all folds.
         note: What the numbers mean and what the references have seen.
@@ -46,7 +46,11 @@ class Report:
         return [str(name) for name in pd.unique(self.tasks["learner"])]
 
     def summary(self) -> list[dict[str, Any]]:
-        """One entry a learner: statistics of each metric over tasks, and the gap recovered."""
+        """One entry a learner: statistics of each metric over tasks, and the gap recovered.
+
+        ``latency_bias`` is the geometric mean over tasks of predicted / measured latency: 1 if predictions
+        are right on average, 2 if they are twice too long. ``latency_error`` is the median over tasks.
+        """
         return [self._summary(name) for name in self.learners]
 
     def by_budget(self) -> pd.DataFrame:
@@ -89,6 +93,7 @@ class Report:
             "regret_error": float(tasks["regret_error"].median()),
             "n_eps": float(tasks["n_eps"].median()),
             "latency_error": float(tasks["latency_error"].median()),
+            "latency_bias": float(np.exp(tasks["log_bias"].mean())),
             "gap_recovered": self._gap_recovered(partial),
         }
 

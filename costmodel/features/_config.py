@@ -3,14 +3,20 @@
 Decisions follow MetaSchedule's multi-level tiling (Shao et al., "Tensor Program Optimization with
 Probabilistic Programs", arXiv:2205.13603). ``tile.<buffer>.<loop>`` holds the factors of a loop, outermost
 first. On a GPU a spatial loop has five, [grid, vthread, thread, inner, innermost], and a reduction three; on
-a CPU four and two. The columns aggregate over loops, so that they mean the same in every space. Other
-decisions are ignored.
+a CPU four and two. The columns aggregate over loops, so that they mean the same in every space.
+
+Other decisions have no column. ``sketch`` numbers the rules that TVM applied, in an order that differs from
+operator to operator, so that a number learned on one says nothing on another. ``split.*`` (the threads of a
+reduction) and ``compute_at.*`` (where a stage is fused) exist for softmax and layer_norm alone, and all
+three show in what they lead to: blocks, threads, launches, shared memory and traffic in the columns of group
+``launch``.
 """
 
 import math
 
 from costmodel.features._table import Column
-from costmodel.records import Config
+from costmodel.features._tiles import contiguous, operand_loads, thread_part
+from costmodel.records import Candidate, Config
 
 _SPATIAL_PARTS = (5, 4)
 _REDUCTION_PARTS = (3, 2)
@@ -23,40 +29,56 @@ CONFIG_COLUMNS = (
     Column("log2_last_block_tile", "log2(1)", "config"),
     Column("log2_last_threads", "log2(1)", "config"),
     Column("log2_last_innermost", "log2(1)", "config"),
+    Column("log2_reduction_run", "log2(1)", "config"),
+    Column("log2_loads_per_fma", "log2(1)", "config"),
+    Column("log2_body", "log2(1)", "config"),
+    Column("log2_unroll_over_body", "log2(1)", "config"),
     Column("log2_unroll", "log2(1)", "config"),
     Column("max_vector_width", "1", "config"),
 )
 
 
-def config_values(config: Config) -> list[float]:
+def config_values(candidate: Candidate) -> list[float]:
     """One value for each of ``CONFIG_COLUMNS``; NaN where no decision tells.
 
     ``spatial_i`` and ``reduction_i`` multiply the factors at level i over all loops. ``thread_tile`` is what
     one thread computes and ``block_tile`` what one block computes. ``last_*`` look at the last spatial loop
-    alone: its threads touch neighbouring addresses. ``unroll`` counts from 1, so that no unrolling is 0.
+    alone: its threads touch neighbouring addresses. ``reduction_run`` and ``loads_per_fma`` are described in
+    ``_tiles``. ``body`` counts the multiply-adds of a thread between two stagings of its operands. ``unroll``
+    counts from 1, so that no unrolling is 0; over the body it tells whether accumulators can stay in
+    registers, which cannot be indexed by a loop that is left.
     """
     tiles = [
         value
-        for name, value in config.decisions.items()
+        for name, value in candidate.config.decisions.items()
         if name.startswith("tile.") and isinstance(value, tuple)
     ]
     spatial = [tile for tile in tiles if len(tile) in _SPATIAL_PARTS]
     reductions = [tile for tile in tiles if len(tile) in _REDUCTION_PARTS]
-    levels = _level_products(spatial, 5)
-    inner = [level for level in levels[3:] if not math.isnan(level)]
-    thread_tile = levels[1] + sum(inner)
+    thread_tile = _log2_product([thread_part(tile) for tile in spatial])
+    body = thread_tile + _log2_product([math.prod(tile[1:]) for tile in reductions])
     last = spatial[-1] if spatial else ()
+    unroll = math.log2(1.0 + _largest(candidate.config, "unroll"))
     return [
-        *levels,
+        *_level_products(spatial, 5),
         *_level_products(reductions, 3),
         thread_tile,
-        thread_tile + levels[2],
+        _log2_product([math.prod(tile[1:]) for tile in spatial]),
         math.log2(math.prod(last[1:])) if last else math.nan,
         math.log2(last[2]) if last else math.nan,
         math.log2(last[-1]) if last else math.nan,
-        math.log2(1.0 + _largest(config, "unroll")),
-        _largest(config, "cooperative_fetch"),
+        math.log2(contiguous(reductions)) if reductions else math.nan,
+        math.log2(operand_loads(candidate.workload.kind, spatial)),
+        body,
+        unroll - body,
+        unroll,
+        _largest(candidate.config, "cooperative_fetch"),
     ]
+
+
+def _log2_product(factors: list[int]) -> float:
+    """log2 of the product; NaN of none."""
+    return math.log2(math.prod(factors)) if factors else math.nan
 
 
 def _level_products(tiles: list[tuple[int, ...]], levels: int) -> list[float]:

@@ -10,6 +10,7 @@ from costmodel.features._config import CONFIG_COLUMNS, config_values
 from costmodel.features._launch import LAUNCH_COLUMNS, launch_facts, launch_values
 from costmodel.features._platform import PLATFORM_COLUMNS, platform_limits, platform_values, roofline_s
 from costmodel.features._table import FeatureTable
+from costmodel.features._times import Work
 from costmodel.features._workload import WORKLOAD_COLUMNS, workload_values
 from costmodel.records import Candidate, Platform
 
@@ -35,15 +36,18 @@ def extract(candidates: Sequence[Candidate], platforms: Sequence[Platform]) -> F
     flops = np.array([candidate.workload.flops for candidate in distinct], dtype=np.float64)[row]
     min_bytes = np.array([candidate.workload.min_bytes for candidate in distinct], dtype=np.float64)[row]
     facts = {name: values[row] for name, values in launch_facts(distinct).items()}
-    bound_s = roofline_s(limits, flops, min_bytes)
     workloads = np.array([workload_values(candidate.workload) for candidate in distinct])
-    configs = np.array([config_values(candidate.config) for candidate in distinct])
+    configs = np.array([config_values(candidate) for candidate in distinct])
+    configs = configs.reshape(-1, len(CONFIG_COLUMNS))[row]
+    names = [column.name for column in CONFIG_COLUMNS]
+    loads, steps = (2.0 ** configs[:, names.index(n)] for n in ("log2_loads_per_fma", "log2_reduction_0"))
+    work = Work(flops, min_bytes, roofline_s(limits, flops, min_bytes), loads, steps)
     values = np.hstack(
         [
             workloads.reshape(-1, len(WORKLOAD_COLUMNS))[row],
             platform_values(limits, flops, min_bytes),
-            configs.reshape(-1, len(CONFIG_COLUMNS))[row],
-            launch_values(facts, limits, flops, min_bytes, bound_s),
+            configs,
+            launch_values(facts, limits, work),
         ]
     )
     return FeatureTable(values, WORKLOAD_COLUMNS + PLATFORM_COLUMNS + CONFIG_COLUMNS + LAUNCH_COLUMNS)

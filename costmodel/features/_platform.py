@@ -15,6 +15,9 @@ from costmodel.records import Platform
 
 FloatArray = NDArray[np.float64]
 
+# Threads of a warp, and warp schedulers of an SM (CUDA GPUs since Maxwell).
+_WARP = {"cuda": (32, 4), "cpu": (1, 1)}
+
 PLATFORM_COLUMNS = (
     Column("log2_sms_granted", "log2(1)", "platform"),
     Column("device_share", "1", "platform"),
@@ -46,6 +49,8 @@ class Limits:
         registers: 32-bit registers of an SM.
         threads: Threads that an SM can hold.
         blocks: Blocks that an SM can hold.
+        warp_threads: Threads that share an instruction; 1 on a CPU.
+        schedulers: Warps that an SM issues in a clock; 1 on a CPU.
         whole: 1.0 where nothing sets SMs apart.
     """
 
@@ -59,6 +64,8 @@ class Limits:
     registers: FloatArray
     threads: FloatArray
     blocks: FloatArray
+    warp_threads: FloatArray
+    schedulers: FloatArray
     whole: FloatArray
 
 
@@ -85,6 +92,7 @@ def _facts(platform: Platform) -> tuple[float, ...]:
         device.registers_per_sm,
         device.max_threads_per_sm,
         device.max_blocks_per_sm,
+        *_WARP[device.kind],
         float(platform.isolation in ("whole", "threads")),
     )
 

@@ -1,7 +1,6 @@
 """Fit and predict on arrays. Learners see no GPU: what a column means is decided by who builds the arrays."""
 
 from costmodel.learners._base import FloatArray, Learner, Prediction, TaskIds
-from costmodel.learners._blend import Blend
 from costmodel.learners._consensus import WeightedConsensus
 from costmodel.learners._curves import TaskCurves
 from costmodel.learners._kernel_ridge import KernelRidge
@@ -13,7 +12,6 @@ from costmodel.learners._training import Training, prepare
 from costmodel.learners._xgboost import XGBoostLearner
 
 __all__ = [
-    "Blend",
     "FloatArray",
     "KernelRidge",
     "Learner",

@@ -19,8 +19,9 @@ class KernelRidge(Learner):
     smoothly than trees, which stay at the value of the last leaf, and errs elsewhere than they do.
 
     The defaults were chosen on the tasks of half of the workloads of an H100 campaign, each workload left out
-    in turn: Matern 3/2 before Gaussian; lengths from 1 to 4, penalties from 0.01 to 1 made little difference,
-    and 1,000 landmarks did as well as 5,000.
+    in turn. There a Gaussian kernel, weights that favour fast configs and failures left out were worse or no
+    better, and lengths from 1 to 2, penalties from 0.03 to 0.1, smoothness 1/2 and 2,000 landmarks made no
+    difference beyond noise. The other half then had a mean Score@1 of 0.90, against 0.86 for boosted trees.
 
     Args:
         baseline_column: Position of a column with log2 of a lower bound in seconds, see ``XGBoostLearner``.

@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping, Sequence
 from costmodel.errors import CostModelError
 from costmodel.features import Column
 from costmodel.learners import (
-    Blend,
     KernelRidge,
     NearestTask,
     RandomLearner,
@@ -29,11 +28,6 @@ def _roofline(columns: Sequence[Column]) -> int:
     return [column.name for column in columns].index("log2_roofline_s")
 
 
-def _blend(columns: Sequence[Column], seed: int) -> TransferModel:
-    roofline = _roofline(columns)
-    return Residual(Blend(XGBoostLearner(roofline, seed=seed), KernelRidge(roofline, seed=seed)))
-
-
 # Each takes the columns of a feature table and a seed, and gives an unfitted model.
 LEARNERS: Mapping[str, Factory] = {
     "random": lambda _columns, seed: Residual(RandomLearner(seed)),
@@ -43,7 +37,6 @@ LEARNERS: Mapping[str, Factory] = {
     "ridge-on-sources": lambda columns, _seed: RidgeOnSources(task_columns(columns)),
     "kernel-ridge": lambda columns, seed: Residual(KernelRidge(_roofline(columns), seed=seed)),
     "xgboost": lambda columns, seed: Residual(XGBoostLearner(_roofline(columns), seed=seed)),
-    "blend": _blend,
 }
 
 

@@ -20,7 +20,6 @@ import numpy as np
 
 from costmodel.errors import CostModelError
 from costmodel.learners import (
-    Blend,
     KernelRidge,
     Learner,
     NearestTask,
@@ -41,7 +40,6 @@ Storable: TypeAlias = Residual | RidgeOnSources
 _CLASSES: dict[str, type[Storable | Learner]] = {
     cls.__name__: cls
     for cls in (
-        Blend,
         KernelRidge,
         NearestTask,
         RandomLearner,

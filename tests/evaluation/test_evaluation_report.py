@@ -18,6 +18,7 @@ from costmodel.evaluation import (
     plot_report,
     train,
 )
+from costmodel.evaluation._judge import judge
 from costmodel.learners import Prediction
 from costmodel.testing import gpu_landscape
 from costmodel.transfer import TransferModel, make_model
@@ -116,9 +117,18 @@ def test_oracle_is_perfect_and_constant_is_the_worst(data, report) -> None:
     assert oracle["score_at_1"] == {"median": 1.0, "p10": 1.0, "mean": 1.0, "mean_ci95": [1.0, 1.0]}
     assert (oracle["regret_error"], oracle["n_eps"], oracle["gap_recovered"]) == (0.0, 1.0, 1.0)
     assert oracle["latency_error"] == pytest.approx(0.1)
+    assert oracle["latency_bias"] == pytest.approx(1.1)
+    assert math.isnan(constant["latency_bias"])
     worst = data.rows.groupby("task")["latency_s"].agg(lambda times: times.min() / times.max())
     assert constant["score_at_1"]["median"] == pytest.approx(worst.median())
     assert entry(report, "ridge")["score_at_5"]["mean"] > entry(report, RANDOM)["score_at_5"]["mean"]
+
+
+def test_a_failing_choice_scores_nothing_and_the_next_one_that_runs_counts() -> None:
+    latency_s = np.array([2.0, math.inf, 1.0, 4.0])
+    result = judge(np.array([2.0, 3.0, 1.0, 0.0]), None, latency_s)
+    assert (result["score_at_1"], result["regret_error"], result["n_eps"]) == (0.0, math.inf, 3.0)
+    assert result["log_excess"] == pytest.approx(math.log(2.0))
 
 
 def test_whole_device_choice_is_the_best_of_the_largest_budget(data, report) -> None:

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costmodel.features import extract
+from costmodel.features._tiles import contiguous, operand_loads
 from costmodel.records import OPERATORS, Candidate, Config, Device, KernelLaunch, Platform, Workload
 from costmodel.testing import LANDSCAPE_DEVICE, gpu_landscape, landscape_platform
 
@@ -114,6 +115,56 @@ def test_config_columns_aggregate_tiles_of_any_space() -> None:
     assert (row["log2_unroll"], row["max_vector_width"]) == (6.0, 4.0)
 
 
+def test_columns_of_what_a_thread_repeats() -> None:
+    row = columns_of(
+        candidate_of(
+            tile__C__i=(2, 1, 16, 4, 1),
+            tile__C__j=(4, 2, 8, 1, 4),
+            tile__C__k=(16, 2, 2),
+            unroll_explicit__C=511,
+        ),
+        landscape_platform(132),
+    )
+    # A thread computes 4 x 8 results: 4 + 8 operands for 32 multiply-adds, 4 times between two stagings.
+    assert 2 ** row["log2_loads_per_fma"] == pytest.approx((4 + 8) / 32)
+    assert 2 ** row["log2_body"] == 32 * 4
+    assert 2 ** row["log2_unroll_over_body"] == 512 / 128
+
+
+@pytest.mark.parametrize(
+    ("kind", "tiles", "loads"),
+    [
+        # Sides of a thread's box: 2, 3, 5 (and 7), whatever the level they come from.
+        ("batch_matmul", ((1, 2, 1, 1, 1), (1, 3, 1, 1, 1), (1, 1, 1, 5, 1)), (2 * 3 + 2 * 5) / 30),
+        ("conv2d", ((1, 1, 1, 1, 2), (1, 3, 9, 1, 1), (1, 1, 1, 5, 1), (8, 7, 1, 1, 1)), (70 + 3) / 210),
+        (
+            "depthwise_conv2d",
+            ((1, 1, 1, 1, 2), (1, 3, 1, 1, 1), (1, 1, 1, 5, 1), (1, 7, 1, 1, 1)),
+            1 + 3 / 210,
+        ),
+    ],
+)
+def test_operands_are_loaded_once_for_all_results_that_share_them(kind, tiles, loads) -> None:
+    assert operand_loads(kind, list(tiles)) == pytest.approx(loads)
+
+
+def test_operand_loads_are_unknown_without_the_operators_loops() -> None:
+    assert math.isnan(operand_loads("softmax", [(1, 1, 1, 1, 1)]))
+    assert math.isnan(operand_loads("conv2d", [(1, 1, 1, 1, 1)]))
+
+
+@pytest.mark.parametrize(
+    ("tiles", "run"),
+    [
+        (((16, 2, 2),), 4),
+        (((4, 2, 8), (1, 3, 1), (1, 1, 3)), 16 * 9),
+        (((4, 2, 8), (3, 1, 1), (1, 1, 3)), 3),
+    ],
+)
+def test_runs_go_on_while_loops_are_covered_in_full(tiles, run) -> None:
+    assert contiguous(list(tiles)) == run
+
+
 def test_config_columns_of_cpu_tiles_and_of_no_tiles() -> None:
     cpu = columns_of(candidate_of(tile__C__i=(2, 4, 8, 16), tile__C__k=(4, 2)), landscape_platform(132))
     assert [cpu[f"log2_spatial_{level}"] for level in range(4)] == [1, 2, 3, 4]
@@ -156,6 +207,26 @@ def test_compute_time_over_roofline_is_the_imbalance_when_compute_bound() -> Non
     row = columns_of(candidate_of(launch_of(blocks=9)), landscape_platform(8))
     # Two of nine blocks run on one SM, and the roofline spreads them over eight.
     assert 2 ** row["log2_compute_over_roofline"] == pytest.approx(2 * 8 / 9)
+
+
+def test_times_count_idle_lanes_idle_schedulers_and_loads_in_flight() -> None:
+    clock, sms = 1.98e9, 8
+    tiles = {"tile__C__i": (8, 1, 4, 4, 1), "tile__C__j": (32, 1, 4, 2, 1), "tile__C__k": (8, 2, 4)}
+    # 16 of 32 lanes and 1 of 4 schedulers work; 512 bytes of operands are on the way at once.
+    launch = launch_of(8, 16, shared_bytes=512, global_load_bytes=MATMUL.min_bytes)
+    row = columns_of(candidate_of(launch, **tiles), landscape_platform(sms))
+    assert (row["lane_share"], row["log2_busy_warps_per_sm"], row["log2_waves"]) == (0.5, 0.0, 0.0)
+    roofline_s = 2 ** row["log2_roofline_s"]
+    seconds = {
+        "compute": MATMUL.flops / (sms * 256 * clock) * 8,
+        "operands": MATMUL.flops / 2 * (4 + 2) / (4 * 2) / (sms * 32 * clock) * 8,
+        "l2": MATMUL.min_bytes / sms / (512 / 800) / clock,
+        "latency": 8 * 800 / clock,
+    }
+    for name, expected in seconds.items():
+        assert 2 ** row[f"log2_{name}_over_roofline"] * roofline_s == pytest.approx(expected)
+    total = sum(seconds.values()) + MATMUL.min_bytes / 3352e9
+    assert 2 ** row["log2_analytic_over_roofline"] * roofline_s == pytest.approx(total, rel=1e-4)
 
 
 def test_several_kernels_add_up_and_the_longest_speaks() -> None:

@@ -1,6 +1,7 @@
 import pytest
 
 from costmodel.learners import (
+    KernelRidge,
     Learner,
     NearestTask,
     RandomLearner,
@@ -17,6 +18,8 @@ FACTORIES = {
     "consensus": lambda: WeightedConsensus((0, 1)),
     "consensus without task columns": lambda: WeightedConsensus(()),
     "ridge": RidgeLearner,
+    "kernel ridge": lambda: KernelRidge(landmarks=30),
+    "kernel ridge with baseline": lambda: KernelRidge(0),
     "xgboost": lambda: XGBoostLearner(rounds=20),
     "xgboost with baseline": lambda: XGBoostLearner(0, rounds=20),
 }

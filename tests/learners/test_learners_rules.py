@@ -1,9 +1,12 @@
 import numpy as np
 import pytest
+from sklearn.gaussian_process.kernels import Matern
+from sklearn.kernel_ridge import KernelRidge as ReferenceKernelRidge
 from sklearn.linear_model import Ridge
 from sklearn.neighbors import KNeighborsRegressor
 
 from costmodel.learners import (
+    KernelRidge,
     NearestTask,
     RandomLearner,
     RidgeLearner,
@@ -75,6 +78,31 @@ def test_ridge_agrees_with_scikit_learn() -> None:
     ran = np.isfinite(y)
     Z_ran = Ridge(alpha=0.01 * ran.sum()).fit(Z[ran], np.log(y[ran]))
     np.testing.assert_allclose(np.log(learner.predict(X).latency_s), Z_ran.predict(Z), rtol=1e-9)
+
+
+def test_kernel_ridge_on_all_rows_agrees_with_scikit_learn() -> None:
+    X, y, tasks = contract_rows()
+    X = X[:, :4]
+    learner = KernelRidge(length=0.7, penalty=0.2, landmarks=len(X)).fit(X, y, tasks)
+    training = prepare(X, y, tasks)
+    scaler = Scaler().fit(X)
+    mean = training.clipped_log_latency.mean()
+    # The root mean square over four columns is half of the Euclidean distance.
+    reference = ReferenceKernelRidge(alpha=0.2, kernel=Matern(length_scale=2 * 0.7, nu=1.5))
+    reference.fit(scaler.transform(training.X), training.clipped_log_latency - mean)
+    expected = mean + reference.predict(scaler.transform(X))
+    np.testing.assert_allclose(np.log(learner.predict(X).latency_s), expected, rtol=1e-5)
+
+
+def test_fewer_landmarks_come_close_to_all() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 3))
+    y = np.exp(np.sin(X[:, 0]) + 0.5 * X[:, 1])
+    tasks = np.zeros(600)
+    few, every = (KernelRidge(landmarks=m).fit(X[:500], y[:500], tasks[:500]) for m in (150, 500))
+    difference = few.predict(X[500:]).score - every.predict(X[500:]).score
+    assert np.abs(difference).mean() < 0.1
+    assert np.corrcoef(few.predict(X[500:]).score, -np.log(y[500:]))[0, 1] > 0.97
 
 
 def test_log_score_is_log_of_best_over_latency_and_clipped_for_failures() -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from costmodel.errors import CostModelError
 from costmodel.learners import (
+    KernelRidge,
     NearestTask,
     RandomLearner,
     RidgeLearner,
@@ -22,6 +23,7 @@ MODELS = {
     "consensus": Residual(WeightedConsensus((0, 1), bandwidth=0.3)),
     "ridge": Residual(RidgeLearner(alpha=0.1)),
     "xgboost": Residual(XGBoostLearner(0, rounds=10, seed=3)),
+    "kernel ridge": Residual(KernelRidge(0, landmarks=20)),
     "sources": RidgeOnSources((0, 1), spread=2.0),
 }
 

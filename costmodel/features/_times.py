@@ -1,0 +1,91 @@
+"""Analytic times of a kernel, one for each resource: bounds in the sense of the roofline, not predictions.
+
+The fullest SM sets the pace of all: its share of the work is 1 / SMs times its imbalance.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from costmodel.features._occupancy import Occupancy
+from costmodel.features._platform import FloatArray, Limits
+
+# Bytes a clock that one SM gets from the L2 cache, and operands a clock that it reads from shared memory: 128
+# bytes, or one float32 for each lane of a warp (Volta to Hopper; Jia et al., arXiv:1804.06826).
+_L2_BYTES_PER_CLOCK = 64
+_OPERANDS_PER_CLOCK = 32
+# Clocks between a load from device memory and its use: 500-600 on an idle Hopper, more under load. Not
+# fitted.
+_LATENCY_CLOCKS = 800
+# Bytes that a thread has on the way at once: at least one float32, at most four loads of 16 bytes.
+_LEAST_IN_FLIGHT, _MOST_IN_FLIGHT = 4, 64
+
+
+@dataclass(frozen=True)
+class Work:
+    """What each row has to do, whatever its kernels; all ``(n,)``.
+
+    Attributes:
+        flops: Operations of the workload.
+        min_bytes: Its fewest bytes through device memory.
+        bound_s: Its roofline in seconds.
+        loads_per_fma: Operands loaded from shared memory for each multiply-add; NaN where not known.
+        steps: Times that a block stages operands, one after the other; NaN where not known.
+    """
+
+    flops: FloatArray
+    min_bytes: FloatArray
+    bound_s: FloatArray
+    loads_per_fma: FloatArray
+    steps: FloatArray
+
+
+@dataclass(frozen=True)
+class Times:
+    """Seconds that each launch needs of each resource; all ``(n, l)``, notations as in ``_launch``.
+
+    Attributes:
+        compute: Arithmetic, by warps: lanes without a thread and schedulers without a warp do nothing.
+        operands: Reads of operands from shared memory into registers, by warps too.
+        l2: Traffic through the L2 cache, at its bandwidth or at what the loads in flight can draw (Little's
+            law), whichever is less.
+        latency: Waves x steps x the latency of a load: what even a kernel without work would wait.
+    """
+
+    compute: FloatArray
+    operands: FloatArray
+    l2: FloatArray
+    latency: FloatArray
+
+    @property
+    def total(self) -> FloatArray:
+        """All of them, as if nothing overlapped."""
+        return self.compute + self.operands + self.l2 + self.latency
+
+
+def times_of(facts: Mapping[str, FloatArray], occupancy: Occupancy, limits: Limits, work: Work) -> Times:
+    """Times of launches with these ``(n, l)`` facts."""
+    clock = limits.clock_hz[:, None]
+    pace = occupancy.imbalance / limits.sms[:, None]
+    issue = occupancy.lane_share * np.minimum(1.0, occupancy.busy_warps / limits.schedulers[:, None])
+    by_program = (facts["shared_load_bytes"] + facts["shared_store_bytes"]) / 4
+    # The program loads operands at each use; a compiler keeps those of a register tile.
+    by_tile = facts["flops"] / 2 * work.loads_per_fma[:, None]
+    operands = np.where(np.isnan(by_tile), by_program, by_tile)
+    traffic = facts["global_load_bytes"] + facts["global_store_bytes"]
+    steps = np.where(np.isnan(work.steps), 1.0, work.steps)[:, None]
+    return Times(
+        compute=pace * facts["flops"] / limits.flops_per_sm[:, None] / issue,
+        operands=pace * operands / (_OPERANDS_PER_CLOCK * clock) / issue,
+        l2=pace * traffic / (_l2_bytes_per_clock(facts, occupancy) * clock),
+        latency=occupancy.waves * steps * _LATENCY_CLOCKS / clock,
+    )
+
+
+def _l2_bytes_per_clock(facts: Mapping[str, FloatArray], occupancy: Occupancy) -> FloatArray:
+    """Bytes in flight / latency, never above the bandwidth; a thread stages its part of the shared memory."""
+    threads = facts["threads_per_block"]
+    staged = np.clip(facts["shared_bytes"] / threads, _LEAST_IN_FLIGHT, _MOST_IN_FLIGHT)
+    in_flight = occupancy.busy_blocks * threads * staged
+    return np.asarray(np.minimum(_L2_BYTES_PER_CLOCK, in_flight / _LATENCY_CLOCKS))
