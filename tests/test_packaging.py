@@ -119,6 +119,13 @@ def test_help_has_examples_that_parse(capsys: pytest.CaptureFixture[str], names:
         parse(example)
 
 
+def test_python_of_the_readme_runs(tmp_path: Path) -> None:
+    (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    done = python(block, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert 0 < float(done.stdout) < 1e-3
+
+
 def test_command_lines_in_documents_parse() -> None:
     lines = list(documented_lines())
     assert lines
