@@ -25,7 +25,7 @@ check: .venv/dev.stamp ## Check style, format, types and the direction of import
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# Replaying recorded measurements needs no TVM: `make tune` installs 300 MB less than the tests need.
+# Replaying needs no TVM: `make tune` installs 300 MB less than the tests. `costmodel evaluate` compares xgboost too.
 .venv/replay.stamp: extras := xgboost-cpu
 .venv/dev.stamp: extras := tvm,xgboost-cpu,dev
 

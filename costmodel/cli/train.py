@@ -16,7 +16,7 @@ def train(
     out: Annotated[Path, typer.Option(metavar="FILE", help="Model to write, such as h100.costmodel.")],
     learner: Annotated[
         str, typer.Option(help="What learns; `costmodel evaluate` compares all that there are.")
-    ] = "xgboost",
+    ] = "kernel-ridge",
     hold_out: Annotated[
         list[str] | None,
         typer.Option(

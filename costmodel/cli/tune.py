@@ -59,7 +59,7 @@ def tune(
             show_default=False,
         ),
     ] = None,
-    learner: Annotated[str, typer.Option(help="Learner to train on the dataset.")] = "xgboost",
+    learner: Annotated[str, typer.Option(help="Learner to train on the dataset.")] = "kernel-ridge",
     model: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Trained model to use instead of a learner.", show_default=False),

@@ -12,11 +12,13 @@ from costmodel.evaluation._judge import EPS, KS, RANDOM, WHOLE_DEVICE
 from costmodel.metrics import cluster_bootstrap_interval, gap_recovered
 
 NOTE = (
-    f"{RANDOM}: the exact expectation of drawing configs at random. {WHOLE_DEVICE}: ranks configs as they "
-    "were measured on the largest SM budget of the same workload; it has seen measurements that no learner "
-    f"has. N_eps: measurements until within {EPS:.0%} of the best. Gap recovered: the first choice that "
-    "runs against the whole-device choice, pooled over tasks on less than the largest budget; 1 is the best "
-    "config everywhere, 0 the whole-device choice. Intervals: 95 % bootstraps of the mean over workloads."
+    f"Score@k: best latency / best latency among the k chosen first. {RANDOM}: the exact expectation of "
+    f"drawing configs at random. {WHOLE_DEVICE}: ranks configs as they were measured on the largest SM "
+    "budget of the same workload; it has seen measurements that no learner has. Gap recovered: the first "
+    "choice that runs against the whole-device choice, pooled over tasks on less than the largest budget; 1 "
+    "is the best config everywhere, 0 the whole-device choice. N_eps: median measurements until within "
+    f"{EPS:.0%} of the best. Latency error: median of |predicted / measured - 1|; bias: geometric mean of "
+    "predicted / measured. Intervals: 95 % bootstraps of the mean over workloads."
 )
 
 

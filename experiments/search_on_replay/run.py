@@ -2,7 +2,8 @@
 
 import json
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -10,10 +11,11 @@ import matplotlib.pyplot as plt
 import numpy as np
 import optuna
 import pandas as pd
+from matplotlib.ticker import ScalarFormatter
 from optuna.trial import TrialState
 from rich.progress import track
 
-from costmodel.dataset import Dataset, load_dataset, shipped_dataset
+from costmodel.dataset import load_dataset, shipped_dataset
 from costmodel.evaluation import train
 from costmodel.metrics import n_eps
 from costmodel.search import Pool, PoolSampler, PoolTPESampler, RandomOrderSampler, ShortlistSampler
@@ -28,20 +30,22 @@ LEARNERS = ("kernel-ridge", "xgboost", "consensus")
 
 def main() -> None:
     """Search every workload at each SM budget with each sampler, and compare."""
-    logging.getLogger("optuna").setLevel(logging.WARNING)
-    dataset = load_dataset(shipped_dataset())
-    workloads = sorted(dataset.rows["workload"].unique())
-    rows = [row for w in track(workloads, "searching") for row in search_workload(dataset, w)]
-    results = pd.DataFrame(rows)
+    workloads = sorted(load_dataset(shipped_dataset()).rows["workload"].unique())
+    with ProcessPoolExecutor() as pool:
+        found = track(pool.map(search_workload, workloads), "searching", total=len(workloads))
+        results = pd.DataFrame([row for rows in found for row in rows])
     table = summary(results)
     print(table.to_string())
     (HERE / "result.json").write_text(json.dumps(json.loads(table.to_json(orient="index")), indent=2) + "\n")
     draw(results, HERE / "best_so_far.png")
 
 
-def search_workload(dataset: Dataset, workload: str) -> Iterator[dict[str, object]]:
+def search_workload(workload: str) -> list[dict[str, object]]:
     """Search one workload, held out of training, at each SM budget."""
+    logging.getLogger("optuna").setLevel(logging.WARNING)
+    dataset = load_dataset(shipped_dataset())
     models = {name: train(dataset, partial(make_model, name), hold_out=[workload]).model for name in LEARNERS}
+    found: list[dict[str, object]] = []
     for position, platform in enumerate(dataset.platforms):
         if platform.sms_granted not in BUDGETS:
             continue
@@ -52,15 +56,18 @@ def search_workload(dataset: Dataset, workload: str) -> Iterator[dict[str, objec
         for name, make in samplers(pool, models).items():
             for seed in SEEDS:
                 order = search(make(seed), latency_s)
-                yield {
-                    "sampler": name,
-                    "workload": workload,
-                    "sms": platform.sms_granted,
-                    "seed": seed,
-                    "best_so_far": latency_s.min() / np.minimum.accumulate(order),
-                    "n_5": n_eps(order, 0.05),
-                    "n_1": n_eps(order, 0.01),
-                }
+                found.append(
+                    {
+                        "sampler": name,
+                        "workload": workload,
+                        "sms": platform.sms_granted,
+                        "seed": seed,
+                        "best_so_far": latency_s.min() / np.minimum.accumulate(order),
+                        "n_5": n_eps(order, 0.05),
+                        "n_1": n_eps(order, 0.01),
+                    }
+                )
+    return found
 
 
 def samplers(pool: Pool, models: dict[str, TransferModel]) -> dict[str, Callable[[int], PoolSampler]]:
@@ -113,7 +120,9 @@ def draw(results: pd.DataFrame, path: Path) -> None:
     for name, group in results.groupby("sampler", sort=False):
         curves = np.array([np.resize(np.append(c, np.ones(64)), 64) for c in group["best_so_far"]])
         axes.plot(np.arange(1, 65), curves.mean(axis=0), label=name)
-    axes.set(xscale="log", xlabel="measurements", ylabel="mean score of the best so far", xlim=(1, 64))
+    axes.set(xlabel="measurements", ylabel="mean score of the best so far", xlim=(1, 64))
+    axes.set_xscale("log", base=2)
+    axes.xaxis.set_major_formatter(ScalarFormatter())
     axes.grid(alpha=0.3)
     axes.legend(frameon=False)
     figure.savefig(path, dpi=150)
