@@ -18,7 +18,7 @@ NOTE = (
     "choice that runs against the whole-device choice, pooled over tasks on less than the largest budget; 1 "
     "is the best config everywhere, 0 the whole-device choice. N_eps: median measurements until within "
     f"{EPS:.0%} of the best. Latency error: median of |predicted / measured - 1|; bias: geometric mean of "
-    "predicted / measured. Intervals: 95 % bootstraps of the mean over workloads."
+    "predicted / measured. Intervals: 95 % bootstraps of the mean over workloads. Learning: all folds."
 )
 
 

@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import optuna
 import pandas as pd
-from matplotlib.ticker import ScalarFormatter
+from matplotlib.ticker import StrMethodFormatter
 from optuna.trial import TrialState
 from rich.progress import track
 
@@ -122,7 +122,7 @@ def draw(results: pd.DataFrame, path: Path) -> None:
         axes.plot(np.arange(1, 65), curves.mean(axis=0), label=name)
     axes.set(xlabel="measurements", ylabel="mean score of the best so far", xlim=(1, 64))
     axes.set_xscale("log", base=2)
-    axes.xaxis.set_major_formatter(ScalarFormatter())
+    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:.0f}"))
     axes.grid(alpha=0.3)
     axes.legend(frameon=False)
     figure.savefig(path, dpi=150)
