@@ -1,5 +1,6 @@
 """What the commands share: where they print, how they show progress, and the JSON that they write."""
 
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,7 +12,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from costmodel.errors import CostModelError
 
-console = Console()
+# A file or a pipe has no width; at the default of 80 columns names would fold.
+console = Console(width=None if sys.stdout.isatty() else 140)
 
 JsonOption = Annotated[
     Path | None,

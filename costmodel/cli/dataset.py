@@ -78,9 +78,19 @@ def describe(
 
 
 def _rich_table(table: "TextTable") -> Table:
-    rich_table = Table(title=table.title, title_justify="left", title_style="bold", box=SIMPLE_HEAD)
-    for position, name in enumerate(table.header):
-        rich_table.add_column(name, justify="right" if position else "left", no_wrap=not position)
+    """The table for the terminal. Where that is narrow, names fold and numbers stay whole."""
+    rich_table = Table(
+        title=table.title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0)
+    )
+    for name, cells in zip(table.header, zip(*table.rows, strict=True), strict=True):
+        is_name = name in (table.header[0], "worst on")
+        words = [] if is_name else [*cells, *name.split()]
+        rich_table.add_column(
+            name,
+            justify="left" if is_name else "right",
+            overflow="fold",
+            min_width=max(map(len, words), default=12),
+        )
     for row in table.rows:
         rich_table.add_row(*row)
     return rich_table
