@@ -170,11 +170,18 @@ def _load(path: Path, left_out: str | None) -> "tuple[TransferModel, dict[str, s
     """A model from a file, and what it is.
 
     Raises:
-        CostModelError: It cannot be read, is no transfer model, or learned from the workload to leave out.
+        CostModelError: It cannot be read, is no transfer model, expects other columns, or learned from the
+            workload to leave out.
     """
+    from costmodel.features import COLUMNS
     from costmodel.transfer import TransferModel, load_model
 
     loaded = load_model(path)
+    if loaded.metadata.get("columns") != [column.name for column in COLUMNS]:
+        raise CostModelError(
+            f"{path} must be a model of this version's {len(COLUMNS)} feature columns, but it is of others. "
+            "Train it again with `costmodel train`."
+        )
     if left_out in loaded.metadata["workloads"]:
         raise CostModelError(
             f"A replay of {left_out} must have a model that never saw it, but {path} learned from it. "

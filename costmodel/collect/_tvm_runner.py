@@ -1,5 +1,6 @@
 """What the CUDA and the CPU runner share: persistent build workers and one device worker."""
 
+import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -7,6 +8,7 @@ from datetime import UTC, datetime
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from shutil import which
 from typing import Any, TypeVar
 
 import msgspec
@@ -27,6 +29,8 @@ T = TypeVar("T")
 
 # Opening a device takes TVM's import and, on CUDA, a context: seconds, minutes on a loaded machine.
 _OPEN_TIMEOUT_S = 300.0
+# Those that TVM looks for (tvm.support.cc.get_cc), after the variables CXX and CC.
+_COMPILERS = ("g++", "gcc", "clang++", "clang", "c++", "cc")
 
 
 class TvmRunner(Runner):
@@ -59,10 +63,9 @@ class TvmRunner(Runner):
             timing: How to time.
 
         Raises:
-            CostModelError: TVM is not installed, or the device cannot be opened.
+            CostModelError: TVM or a C++ compiler is not installed, or the device cannot be opened.
         """
-        if find_spec("tvm") is None:
-            raise MissingExtraError(f"Measuring on {kind}", "tvm")
+        _check_installed(kind)
         self._kind: Kind = kind
         self._timing = timing or Timing()
         self._timeouts = {"build": build_timeout_s, "run": run_timeout_s}
@@ -203,3 +206,18 @@ class TvmRunner(Runner):
             raise CostModelError(
                 f"A budget of {sms} {self._unit} cannot be granted on {self.device.name}: {error}."
             ) from error
+
+
+def _check_installed(kind: Kind) -> None:
+    """Check for TVM, and for the compiler that links its kernels.
+
+    Raises:
+        CostModelError: One of them is missing.
+    """
+    if find_spec("tvm") is None:
+        raise MissingExtraError(f"Measuring on {kind}", "tvm")
+    if not (os.environ.get("CXX") or os.environ.get("CC") or any(map(which, _COMPILERS))):
+        raise CostModelError(
+            f"Measuring on {kind} must have a C++ compiler to link kernels, but none of "
+            f"{', '.join(_COMPILERS)} is on the PATH. Install one, or name it in CXX."
+        )

@@ -16,6 +16,8 @@ from costmodel.records import Candidate, Platform
 
 T = TypeVar("T")
 
+COLUMNS = WORKLOAD_COLUMNS + PLATFORM_COLUMNS + CONFIG_COLUMNS + LAUNCH_COLUMNS
+
 
 def extract(candidates: Sequence[Candidate], platforms: Sequence[Platform]) -> FeatureTable:
     """Features of ``candidates[i]`` on ``platforms[i]`` in row i.
@@ -50,7 +52,7 @@ def extract(candidates: Sequence[Candidate], platforms: Sequence[Platform]) -> F
             launch_values(facts, limits, work),
         ]
     )
-    return FeatureTable(values, WORKLOAD_COLUMNS + PLATFORM_COLUMNS + CONFIG_COLUMNS + LAUNCH_COLUMNS)
+    return FeatureTable(values, COLUMNS)
 
 
 def _distinct(objects: Sequence[T]) -> tuple[list[T], NDArray[np.intp]]:

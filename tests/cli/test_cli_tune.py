@@ -10,6 +10,7 @@ from costmodel.dataset import CardHeader, build_dataset, dataset_hash, load_data
 from costmodel.errors import CostModelError
 from costmodel.records import RecordStore
 from costmodel.testing import gpu_landscape
+from costmodel.transfer import load_model, save_model
 
 WORKLOAD = "matmul-m512-n512-k512"
 OTHERS = ("matmul-m128-n768-k768", "matmul-m64-n3072-k768")
@@ -109,6 +110,14 @@ def test_a_model_that_saw_the_workload_is_refused(dataset: Path, tmp_path: Path)
     file = tmp_path / "seen.costmodel"
     assert costmodel("train", dataset, "--out", file, "--learner", "ridge").exit_code == 0
     assert_refused(tune(dataset, tmp_path, "--model", file), "learned from it", f"--hold-out {WORKLOAD}")
+
+
+def test_a_model_of_other_columns_is_refused(dataset: Path, tmp_path: Path) -> None:
+    file = tmp_path / "old.costmodel"
+    assert costmodel("train", dataset, "--out", file, "--learner", "ridge").exit_code == 0
+    old = load_model(file)
+    save_model(old.model, file, {**old.metadata, "columns": old.metadata["columns"][::-1]})
+    assert_refused(tune(dataset, tmp_path, "--model", file), "feature columns", "Train it again")
 
 
 def test_a_model_that_never_saw_the_workload_is_used(dataset: Path, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -91,4 +92,12 @@ def test_workers_killed_between_two_jobs_are_replaced(runner, fresh) -> None:
 def test_a_device_that_cannot_be_opened_is_the_users_to_mend(monkeypatch) -> None:
     monkeypatch.setattr(f"{RUNNER}.describe_device", planted_faults.refuse_to_open)
     with pytest.raises(CostModelError, match="The cpu device cannot be opened: no such device"):
+        CpuRunner()
+
+
+def test_a_missing_compiler_is_the_users_to_mend(monkeypatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.delenv("CC", raising=False)
+    with pytest.raises(CostModelError, match=r"must have a C\+\+ compiler .* Install one"):
         CpuRunner()
