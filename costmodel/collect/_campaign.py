@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import msgspec
 
 from costmodel.collect._campaign_config import CampaignConfig
+from costmodel.collect._workers import WorkerDiedError
 from costmodel.errors import CostModelError
 from costmodel.records import (
     Candidate,
@@ -42,7 +43,10 @@ class Collector(Protocol):
         ...
 
     def sample(self, workload: Workload, count: int, seed: int, **options: Any) -> Future[list[Candidate]]:
-        """Draw candidates in the background; see ``costmodel.spaces.sample_candidates``."""
+        """Draw candidates in the background; see ``costmodel.spaces.sample_candidates``.
+
+        The future raises ``WorkerDiedError`` if the process died that drew them.
+        """
         ...
 
 
@@ -185,9 +189,17 @@ class Campaign:
         path = self._proposal_path(workload, round_)
         if path.exists():
             return _read_proposals(path)
-        candidates = self._draws.pop((workload.name, round_)).result()
+        candidates = self._drawn(workload, round_)
         _write_atomically(path, msgspec.json.encode(candidates))
         return candidates
+
+    def _drawn(self, workload: Workload, round_: int) -> list[Candidate]:
+        """What a draw gave; if its worker died, it is made once more."""
+        try:
+            return self._draws.pop((workload.name, round_)).result()
+        except WorkerDiedError:
+            self._draw(workload, round_)
+            return self._draws.pop((workload.name, round_)).result()
 
     def _parents(self, workload: Workload) -> list[Config]:
         """The fastest configs so far at each parent budget, each once."""

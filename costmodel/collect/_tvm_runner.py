@@ -150,22 +150,22 @@ class TvmRunner(Runner):
 
     def _built(self, candidate: Candidate) -> Built:
         try:
-            return self._builders.result(self._builds[candidate.candidate_id])
+            return self._builds[candidate.candidate_id].result()
         except TimeoutError:
             limit = self._timeouts["build"]
             return Built(Outcome.TIMEOUT, error=f"the build took more than {limit:g} s")
         except WorkerDiedError as error:
-            return Built(Outcome.COMPILE_ERROR, error=f"the build worker died ({error})")
+            return Built(Outcome.COMPILE_ERROR, error=f"the build worker died ({error.reason})")
 
     def _compute_reference(self, workload: Workload) -> None:
         self._references[workload.name] = self._builders.submit(write_reference, workload, self._folder.path)
 
     def _time(self, library: Path, candidate: Candidate, platform: Platform) -> Timed:
         try:
-            reference = self._builders.result(self._references[candidate.workload.name])
+            reference = self._references[candidate.workload.name].result()
         except WorkerDiedError as error:
             self._compute_reference(candidate.workload)  # for the next candidate
-            return Timed(Outcome.COMPILE_ERROR, error=f"the reference's worker died ({error})")
+            return Timed(Outcome.COMPILE_ERROR, error=f"the reference's worker died ({error.reason})")
         try:
             timed = self._on_device(
                 measure_kernel,
@@ -178,7 +178,7 @@ class TvmRunner(Runner):
         except TimeoutError:
             return Timed(Outcome.TIMEOUT, error=f"the kernel took more than {self._timeouts['run']:g} s")
         except WorkerDiedError as error:
-            return Timed(Outcome.LAUNCH_ERROR, error=f"the device worker died ({error})")
+            return Timed(Outcome.LAUNCH_ERROR, error=f"the device worker died ({error.reason})")
         if timed.outcome is Outcome.LAUNCH_ERROR and self._kind == "cuda":
             self._device_worker.restart()  # a CUDA error can stick to the context of its process
         return timed
@@ -187,7 +187,7 @@ class TvmRunner(Runner):
         """Call a function of ``_device`` in the device worker; its time runs once the device is open."""
         limit = self._timeouts["run"]
         job = self._device_worker.submit(function, self._kind, self._threads, *arguments, timeout_s=limit)
-        return self._device_worker.result(job, _OPEN_TIMEOUT_S + limit)
+        return job.result(_OPEN_TIMEOUT_S + limit)
 
     def _open(self) -> tuple[Device, dict[str, str]]:
         try:

@@ -7,14 +7,28 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
+
+from costmodel.errors import CostModelError
 
 T = TypeVar("T")
 
 
-class WorkerDiedError(Exception):
-    """The worker process died that had, or was to have, the job."""
+class WorkerDiedError(CostModelError):
+    """The worker process died that had, or was to have, the job.
+
+    Attributes:
+        reason: What is known of it.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            f"A worker process must live until its job is done, but it died ({reason}). It may have been "
+            "killed for want of memory."
+        )
+        self.reason = reason
 
 
 class Workers:
@@ -47,26 +61,35 @@ class Workers:
     def submit(
         self, function: Callable[..., T], *arguments: Any, timeout_s: float | None = None, **options: Any
     ) -> Future[T]:
-        """Queue a job; its time runs from when a worker takes it."""
+        """Queue a job; its time runs from when a worker takes it.
+
+        Returns:
+            What the function returns or raises. ``TimeoutError`` if it took too long, which costs its worker
+            the life, ``WorkerDiedError`` if its worker died.
+        """
         with self._lock:
             if not self._closed and not self._pool.active:
                 self._restart()  # a worker that dies between two jobs breaks the pool
             job: Future[T] = self._pool.schedule(function, args=arguments, kwargs=options, timeout=timeout_s)
-        return job
+        outcome: Future[T] = Future()
+        job.add_done_callback(partial(self._pass_on, outcome))
+        return outcome
 
-    def result(self, job: Future[T], wait_s: float | None = None) -> T:
-        """What the job returned, or raised.
-
-        Raises:
-            TimeoutError: It took too long, and its worker was killed; or no worker did it within ``wait_s``.
-            WorkerDiedError: Its worker died.
-        """
-        try:
-            return job.result(wait_s)
-        except self._pebble.ProcessExpired as error:
-            raise WorkerDiedError(f"exit code {error.exitcode}") from None
-        except BrokenProcessPool:
-            raise WorkerDiedError("between two jobs") from None
+    def _pass_on(self, outcome: Future[T], job: Future[T]) -> None:
+        """Give ``outcome`` what became of a job."""
+        if job.cancelled():
+            outcome.cancel()
+            outcome.set_running_or_notify_cancel()
+            return
+        error = job.exception()
+        if isinstance(error, self._pebble.ProcessExpired):
+            error = WorkerDiedError(f"exit code {error.exitcode}")
+        elif isinstance(error, BrokenProcessPool):
+            error = WorkerDiedError("between two jobs")
+        if error:
+            outcome.set_exception(error)
+        else:
+            outcome.set_result(job.result())
 
     def restart(self) -> None:
         """Replace all processes; jobs that they have are lost."""

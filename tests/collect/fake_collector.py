@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from costmodel.collect import CampaignConfig, KernelPlan
+from costmodel.collect._workers import WorkerDiedError
 from costmodel.errors import CostModelError
 from costmodel.records import Candidate, Config, Device, Measurement, Outcome, Platform, Workload
 
@@ -29,11 +30,18 @@ class FakeCollector:
     Args:
         seconds: How long each measurement takes.
         on_measure: Called before each measurement.
+        dying_draws: Draws whose worker dies, by their number.
     """
 
-    def __init__(self, seconds: float = 0.0, on_measure: Callable[[str], None] = lambda _: None) -> None:
+    def __init__(
+        self,
+        seconds: float = 0.0,
+        on_measure: Callable[[str], None] = lambda _: None,
+        dying_draws: Sequence[int] = (),
+    ) -> None:
         self.seconds = seconds
         self.on_measure = on_measure
+        self.dying_draws = dying_draws
         self.draws: list[tuple[str, int, dict[str, Any]]] = []
         self.prefetched: list[Candidate] = []
         self.measured: list[str] = []
@@ -57,6 +65,9 @@ class FakeCollector:
         choices = sorted(set(near or range(1, TILES + 1)) - known)
         drawn = rng.choice(choices, min(count, len(choices)), replace=False)
         future: Future[list[Candidate]] = Future()
+        if len(self.draws) in self.dying_draws:
+            future.set_exception(WorkerDiedError("exit code -9"))
+            return future
         future.set_result([Candidate(workload, "fake-1", Config({"tile": int(tile)})) for tile in drawn])
         return future
 

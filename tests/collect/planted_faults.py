@@ -94,3 +94,8 @@ def write_reference_or_die(workload: Workload, folder: Path) -> Path:
 def refuse_to_open(kind: Kind, threads: int) -> None:
     """In the place of ``describe_device``."""
     raise RuntimeError("no such device")
+
+
+def die(*_: Any, **__: Any) -> None:
+    """In the place of ``sample_candidates``."""
+    os._exit(7)

@@ -213,3 +213,19 @@ def test_a_budget_that_cannot_be_granted_makes_no_folder(tmp_path: Path) -> None
     with pytest.raises(CostModelError, match="but got 133"):
         Campaign(replace(CONFIG, sms=(8, 133)), FakeCollector(), tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_a_draw_whose_worker_dies_is_made_again(tmp_path: Path) -> None:
+    Campaign(CONFIG, FakeCollector(), tmp_path / "undisturbed").run()
+    Campaign(CONFIG, FakeCollector(dying_draws=(1, 5)), tmp_path / "dying").run()
+    assert files(tmp_path / "dying") == files(tmp_path / "undisturbed")
+
+
+def test_a_draw_whose_workers_die_twice_ends_the_campaign_and_loses_nothing(tmp_path: Path) -> None:
+    measured = []
+    with pytest.raises(CostModelError, match=r"it died \(exit code -9\)"):
+        Campaign(CONFIG, FakeCollector(dying_draws=(4, 5, 6, 7)), tmp_path).run(
+            on_measurement=measured.append
+        )
+    assert measured
+    assert list(read_records(tmp_path / "measurements.jsonl")) == measured

@@ -101,3 +101,9 @@ def test_a_missing_compiler_is_the_users_to_mend(monkeypatch, tmp_path: Path) ->
     monkeypatch.delenv("CC", raising=False)
     with pytest.raises(CostModelError, match=r"must have a C\+\+ compiler .* Install one"):
         CpuRunner()
+
+
+def test_a_draw_whose_worker_dies_says_so(runner, fresh, monkeypatch) -> None:
+    monkeypatch.setattr(f"{RUNNER}.sample_candidates", planted_faults.die)
+    with pytest.raises(CostModelError, match=r"it died \(exit code 7\)"):
+        runner.sample(next(fresh).workload, 1, 0).result(60)
