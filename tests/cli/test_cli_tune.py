@@ -139,3 +139,36 @@ def test_no_gpu_is_one_sentence(dataset: Path, tmp_path: Path) -> None:
         assert_refused(tune(dataset, tmp_path, "--runner", "cuda"), " ".join(str(error).split()))
     else:
         pytest.skip("there is a GPU")
+
+
+@pytest.mark.tvm
+def test_a_small_matmul_is_tuned_for_real_on_the_cpu(tmp_path: Path) -> None:
+    pytest.importorskip("tvm")
+    outputs = ("--plot", tmp_path / "tune.png", "--json", tmp_path / "tune.json")
+    limits = ("--sms", 1, "--trials", 4, "--pool-size", 8)
+    result = costmodel("tune", "matmul-m64-n64-k64", "--runner", "cpu", *limits, *outputs)
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith("Measuring on ")
+    assert "4 of 8 candidates measured" in result.stdout
+    report = json.loads((tmp_path / "tune.json").read_text())
+    assert report["platform"]["device"]["kind"] == "cpu"
+    assert report["platform"]["sms_granted"] == 1
+    assert [trial["outcome"] for trial in report["trials"]] == ["ok"] * 4
+    latencies = [trial["latency_s"] for trial in report["trials"]]
+    assert report["best"]["latency_s"] == min(latencies)
+    # 524,288 operations: no more than 64 a clock at 5 GHz, no fewer than one a microsecond.
+    assert all(2 * 64**3 / (5e9 * 64) < latency < 0.5 for latency in latencies)
+    assert report["latency_s_by_sms"]["chosen"].keys() >= {"1"}
+    assert (tmp_path / "tune.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not Path("/dev/nvidiactl").exists(), reason="needs an NVIDIA GPU")
+def test_a_convolution_is_tuned_for_real_on_the_gpu(tmp_path: Path) -> None:
+    limits = ("--sms", 32, "--trials", 4, "--pool-size", 16, "--json", tmp_path / "tune.json")
+    result = costmodel("tune", "conv2d-n1-c256-h14-w14-o256-k3-s1", "--runner", "cuda", *limits)
+    assert result.exit_code == 0, result.output
+    report = json.loads((tmp_path / "tune.json").read_text())
+    assert report["platform"]["sms_granted"] == 32
+    assert report["platform"]["isolation"] == "green_context"
+    assert "23 other workloads" in report["provenance"]["knowledge"]["trained_on"]
