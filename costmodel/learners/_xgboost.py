@@ -4,6 +4,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from costmodel.errors import MissingExtraError
 from costmodel.learners._base import FloatArray, Learner, Prediction, TaskIds
 from costmodel.learners._training import check_features, lower_bound, prepare
 
@@ -55,11 +56,11 @@ class XGBoostLearner(Learner):
 
     def fit(self, X: FloatArray, y: FloatArray, task_ids: TaskIds) -> Self:
         """Boost trees on all rows."""
-        from xgboost import DMatrix, train
+        xgboost = _import_xgboost()
 
         training = prepare(X, y, task_ids)
         above = training.clipped_log_latency - lower_bound(training.X, self.baseline_column)
-        rows = DMatrix(training.X, above, nthread=self.n_jobs)
+        rows = xgboost.DMatrix(training.X, above, nthread=self.n_jobs)
         settings = {
             "tree_method": "hist",
             "max_depth": self.depth,
@@ -70,15 +71,15 @@ class XGBoostLearner(Learner):
             "nthread": self.n_jobs,
         }
         self.width_ = X.shape[1]
-        self.booster_ = train(settings, rows, num_boost_round=self.rounds)
+        self.booster_ = xgboost.train(settings, rows, num_boost_round=self.rounds)
         return self
 
     def predict(self, X: FloatArray) -> Prediction:
         """Latency, and -log latency as score."""
-        from xgboost import DMatrix
+        xgboost = _import_xgboost()
 
         check_features(X, self.width_)
-        above = self.booster_.predict(DMatrix(X, nthread=self.n_jobs)).astype(np.float64)
+        above = self.booster_.predict(xgboost.DMatrix(X, nthread=self.n_jobs)).astype(np.float64)
         log_latency = lower_bound(X, self.baseline_column) + above
         return Prediction(-log_latency, np.exp(log_latency))
 
@@ -88,8 +89,21 @@ class XGBoostLearner(Learner):
 
     def load_state(self, state: dict[str, Any]) -> Self:
         """Take over what ``state`` gave."""
-        from xgboost import Booster
+        xgboost = _import_xgboost()
 
         self.width_ = state["width"]
-        self.booster_ = Booster({"nthread": self.n_jobs}, model_file=bytearray(state["booster"]))
+        self.booster_ = xgboost.Booster({"nthread": self.n_jobs}, model_file=bytearray(state["booster"]))
         return self
+
+
+def _import_xgboost() -> Any:
+    """The module.
+
+    Raises:
+        MissingExtraError: It is not installed.
+    """
+    try:
+        import xgboost
+    except ImportError:
+        raise MissingExtraError("The learner xgboost", "xgboost-cpu") from None
+    return xgboost

@@ -1,4 +1,5 @@
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -139,6 +140,12 @@ def test_no_gpu_is_one_sentence(dataset: Path, tmp_path: Path) -> None:
         assert_refused(tune(dataset, tmp_path, "--runner", "cuda"), " ".join(str(error).split()))
     else:
         pytest.skip("there is a GPU")
+
+
+def test_xgboost_not_installed_is_one_sentence(dataset: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "xgboost", None)
+    result = costmodel("tune", WORKLOAD, "--dataset", dataset, "--learner", "xgboost")
+    assert_refused(result, "pip install 'sm-costmodel[xgboost-cpu]'")
 
 
 @pytest.mark.tvm
