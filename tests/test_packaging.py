@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import typer
+from command_line import MAIN
 from typer.core import TyperGroup
 from typer.main import get_command
 
@@ -93,7 +94,7 @@ def test_make_tune_needs_no_extra(tmp_path: Path) -> None:
     workload, sms = (
         re.findall(rf"^{name} \?= (\S+)$", makefile, re.MULTILINE)[0] for name in ("WORKLOAD", "SMS")
     )
-    code = f"import sys; sys.modules.update(dict.fromkeys({EXTRAS})); from costmodel.cli import main; main()"
+    code = f"import sys; sys.modules.update(dict.fromkeys({EXTRAS})); {MAIN}"
     done = python(code, "tune", workload, "--sms", sms, "--trials", "2", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert [file.name for file in (tmp_path / "out").iterdir()] == [f"tune-{workload}-{sms}sms.png"]

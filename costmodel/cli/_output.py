@@ -7,13 +7,18 @@ from typing import Annotated, Any
 import msgspec
 import numpy as np
 import typer
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
 
 from costmodel.errors import CostModelError
 
 # A file or a pipe has no width; at the default of 80 columns names would fold.
 console = Console(width=None if sys.stdout.isatty() else 140)
+
+# What learns unless told otherwise: the best without measurements of the workload, see README.md.
+DEFAULT_LEARNER = "kernel-ridge"
 
 JsonOption = Annotated[
     Path | None,
@@ -27,6 +32,11 @@ DatasetArgument = Annotated[
         show_default=False,
     ),
 ]
+
+
+def titled_table(title: str) -> Table:
+    """An empty table under its title."""
+    return Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
 
 
 def progress() -> Progress:

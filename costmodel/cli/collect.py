@@ -32,7 +32,7 @@ def collect(
     - `costmodel collect configs/h100-sm-budgets.toml --out out/h100 --time-limit 600` measures on an H100 for
       ten minutes.
     """
-    from costmodel.collect import Campaign, CampaignConfig, CpuRunner, CudaRunner  # seconds
+    from costmodel.collect import Campaign, CampaignConfig, CpuRunner, CudaRunner
 
     plan = CampaignConfig.load(config)
     with (CudaRunner if plan.runner == "cuda" else CpuRunner)(timing=plan.timing) as runner:

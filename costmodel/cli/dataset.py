@@ -4,10 +4,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from costmodel.cli._output import DatasetArgument, JsonOption, console, write_json
+from costmodel.cli._output import DatasetArgument, JsonOption, console, titled_table, write_json
 
 if TYPE_CHECKING:
     from costmodel.dataset import BuildReport, TextTable
@@ -79,9 +78,7 @@ def describe(
 
 def _rich_table(table: "TextTable") -> Table:
     """The table for the terminal. Where that is narrow, names fold and numbers stay whole."""
-    rich_table = Table(
-        title=table.title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0)
-    )
+    rich_table = titled_table(table.title)
     for name, cells in zip(table.header, zip(*table.rows, strict=True), strict=True):
         is_name = name in (table.header[0], "worst on")
         words = [] if is_name else [*cells, *name.split()]

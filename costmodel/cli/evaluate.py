@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from costmodel.cli._output import DatasetArgument, JsonOption, console, progress, write_json
+from costmodel.cli._output import DatasetArgument, JsonOption, console, progress, titled_table, write_json
 
 if TYPE_CHECKING:
     from costmodel.dataset import Dataset
@@ -113,9 +112,7 @@ def _cost_table(report: "Report") -> Table:
 
 
 def _table(title: str, headers: Sequence[str]) -> Table:
-    table = Table(
-        title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0)
-    )
+    table = titled_table(title)
     table.add_column("learner", no_wrap=True)
     for header in headers:
         table.add_column(header, justify="right")

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from costmodel import __version__
-from costmodel.cli._output import DatasetArgument, JsonOption, console, write_json
+from costmodel.cli._output import DEFAULT_LEARNER, DatasetArgument, JsonOption, console, write_json
 
 
 def train(
@@ -16,7 +16,7 @@ def train(
     out: Annotated[Path, typer.Option(metavar="FILE", help="Model to write, such as h100.costmodel.")],
     learner: Annotated[
         str, typer.Option(help="What learns; `costmodel evaluate` compares all that there are.")
-    ] = "kernel-ridge",
+    ] = DEFAULT_LEARNER,
     hold_out: Annotated[
         list[str] | None,
         typer.Option(

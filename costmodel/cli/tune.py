@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 import typer
 
-from costmodel.cli._output import JsonOption, console, progress, write_json
+from costmodel.cli._output import DEFAULT_LEARNER, JsonOption, console, progress, write_json
 from costmodel.errors import CostModelError
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def tune(
             show_default=False,
         ),
     ] = None,
-    learner: Annotated[str, typer.Option(help="Learner to train on the dataset.")] = "kernel-ridge",
+    learner: Annotated[str, typer.Option(help="Learner to train on the dataset.")] = DEFAULT_LEARNER,
     model: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Trained model to use instead of a learner.", show_default=False),

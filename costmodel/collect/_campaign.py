@@ -1,7 +1,7 @@
 """A campaign: draws kernels in rounds, measures each on every platform, and can be killed at any moment."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, Protocol
@@ -90,7 +90,7 @@ class Campaign:
         self._platforms = [runner.platform(sms) for sms in config.sms]
         self._claim_folder()
         self._by_workload: dict[str, list[Measurement]] = {}
-        self._keys: set[str] = set()
+        self._measured: Container[str] = frozenset()  # keys: the store's, once it is open
         self._draws: dict[tuple[str, int], Future[list[Candidate]]] = {}
         self.total = len(config.workloads) * config.kernels_per_workload * len(config.sms)
 
@@ -116,11 +116,12 @@ class Campaign:
         measured, finished = 0, True
         self._by_workload = {workload.name: [] for workload in self._config.parsed_workloads}
         with RecordStore(self.store_path) as store:
+            self._measured = store
             for measurement in read_records(self.store_path):
                 self._remember(measurement)
                 notify(measurement)
             for candidate, platform, visit in self._plan():
-                if measurement_key(candidate, platform, visit) in self._keys:
+                if measurement_key(candidate, platform, visit) in store:
                     continue
                 if time.monotonic() > deadline:
                     finished = False
@@ -154,7 +155,7 @@ class Campaign:
     def _is_measured(self, candidate: Candidate) -> bool:
         """Whether all visits of a candidate are made."""
         return all(
-            measurement_key(candidate, platform, visit) in self._keys
+            measurement_key(candidate, platform, visit) in self._measured
             for platform in self._platforms
             for visit in range(1 + self._is_repeated(candidate, platform))
         )
@@ -216,7 +217,6 @@ class Campaign:
 
     def _remember(self, measurement: Measurement) -> None:
         self._by_workload.setdefault(measurement.candidate.workload.name, []).append(measurement)
-        self._keys.add(measurement.key)
 
     def _report(self, finished: bool, measured: int) -> CampaignReport:
         every = [m.outcome.value for measurements in self._by_workload.values() for m in measurements]

@@ -70,10 +70,9 @@ class TvmRunner(Runner):
         self._timing = timing or Timing()
         self._timeouts = {"build": build_timeout_s, "run": run_timeout_s}
         self._folder = KernelFolder()
-        self._builders = Workers(
-            build_workers or max(1, cpu_threads() - 1), self._folder.path, start_build_worker
-        )
         self._threads = cpu_threads()
+        builders = build_workers or max(1, self._threads - 1)
+        self._builders = Workers(builders, self._folder.path, start_build_worker)
         self._device_worker = Workers(1, self._folder.path, partial(start_device_worker, kind, self._threads))
         self._builds: dict[str, Future[Built]] = {}
         self._references: dict[str, Future[Path]] = {}

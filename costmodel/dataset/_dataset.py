@@ -47,6 +47,11 @@ class Dataset:
         rows["task"] = [f"{w.name}@{p.name}" for w, p in zip(workloads, platforms, strict=True)]
         return rows
 
+    @cached_property
+    def measured_workloads(self) -> list[str]:
+        """Name of the workload of each row of ``measurements``."""
+        return [self.candidates[i].workload.name for i in self.measurements["candidate"]]
+
     def to_measurements(self, workload: str | None = None) -> list[Measurement]:
         """The records that the table was made of, all of them or those of one workload (by name).
 

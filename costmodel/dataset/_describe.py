@@ -71,15 +71,14 @@ def describe(dataset: Dataset) -> Description:
 
 def _complete_kernels(dataset: Dataset) -> dict[str, int]:
     """Kernels of each workload that work on all of its platforms."""
-    workloads = [dataset.candidates[i].workload.name for i in dataset.measurements["candidate"]]
-    frame = dataset.measurements.assign(workload=workloads)
+    frame = dataset.measurements.assign(workload=dataset.measured_workloads)
     hashes, names = frame["kernel_hash"], frame["candidate"].astype(str)
     working = frame.assign(kernel=hashes.where(hashes != "", names))[frame["outcome"] == Outcome.OK]
     platforms = frame.groupby("workload")["platform"].nunique()
     covered = working.groupby(["workload", "kernel"])["platform"].nunique().reset_index()
     complete = covered["workload"][covered["platform"] == covered["workload"].map(platforms)]
     counts = Counter(complete)
-    return {workload: counts[workload] for workload in sorted(set(workloads))}
+    return {workload: counts[workload] for workload in sorted(platforms.index)}
 
 
 def _software(dataset: Dataset) -> dict[str, str]:

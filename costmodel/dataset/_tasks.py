@@ -106,8 +106,7 @@ def _full_device_choices(rows: pd.DataFrame) -> dict[tuple[str, str], int]:
 
 def _outcomes_by_task(dataset: Dataset) -> dict[tuple[str, int], dict[str, int]]:
     frame = dataset.measurements
-    names = [dataset.candidates[i].workload.name for i in frame["candidate"]]
-    counts = Counter(zip(names, frame["platform"], frame["outcome"], strict=True))
+    counts = Counter(zip(dataset.measured_workloads, frame["platform"], frame["outcome"], strict=True))
     outcomes: dict[tuple[str, int], dict[str, int]] = {}
     for (workload, platform, outcome), count in sorted(counts.items()):
         outcomes.setdefault((workload, platform), {})[outcome] = count

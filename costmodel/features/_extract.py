@@ -47,7 +47,7 @@ def extract(candidates: Sequence[Candidate], platforms: Sequence[Platform]) -> F
     values = np.hstack(
         [
             workloads.reshape(-1, len(WORKLOAD_COLUMNS))[row],
-            platform_values(limits, flops, min_bytes),
+            platform_values(limits, flops, min_bytes, work.bound_s),
             configs,
             launch_values(facts, limits, work),
         ]

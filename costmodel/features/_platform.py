@@ -102,10 +102,11 @@ def roofline_s(limits: Limits, flops: FloatArray, min_bytes: FloatArray) -> Floa
     return np.fmax(flops / (limits.flops_per_sm * limits.sms), min_bytes / limits.bandwidth)
 
 
-def platform_values(limits: Limits, flops: FloatArray, min_bytes: FloatArray) -> FloatArray:
-    """``(n, p)`` values of ``PLATFORM_COLUMNS`` for workloads with these ``(n,)`` flops and bytes."""
+def platform_values(
+    limits: Limits, flops: FloatArray, min_bytes: FloatArray, bound_s: FloatArray
+) -> FloatArray:
+    """``(n, p)`` values of ``PLATFORM_COLUMNS`` for these ``(n,)`` flops, bytes and rooflines."""
     peak = limits.flops_per_sm * limits.sms
-    bound_s = roofline_s(limits, flops, min_bytes)
     return np.column_stack(
         [
             np.log2(limits.sms),

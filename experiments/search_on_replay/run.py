@@ -36,7 +36,7 @@ def main() -> None:
         results = pd.DataFrame([row for rows in found for row in rows])
     table = summary(results)
     print(table.to_string())
-    (HERE / "result.json").write_text(json.dumps(json.loads(table.to_json(orient="index")), indent=2) + "\n")
+    (HERE / "result.json").write_text(json.dumps(table.to_dict(orient="index"), indent=2) + "\n")
     draw(results, HERE / "best_so_far.png")
 
 

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import MAIN, command
 from typer.testing import CliRunner, Result
 
 from costmodel.cli import app
 from costmodel.records import read_records
 
 TINY: dict[str, Any] = {"runner": "cpu", "sms": [1], "workloads": ["matmul-m16-n16-k16"], "repeat_share": 0.0}
-MAIN = "from costmodel.cli import main; main()"
 HAS_GPU = Path("/dev/nvidiactl").exists()
 
 
@@ -174,15 +174,7 @@ def test_progress_is_on_stderr(tmp_path: Path) -> None:
     config = campaign_file(tmp_path / "a.toml")
     ours, its = os.openpty()
     with subprocess.Popen(
-        [
-            sys.executable,
-            "-c",
-            MAIN,
-            "collect",
-            config,
-            "--out",
-            tmp_path,
-        ],
+        command("collect", config, "--out", tmp_path),
         stdout=subprocess.PIPE,
         stderr=its,  # a terminal, where progress is drawn
         text=True,

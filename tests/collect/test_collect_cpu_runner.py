@@ -4,10 +4,12 @@ import pytest
 
 pytest.importorskip("tvm")
 
+from shared_runner import check_shared, failing_like
+
 from costmodel.collect import CpuRunner
-from costmodel.records import Candidate, Config, Measurement, Outcome, Workload
+from costmodel.records import Candidate, Measurement, Outcome, Workload
 from costmodel.spaces import sample_candidates
-from costmodel.testing import RUNNER_CHECKS, RunnerCase
+from costmodel.testing import RUNNER_CHECKS
 
 pytestmark = pytest.mark.tvm
 
@@ -27,11 +29,7 @@ def candidates(runner: CpuRunner) -> list[Candidate]:
 
 @pytest.mark.parametrize("check", RUNNER_CHECKS)
 def test_cpu_runner_keeps_the_contract(check, runner, candidates, monkeypatch: pytest.MonkeyPatch) -> None:
-    failing = Candidate(WORKLOAD, candidates[0].space, Config({"sketch": 99}))
-    shared = "closing" not in check.__name__
-    if shared:  # TVM starts once for all checks but the one of closing
-        monkeypatch.setattr(runner, "close", lambda: None)
-    check(RunnerCase((lambda: runner) if shared else CpuRunner, candidates, failing, sms=1))
+    check_shared(check, runner, candidates, 1, monkeypatch)
 
 
 def test_a_worker_draws_what_this_process_draws(runner: CpuRunner, candidates: list[Candidate]) -> None:
@@ -48,8 +46,7 @@ def test_a_measurement_holds_all_repeats_and_where_it_was_made(runner, candidate
 
 
 def test_an_invalid_config_says_what_is_wrong(runner, candidates) -> None:
-    failing = Candidate(WORKLOAD, candidates[0].space, Config({"sketch": 99}))
-    (measurement,) = runner.measure([failing], runner.platform(1))
+    (measurement,) = runner.measure([failing_like(candidates[0])], runner.platform(1))
     assert measurement.outcome is Outcome.INVALID_CONFIG
     assert "sketch must be in [0," in measurement.error
 

@@ -5,9 +5,11 @@ import pytest
 
 pytest.importorskip("tvm")
 
+from shared_runner import check_shared
+
 from costmodel.collect import CudaRunner
-from costmodel.records import Candidate, Config, Outcome, Workload
-from costmodel.testing import RUNNER_CHECKS, RunnerCase
+from costmodel.records import Candidate, Outcome, Workload
+from costmodel.testing import RUNNER_CHECKS
 
 pytestmark = [
     pytest.mark.gpu,
@@ -34,11 +36,7 @@ def candidates(runner: CudaRunner) -> list[Candidate]:
 
 @pytest.mark.parametrize("check", RUNNER_CHECKS)
 def test_cuda_runner_keeps_the_contract(check, runner, candidates, monkeypatch: pytest.MonkeyPatch) -> None:
-    failing = Candidate(SMALL, candidates[0].space, Config({"sketch": 99}))
-    shared = "closing" not in check.__name__
-    if shared:  # TVM starts once for all checks but the one of closing
-        monkeypatch.setattr(runner, "close", lambda: None)
-    check(RunnerCase((lambda: runner) if shared else CudaRunner, candidates, failing, sms=8))
+    check_shared(check, runner, candidates, 8, monkeypatch)
 
 
 def test_sixteen_sms_are_granted_as_asked(runner: CudaRunner) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from collect_until_killed import LONG
+from command_line import command
 from fake_collector import FakeCollector, files
 
 from costmodel.collect import Campaign
@@ -19,7 +20,6 @@ from costmodel.records import read_records
 
 KILLS = 55
 COLLECT = Path(__file__).with_name("collect_until_killed.py")
-MAIN = "from costmodel.cli import main; main()"
 TINY = """
 runner = "cpu"
 sms = [1, 2]
@@ -84,16 +84,7 @@ def start_tiny(folder: Path, *arguments: object, temporary: Path) -> subprocess.
     config = folder.with_suffix(".toml")
     config.write_text(TINY)
     return subprocess.Popen(
-        [
-            sys.executable,
-            "-c",
-            MAIN,
-            "collect",
-            config,
-            "--out",
-            folder,
-            *map(str, arguments),
-        ],
+        command("collect", config, "--out", folder, *arguments),
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
