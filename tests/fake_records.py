@@ -4,10 +4,13 @@ import math
 from collections.abc import Iterator
 from itertools import product
 
+from msgspec.structs import replace
+
 from costmodel.records import (
     Candidate,
     Config,
     Device,
+    DeviceState,
     KernelLaunch,
     Measurement,
     Outcome,
@@ -18,6 +21,7 @@ from costmodel.records import (
 WORKLOADS = ("matmul-m128-n768-k3072", "softmax-m512-n512", "conv2d-n1-c64-h56-w56-o64-k3-s1")
 BLOCKS = dict(zip(WORKLOADS, (256, 96, 1024), strict=True))
 BUDGETS = (8, 32, 64, 132)
+STATE = DeviceState(clock_mhz=1980.0, memory_clock_mhz=2619.0, temperature_c=41.0, power_w=300.0)
 DEVICE = Device(name="Test GPU", kind="cuda", architecture="sm_90", sms=132, clock_mhz=1980.0)
 
 
@@ -50,7 +54,9 @@ def fake_measurement(
         runs_per_repeat=10 if ok else 0,
         visit=visit,
         kernel_hash=f"{workload}/{tile}" if ok else "",
-        clock_mhz=1980.0,
+        before=STATE,
+        after=replace(STATE, clock_mhz=1965.0, throttle_reasons=("sw_power_cap",)) if tile == 16 else STATE,
+        board="0123abcd",
         measured_at=f"2026-11-21T10:{sms % 60:02d}:{tile:02d}+00:00",
         error="" if ok else "CUDA error",
     )

@@ -16,6 +16,7 @@ from costmodel.records import (
     Candidate,
     Config,
     Decision,
+    DeviceState,
     KernelLaunch,
     Measurement,
     Platform,
@@ -33,7 +34,8 @@ _SCALARS = [
     "runs_per_repeat",
     "l2_policy",
     "kernel_hash",
-    "clock_mhz",
+    "attempts",
+    "board",
     "measured_at",
     "error",
 ]
@@ -59,6 +61,8 @@ def to_dataset(table: Any) -> Dataset:
     frame = pd.DataFrame({"candidate": candidate_of, "platform": platform_of, **scalars})
     frame["latency_s"] = latency_s
     frame["latencies_s"] = pd.Series(latencies_s, dtype=object)
+    frame["before"], frame["after"] = (_states(table[name]) for name in ("before", "after"))
+    frame["co_runners"] = pd.Series(map(tuple, table["co_runners"].to_pylist()), dtype=object)
     software = _software(table, platform_of, len(platforms))
     return Dataset(
         candidates,
@@ -77,6 +81,8 @@ def _row(measurement: Measurement) -> dict[str, Any]:
     workload = candidate.workload
     return {
         **msgspec.structs.asdict(measurement),
+        "before": msgspec.structs.asdict(measurement.before),
+        "after": msgspec.structs.asdict(measurement.after),
         "workload": workload.name,
         "kind": workload.kind,
         "dims": _json(workload.dims),
@@ -116,6 +122,14 @@ def _candidate(row: dict[str, Any]) -> Candidate:
 
 def _platform(row: dict[str, Any]) -> Platform:
     return msgspec.convert(row, Platform)
+
+
+def _states(column: Any) -> "pd.Series[Any]":
+    """Each row's state of the device; rows that say the same share one object."""
+    encoded = column.combine_chunks()
+    known: dict[str, DeviceState] = {}
+    states = (known.setdefault(str(row), msgspec.convert(row, DeviceState)) for row in encoded.to_pylist())
+    return pd.Series(states, dtype=object)
 
 
 def _software(table: Any, platform_of: IntArray, count: int) -> list[dict[str, str]]:

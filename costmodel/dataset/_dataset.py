@@ -19,7 +19,8 @@ class Dataset:
         measurements: One row a measurement, A/A repeats included: ``candidate`` and ``platform`` (positions
             in the tuples above), ``visit``, ``outcome``, ``latency_s`` (median of its repeats, inf unless
             ok), ``latencies_s`` (array of all repeats), ``runs_per_repeat``, ``l2_policy``,
-            ``kernel_hash``, ``clock_mhz``, ``measured_at``, ``error``.
+            ``kernel_hash``, ``before`` and ``after`` (``DeviceState``), ``attempts``, ``board``, ``co_runners``
+            (tuple of candidate ids), ``measured_at``, ``error``.
     """
 
     candidates: tuple[Candidate, ...]
@@ -32,12 +33,10 @@ class Dataset:
 
         Columns: ``candidate``, ``platform``, ``workload`` (name), ``kind``, ``sms_granted``, ``task``
         (workload name @ platform name) and ``latency_s``: the geometric mean of the visits' medians, inf if
-        any visit failed.
+        any visit failed. What was measured beside co-runners does not enter.
         """
-        log_latency = np.log(self.measurements["latency_s"])
-        grouped = log_latency.groupby(
-            [self.measurements["candidate"], self.measurements["platform"]], sort=True
-        )
+        alone = self.measurements[~self.measurements["co_runners"].astype(bool)]
+        grouped = np.log(alone["latency_s"]).groupby([alone["candidate"], alone["platform"]], sort=True)
         rows: pd.DataFrame = np.exp(grouped.mean()).reset_index()
         workloads = [self.candidates[i].workload for i in rows["candidate"]]
         platforms = [self.platforms[i] for i in rows["platform"]]
@@ -53,10 +52,7 @@ class Dataset:
         return [self.candidates[i].workload.name for i in self.measurements["candidate"]]
 
     def to_measurements(self, workload: str | None = None) -> list[Measurement]:
-        """The records that the table was made of, all of them or those of one workload (by name).
-
-        Co-runners are not in the table and are left empty.
-        """
+        """The records that the table was made of, all of them or those of one workload (by name)."""
         return [
             Measurement(
                 candidate=self.candidates[row["candidate"]],
@@ -67,7 +63,11 @@ class Dataset:
                 visit=row["visit"],
                 l2_policy=row["l2_policy"],
                 kernel_hash=row["kernel_hash"],
-                clock_mhz=row["clock_mhz"],
+                before=row["before"],
+                after=row["after"],
+                attempts=row["attempts"],
+                board=row["board"],
+                co_runners=row["co_runners"],
                 measured_at=row["measured_at"],
                 error=row["error"],
             )

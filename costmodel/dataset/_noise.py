@@ -61,7 +61,7 @@ def describe_noise(measurements: pd.DataFrame) -> Noise:
 
 def visit_shifts(measurements: pd.DataFrame) -> pd.DataFrame:
     """For each candidate that met a platform twice, ``latency_s`` of visit 0 and the relative ``shift``."""
-    ok = measurements[measurements["outcome"] == "ok"]
+    ok = measurements[(measurements["outcome"] == "ok") & ~measurements["co_runners"].astype(bool)]
     visits = ok.pivot_table(index=["candidate", "platform"], columns="visit", values="latency_s")
     pairs = visits.reindex(columns=[0, 1]).dropna()
     return pd.DataFrame({"latency_s": pairs[0], "shift": (pairs[1] / pairs[0] - 1).abs()})

@@ -5,7 +5,7 @@ from typing import Any
 import pyarrow as pa
 
 FILE_NAME = "measurements.parquet"
-FORMAT = "costmodel measurements 1"
+FORMAT = "costmodel measurements 2"
 
 
 def _field(name: str, kind: Any, description: str, unit: str = "") -> Any:
@@ -24,6 +24,7 @@ _LAUNCH = pa.struct(
         _field("shared_load_bytes", pa.int64(), "read from shared memory by all threads", "B"),
         _field("shared_store_bytes", pa.int64(), "written to shared memory by all threads", "B"),
         _field("flops", pa.int64(), "floating-point operations of all threads", "1"),
+        _field("tensor_flops", pa.int64(), "the part of flops that Tensor Cores do", "1"),
         _field("vector_bytes", pa.int64(), "widest vectorised access to device memory", "B"),
         _field("unroll_steps", pa.int64(), "loop steps that the compiler may unroll", "1"),
     ]
@@ -43,6 +44,16 @@ _DEVICE = pa.struct(
         _field("max_threads_per_sm", pa.int64(), "resident threads of an SM", "1"),
         _field("max_blocks_per_sm", pa.int64(), "resident blocks of an SM", "1"),
         _field("fp32_lanes_per_sm", pa.int64(), "float32 multiply-adds that an SM can start in a clock", "1"),
+    ]
+)
+
+_STATE = pa.struct(
+    [
+        _field("clock_mhz", pa.float64(), "clock of the SMs", "MHz"),
+        _field("memory_clock_mhz", pa.float64(), "clock of the device memory", "MHz"),
+        _field("temperature_c", pa.float64(), "temperature of the chip", "degree Celsius"),
+        _field("power_w", pa.float64(), "power that the board draws", "W"),
+        _field("throttle_reasons", pa.list_(pa.string()), "why the clock is held below what it could be"),
     ]
 )
 
@@ -73,7 +84,10 @@ SCHEMA = pa.schema(
         _field("visit", pa.int64(), "0: first measurement on this platform, 1: the A/A repeat", "1"),
         _field("l2_policy", pa.string(), "warm: inputs stay in cache between runs; flushed: they do not"),
         _field("kernel_hash", pa.string(), "content address of the generated source; empty where not known"),
-        _field("clock_mhz", pa.float64(), "SM clock right after the repeats; 0 where unknown", "MHz"),
+        _field("before", _STATE, "the device right before the repeats; 0 where unknown"),
+        _field("after", _STATE, "the device right after the repeats; 0 where unknown"),
+        _field("attempts", pa.int64(), "how often it was measured until it was not suspicious", "1"),
+        _field("board", pa.string(), "short id of the physical board; empty where unknown"),
         _field("co_runners", pa.list_(pa.string()), "candidates that ran on other partitions meanwhile"),
         _field("measured_at", pa.string(), "UTC time, ISO 8601"),
         _field("error", pa.string(), "first line of the failure's message; empty when ok"),

@@ -27,7 +27,7 @@ class Validation:
     """Records, sorted out.
 
     Attributes:
-        accepted: One measurement a key, by workload, candidate, platform and visit. Each carries the launches
+        accepted: One measurement a key, by workload, candidate, platform, visit and company. Each carries the launches
             that any record of its candidate knows.
         rejects: The others, in the same order.
         duplicates: How many records were dropped because an equal one is there.
@@ -124,6 +124,7 @@ def _order(record: Measurement) -> tuple[Any, ...]:
         platform.isolation,
         platform.sms_granted,
         record.visit,
+        bool(record.co_runners),
         record.measured_at,
         msgspec.json.encode(record),
     )

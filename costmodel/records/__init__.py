@@ -1,6 +1,7 @@
 """What was measured: the one schema, and the store that keeps it."""
 
 from costmodel.records._candidate import Candidate, Config, Decision, KernelLaunch
+from costmodel.records._device_state import DeviceState
 from costmodel.records._identity import content_id
 from costmodel.records._measurement import Measurement, Outcome, measurement_key
 from costmodel.records._operators import OPERATORS
@@ -15,6 +16,7 @@ __all__ = [
     "Config",
     "Decision",
     "Device",
+    "DeviceState",
     "Isolation",
     "KernelLaunch",
     "Measurement",

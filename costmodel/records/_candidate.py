@@ -39,6 +39,7 @@ class KernelLaunch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         shared_load_bytes: Bytes that all threads read from shared memory.
         shared_store_bytes: Bytes that all threads write to shared memory.
         flops: Floating-point operations of all threads.
+        tensor_flops: The part of ``flops`` that Tensor Cores do.
         vector_bytes: Widest vectorised access to device memory, in bytes.
         unroll_steps: Loop steps that the compiler may unroll.
     """
@@ -53,6 +54,7 @@ class KernelLaunch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     shared_load_bytes: int = 0
     shared_store_bytes: int = 0
     flops: int = 0
+    tensor_flops: int = 0
     vector_bytes: int = 0
     unroll_steps: int = 0
 

@@ -7,10 +7,11 @@ from typing import Literal
 import msgspec
 
 from costmodel.records._candidate import Candidate
+from costmodel.records._device_state import DeviceState
 from costmodel.records._identity import content_id
 from costmodel.records._platform import Platform
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 
 class Outcome(StrEnum):
@@ -38,7 +39,10 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         l2_policy: ``warm``: inputs stay in the cache between runs; ``flushed``: it is flushed before each.
         kernel_hash: Content address of the generated source, where there is one: candidates with the same
             hash are the same kernel.
-        clock_mhz: SM clock read right after the repeats; 0 where unknown.
+        before: The device right before the repeats.
+        after: The device right after them.
+        attempts: How often it was measured until it was not suspicious, or given up.
+        board: Short id of the physical board, empty where unknown: one device model, several boards.
         co_runners: Candidates that ran on other partitions of the device meanwhile.
         measured_at: UTC time, ISO 8601.
         error: First line of the failure's message; empty when ok.
@@ -53,7 +57,10 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     visit: int = 0
     l2_policy: Literal["warm", "flushed"] = "warm"
     kernel_hash: str = ""
-    clock_mhz: float = 0.0
+    before: DeviceState = DeviceState()
+    after: DeviceState = DeviceState()
+    attempts: int = 1
+    board: str = ""
     co_runners: tuple[str, ...] = ()
     measured_at: str
     error: str = ""
@@ -75,10 +82,11 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     @property
     def key(self) -> str:
-        """Content address of candidate, platform and visit: measured once, never again."""
-        return measurement_key(self.candidate, self.platform, self.visit)
+        """Content address of candidate, platform, visit and company: measured once, never again."""
+        return measurement_key(self.candidate, self.platform, self.visit, co_run=bool(self.co_runners))
 
 
-def measurement_key(candidate: Candidate, platform: Platform, visit: int = 0) -> str:
-    """Key that the measurement of this candidate on this platform will have."""
-    return content_id(candidate.candidate_id, platform.platform_id, visit)
+def measurement_key(candidate: Candidate, platform: Platform, visit: int = 0, *, co_run: bool = False) -> str:
+    """Key that the measurement of this candidate on this platform will have, alone or beside others."""
+    company = ("co-run",) if co_run else ()
+    return content_id(candidate.candidate_id, platform.platform_id, visit, *company)

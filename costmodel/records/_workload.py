@@ -6,7 +6,7 @@ from typing import Self
 import msgspec
 
 from costmodel.errors import CostModelError
-from costmodel.records._operators import OPERATORS
+from costmodel.records._operators import ANCHORS, EPILOGUES, OPERATORS, Operator
 
 DTYPE_BYTES = {"float32": 4, "float16": 2}
 
@@ -31,8 +31,8 @@ class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         """Check kind, dimensions and dtype, also when a file is decoded."""
         if self.kind not in OPERATORS:
-            raise ValueError(f"operator kind must be one of {sorted(OPERATORS)}, but got {self.kind!r}")
-        expected = OPERATORS[self.kind].dims
+            raise ValueError(f"operator kind must be an anchor and an epilogue, but got {self.kind!r}")
+        expected = self.operator.dims
         if tuple(self.dims) != expected or any(size < 1 for size in self.dims.values()):
             raise ValueError(f"{self.kind} must have positive dims {expected}, but got {self.dims}")
         if self.dtype not in DTYPE_BYTES:
@@ -60,13 +60,12 @@ class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 )
             return cls(kind, dims, dtype)
         except ValueError as error:
-            spelled = ", ".join(
-                "-".join([kind, *(f"{dim.upper()}" for dim in op.dims)]) for kind, op in OPERATORS.items()
-            )
-            raise CostModelError(
-                f"Unknown workload {name!r}: {error}. Spell it as one of {spelled} with a number behind each "
-                "letter, in lower case, for example matmul-m128-n768-k3072."
-            ) from None
+            raise CostModelError(f"Unknown workload {name!r}: {error}. {_spelling()}") from None
+
+    @property
+    def operator(self) -> Operator:
+        """What the kind says: shapes and arithmetic as functions of ``dims``."""
+        return OPERATORS[self.kind]
 
     @property
     def name(self) -> str:
@@ -77,9 +76,21 @@ class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def flops(self) -> int:
         """Arithmetic operations of one run; a fused multiply-add counts as two."""
-        return OPERATORS[self.kind].flops(self.dims)
+        return self.operator.flops(self.dims)
 
     @property
     def min_bytes(self) -> int:
         """Fewest bytes through device memory: each input read once, each output written once."""
-        return OPERATORS[self.kind].elements(self.dims) * DTYPE_BYTES[self.dtype]
+        return self.operator.elements(self.dims) * DTYPE_BYTES[self.dtype]
+
+
+def _spelling() -> str:
+    """How the name of a workload is spelled."""
+    anchors = ", ".join("-".join([name, *map(str.upper, anchor.dims)]) for name, anchor in ANCHORS.items())
+    fusing = ", ".join(name for name, anchor in ANCHORS.items() if anchor.takes_epilogue)
+    epilogues = ", ".join("_" + "_".join(epilogue) for epilogue in EPILOGUES if epilogue)
+    return (
+        f"Spell it as one of {anchors} with a number behind each letter, in lower case. Behind {fusing} may "
+        f"be one of {epilogues}; -float16 at the end stands for another dtype than float32. Examples: "
+        "matmul-m128-n768-k3072 and conv2d_bias_relu-n1-c64-h56-w56-o64-k3-s1-float16."
+    )

@@ -1,11 +1,20 @@
 """A field that is added to a record must not be lost on its way to a dataset."""
 
 import msgspec
-from fake_records import fake_measurement
+from fake_records import STATE, fake_measurement
 
 from costmodel.dataset._arrow import to_table
 from costmodel.dataset._schema import SCHEMA
-from costmodel.records import Candidate, Config, Device, KernelLaunch, Measurement, Platform, Workload
+from costmodel.records import (
+    Candidate,
+    Config,
+    Device,
+    DeviceState,
+    KernelLaunch,
+    Measurement,
+    Platform,
+    Workload,
+)
 
 
 def names(struct: type[msgspec.Struct]) -> set[str]:
@@ -13,6 +22,7 @@ def names(struct: type[msgspec.Struct]) -> set[str]:
 
 
 def test_every_field_of_a_record_has_a_column() -> None:
+    assert names(DeviceState) == {field.name for field in SCHEMA.field("before").type}
     assert names(Device) == {field.name for field in SCHEMA.field("device").type}
     assert names(KernelLaunch) == {field.name for field in SCHEMA.field("launches").type.value_type}
     assert names(Measurement) - {"candidate", "platform"} <= set(SCHEMA.names)
@@ -24,9 +34,10 @@ def test_every_field_of_a_record_has_a_column() -> None:
 def test_each_column_holds_what_was_recorded() -> None:
     record = msgspec.structs.replace(fake_measurement(), co_runners=("a", "b"))
     (row,) = to_table([record]).to_pylist()
-    for name in names(Measurement) - {"candidate", "platform", "latencies_s", "co_runners"}:
+    for name in names(Measurement) - {"candidate", "platform", "latencies_s", "co_runners", "before", "after"}:
         assert row[name] == getattr(record, name)
     assert (row["latencies_s"], row["co_runners"]) == (list(record.latencies_s), ["a", "b"])
+    assert [msgspec.convert(row[when], DeviceState) for when in ("before", "after")] == [STATE, STATE]
     assert row["device"] == msgspec.structs.asdict(record.platform.device)
     assert row["launches"] == [msgspec.structs.asdict(launch) for launch in record.candidate.launches]
     assert Config(msgspec.json.decode(row["config"])) == Config(

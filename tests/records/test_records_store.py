@@ -132,7 +132,8 @@ def test_a_record_of_another_schema_is_refused_even_in_the_last_line(tmp_path: P
 
     path = tmp_path / "a.jsonl"
     record = write(path, RECORDS[:1])[len(b'{"crc32":"12345678","record":') : -2]
-    newer = record.replace(b'"schema_version":1', b'"schema_version":2')
+    newer = record.replace(b'"schema_version":2', b'"schema_version":3')
+    assert newer != record
     path.write_bytes(b'{"crc32":"%08x","record":%s}\n' % (zlib.crc32(newer), newer))
     before = path.read_bytes()
     with pytest.raises(CostModelError, match="line 1 is no measurement of this version"):
