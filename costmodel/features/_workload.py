@@ -3,20 +3,11 @@
 import math
 
 from costmodel.features._table import Column
-from costmodel.records import OPERATORS, Workload
+from costmodel.records import Workload
 
-_KINDS = tuple(OPERATORS)
-
-# The dimensions that a result accumulates over; their product is the length of a reduction.
-_REDUCED_DIMS: dict[str, tuple[str, ...]] = {
-    "matmul": ("k",),
-    "matmul_bias_gelu": ("k",),
-    "batch_matmul": ("k",),
-    "conv2d": ("c", "k", "k"),
-    "depthwise_conv2d": ("k", "k"),
-    "softmax": ("n",),
-    "layer_norm": ("n",),
-}
+# Kinds share a column with their family: layouts of one computation, epilogues of one anchor. Only a matrix
+# product with an epilogue has a column of its own.
+_FAMILIES = ("matmul", "fused_matmul", "batch_matmul", "conv2d", "depthwise_conv2d", "softmax", "layer_norm")
 
 WORKLOAD_COLUMNS = (
     Column("log2_flops", "log2(flop)", "workload"),
@@ -24,7 +15,7 @@ WORKLOAD_COLUMNS = (
     Column("log2_intensity", "log2(flop/byte)", "workload"),
     Column("log2_reduction", "log2(1)", "workload"),
     Column("log2_results", "log2(1)", "workload"),
-    *(Column(f"is_{kind}", "1", "workload") for kind in _KINDS),
+    *(Column(f"is_{family}", "1", "workload") for family in _FAMILIES),
 )
 
 
@@ -34,7 +25,13 @@ def workload_values(workload: Workload) -> list[float]:
     ``reduction`` is the length that one result accumulates over; ``results`` is flops / (2 reduction), the
     number of reductions that can run side by side.
     """
-    reduction = math.prod(workload.dims[dim] for dim in _REDUCED_DIMS[workload.kind])
+    reduction = workload.operator.reduction(workload.dims)
     flops, min_bytes = workload.flops, workload.min_bytes
     sizes = (flops, min_bytes, flops / min_bytes, reduction, flops / (2 * reduction))
-    return [*(math.log2(size) for size in sizes), *(float(workload.kind == kind) for kind in _KINDS)]
+    return [*(math.log2(size) for size in sizes), *(float(_family(workload) == name) for name in _FAMILIES)]
+
+
+def _family(workload: Workload) -> str:
+    """The one of ``_FAMILIES`` that the workload belongs to."""
+    family = workload.operator.family
+    return f"fused_{family}" if family == "matmul" and workload.operator.epilogue else family

@@ -5,6 +5,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import tvm
 import tvm_ffi
 from tvm import tirx
@@ -12,6 +13,7 @@ from tvm.ir import Call, TensorLoad
 from tvm.s_tir import transform as s_tir
 
 from costmodel.records import KernelLaunch
+from costmodel.spaces._shared_memory import FRAGMENT_SIDE, PIPELINE_STAGES, bytes_of, pipeline_copies
 
 _LOWERING = tvm.transform.Sequential(
     [
@@ -30,37 +32,83 @@ _LOWERING = tvm.transform.Sequential(
         s_tir.StmtSimplify(),
     ]
 )
+# Dynamic shared memory is reused between buffers by their lifetimes, which depend on what is unrolled before.
+_MERGING = tvm.transform.Sequential(
+    [
+        tirx.transform.VectorizeLoop(),
+        tirx.transform.StorageRewrite(),
+        tirx.transform.UnrollLoop(),
+        tirx.transform.StmtSimplify(),
+        s_tir.MergeSharedMemoryAllocations(),
+    ]
+)
+_WARP = 32  # threads that hold a fragment together
 _FLOAT_OPERATIONS = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Max, tirx.Min)
+# Calls on fragments, and what they do to shared memory.
+_FRAGMENT_CALLS = {
+    "tvm_fill_fragment": "",
+    "tvm_mma_sync": "",
+    "tvm_load_matrix_sync": "load",
+    "tvm_store_matrix_sync": "store",
+}
 
 
 def kernel_launches(module: Any) -> tuple[KernelLaunch, ...]:
     """The kernels of a scheduled module, in order of launch.
 
     Loop extents are multiplied out, so both sides of a branch and masked threads count in full: the totals
-    are upper bounds, and exact where tiles divide the loops.
+    are upper bounds, and exact where tiles divide the loops. What a warp does together, with a fragment of a
+    matrix, counts once.
 
     Args:
         module: Scheduled ``tvm.IRModule`` after its postprocessors.
     """
-    body = _LOWERING(module)["main"].body
-    statements = list(body) if isinstance(body, tirx.SeqStmt) else [body]
-    return tuple(_Counter().count(statement) for statement in _kernels(statements))
+    lowered = _LOWERING(module)
+    counters = [_Counter() for _ in _kernels(lowered)]
+    launches = tuple(c.count(kernel) for c, kernel in zip(counters, _kernels(lowered), strict=True))
+    if not any(counter.dynamic for counter in counters):
+        return launches
+    dynamic = map(_dynamic_shared_bytes, _kernels(_MERGING(lowered)))
+    return tuple(
+        msgspec.structs.replace(launch, shared_bytes=launch.shared_bytes + size)
+        for launch, size in zip(launches, dynamic, strict=True)
+    )
 
 
-def _kernels(statements: list[Any]) -> list[Any]:
+def _kernels(module: Any) -> list[Any]:
     """Statements that hold a kernel each; declarations between them hold none."""
+    body = module["main"].body
+    statements = list(body) if isinstance(body, tirx.SeqStmt) else [body]
     return [s for s in statements if not isinstance(s, tirx.AllocBuffer | tirx.DeclBuffer)]
+
+
+def _dynamic_shared_bytes(kernel: Any) -> int:
+    """Dynamic shared memory that a kernel allocates."""
+    sizes = []
+
+    def allocation(statement: Any, visitor: Any) -> None:
+        if statement.buffer.scope() == "shared.dyn":
+            sizes.append(_size(statement.buffer))
+        visitor.default_visit(statement)
+
+    tvm_ffi.structural_visit(kernel, ((tirx.AllocBuffer, allocation),))
+    return sum(sizes)
 
 
 @dataclass
 class _Counter:
-    """Counts one kernel while it walks its statements; ``repeats`` is how often the current one runs."""
+    """Counts one kernel while it walks its statements; ``repeats`` is how often the current one runs.
+
+    ``dynamic`` tells that there is dynamic shared memory, which is not counted.
+    """
 
     repeats: int = 1
     extents: dict[str, int] = field(default_factory=dict)
     totals: Counter[str] = field(default_factory=Counter)
     parallel: int = 1
     vector_lanes: int = 1
+    shared_copies: int = 1
+    dynamic: bool = False
 
     def count(self, statement: Any) -> KernelLaunch:
         """Walk ``statement`` and sum up."""
@@ -90,7 +138,10 @@ class _Counter:
         if "pragma_auto_unroll_max_step" in loop.annotations:
             self._unroll(int(loop.annotations["pragma_auto_unroll_max_step"]))
         lanes = extent if loop.kind == tirx.ForKind.VECTORIZED else 1
+        copies = pipeline_copies(loop.annotations.get(PIPELINE_STAGES, [0]))
+        self.shared_copies *= copies
         self._inside(loop.body, visitor, extent, lanes)
+        self.shared_copies //= copies
 
     def _attribute(self, attribute: Any, visitor: Any) -> None:
         extent = 1
@@ -115,11 +166,15 @@ class _Counter:
         self.totals["unroll_steps"] = max(steps, self.totals["unroll_steps"])
 
     def _allocation(self, allocation: Any, visitor: Any) -> None:
-        scope = str(allocation.buffer.scope()).split(".", maxsplit=1)[0]
-        if scope in ("shared", "local"):
-            shape = [int(extent) for extent in allocation.buffer.shape]
-            copies = self._vthreads() if scope == "local" else 1  # each virtual thread keeps its own
-            self.totals[f"{scope}_bytes"] += copies * math.prod(shape) * _bytes(allocation.buffer.dtype)
+        scope, size = str(allocation.buffer.scope()), _size(allocation.buffer)
+        if scope == "shared":
+            self.totals["shared_bytes"] += size * self.shared_copies
+        elif scope == "shared.dyn":
+            self.dynamic = True
+        elif scope == "local":
+            self.totals["local_bytes"] += size * self._vthreads()  # each virtual thread keeps its own
+        elif scope.startswith("wmma."):
+            self.totals["local_bytes"] += size // _WARP
         visitor.default_visit(allocation)
 
     def _vthreads(self) -> int:
@@ -135,9 +190,9 @@ class _Counter:
     def _access(self, action: str, scope: str, element: Any) -> None:
         memory = scope.split(".", maxsplit=1)[0]
         if memory in ("global", "shared"):
-            self.totals[f"{memory}_{action}_bytes"] += self.repeats * _bytes(element)
+            self.totals[f"{memory}_{action}_bytes"] += self.repeats * bytes_of(element)
         if memory == "global":
-            width = self.vector_lanes * _bytes(element)
+            width = self.vector_lanes * bytes_of(element)
             self.totals["vector_bytes"] = max(width, self.totals["vector_bytes"])
 
     def _operation(self, operation: Any, visitor: Any) -> None:
@@ -146,14 +201,30 @@ class _Counter:
         visitor.default_visit(operation)
 
     def _call(self, call: Any, visitor: Any) -> None:
-        if str(call.op.name) == "tirx.if_then_else":
+        name = str(call.op.name).removeprefix("tirx.")
+        if name == "if_then_else":
             visitor.visit(call.args[1])
-            return
-        if "float" in str(call.ty):
-            self.totals["flops"] += self.repeats
-        visitor.default_visit(call)
+        elif name in _FRAGMENT_CALLS:
+            self._fragment(name, call)
+        else:
+            if "float" in str(call.ty):
+                self.totals["flops"] += self.repeats
+            visitor.default_visit(call)
+
+    def _fragment(self, name: str, call: Any) -> None:
+        """A call that all threads of a warp make together: each is counted for its share."""
+        if name == "tvm_mma_sync":
+            operations = 2 * self.repeats * FRAGMENT_SIDE**3 // _WARP
+            self.totals["flops"] += operations
+            self.totals["tensor_flops"] += operations
+        elif action := _FRAGMENT_CALLS[name]:
+            pointer = call.args[5]
+            element = pointer.args[0].ty
+            self.totals[f"shared_{action}_bytes"] += (
+                self.repeats * FRAGMENT_SIDE**2 * bytes_of(element) // _WARP
+            )
 
 
-def _bytes(element: Any) -> int:
-    """Bytes of one element of this type."""
-    return int(tvm.DataType(str(element)).bits) // 8
+def _size(buffer: Any) -> int:
+    """Bytes of a buffer."""
+    return math.prod(int(extent) for extent in buffer.shape) * bytes_of(buffer.dtype)

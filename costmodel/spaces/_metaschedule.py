@@ -1,5 +1,6 @@
 """A MetaSchedule design space as named discrete decisions."""
 
+from itertools import chain
 from typing import Any, Literal
 
 import numpy as np
@@ -14,20 +15,24 @@ from costmodel.spaces._errors import InvalidConfigError
 from costmodel.spaces._lowered import kernel_launches
 from costmodel.spaces._parameters import Suggester
 from costmodel.spaces._sketch import Sketch, skeleton_of
-from costmodel.spaces._tensor_intrin import without_tensor_intrinsics
+from costmodel.spaces._tensor_intrin import register_tensor_intrinsics, without_tensor_intrinsics
 from costmodel.spaces._workload_ir import workload_module
 
 TargetKind = Literal["cuda", "cpu"]
 SKETCH = "sketch"  # name of the decision that picks the sketch
+_MOST_DRAWS = 2000  # one in 20 to 500 meets the constraints where any does; a draw takes 30 us
 
 
 class MetaScheduleSpace:
-    """What MetaSchedule may decide for one workload on one kind of device, without tensorised rules.
+    """What MetaSchedule may decide for one workload on one kind of device.
+
+    On CUDA, float16 operators that are matrix products have tensorised sketches behind the others.
 
     A config names the sketch (a position among MetaSchedule's sketches) and the decision of each sampling
     instruction of that sketch: ``tile.<block>.<loop>`` (factors, outermost first),
     ``cooperative_fetch.<block>`` (vector width), ``unroll_explicit.root`` (steps), ``split.<block>``
-    (threads), on a CPU ``compute_at.<block>`` (loop position, -1 at the root, -2 inlined).
+    (threads), on a CPU ``compute_at.<block>`` (loop position, -1 at the root, -2 inlined). A tensorised one
+    has ``tensor_tile.<block>.<loop>``: the loops m, n and k of a matrix product, in fragments of 16.
 
     Source: Shao et al., Tensor Program Optimization with Probabilistic Programs, NeurIPS 2022
     (arXiv:2205.13603).
@@ -35,7 +40,8 @@ class MetaScheduleSpace:
     Attributes:
         workload: The workload.
         target: TVM target that kernels are made for.
-        name: ``metaschedule-<kind>-<hash of the sketches>``; equal names mean equal spaces.
+        name: ``metaschedule-<kind>-<hash of the sketches>``, the kind ``cuda-tensorcore`` where sketches are
+            tensorised; equal names mean equal spaces.
         sketches: The sketches, in MetaSchedule's order.
 
     Example:
@@ -50,37 +56,53 @@ class MetaScheduleSpace:
         self.workload = workload
         self.target = make_target(kind)
         self._module = workload_module(workload)
-        rules = "cuda" if kind == "cuda" else "llvm"
+        contexts = [self._context(rules) for rules in _rule_sets(workload, kind)]
+        first, *second = [self._sketches(context) for context in contexts]
+        tensorized = [sketch for sketch in chain(*second) if sketch.tensorized]
+        self.sketches = (*first, *tensorized)
+        # The last set's complete all sketches. They refer to their context, which must live as long.
+        self._last_context, self._postprocs = contexts[-1], contexts[-1].space_generator.postprocs
+        flavour = f"{kind}-tensorcore" if tensorized else kind
+        self.name = f"metaschedule-{flavour}-{content_id([sketch.skeleton for sketch in self.sketches])[:8]}"
+
+    def _context(self, rules: str) -> Any:
+        """MetaSchedule's context for these rules, with their postprocessors."""
         generator = ms.space_generator.PostOrderApply(sch_rules=rules, postprocs=rules, mutator_probs=rules)
         with without_tensor_intrinsics():
-            context = ms.TuneContext(
+            return ms.TuneContext(
                 mod=self._module, target=self.target, space_generator=generator, rand_state=1, num_threads=1
             )
-        self._context = context  # the postprocessors refer to it
-        schedules = context.generate_design_space()
-        self.sketches = tuple(Sketch(schedule, self._module) for schedule in schedules)
-        self.name = f"metaschedule-{kind}-{content_id([sketch.skeleton for sketch in self.sketches])[:8]}"
+
+    def _sketches(self, context: Any) -> list[Sketch]:
+        original = tvm.s_tir.Schedule(self._module)
+        limit = int(self.target.attrs.get("max_shared_memory_per_block", 0))
+        return [Sketch(schedule, original, limit) for schedule in context.generate_design_space()]
 
     def sample(self, rng: np.random.Generator) -> Config:
-        """A random config that meets the constraints on thread extents; it may still turn out invalid."""
-        while True:
-            position = int(rng.integers(len(self.sketches)))
-            sketch = self.sketches[position]
+        """A random config of a random sketch that meets its constraints; it may still turn out invalid.
+
+        Each sketch is equally likely, however few of its configs meet them. Where none of 2,000 draws does,
+        the last of them.
+        """
+        position = int(rng.integers(len(self.sketches)))
+        sketch = self.sketches[position]
+        for _ in range(_MOST_DRAWS):
             decisions = {parameter.name: parameter.sample(rng) for parameter in sketch.parameters}
-            if self._worth_lowering(config := Config({SKETCH: position, **decisions})):
-                return config
+            if sketch.worth_lowering(decisions):
+                break
+        return Config({SKETCH: position, **decisions})
 
     def mutate(self, config: Config, rng: np.random.Generator) -> Config:
         """A neighbour of ``config`` in one parameter that meets the constraints.
 
         Where no neighbour is found in 100 draws, ``config`` itself.
         """
-        parameters = self._sketch(config).parameters
+        sketch = self._sketch(config)
         for _ in range(100):
-            parameter = parameters[int(rng.integers(len(parameters)))]
+            parameter = sketch.parameters[int(rng.integers(len(sketch.parameters)))]
             value = parameter.mutate(config.decisions[parameter.name], rng)
             changed = Config({**config.decisions, parameter.name: value})
-            if changed != config and self._worth_lowering(changed):
+            if changed != config and sketch.worth_lowering(changed.decisions):
                 return changed
         return config
 
@@ -109,7 +131,7 @@ class MetaScheduleSpace:
         except Exception as error:  # noqa: BLE001 (TVM raises its own error types for decisions that do not fit)
             raise InvalidConfigError(f"The schedule cannot be applied: {_first_line(error)}") from None
         schedule.enter_postproc()
-        for postproc in self._context.space_generator.postprocs:
+        for postproc in self._postprocs:
             if not postproc.apply(schedule):
                 raise InvalidConfigError(f"Postprocessor {type(postproc).__name__} refuses the schedule.")
         return schedule
@@ -189,16 +211,22 @@ class MetaScheduleSpace:
             )
         return sketch
 
-    def _worth_lowering(self, config: Config) -> bool:
-        """Whether the thread extents are within the device's limits: a check without lowering."""
-        return all(bound.holds(config.decisions) for bound in self._sketch(config).constraints)
-
 
 def make_target(kind: TargetKind) -> Any:
     """TVM target of the local device kind; CUDA kernels are made for Hopper."""
     if kind == "cuda":
         return tvm.target.Target("nvidia/nvidia-h100")
     return tvm.target.Target({"kind": "llvm", "num-cores": _physical_cores()})
+
+
+def _rule_sets(workload: Workload, kind: TargetKind) -> list[str]:
+    """MetaSchedule's rules for the workload; of a second set only the tensorised sketches are taken."""
+    if kind == "cpu":
+        return ["llvm"]
+    if workload.dtype != "float16":
+        return ["cuda"]
+    register_tensor_intrinsics()
+    return ["cuda", "cuda-tensorcore"]
 
 
 def _physical_cores() -> int:

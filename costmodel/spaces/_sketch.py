@@ -2,6 +2,7 @@
 
 import json
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,15 +12,12 @@ from tvm.s_tir.schedule import Trace
 
 from costmodel.records import Decision
 from costmodel.spaces._parameters import Categorical, Parameter, Tile
+from costmodel.spaces._shared_memory import PIPELINE_STAGES, SharedMemory, shared_memory_bounds
 from costmodel.spaces._sketch_names import SketchNames
 
 # Where a block may be computed: -2 inlined, -1 at the root, else a loop's position. The deepest nest is that
 # of conv2d on a CPU: four spatial loops in four parts and three reductions in two are 22 loops.
 _COMPUTE_LOCATIONS = tuple(range(-2, 22))
-# MetaSchedule refuses fewer than 32 and more than 1,024 threads in a block by its thread_extent annotations.
-# It names a limit of 8 virtual threads too (src/s_tir/meta_schedule/postproc/verify_gpu_code.cc), which
-# TVM 0.27 does not enforce: draws keep it, but configs beyond it (another tuner's traces) can be scheduled.
-_AXIS_BOUNDS = {"threadIdx.x": (32, 1024), "vthread.x": (1, 8)}
 
 
 @dataclass(frozen=True)
@@ -47,15 +45,16 @@ class Sketch:
     Attributes:
         skeleton: Canonical JSON of the instructions without decisions; equal for traces of the same sketch.
         parameters: The named decisions.
-        constraints: Bounds on thread and virtual-thread extents that a config must meet to be worth lowering.
+        constraints: Bounds on loop extents and shared memory that a config must meet to be worth lowering.
     """
 
-    def __init__(self, schedule: Any, original: Any) -> None:
+    def __init__(self, schedule: Any, original: Any, shared_limit_bytes: int) -> None:
         """Name the sampling instructions of ``schedule``.
 
         Args:
             schedule: Schedule that the space generator gave.
-            original: Unscheduled module, which knows the loops' names.
+            original: Schedule of the unscheduled module, which knows the loops' names.
+            shared_limit_bytes: Shared memory that a block can have; it matters only on a GPU.
         """
         self._trace = schedule.trace.simplified(remove_postproc=True)
         self.skeleton = skeleton_of(self._trace)
@@ -65,11 +64,22 @@ class Sketch:
             _parameter(inst, name, self._trace.decisions[inst])
             for inst, name in zip(self._samples, names.of(self._samples), strict=True)
         )
-        self.constraints = tuple(
-            AxisExtent(factors, *_AXIS_BOUNDS[axis])
-            for axis, factors in names.tiled_axes(self._samples)
-            if axis in _AXIS_BOUNDS
+        bounds = _axis_bounds(self._trace)
+        self.constraints: tuple[AxisExtent | SharedMemory, ...] = (
+            *(
+                AxisExtent(factors, *bounds[axis])
+                for axis, factors in names.tiled_axes(self._samples)
+                if axis in bounds
+            ),
+            *shared_memory_bounds(
+                original, self._trace, {p.name for p in self.parameters}, shared_limit_bytes
+            ),
         )
+
+    @property
+    def tensorized(self) -> bool:
+        """Whether its kernels compute on Tensor Cores."""
+        return "meta_schedule.auto_tensorize" in self.skeleton
 
     def apply(self, decisions: Mapping[str, Decision], module: Any) -> Any:
         """Schedule of ``module`` with these decisions, before the postprocessors."""
@@ -86,6 +96,10 @@ class Sketch:
         """Whether each decision is a choice of its parameter."""
         return all(parameter.contains(decisions[parameter.name]) for parameter in self.parameters)
 
+    def worth_lowering(self, decisions: Mapping[str, Decision]) -> bool:
+        """Whether the constraints hold: arithmetic that saves lowering most of what would be refused."""
+        return all(bound.holds(decisions) for bound in self.constraints)
+
     def decisions_of(self, trace: Any) -> dict[str, Decision]:
         """Decisions of a simplified trace of this sketch."""
         samples = [inst for inst in trace.insts if inst.kind.name.startswith("Sample")]
@@ -98,6 +112,24 @@ class Sketch:
 def skeleton_of(trace: Any) -> str:
     """Canonical JSON of a simplified trace's instructions, decisions left out."""
     return json.dumps(trace.as_json()[0], default=lambda number: number.value)
+
+
+def _axis_bounds(trace: Any) -> dict[str, tuple[int, int]]:
+    """Least and most iterations of the axes that have bounds.
+
+    MetaSchedule annotates how many threads a block may have, and refuses others. It names a limit of 8 virtual
+    threads too (src/s_tir/meta_schedule/postproc/verify_gpu_code.cc), which TVM 0.27 does not enforce: draws
+    keep it, but configs beyond it (another tuner's traces) can be scheduled. Tensorised sketches bind
+    threadIdx.y alone, to warps. A pipeline needs a second iteration to overlap with the first.
+    """
+    notes = {str(i.attrs[0]): i.inputs[1] for i in trace.insts if i.kind.name == "Annotate"}
+    low, high = (int(notes.get(f"meta_schedule.thread_extent_{end}_inclusive", 1)) for end in ("low", "high"))
+    return {
+        "threadIdx.x": (low, high),
+        "threadIdx.y": (1, high // 32),
+        "vthread.x": (1, 8),
+        PIPELINE_STAGES: (2, sys.maxsize),
+    }
 
 
 def _parameter(inst: Any, name: str, decision: Any) -> Parameter:

@@ -4,18 +4,24 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from tvm.s_tir import Schedule
-
 Factors = tuple[tuple[str, int], ...]
+# A tensorised block is a matrix product of fragments, whatever it computes: these are its innermost loops.
+_FRAGMENT_LOOPS = ("m", "n", "k")
 
 
 class SketchNames:
     """Reads a trace as a graph: which instruction made a variable, and which use it."""
 
     def __init__(self, schedule: Any, trace: Any, original: Any) -> None:
-        """Index the instructions of ``trace``, which belongs to ``schedule`` of the module ``original``."""
+        """Index the instructions of ``trace``.
+
+        Args:
+            schedule: The schedule that the trace belongs to.
+            trace: The trace.
+            original: Schedule of the unscheduled module.
+        """
         self._schedule = schedule
-        self._original = Schedule(original)
+        self._original = original
         self._insts = list(trace.insts)
         self._maker = {out: (inst, i) for inst in self._insts for i, out in enumerate(inst.outputs)}
 
@@ -29,11 +35,14 @@ class SketchNames:
         return names
 
     def tiled_axes(self, samples: Sequence[Any]) -> list[tuple[str, Factors]]:
-        """Each axis bound to a fusion of tiled loops, with the (name, part) of each factor in its extent."""
+        """Each axis bound to a fusion of tiled loops, with the (name, part) of each factor in its extent.
+
+        An annotation of such a loop counts as an axis too.
+        """
         names = dict(zip(samples, self.of(samples), strict=True))
         axes = []
         for inst in self._insts:
-            if inst.kind.name == "Bind":
+            if inst.kind.name in ("Bind", "Annotate"):
                 factors = self._factors(inst.inputs[0], names)
                 if factors:
                     axes.append((str(inst.attrs[0]), factors))
@@ -52,11 +61,14 @@ class SketchNames:
         return None
 
     def _tile_name(self, inst: Any) -> str:
-        """``tile.<block>.<loop>`` of the loop that is tiled."""
+        """``tile.<block>.<loop>`` of the loop that is tiled, ``tensor_tile`` of one that counts fragments."""
         loops, position = self._maker[inst.inputs[0]]
         if loops.kind.name != "GetLoops":
             return "tile"
         found, _ = self._maker[loops.inputs[0]]
+        if found.kind.name == "Blockize":
+            loop = _FRAGMENT_LOOPS[position - len(loops.outputs)]
+            return f"tensor_tile.{self._owner(found.inputs[0])}.{loop}"
         if found.kind.name != "GetSBlock":
             return f"tile.{self._block(loops.inputs[0])}.{position}"
         block = str(found.attrs[0])

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from costmodel.features import extract
 from costmodel.features._tiles import contiguous, operand_loads
+from costmodel.features._workload import WORKLOAD_COLUMNS
 from costmodel.records import OPERATORS, Candidate, Config, Device, KernelLaunch, Platform, Workload
 from costmodel.testing import LANDSCAPE_DEVICE, gpu_landscape, landscape_platform
 
@@ -25,6 +26,11 @@ def candidate_of(*launches: KernelLaunch, workload: Workload = MATMUL, **decisio
 
 def launch_of(blocks: int = 100, threads: int = 256, **facts: int) -> KernelLaunch:
     return KernelLaunch(blocks, threads, **({"flops": MATMUL.flops} | facts))
+
+
+def families_of(row: dict[str, float]) -> list[str]:
+    columns = [column.name for column in WORKLOAD_COLUMNS if column.name.startswith("is_")]
+    return [name.removeprefix("is_") for name in columns if row[name]]
 
 
 def test_rows_align_with_pairs_in_any_order() -> None:
@@ -73,7 +79,22 @@ def test_workload_columns(name, reduction, results) -> None:
     assert 2 ** row["log2_results"] == pytest.approx(results)
     assert 2 ** row["log2_flops"] == pytest.approx(workload.flops)
     assert 2 ** row["log2_intensity"] == pytest.approx(workload.flops / workload.min_bytes)
-    assert [kind for kind in OPERATORS if row[f"is_{kind}"]] == [workload.kind]
+    assert families_of(row) == [workload.kind]
+
+
+@pytest.mark.parametrize(
+    ("name", "family"),
+    [
+        ("matmul_bias_gelu-m4-n8-k16", "fused_matmul"),
+        ("batch_matmul_add-b2-m4-n8-k16", "batch_matmul"),
+        ("conv2d_nhwc_bias_relu-n1-c8-h6-w6-o4-k3-s1-float16", "conv2d"),
+        ("depthwise_conv2d_bias_relu6-n1-c8-h6-w6-k3-s2", "depthwise_conv2d"),
+        ("rms_norm-m4-n8", "layer_norm"),
+    ],
+)
+def test_kinds_share_the_column_of_their_family(name, family) -> None:
+    row = columns_of(candidate_of(workload=Workload.parse(name)), landscape_platform(132))
+    assert families_of(row) == [family]
 
 
 def test_every_operator_kind_has_columns() -> None:

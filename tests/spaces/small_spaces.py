@@ -16,6 +16,8 @@ SMALL = (
     "depthwise_conv2d-n2-c8-h14-w14-k3-s1",
     "softmax-m64-n32",
     "layer_norm-m32-n64",
+    "matmul-m64-n32-k32-float16",
+    "conv2d_nhwc-n1-c8-h14-w14-o16-k3-s1-float16",
 )
 
 

@@ -1,0 +1,135 @@
+"""Shared memory that a sketch's tiles need, by arithmetic: most random configs ask for too much of it.
+
+A block stages the part of each operand that it reads between two steps of the outermost reduction loop, as
+one dense box. A side of the box is what an affine index covers while its loops run through their tiles:
+``1 + sum(coefficient * (tile - 1))``.
+"""
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+
+from costmodel.records import Decision
+
+FRAGMENT_SIDE = 16  # of all fragments that MetaSchedule uses: m, n and k of one warp's matrix product
+PIPELINE_STAGES = (
+    "software_pipeline_stage"  # annotation of a pipelined loop: a stage for each statement in it
+)
+# MetaSchedule pads the rows of tensorised operands against bank conflicts, by at least this many elements.
+_FRAGMENT_PADDING = 8
+
+
+@dataclass(frozen=True)
+class Side:
+    """Extent of a box: ``constant + sum(coefficient * tile)``.
+
+    Attributes:
+        constant: The constant.
+        terms: (name of a tile parameter, its first factor within one block, coefficient).
+    """
+
+    constant: int
+    terms: tuple[tuple[str, int, int], ...]
+
+    def extent(self, decisions: Mapping[str, Decision]) -> int:
+        """Elements along this side."""
+        return self.constant + sum(
+            coefficient * _within_block(decisions[name], first) for name, first, coefficient in self.terms
+        )
+
+
+@dataclass(frozen=True)
+class SharedMemory:
+    """The boxes that a block stages together, and the most bytes that they may take.
+
+    Attributes:
+        boxes: (bytes of an element, sides) of each; never more than what the kernel allocates.
+        copies: Copies of each that a software pipeline keeps.
+        limit_bytes: Shared memory that a block can have.
+    """
+
+    boxes: tuple[tuple[int, tuple[Side, ...]], ...]
+    copies: int
+    limit_bytes: int
+
+    def holds(self, decisions: Mapping[str, Decision]) -> bool:
+        """Whether the boxes that these decisions give fit."""
+        needed = sum(size * math.prod(side.extent(decisions) for side in sides) for size, sides in self.boxes)
+        return needed * self.copies <= self.limit_bytes
+
+
+def pipeline_copies(stages: Sequence[int]) -> int:
+    """Copies of a buffer between the first and the last stage: one for each stage that may hold its own."""
+    return max(stages) - min(stages) + 1
+
+
+def shared_memory_bounds(
+    original: Any, trace: Any, names: Collection[str], limit_bytes: int
+) -> list[SharedMemory]:
+    """Bound on the shared memory of a sketch; none where it stages no operand.
+
+    Args:
+        original: ``tvm.s_tir.Schedule`` of the unscheduled module.
+        trace: The sketch's trace.
+        names: Names of the sketch's parameters.
+        limit_bytes: Shared memory that a block can have.
+    """
+    for block in map(original.get, original.get_child_blocks(original.get_sblock("root"))):
+        boxes = _fragment_boxes(block, names) or _operand_boxes(original, block, names)
+        if boxes:
+            return [SharedMemory(boxes, _copies(trace), limit_bytes)]
+    return []
+
+
+def _copies(trace: Any) -> int:
+    """Copies that the sketch's software pipeline keeps."""
+    stages = [i.inputs[1] for i in trace.insts if i.kind.name == "Annotate" and i.attrs[0] == PIPELINE_STAGES]
+    return max(map(pipeline_copies, stages), default=1)
+
+
+def _fragment_boxes(block: Any, names: Collection[str]) -> tuple[tuple[int, tuple[Side, ...]], ...]:
+    """Boxes of the two operands of a tensorised block; a factor of its spatial loops is blockIdx.x."""
+    tiles = {loop: f"tensor_tile.{block.name_hint}.{loop}" for loop in "mnk"}
+    if not set(names).issuperset(tiles.values()):
+        return ()
+    rows, columns = (Side(0, ((tiles[loop], 2, FRAGMENT_SIDE),)) for loop in "mn")
+    depth = Side(_FRAGMENT_PADDING, ((tiles["k"], 1, FRAGMENT_SIDE),))
+    sizes = [bytes_of(region.source.dtype) for region in block.reads]
+    return tuple((size, (side, depth)) for size, side in zip(sizes, (rows, columns), strict=True))
+
+
+def _operand_boxes(
+    original: Any, block: Any, names: Collection[str]
+) -> tuple[tuple[int, tuple[Side, ...]], ...]:
+    """Boxes of the operands that are staged for a block whose loops are all tiled."""
+    loops = map(original.get, original.get_loops(original.get_sblock(block.name_hint)))
+    tiles = [f"tile.{block.name_hint}.{loop.loop_var.name}" for loop in loops]
+    if not set(names).issuperset(tiles):
+        return ()
+    variables = [axis.var for axis in block.iter_vars]
+    return tuple(
+        (bytes_of(region.source.dtype), tuple(_side(index.min, variables, tiles) for index in region.region))
+        for region in block.reads
+        if f"cooperative_fetch.{region.source.name}_shared" in names
+    )
+
+
+def _side(index: Any, variables: list[Any], tiles: list[str]) -> Side:
+    """Side of a box along an index; 1 where the index is not affine, less than what is staged."""
+    *coefficients, _ = tvm.sym.detect_linear_equation(index, variables) or [0]
+    terms = tuple((tile, 1, abs(int(c))) for tile, c in zip(tiles, coefficients, strict=False) if int(c))
+    return Side(1 - sum(coefficient for _, _, coefficient in terms), terms)
+
+
+def _within_block(tile: Decision, first: int) -> int:
+    """Iterations of a tiled loop that one block runs between two stagings."""
+    assert isinstance(tile, tuple)
+    return math.prod(tile[first:])
+
+
+def bytes_of(element: Any) -> int:
+    """Bytes of one element of this type."""
+    return int(tvm.DataType(str(element)).bits) // 8
