@@ -13,8 +13,12 @@ from costmodel.errors import CostModelError
 
 # Name: (where the function or sub-application is, first line of its help).
 COMMANDS = {
+    "workloads": (
+        "costmodel.cli.workloads:app",
+        "List the workloads of well-known networks, or extract them from these.",
+    ),
     "collect": (
-        "costmodel.cli.collect:collect",
+        "costmodel.cli.collect:app",
         "Measure the kernels of a campaign, on every SM budget that it names.",
     ),
     "dataset": (

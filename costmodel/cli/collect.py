@@ -1,56 +1,160 @@
 """``costmodel collect``: measure kernels on this machine."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from costmodel.cli._output import JsonOption, console, progress, write_json
+from costmodel.cli._output import JsonOption, console, progress, titled_table, write_json
+
+if TYPE_CHECKING:
+    from costmodel.collect import CampaignConfig, CpuRunner, CudaRunner
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
+
+ConfigArgument = Annotated[
+    Path,
+    typer.Argument(metavar="CONFIG", help="Campaign file; see configs/ for examples.", show_default=False),
+]
+DevicesOption = Annotated[
+    int,
+    typer.Option(min=1, help="Devices of one model that measure at once, the first ones of this machine."),
+]
 
 
-def collect(
-    config: Annotated[
-        Path, typer.Argument(help="Campaign file; see configs/ for examples.", show_default=False)
-    ],
+@app.callback()
+def _collect() -> None:
+    """Measure the kernels of a campaign, on every SM budget that it names."""
+
+
+@app.command()
+def plan(
+    config: ConfigArgument,
+    builders: Annotated[
+        int | None,
+        typer.Option(min=1, help="Build processes; by default those that `run` would start here."),
+    ] = None,
+    devices: DevicesOption = 1,
+    json: JsonOption = None,
+) -> None:
+    """Estimate what a campaign takes, before any time is spent on it. Needs no device.
+
+    Example: `costmodel collect plan configs/sm-budgets.toml --builders 16`
+    """
+    from costmodel.collect import CampaignConfig, default_builders, estimate_campaign
+
+    campaign = CampaignConfig.load(config)
+    count = builders or default_builders(devices)
+    estimate = estimate_campaign(campaign, builders=count, devices=devices)
+    table = titled_table(f"{config}, {count} build processes, {devices} device(s)")
+    table.add_column("what")
+    table.add_column("estimate", justify="right")
+    for what, value in (
+        ("workloads", f"{estimate.workloads:,}"),
+        ("kernels", f"{estimate.kernels:,}"),
+        ("measurements", f"{estimate.measurements:,}"),
+        ("drawing and building", _duration(estimate.build_s)),
+        ("on the device", _duration(estimate.device_s)),
+        ("in all, as both overlap", _duration(estimate.total_s)),
+    ):
+        table.add_row(what, value)
+    console.print(table)
+    write_json(json, estimate)
+
+
+@app.command()
+def run(
+    config: ConfigArgument,
     out: Annotated[
         Path,
         typer.Option(help="Folder for the measurements. A campaign that was stopped goes on in its folder."),
     ],
     time_limit: Annotated[
         float | None,
-        typer.Option(metavar="SECONDS", help="Stop cleanly after this time.", show_default=False),
+        typer.Option(
+            metavar="SECONDS",
+            help="Stop cleanly after this time; the config's limit by default.",
+            show_default=False,
+        ),
+    ] = None,
+    devices: DevicesOption = 1,
+    candidates: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Measure the candidates that the campaign in this folder drew, as far as it did.",
+            show_default=False,
+        ),
     ] = None,
     json: JsonOption = None,
 ) -> None:
-    """Measure the kernels of a campaign, on every SM budget that it names.
+    """Measure what is missing of a campaign.
 
-    Measurements go to `OUT/measurements.jsonl` one by one. A killed campaign loses at most the measurement in
-    flight: run the same command again and it goes on.
+    Measurements go to `OUT/measurements.jsonl` as they are made. A killed campaign loses at most the measurements
+    in flight: run the same command again and it goes on.
 
     Examples:
-    - `costmodel collect configs/cpu-quick.toml --out out/cpu` measures on the CPU, without a GPU.
-    - `costmodel collect configs/h100-sm-budgets.toml --out out/h100 --time-limit 600` measures on an H100 for
-      ten minutes.
+    - `costmodel collect run configs/cpu-quick.toml --out out/cpu` measures on the CPU, without a GPU.
+    - `costmodel collect run configs/sm-budgets.toml --out out/h100 --time-limit 600` measures on a GPU for ten
+      minutes.
+    - `costmodel collect run configs/sm-budgets.toml --out out/h200 --candidates out/h100` measures the same
+      kernels on another one.
     """
-    from costmodel.collect import Campaign, CampaignConfig, CpuRunner, CudaRunner
+    from costmodel.collect import Campaign, CampaignConfig, CampaignFolder, estimate_campaign
+    from costmodel.search import propose_candidates
 
-    plan = CampaignConfig.load(config)
-    with (CudaRunner if plan.runner == "cuda" else CpuRunner)(timing=plan.timing) as runner:
+    campaign, folder = CampaignConfig.load(config), CampaignFolder(out)
+    folder.claim(campaign)
+    if candidates:
+        folder.copy_proposals(CampaignFolder(candidates))
+    total = estimate_campaign(campaign, builders=1).measurements
+    with _open_runner(campaign, folder.kernels, devices) as runner, progress() as bar:
         console.print(runner.description)
-        campaign = Campaign(plan, runner, out)
-        with progress() as bar:
-            task = bar.add_task("measuring", total=campaign.total)
-            report = campaign.run(
-                time_limit_s=time_limit if time_limit is not None else float("inf"),
-                on_measurement=lambda m: bar.update(
-                    task, advance=m.visit == 0, description=m.candidate.workload.name
-                ),
-            )
+        task = bar.add_task("measuring", total=total)
+        report = Campaign(campaign, runner, folder, propose_candidates).run(
+            time_limit_s=time_limit,
+            on_measurement=lambda m: bar.update(task, advance=1, description=m.candidate.workload.name),
+        )
     outcomes = ", ".join(f"{count} {outcome}" for outcome, count in report.outcomes.items())
     state = "Finished" if report.finished else "Stopped at the time limit; run the same command to go on"
-    console.print(
-        f"{state}: {report.measured} measured now, {report.stored} in {campaign.store_path} ({outcomes})."
-    )
-    write_json(
-        json, {**{f: getattr(report, f) for f in report.__struct_fields__}, "store": campaign.store_path}
-    )
+    console.print(f"{state}: {report.measured} measured now, {report.stored} in {folder.store} ({outcomes}).")
+    write_json(json, {**{f: getattr(report, f) for f in report.__struct_fields__}, "store": folder.store})
+
+
+@app.command()
+def status(
+    out: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of a campaign.", show_default=False)],
+    json: JsonOption = None,
+) -> None:
+    """Tell what is missing of a campaign. Needs no device, and a running campaign is not disturbed.
+
+    Example: `costmodel collect status out/h100`
+    """
+    from costmodel.collect import CampaignFolder, campaign_status
+
+    found = campaign_status(CampaignFolder(out))
+    table = titled_table(f"{out}: {found.measured:,} of {found.expected:,} first visits")
+    table.add_column("workload")
+    for name in ("rounds", "kernels", "measured", "missing", "repeats", "failed"):
+        table.add_column(name, justify="right")
+    for w in found.workloads:
+        failed = sum(w.outcomes.values()) - w.outcomes.get("ok", 0)
+        missing = max(0, w.expected - w.measured)
+        table.add_row(w.workload, *map(str, (w.rounds, w.kernels, w.measured, missing, w.repeats, failed)))
+    console.print(table)
+    write_json(json, found)
+
+
+def _open_runner(campaign: "CampaignConfig", kernels: Path, devices: int) -> "CudaRunner | CpuRunner":
+    from costmodel.collect import CpuRunner, CudaRunner
+
+    runner = CudaRunner if campaign.runner == "cuda" else CpuRunner
+    return runner(timing=campaign.timing, kernels=kernels, devices=devices)
+
+
+def _duration(seconds: float) -> str:
+    """Readable time, such as ``1 h 05 min``."""
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"

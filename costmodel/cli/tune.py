@@ -149,11 +149,15 @@ def _candidates(
     """
     from costmodel.collect import ReplayRunner
     from costmodel.records import Workload
+    from costmodel.spaces import sample_candidates
 
     if isinstance(runner, ReplayRunner):
         return runner.recorded(platform)
     parsed = Workload.parse(workload)
-    draws = [runner.sample(parsed, min(_DRAW, count - i), seed + i) for i in range(0, count, _DRAW)]
+    draws = [
+        runner.draw(sample_candidates, parsed, min(_DRAW, count - i), seed + i)
+        for i in range(0, count, _DRAW)
+    ]
     with progress() as bar:
         task = bar.add_task("drawing candidates", total=count)
         for draw in as_completed(draws):

@@ -1,11 +1,34 @@
-"""The runner contract."""
+"""The runner contract, and what a runner is asked for."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
-from costmodel.records import Candidate, Measurement, Platform
+import msgspec
+
+from costmodel.records import Candidate, Measurement, Platform, measurement_key
+
+
+class Request(msgspec.Struct, frozen=True):
+    """One measurement to make.
+
+    Attributes:
+        candidate: What to measure.
+        platform: Where.
+        visit: 0 for the first time, 1 for the A/A repeat.
+        partitions: Equal partitions of the device that measure at once; 1 measures alone.
+    """
+
+    candidate: Candidate
+    platform: Platform
+    visit: int = 0
+    partitions: int = 1
+
+    @property
+    def key(self) -> str:
+        """Key of the measurement that it asks for."""
+        return measurement_key(self.candidate, self.platform, self.visit, co_run=self.partitions > 1)
 
 
 class Runner(ABC):

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
+from threadpoolctl import threadpool_limits
 
 from costmodel.records import Candidate, Outcome, content_id
 from costmodel.spaces import InvalidConfigError, open_space
@@ -24,15 +25,22 @@ class Built(msgspec.Struct, frozen=True):
 def start_build_worker() -> None:
     """Pay for TVM's import once in the life of a worker, and give way to the process that measures."""
     os.nice(10)
+    threadpool_limits(1)  # there is a worker for each core already
     os.environ["CUDA_VISIBLE_DEVICES"] = ""  # building needs no GPU, and a CUDA context costs memory on it
     import tvm  # noqa: F401
 
 
 def build_kernel(candidate: Candidate, kind: Kind, folder: Path) -> Built:
-    """Compile ``candidate`` to a shared library in ``folder``; failure is an outcome."""
+    """Compile ``candidate`` to a shared library in ``folder``, unless it is there; failure is an outcome.
+
+    Beside the library lies a file with the content address of its source, written last.
+    """
+    library = folder / f"{candidate.candidate_id}.so"
+    note = library.with_suffix(".hash")
+    if note.exists():
+        return Built(Outcome.OK, library, note.read_text(encoding="ascii"))
     try:
         module = _compile(candidate, kind)
-        library = folder / f"{candidate.candidate_id}.so"
         partial = library.with_suffix(f".{os.getpid()}.so")
         module.export_library(str(partial))
         partial.replace(library)
@@ -40,8 +48,11 @@ def build_kernel(candidate: Candidate, kind: Kind, folder: Path) -> Built:
         return Built(Outcome.INVALID_CONFIG, error=str(error))
     except Exception as error:  # noqa: BLE001 (whatever the compiler raises is this candidate's outcome)
         return Built(Outcome.COMPILE_ERROR, error=last_line(error))
-    source = str(module.mod.imports[0].inspect_source("cuda")) if kind == "cuda" else ""
-    return Built(Outcome.OK, library, content_id(source) if source else "")
+    kernel_hash = content_id(str(module.mod.imports[0].inspect_source("cuda"))) if kind == "cuda" else ""
+    partial = note.with_suffix(f".{os.getpid()}.hash")
+    partial.write_text(kernel_hash, encoding="ascii")
+    partial.replace(note)
+    return Built(Outcome.OK, library, kernel_hash)
 
 
 def _compile(candidate: Candidate, kind: Kind) -> Any:
@@ -61,6 +72,6 @@ def last_line(error: BaseException) -> str:
 
     Behind it TVM repeats the command of a linker that failed.
     """
-    lines = [line.strip() for line in str(error).splitlines()]
+    lines = [line.strip(" \t\0") for line in str(error).splitlines()]
     said = [line for line in lines if line and not line.startswith("Command line:")]
     return (said[-1] if said else type(error).__name__)[:300]

@@ -1,53 +1,91 @@
 """A campaign: draws kernels in rounds, measures each on every platform, and can be killed at any moment."""
 
-import time
-from collections.abc import Callable, Container, Iterator
+import asyncio
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
 
+from costmodel.collect._base import Request
+from costmodel.collect._build import Kind
 from costmodel.collect._campaign_config import CampaignConfig
+from costmodel.collect._campaign_folder import CampaignFolder
+from costmodel.collect._schedule import Batch, Schedule
 from costmodel.collect._workers import WorkerDiedError
-from costmodel.errors import CostModelError
 from costmodel.records import (
     Candidate,
-    Config,
+    Isolation,
     Measurement,
-    Outcome,
     Platform,
     RecordStore,
     Workload,
     content_id,
-    measurement_key,
     read_records,
 )
+from costmodel.spaces import sample_candidates
 
 
 class Collector(Protocol):
     """A runner that can also draw candidates: ``CudaRunner`` and ``CpuRunner`` are such."""
 
-    def platform(self, sms: int | None = None) -> Platform:
-        """See ``Runner.platform``."""
+    def platform(self, sms: int | None = None, isolation: Isolation | None = None) -> Platform:
+        """See ``TvmRunner.platform``."""
         ...
 
-    def prefetch(self, candidates: list[Candidate]) -> None:
-        """See ``Runner.prefetch``."""
+    def submit(self, requests: Sequence[Request]) -> Future[list[Measurement]]:
+        """See ``TvmRunner.submit``."""
         ...
 
-    def measure(
-        self, candidates: list[Candidate], platform: Platform, *, visit: int = 0
-    ) -> list[Measurement]:
-        """See ``Runner.measure``."""
+    def draw(
+        self,
+        function: Callable[..., list[Candidate]],
+        workload: Workload,
+        count: int,
+        seed: int,
+        **options: Any,
+    ) -> Future[list[Candidate]]:
+        """See ``TvmRunner.draw``. The future raises ``WorkerDiedError`` if the process died that drew."""
         ...
 
-    def sample(self, workload: Workload, count: int, seed: int, **options: Any) -> Future[list[Candidate]]:
-        """Draw candidates in the background; see ``costmodel.spaces.sample_candidates``.
 
-        The future raises ``WorkerDiedError`` if the process died that drew them.
+class Draw(Protocol):
+    """Chooses what to measure next; called in another process."""
+
+    def __call__(  # noqa: PLR0913 (a worker's job says everything it needs)
+        self,
+        workload: Workload,
+        kind: Kind,
+        count: int,
+        seed: int,
+        *,
+        measured: Sequence[Measurement],
+        budgets: Sequence[int],
+    ) -> list[Candidate]:
+        """Draw candidates that were not measured.
+
+        Args:
+            workload: What they compute.
+            kind: Kind of device.
+            count: How many; fewer come back where the space has no more.
+            seed: Seed.
+            measured: First visits of this workload so far.
+            budgets: SM budgets for which fast kernels are sought.
         """
         ...
+
+
+def draw_at_random(  # noqa: PLR0913, PLR0917 (as ``Draw`` has it)
+    workload: Workload,
+    kind: Kind,
+    count: int,
+    seed: int,
+    measured: Sequence[Measurement],
+    budgets: Sequence[int],
+) -> list[Candidate]:
+    """A ``Draw`` that learns nothing."""
+    known = {m.candidate.candidate_id: m.candidate for m in measured}
+    return sample_candidates(workload, kind, count, seed, known=list(known.values()))
 
 
 class CampaignReport(msgspec.Struct, frozen=True):
@@ -69,189 +107,180 @@ class CampaignReport(msgspec.Struct, frozen=True):
 class Campaign:
     """Measures what a config asks for into a folder, and goes on where a killed run stopped.
 
-    The folder holds ``measurements.jsonl`` (the record store), ``campaign.json`` (the config) and
-    ``proposals/<workload>.<round>.json`` (the candidates drawn, written before the first is measured, so that
-    a resumed campaign has the same).
-
-    Attributes:
-        total: Measurements that the whole campaign makes, where every space has as many kernels as asked for.
+    All workloads advance at once: while kernels of one are measured, those of others are drawn and built.
     """
 
-    def __init__(self, config: CampaignConfig, runner: Collector, folder: Path) -> None:
+    def __init__(
+        self,
+        config: CampaignConfig,
+        collector: Collector,
+        folder: CampaignFolder,
+        draw: Draw = draw_at_random,
+    ) -> None:
         """Open the folder.
+
+        Args:
+            config: What to measure.
+            collector: What measures.
+            folder: Where it goes.
+            draw: What chooses the candidates.
 
         Raises:
             CostModelError: The folder belongs to another campaign or cannot be made, or an SM budget cannot
                 be granted.
         """
-        self._config = config
-        self._runner = runner
-        self._folder = folder
-        self._platforms = [runner.platform(sms) for sms in config.sms]
-        self._claim_folder()
-        self._by_workload: dict[str, list[Measurement]] = {}
-        self._measured: Container[str] = frozenset()  # keys: the store's, once it is open
-        self._draws: dict[tuple[str, int], Future[list[Candidate]]] = {}
-        self.total = len(config.workloads) * config.kernels_per_workload * len(config.sms)
-
-    @property
-    def store_path(self) -> Path:
-        """The record store."""
-        return self._folder / "measurements.jsonl"
+        folder.claim(config)
+        self._config, self._collector, self._folder, self._draw = config, collector, folder, draw
+        under_mps = config.mps.sms if config.mps else ()
+        self._schedule = Schedule(
+            config,
+            [collector.platform(sms) for sms in config.sms],
+            [collector.platform(sms, "mps") for sms in under_mps],
+        )
 
     def run(
         self,
         *,
-        time_limit_s: float = float("inf"),
-        on_measurement: Callable[[Measurement], None] | None = None,
+        time_limit_s: float | None = None,
+        on_measurement: Callable[[Measurement], None] = lambda _: None,
     ) -> CampaignReport:
         """Measure what is missing until all is done or the time is over.
 
         Args:
-            time_limit_s: Seconds after which no measurement is started.
+            time_limit_s: Seconds after which nothing is started, the config's unless given; what is on a device
+                is finished and kept.
             on_measurement: Called with each measurement, those of earlier runs first.
+
+        Raises:
+            CostModelError: The store cannot be written or belongs to another process.
         """
-        deadline = time.monotonic() + time_limit_s
-        notify = on_measurement or (lambda _: None)
-        measured, finished = 0, True
-        self._by_workload = {workload.name: [] for workload in self._config.parsed_workloads}
-        with RecordStore(self.store_path) as store:
-            self._measured = store
-            for measurement in read_records(self.store_path):
-                self._remember(measurement)
-                notify(measurement)
-            for candidate, platform, visit in self._plan():
-                if measurement_key(candidate, platform, visit) in store:
-                    continue
-                if time.monotonic() > deadline:
-                    finished = False
-                    break
-                (measurement,) = self._runner.measure([candidate], platform, visit=visit)
-                store.append([measurement])
-                self._remember(measurement)
-                notify(measurement)
-                measured += 1
-        return self._report(finished, measured)
+        with RecordStore(self._folder.store) as store:
+            run = _Run(self._config, self._collector, self._folder, self._draw, self._schedule, store)
+            for measurement in read_records(self._folder.store):
+                run.remember(measurement)
+                on_measurement(measurement)
+            stored = len(store.keys())
+            try:
+                limit_s = self._config.time_limit_s if time_limit_s is None else time_limit_s
+                asyncio.run(run.all(limit_s, on_measurement))
+            except BaseExceptionGroup as group:
+                raise _first(group) from None
+            return run.report(stored)
 
-    def _plan(self) -> Iterator[tuple[Candidate, Platform, int]]:
-        """All measurements in order. Rounds after the first are drawn from what the earlier ones gave."""
-        rounds = self._config.kernels.rounds + 1
-        for workload in self._config.parsed_workloads:
-            self._draw(workload, 0)
-        for round_ in range(rounds):
-            for workload in self._config.parsed_workloads:
-                candidates = self._proposals(workload, round_)
-                pairs = [(candidate, platform) for candidate in candidates for platform in self._platforms]
-                yield from ((candidate, platform, 0) for candidate, platform in pairs)
-                # The repeats come when the whole round has run, so that slow drift shows in them.
-                yield from ((c, p, 1) for c, p in pairs if self._is_repeated(c, p))
-                if round_ + 1 < rounds:
-                    self._draw(workload, round_ + 1)
 
-    def _is_repeated(self, candidate: Candidate, platform: Platform) -> bool:
-        """Whether a measurement is of the share made twice, by its key, so that every run agrees."""
-        return int(measurement_key(candidate, platform)[:8], 16) < self._config.repeat_share * 2**32
+class _Run:
+    """One run of a campaign. Its coroutines share one thread, which alone writes the store."""
 
-    def _is_measured(self, candidate: Candidate) -> bool:
-        """Whether all visits of a candidate are made."""
-        return all(
-            measurement_key(candidate, platform, visit) in self._measured
-            for platform in self._platforms
-            for visit in range(1 + self._is_repeated(candidate, platform))
-        )
+    def __init__(  # noqa: PLR0913, PLR0917 (the campaign's parts)
+        self,
+        config: CampaignConfig,
+        collector: Collector,
+        folder: CampaignFolder,
+        draw: Draw,
+        schedule: Schedule,
+        store: RecordStore,
+    ) -> None:
+        self._config, self._collector, self._folder = config, collector, folder
+        self._draw, self._schedule, self._store = draw, schedule, store
+        self._by_workload: dict[str, list[Measurement]] = {w.name: [] for w in config.parsed_workloads}
+        self._waiting: set[Future[Any]] = set()
+        self._stopped = False
 
-    def _draw(self, workload: Workload, round_: int) -> None:
-        """Start drawing a round's candidates, and building them as soon as they are drawn.
-
-        Of those that an earlier run drew, only what was not measured is built.
-        """
-        path = self._proposal_path(workload, round_)
-        if path.exists():
-            self._runner.prefetch([c for c in _read_proposals(path) if not self._is_measured(c)])
-            return
-        plan = self._config.kernels
-        known = {m.candidate.candidate_id: m.candidate for m in self._by_workload[workload.name]}
-        future = self._runner.sample(
-            workload,
-            plan.per_round if round_ else plan.random,
-            int(content_id(self._config.seed, workload.name, round_)[:8], 16),
-            parents=self._parents(workload) if round_ else [],
-            known=list(known.values()),
-        )
-        future.add_done_callback(self._prefetch)
-        self._draws[workload.name, round_] = future
-
-    def _prefetch(self, drawn: Future[list[Candidate]]) -> None:
-        if not drawn.cancelled() and drawn.exception() is None:
-            self._runner.prefetch(drawn.result())
-
-    def _proposals(self, workload: Workload, round_: int) -> list[Candidate]:
-        """A round's candidates: read back where an earlier run drew them, else drawn and written."""
-        path = self._proposal_path(workload, round_)
-        if path.exists():
-            return _read_proposals(path)
-        candidates = self._drawn(workload, round_)
-        _write_atomically(path, msgspec.json.encode(candidates))
-        return candidates
-
-    def _drawn(self, workload: Workload, round_: int) -> list[Candidate]:
-        """What a draw gave; if its worker died, it is made once more."""
-        try:
-            return self._draws.pop((workload.name, round_)).result()
-        except WorkerDiedError:
-            self._draw(workload, round_)
-            return self._draws.pop((workload.name, round_)).result()
-
-    def _parents(self, workload: Workload) -> list[Config]:
-        """The fastest configs so far at each parent budget, each once."""
-        plan, parents = self._config.kernels, {}
-        for sms in plan.parents_at:
-            measured = [
-                m
-                for m in self._by_workload[workload.name]
-                if m.outcome is Outcome.OK and m.visit == 0 and m.platform.sms_requested == sms
-            ]
-            for measurement in sorted(measured, key=lambda m: m.latency_s)[: plan.parents]:
-                parents[measurement.candidate.candidate_id] = measurement.candidate.config
-        return list(parents.values())
-
-    def _remember(self, measurement: Measurement) -> None:
+    def remember(self, measurement: Measurement) -> None:
+        """Keep a measurement in mind."""
         self._by_workload.setdefault(measurement.candidate.workload.name, []).append(measurement)
 
-    def _report(self, finished: bool, measured: int) -> CampaignReport:
+    async def all(self, time_limit_s: float | None, on_measurement: Callable[[Measurement], None]) -> None:
+        """Measure all workloads."""
+        self._notify = on_measurement
+        if time_limit_s is not None:
+            asyncio.get_running_loop().call_later(time_limit_s, self._stop)
+        async with asyncio.TaskGroup() as group:
+            for workload in self._config.parsed_workloads:
+                group.create_task(self._collect(workload))
+
+    def report(self, stored_before: int) -> CampaignReport:
+        """What was done."""
         every = [m.outcome.value for measurements in self._by_workload.values() for m in measurements]
-        return CampaignReport(finished, measured, len(every), {o: every.count(o) for o in sorted(set(every))})
+        outcomes = {outcome: every.count(outcome) for outcome in sorted(set(every))}
+        return CampaignReport(not self._stopped, len(every) - stored_before, len(every), outcomes)
 
-    def _proposal_path(self, workload: Workload, round_: int) -> Path:
-        return self._folder / "proposals" / f"{workload.name}.{round_}.json"
+    def _stop(self) -> None:
+        """Give up whatever is not on a device yet."""
+        self._stopped = True
+        for future in self._waiting:
+            future.cancel()
 
-    def _claim_folder(self) -> None:
-        """Write the config into the folder, or check that it is the one there."""
-        try:
-            (self._folder / "proposals").mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise CostModelError(
-                f"{self._folder} must be a folder for measurements, but it cannot be made: {error.strerror}."
-            ) from None
-        path, config = self._folder / "campaign.json", msgspec.json.encode(self._config)
-        if not path.exists():
-            _write_atomically(path, config)
-        elif path.read_bytes() != config:
-            raise CostModelError(
-                f"{self._folder} must hold this campaign or none, but it holds another one ({path.name} "
-                "differs). Go on with the file it was started with, or give another folder."
+    async def _collect(self, workload: Workload) -> None:
+        """Measure one workload, round by round: later rounds are drawn from what the earlier ones gave."""
+        for round_ in range(self._config.kernels.rounds + 1):
+            candidates = await self._proposals(workload, round_)
+            await self._measure(self._schedule.first_visits(candidates))
+            # The repeats come when the whole round has run, so that slow drift shows in them.
+            await self._measure(self._schedule.repeats(candidates))
+        await self._measure(self._schedule.finalists(self._by_workload[workload.name]))
+
+    async def _proposals(self, workload: Workload, round_: int) -> list[Candidate]:
+        """A round's candidates: read back where an earlier run drew them, else drawn and written."""
+        candidates = self._folder.proposals(workload, round_)
+        if candidates is None:
+            try:
+                candidates = await self._drawn(workload, round_)
+            except WorkerDiedError:
+                candidates = await self._drawn(workload, round_)
+            self._folder.write_proposals(workload, round_, candidates)
+        return candidates
+
+    async def _drawn(self, workload: Workload, round_: int) -> list[Candidate]:
+        plan = self._config.kernels
+        known = [m for m in self._by_workload[workload.name] if m.visit == 0]
+        candidates: list[Candidate] = await self._result(
+            self._collector.draw(
+                self._draw,
+                workload,
+                plan.per_round if round_ else plan.random,
+                int(content_id(self._config.seed, workload.name, round_)[:8], 16),
+                measured=known,
+                budgets=plan.good_at,
             )
+        )
+        return candidates
+
+    async def _measure(self, batches: Sequence[Batch]) -> None:
+        """Measure what is missing of some batches."""
+        async with asyncio.TaskGroup() as group:
+            for batch in batches:
+                missing = [request for request in batch if self._is_missing(request)]
+                if missing:
+                    group.create_task(self._record(missing))
+        if self._stopped:
+            raise asyncio.CancelledError
+
+    def _is_missing(self, request: Request) -> bool:
+        """Whether a measurement was not made; one that failed has no company, whatever was asked for."""
+        alone = msgspec.structs.replace(request, partitions=1)
+        return request.key not in self._store and alone.key not in self._store
+
+    async def _record(self, batch: Batch) -> None:
+        """Measure a batch and write it to the store."""
+        measurements = await self._result(self._collector.submit(batch))
+        self._store.append(measurements)
+        for measurement in measurements:
+            self.remember(measurement)
+            self._notify(measurement)
+
+    async def _result(self, future: "Future[Any]") -> Any:
+        """What a future gives, unless the run stops before it is started."""
+        if self._stopped:
+            future.cancel()
+        self._waiting.add(future)
+        try:
+            return await asyncio.wrap_future(future)
+        finally:
+            self._waiting.discard(future)
 
 
-def _read_proposals(path: Path) -> list[Candidate]:
-    return msgspec.json.decode(path.read_bytes(), type=list[Candidate])
-
-
-def _write_atomically(path: Path, content: bytes) -> None:
-    """Write a file that is either whole or absent, whenever the process is killed."""
-    partial = path.with_suffix(".partial")
-    try:
-        partial.write_bytes(content)
-        partial.replace(path)
-    except OSError as error:
-        raise CostModelError(f"Cannot write {path}: {error.strerror}.") from error
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The first error of a group that is no group."""
+    error = group.exceptions[0]
+    return _first(error) if isinstance(error, BaseExceptionGroup) else error

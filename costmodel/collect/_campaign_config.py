@@ -10,23 +10,35 @@ from costmodel.collect._timing import Timing
 from costmodel.errors import CostModelError
 from costmodel.records import Workload, is_reserved
 
+Share = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
+
 
 class KernelPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How many kernels of each workload, and where they come from.
+    """How many kernels of each workload, and for which budgets they should be good.
 
     Attributes:
         random: Kernels drawn at random in the first round.
-        rounds: Rounds after it. Each draws near the fastest kernels so far.
+        rounds: Rounds after it. In each, a model of what was measured chooses.
         per_round: Kernels of each of these rounds.
-        parents: How many of the fastest kernels at each parent budget are drawn near.
-        parents_at: SM budgets at which kernels are compared, so that the dataset holds good ones for each.
+        good_at: SM budgets at which fast kernels are sought, so that the dataset holds good ones for each.
     """
 
     random: Annotated[int, msgspec.Meta(ge=1)]
     rounds: Annotated[int, msgspec.Meta(ge=0)] = 0
     per_round: Annotated[int, msgspec.Meta(ge=0)] = 0
-    parents: Annotated[int, msgspec.Meta(ge=1)] = 3
-    parents_at: tuple[int, ...] = ()
+    good_at: tuple[int, ...] = ()
+
+
+class MpsPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is also measured under MPS.
+
+    Attributes:
+        sms: SM budgets; the percentages are the smallest that cover them.
+        share: Share of the kernels, chosen by their ids.
+    """
+
+    sms: tuple[int, ...]
+    share: Share = 1.0
 
 
 class CampaignConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -39,7 +51,14 @@ class CampaignConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         kernels: Which kernels.
         seed: Seed of every random draw.
         repeat_share: Share of the measurements that are made a second time later, to tell the noise (A/A).
+        side_by_side: Kernels of a workload that are timed together, interleaved.
+        partitions: Equal parts of the device that measure at once. With more than one, budgets that do not
+            fit as often are measured alone.
+        finalists: With several partitions, the fastest kernels of each workload and budget that are measured
+            alone as well.
+        mps: What is also measured under MPS.
         timing: How a kernel is timed.
+        time_limit_s: Seconds after which a run stops, unless the command says otherwise.
     """
 
     runner: Literal["cuda", "cpu"]
@@ -47,8 +66,13 @@ class CampaignConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sms: tuple[int, ...]
     kernels: KernelPlan
     seed: int = 0
-    repeat_share: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)] = 0.1
+    repeat_share: Share = 0.1
+    side_by_side: Annotated[int, msgspec.Meta(ge=1)] = 8
+    partitions: Annotated[int, msgspec.Meta(ge=1)] = 1
+    finalists: Annotated[int, msgspec.Meta(ge=0)] = 5
+    mps: MpsPlan | None = None
     timing: Timing = Timing()
+    time_limit_s: Annotated[float, msgspec.Meta(gt=0.0)] | None = None
 
     @classmethod
     def load(cls, path: Path) -> Self:
@@ -74,11 +98,12 @@ class CampaignConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Check what the types cannot say.
 
         Raises:
-            CostModelError: A list is empty or repeats itself, a workload is unknown or reserved, or kernels
-                are to be drawn near the fastest at budgets that are not measured.
+            CostModelError: A list is empty or repeats itself, a workload is unknown or reserved, a CPU has
+                partitions or MPS, or good kernels are sought at budgets that are not measured.
         """
         names = tuple(workload.name for workload in self.parsed_workloads)
-        for name, values in (("workloads", names), ("sms", self.sms)):
+        mps = self.mps.sms if self.mps else (1,)
+        for name, values in (("workloads", names), ("sms", self.sms), ("mps.sms", mps)):
             if not values or len(set(values)) < len(values):
                 raise CostModelError(f"{name} must list at least one, each once, but got {list(values)}.")
         for workload in self.parsed_workloads:
@@ -86,12 +111,14 @@ class CampaignConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 raise CostModelError(
                     f"{workload.name} is reserved for blind tests and must not be collected. Leave it out."
                 )
-        if not set(self.kernels.parents_at) <= set(self.sms) or (
-            self.kernels.rounds and not self.kernels.parents_at
+        if self.runner == "cpu" and (self.mps or self.partitions > 1):
+            raise CostModelError("mps and partitions need the cuda runner. Leave them out of a CPU campaign.")
+        if not set(self.kernels.good_at) <= set(self.sms) or (
+            self.kernels.rounds and not self.kernels.good_at
         ):
             raise CostModelError(
-                "kernels.parents_at must name one or more of the SM budgets in sms when there are rounds, "
-                f"but got {list(self.kernels.parents_at)}."
+                "kernels.good_at must name one or more of the SM budgets in sms when there are rounds, "
+                f"but got {list(self.kernels.good_at)}."
             )
 
     @property

@@ -1,17 +1,28 @@
 """The CUDA runner: an NVIDIA GPU, whole or partitioned by green contexts."""
 
+import os
 from importlib.util import find_spec
 from typing import Any
 
+from costmodel.collect._device_job import DeviceSetup
+from costmodel.collect._mps import MpsDaemon, percentage_of
 from costmodel.collect._tvm_runner import TvmRunner
 from costmodel.errors import MissingExtraError
+from costmodel.records import Platform
+
+
+def _visible_device(position: int) -> str:
+    """How CUDA is told to see only the device at ``position`` among those that this process may use."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return visible.split(",")[position] if visible else str(position)
 
 
 class CudaRunner(TvmRunner):
     """Measures on the first visible NVIDIA GPU; an SM budget is a green context.
 
     The driver rounds a budget up to what it can grant (on Hopper a multiple of 8); the granted number is
-    recorded.
+    recorded. ``platform(sms, "mps")`` is a share of the SMs under MPS instead: a daemon of our own is started
+    for the first such platform and ends with the runner.
 
     Raises:
         CostModelError: There is no GPU, or TVM or cuda-bindings is not installed.
@@ -23,7 +34,24 @@ class CudaRunner(TvmRunner):
         """Open the GPU; settings are those of ``TvmRunner``."""
         if find_spec("cuda") is None or find_spec("cuda.bindings") is None:
             raise MissingExtraError("Measuring on an NVIDIA GPU", "cuda")
+        self._daemon: MpsDaemon | None = None
         super().__init__("cuda", **settings)
+
+    def close(self) -> None:
+        """End the workers, then the MPS daemon, and delete what is temporary."""
+        super().close()
+        if self._daemon:
+            self._daemon.close()
+
+    def _setup(self, position: int, platform: Platform | None = None) -> DeviceSetup:
+        environment = {"CUDA_VISIBLE_DEVICES": _visible_device(position)}
+        confined = platform is not None and platform.isolation == "mps"
+        if confined:
+            assert platform is not None
+            self._daemon = self._daemon or MpsDaemon()
+            share = percentage_of(platform.sms_requested, platform.device.sms)
+            environment |= self._daemon.environment(share)
+        return DeviceSetup("cuda", self._threads, confined, tuple(environment.items()))
 
     def _cannot_open(self, error: Exception) -> str:
         return (

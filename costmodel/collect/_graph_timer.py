@@ -2,47 +2,69 @@
 
 A host that launches one kernel after another needs 3 to 4 us each, and much longer when other processes load
 it: on the machine of the first campaign, with 16 build processes on 16 cores, 12 % of the kernels under 20 us
-then differed by over 5 % between two visits. A graph holds all runs of a repeat and is launched once.
+then differed by over 5 % between two visits. A graph holds many runs and is launched at once.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any
 
+from costmodel.collect._timing import MOST_RUNS_AT_ONCE
 
-def graph_evaluator(
-    driver: Any, call: Callable[[Any], Any], stream: int, launch: Callable[[], None]
-) -> Callable[[int, int], list[float]]:
-    """Evaluator of what ``launch`` puts on ``stream``.
+
+class GraphStopwatch:
+    """Times what ``launch`` puts on a stream.
 
     Args:
         driver: ``cuda.bindings.driver``.
         call: Gives the value of a driver call, or raises.
-        stream: Handle of a stream that is not the default one; the graph keeps the SMs of its context.
+        stream: Handle of a stream that is not the default one; a graph keeps the SMs of its context.
         launch: Launches the kernels of one run on the stream, without waiting.
-
-    Returns:
-        ``evaluate(runs, repeats)``: seconds of one run, for each repeat.
     """
 
-    def evaluate(runs: int, repeats: int) -> list[float]:
-        call(driver.cuStreamBeginCapture(stream, driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED))
-        for _ in range(runs):
-            launch()
-        graph = call(driver.cuStreamEndCapture(stream))
-        executable = call(driver.cuGraphInstantiate(graph, 0))
-        call(driver.cuGraphUpload(executable, stream))  # or the first replay would pay for it
-        start, end = (call(driver.cuEventCreate(0)) for _ in range(2))
-        seconds = []
-        for _ in range(repeats):
-            call(driver.cuEventRecord(start, stream))
-            call(driver.cuGraphLaunch(executable, stream))
-            call(driver.cuEventRecord(end, stream))
-            call(driver.cuEventSynchronize(end))
-            seconds.append(call(driver.cuEventElapsedTime(start, end)) * 1e-3 / runs)
-        call(driver.cuEventDestroy(start))
-        call(driver.cuEventDestroy(end))
-        call(driver.cuGraphExecDestroy(executable))
-        call(driver.cuGraphDestroy(graph))
-        return seconds
+    def __init__(
+        self, driver: Any, call: Callable[[Any], Any], stream: int, launch: Callable[[], None]
+    ) -> None:
+        self._driver, self._call, self._stream, self._launch = driver, call, stream, launch
+        self._events = [call(driver.cuEventCreate(0)) for _ in range(2)]
+        self._graph: Any = None
+        self._nodes = 0
 
-    return evaluate
+    def time(self, runs: int) -> float:
+        """Seconds of one run, the mean of ``runs`` back-to-back runs; see ``Stopwatch``."""
+        replays = math.ceil(runs / MOST_RUNS_AT_ONCE)
+        self._capture(runs // replays)
+        start, end = self._events
+        self._call(self._driver.cuEventRecord(start, self._stream))
+        for _ in range(replays):
+            self._call(self._driver.cuGraphLaunch(self._graph, self._stream))
+        self._call(self._driver.cuEventRecord(end, self._stream))
+        self._call(self._driver.cuEventSynchronize(end))
+        milliseconds = self._call(self._driver.cuEventElapsedTime(start, end))
+        return float(milliseconds) * 1e-3 / runs
+
+    def close(self) -> None:
+        """Free the graph and the events."""
+        self._free_graph()
+        for event in self._events:
+            self._call(self._driver.cuEventDestroy(event))
+
+    def _capture(self, nodes: int) -> None:
+        """Make a graph of this many runs, unless it is there."""
+        if nodes == self._nodes:
+            return
+        self._free_graph()
+        driver, call = self._driver, self._call
+        mode = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
+        call(driver.cuStreamBeginCapture(self._stream, mode))
+        for _ in range(nodes):
+            self._launch()
+        graph = call(driver.cuStreamEndCapture(self._stream))
+        self._graph, self._nodes = call(driver.cuGraphInstantiate(graph, 0)), nodes
+        call(driver.cuGraphDestroy(graph))
+        call(driver.cuGraphUpload(self._graph, self._stream))  # or the first replay would pay for it
+
+    def _free_graph(self) -> None:
+        if self._graph is not None:
+            self._call(self._driver.cuGraphExecDestroy(self._graph))
+        self._graph, self._nodes = None, 0

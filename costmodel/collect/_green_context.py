@@ -17,11 +17,12 @@ class GreenContexts:
         self.driver = driver
         self.call(driver.cuInit(0))
         self._device = self.call(driver.cuDeviceGet(0))
-        self.call(driver.cuCtxSetCurrent(self.call(driver.cuDevicePrimaryCtxRetain(self._device))))
+        self._primary = self.call(driver.cuDevicePrimaryCtxRetain(self._device))
+        self.make_current()
         self._all_sms = self.call(
             driver.cuDeviceGetDevResource(self._device, driver.CUdevResourceType.CU_DEV_RESOURCE_TYPE_SM)
         )
-        self._streams: dict[int, tuple[int, int]] = {}
+        self._streams: dict[tuple[int, int], tuple[list[int], int]] = {}
         self._contexts: list[Any] = []
 
     @property
@@ -29,33 +30,48 @@ class GreenContexts:
         """SMs of the whole device."""
         return int(self._all_sms.sm.smCount)
 
-    def stream(self, sms: int) -> tuple[int, int]:
-        """A stream on at least ``sms`` SMs; none of them is the default stream, which cannot be captured.
+    def streams(self, sms: int, partitions: int = 1) -> tuple[list[int], int]:
+        """A stream on each of some disjoint partitions; none is the default stream, which cannot be captured.
+
+        Args:
+            sms: SMs of each partition, at least.
+            partitions: How many partitions.
 
         Returns:
-            The stream's handle and the number of SMs that the driver granted, which it rounds up.
+            The streams' handles, and the SMs that the driver granted to each, which it rounds up.
 
         Raises:
-            RuntimeError: The driver refuses.
+            RuntimeError: The driver refuses, or the device has too few SMs.
         """
-        if sms not in self._streams:
-            self._streams[sms] = self._whole() if sms == self.total_sms else self._partition(sms)
-        return self._streams[sms]
+        key = sms, partitions
+        if key not in self._streams:
+            self._streams[key] = self._whole() if key == (self.total_sms, 1) else self._split(sms, partitions)
+        return self._streams[key]
 
-    def _whole(self) -> tuple[int, int]:
+    def _whole(self) -> tuple[list[int], int]:
         flags = self.driver.CUstream_flags.CU_STREAM_NON_BLOCKING
-        return int(self.call(self.driver.cuStreamCreate(flags))), self.total_sms
+        return [int(self.call(self.driver.cuStreamCreate(flags)))], self.total_sms
 
-    def _partition(self, sms: int) -> tuple[int, int]:
+    def _split(self, sms: int, partitions: int) -> tuple[list[int], int]:
+        groups, made, _ = self.call(
+            self.driver.cuDevSmResourceSplitByCount(partitions, self._all_sms, 0, sms)
+        )
+        if made < partitions:
+            raise RuntimeError(f"the driver made {made} of {partitions} partitions of {sms} SMs")
+        return [self._stream(group) for group in groups[:partitions]], int(groups[0].sm.smCount)
+
+    def _stream(self, group: Any) -> int:
         driver = self.driver
-        groups, _, _ = self.call(driver.cuDevSmResourceSplitByCount(1, self._all_sms, 0, sms))
-        description = self.call(driver.cuDevResourceGenerateDesc([groups[0]], 1))
+        description = self.call(driver.cuDevResourceGenerateDesc([group], 1))
         flags = driver.CUgreenCtxCreate_flags.CU_GREEN_CTX_DEFAULT_STREAM
         context = self.call(driver.cuGreenCtxCreate(description, self._device, flags))
         self._contexts.append(context)  # a destroyed context would take its stream with it
         non_blocking = driver.CUstream_flags.CU_STREAM_NON_BLOCKING
-        stream = self.call(driver.cuGreenCtxStreamCreate(context, non_blocking, 0))
-        return int(stream), int(groups[0].sm.smCount)
+        return int(self.call(driver.cuGreenCtxStreamCreate(context, non_blocking, 0)))
+
+    def make_current(self) -> None:
+        """Make the primary context current in this thread."""
+        self.call(self.driver.cuCtxSetCurrent(self._primary))
 
     def synchronize(self) -> None:
         """Wait for every stream of the primary context and of all partitions.

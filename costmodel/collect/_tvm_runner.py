@@ -1,50 +1,52 @@
-"""What the CUDA and the CPU runner share: persistent build workers and one device worker."""
+"""What the CUDA and the CPU runner share: builders, benches, and batches that go from one to the other."""
 
 import os
 import threading
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from queue import SimpleQueue
 from shutil import which
-from typing import Any, TypeVar
+from typing import Any
 
-import msgspec
-
-from costmodel.collect._base import Runner
-from costmodel.collect._build import Built, Kind, build_kernel, start_build_worker
+from costmodel.collect._base import Request, Runner
+from costmodel.collect._batch import BatchTimer
+from costmodel.collect._bench import Bench
+from costmodel.collect._build import Kind
+from costmodel.collect._builders import Builders
 from costmodel.collect._cpu_device import cpu_threads
-from costmodel.collect._device import Timed, describe_device, grant, measure_kernel, start_device_worker
-from costmodel.collect._inputs import write_reference
-from costmodel.collect._kernel_folder import KernelFolder
+from costmodel.collect._device import describe_device, grant
+from costmodel.collect._device_job import DeviceSetup
+from costmodel.collect._held_folder import HeldFolder
 from costmodel.collect._timing import Timing
-from costmodel.collect._workers import WorkerDiedError, Workers
 from costmodel.errors import CostModelError, MissingExtraError
-from costmodel.records import Candidate, Device, Isolation, Measurement, Outcome, Platform, Workload
-from costmodel.spaces import sample_candidates
+from costmodel.records import Candidate, Device, Isolation, Measurement, Platform, Workload
 
-T = TypeVar("T")
-
-# Opening a device takes TVM's import and, on CUDA, a context: seconds, minutes on a loaded machine.
-_OPEN_TIMEOUT_S = 300.0
 # Those that TVM looks for (tvm.support.cc.get_cc), after the variables CXX and CC.
 _COMPILERS = ("g++", "gcc", "clang++", "clang", "c++", "cc")
 
 
+def default_builders(devices: int) -> int:
+    """Build processes here unless told otherwise: one hardware thread is left to each device."""
+    return max(1, cpu_threads() - devices)
+
+
 class TvmRunner(Runner):
-    """Builds candidates in worker processes and times them in another one.
+    """Builds candidates in worker processes and times them on one or several benches.
 
     Workers are spawned once and kept; one that hangs or dies is replaced at the cost of its candidate.
 
     Attributes:
-        device: The device, as its driver describes it.
+        device: The device model, as its driver describes it.
     """
 
     isolation: Isolation
+    _unit = "SMs"
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (one argument a setting, all but the first optional)
         self,
         kind: Kind,
         *,
@@ -52,159 +54,200 @@ class TvmRunner(Runner):
         build_timeout_s: float = 120.0,
         run_timeout_s: float = 30.0,
         timing: Timing | None = None,
+        kernels: Path | None = None,
+        devices: int = 1,
     ) -> None:
-        """Start the workers and open the device.
+        """Start the workers and open the devices.
 
         Args:
             kind: Kind of device.
-            build_workers: Build processes; unless given, one hardware thread is left to the device worker.
+            build_workers: Build processes; unless given, one hardware thread is left to each device.
             build_timeout_s: Seconds after which a build is given up.
-            run_timeout_s: Seconds after which a measurement is given up.
+            run_timeout_s: Seconds after which a job on the device is given up: one kernel on the platforms
+                asked for, or several that are timed side by side.
             timing: How to time.
+            kernels: Folder that keeps the built kernels; a temporary one unless given.
+            devices: Physical devices of one model that measure at once.
 
         Raises:
-            CostModelError: TVM or a C++ compiler is not installed, or the device cannot be opened.
+            CostModelError: TVM or a C++ compiler is not installed, or a device cannot be opened.
         """
         _check_installed(kind)
         self._kind: Kind = kind
-        self._timing = timing or Timing()
-        self._timeouts = {"build": build_timeout_s, "run": run_timeout_s}
-        self._folder = KernelFolder()
+        self._limit_s = run_timeout_s
+        self._scratch = HeldFolder("costmodel-kernels-")
         self._threads = cpu_threads()
-        builders = build_workers or max(1, self._threads - 1)
-        self._builders = Workers(builders, self._folder.path, start_build_worker)
-        self._device_worker = Workers(1, self._folder.path, partial(start_device_worker, kind, self._threads))
-        self._builds: dict[str, Future[Built]] = {}
-        self._references: dict[str, Future[Path]] = {}
-        self._granted: dict[int, int] = {}
-        self._lock = threading.Lock()
+        folder = kernels or self._scratch.path
+        folder.mkdir(parents=True, exist_ok=True)
+        count = build_workers or default_builders(devices)
+        self._builders = Builders(kind, count, folder, self._scratch.path, build_timeout_s)
+        self._benches = [Bench(position, self._scratch.path) for position in range(devices)]
+        self._free: SimpleQueue[Bench] = SimpleQueue()
+        for bench in self._benches:
+            self._free.put(bench)
+        self._batches = ThreadPoolExecutor(devices)
+        self._timing = timing or Timing()
+        self._granted: dict[tuple[int, Isolation], int] = {}
         self.device, self._software = self._open()
 
     @property
     def description(self) -> str:
         """What measures."""
-        return f"Measuring on {self.device.name} ({self.device.sms} {self._unit})."
+        count = len(self._benches)
+        names = self.device.name if count == 1 else f"{count} x {self.device.name}"
+        return f"Measuring on {names} ({self.device.sms} {self._unit})."
 
-    _unit = "SMs"
+    def platform(self, sms: int | None = None, isolation: Isolation | None = None) -> Platform:
+        """The platform that a budget of ``sms`` gives; the whole device where there is no budget.
 
-    def platform(self, sms: int | None = None) -> Platform:
-        """The platform that a budget of ``sms`` gives; the whole device where there is no budget."""
+        Args:
+            sms: SMs asked for.
+            isolation: What sets them apart, where it is not the runner's usual mechanism.
+
+        Raises:
+            CostModelError: That many cannot be granted here.
+        """
         requested = self.device.sms if sms is None else sms
         if not 1 <= requested <= self.device.sms:
             raise CostModelError(
                 f"An SM budget must be from 1 to {self.device.sms} {self._unit} on {self.device.name}, "
                 f"but got {requested}."
             )
-        if requested not in self._granted:
-            self._granted[requested] = self._grant(requested)
-        granted = self._granted[requested]
-        isolation = "whole" if granted == self.device.sms and self._kind == "cuda" else self.isolation
-        return Platform(self.device, isolation, requested, granted, self._software)
+        mechanism = isolation or self.isolation
+        if (requested, mechanism) not in self._granted:
+            self._granted[requested, mechanism] = self._grant(requested, mechanism)
+        granted = self._granted[requested, mechanism]
+        if mechanism == "green_context" and granted == self.device.sms:
+            mechanism = "whole"
+        return Platform(self.device, mechanism, requested, granted, self._software)
 
-    def sample(self, workload: Workload, count: int, seed: int, **options: Any) -> "Future[list[Candidate]]":
-        """Draw candidates in a build worker; see ``costmodel.spaces.sample_candidates``."""
-        return self._builders.submit(sample_candidates, workload, self._kind, count, seed, **options)
+    def draw(
+        self,
+        function: Callable[..., list[Candidate]],
+        workload: Workload,
+        count: int,
+        seed: int,
+        **options: Any,
+    ) -> "Future[list[Candidate]]":
+        """Call ``function(workload, kind, count, seed, **options)`` in a build worker.
+
+        ``costmodel.spaces.sample_candidates`` is such a function.
+        """
+        drawn: Future[list[Candidate]] = self._builders.draw(
+            function, workload, self._kind, count, seed, **options
+        )
+        return drawn
 
     def prefetch(self, candidates: Sequence[Candidate]) -> None:
         """Start building, and computing reference outputs. Safe to call from any thread."""
-        with self._lock:
-            for candidate in candidates:
-                if candidate.workload.name not in self._references:
-                    self._compute_reference(candidate.workload)
-                if candidate.candidate_id not in self._builds:
-                    self._builds[candidate.candidate_id] = self._builders.submit(
-                        build_kernel,
-                        candidate,
-                        self._kind,
-                        self._folder.path,
-                        timeout_s=self._timeouts["build"],
-                    )
+        self._builders.prefetch(candidates)
 
     def measure(
         self, candidates: Sequence[Candidate], platform: Platform, *, visit: int = 0
     ) -> list[Measurement]:
-        """Build what is not built yet, and time each candidate on ``platform``."""
+        """Build what is not built yet, and time each candidate on ``platform``, one after the other."""
         self.prefetch(candidates)
-        return [self._measure_one(candidate, platform, visit) for candidate in candidates]
+        batches = [self.submit([Request(candidate, platform, visit)]) for candidate in candidates]
+        return [measurement for batch in batches for measurement in batch.result()]
+
+    def submit(self, requests: Sequence[Request]) -> "Future[list[Measurement]]":
+        """Build what the requests need, and measure them together as soon as all of it is there.
+
+        Requests of one workload are timed side by side, interleaved. Until they are on a device, the future
+        can be cancelled, and is when the runner is closed.
+        """
+        outcome: Future[list[Measurement]] = Future()
+        needed = [f for request in requests for f in self._builders.futures(request.candidate)]
+        _when_all_are_done(needed, lambda: self._enqueue(tuple(requests), outcome))
+        return outcome
 
     def close(self) -> None:
-        """End the workers and delete the kernels."""
+        """End the workers and delete what is temporary."""
+        self._batches.shutdown(wait=False, cancel_futures=True)
         self._builders.close()
-        self._device_worker.close()
-        self._folder.delete()
+        for bench in self._benches:
+            bench.close()
+        self._scratch.delete()
 
-    def _measure_one(self, candidate: Candidate, platform: Platform, visit: int) -> Measurement:
-        built = self._built(candidate)
-        timed = Timed(built.outcome, error=built.error)
-        if built.library is not None:
-            timed = self._time(built.library, candidate, platform)
-        return Measurement(
-            candidate=candidate,
-            platform=platform,
-            visit=visit,
-            kernel_hash=built.kernel_hash,
-            measured_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
-            **msgspec.structs.asdict(timed),
-        )
-
-    def _built(self, candidate: Candidate) -> Built:
+    def _enqueue(self, requests: tuple[Request, ...], outcome: "Future[list[Measurement]]") -> None:
         try:
-            return self._builds[candidate.candidate_id].result()
-        except TimeoutError:
-            limit = self._timeouts["build"]
-            return Built(Outcome.TIMEOUT, error=f"the build took more than {limit:g} s")
-        except WorkerDiedError as error:
-            return Built(Outcome.COMPILE_ERROR, error=f"the build worker died ({error.reason})")
+            job = self._batches.submit(self._measure_batch, requests, outcome)
+        except RuntimeError:  # the runner is closed
+            outcome.cancel()
+        else:
+            job.add_done_callback(lambda job: outcome.cancel() if job.cancelled() else None)
 
-    def _compute_reference(self, workload: Workload) -> None:
-        self._references[workload.name] = self._builders.submit(write_reference, workload, self._folder.path)
-
-    def _time(self, library: Path, candidate: Candidate, platform: Platform) -> Timed:
+    def _measure_batch(self, requests: tuple[Request, ...], outcome: "Future[list[Measurement]]") -> None:
+        """Measure a batch on a free bench; runs in a thread of its own."""
+        if not outcome.set_running_or_notify_cancel():
+            return
         try:
-            reference = self._references[candidate.workload.name].result()
-        except WorkerDiedError as error:
-            self._compute_reference(candidate.workload)  # for the next candidate
-            return Timed(Outcome.COMPILE_ERROR, error=f"the reference's worker died ({error.reason})")
-        try:
-            timed = self._on_device(
-                measure_kernel,
-                library,
-                candidate.workload,
-                reference,
-                platform.sms_requested,
-                self._timing,
-            )
-        except TimeoutError:
-            return Timed(Outcome.TIMEOUT, error=f"the kernel took more than {self._timeouts['run']:g} s")
-        except WorkerDiedError as error:
-            return Timed(Outcome.LAUNCH_ERROR, error=f"the device worker died ({error.reason})")
-        if timed.outcome is Outcome.LAUNCH_ERROR and self._kind == "cuda":
-            self._device_worker.restart()  # a CUDA error can stick to the context of its process
-        return timed
+            candidates = {request.candidate.candidate_id: request.candidate for request in requests}
+            builds = {id_: self._builders.built(candidate) for id_, candidate in candidates.items()}
+            with self._free_bench() as bench:
+                timer = BatchTimer(self._timing, self._limit_s, partial(self._setup, bench.position))
+                outcome.set_result(timer.measure(requests, builds, bench))
+        except BaseException as error:  # noqa: BLE001 (it goes to whoever waits)
+            outcome.set_exception(error)
 
-    def _on_device(self, function: Callable[..., T], *arguments: Any) -> T:
-        """Call a function of ``_device`` in the device worker; its time runs once the device is open."""
-        limit = self._timeouts["run"]
-        job = self._device_worker.submit(function, self._kind, self._threads, *arguments, timeout_s=limit)
-        return job.result(_OPEN_TIMEOUT_S + limit)
+    @contextmanager
+    def _free_bench(self) -> Iterator[Bench]:
+        """A bench that nobody else uses meanwhile."""
+        bench = self._free.get()
+        try:
+            yield bench
+        finally:
+            self._free.put(bench)
+
+    def _setup(self, position: int, platform: Platform | None = None) -> DeviceSetup:
+        """How the process opens the device that measures ``platform`` on the bench at ``position``."""
+        return DeviceSetup(self._kind, self._threads)
 
     def _open(self) -> tuple[Device, dict[str, str]]:
+        """Open all devices at once; they must be of one model."""
         try:
-            return self._on_device(describe_device)
+            with ThreadPoolExecutor(len(self._benches)) as threads:
+                found = list(threads.map(self._describe, self._benches))
         except Exception as error:
             self.close()
             raise CostModelError(self._cannot_open(error)) from error
+        names = sorted({device.name for device, _ in found})
+        if len(names) > 1:
+            self.close()
+            raise CostModelError(f"Devices that measure together must be of one model, but got {names}.")
+        return found[0]
+
+    def _describe(self, bench: Bench) -> tuple[Device, dict[str, str]]:
+        return bench.call(describe_device, self._setup(bench.position), limit_s=self._limit_s)
 
     def _cannot_open(self, error: Exception) -> str:
         return f"The {self._kind} device cannot be opened: {error}."
 
-    def _grant(self, sms: int) -> int:
-        try:
-            return self._on_device(grant, sms)
-        except RuntimeError as error:
-            raise CostModelError(
-                f"A budget of {sms} {self._unit} cannot be granted on {self.device.name}: {error}."
-            ) from error
+    def _grant(self, sms: int, isolation: Isolation) -> int:
+        wanted = Platform(self.device, isolation, sms, sms, self._software)
+        with self._free_bench() as bench:
+            try:
+                return bench.call(grant, self._setup(bench.position, wanted), sms, limit_s=self._limit_s)
+            except RuntimeError as error:
+                raise CostModelError(
+                    f"A budget of {sms} {self._unit} cannot be granted on {self.device.name}: {error}."
+                ) from error
+
+
+def _when_all_are_done(futures: Sequence["Future[Any]"], act: Callable[[], None]) -> None:
+    """Call ``act`` once, in the thread that finishes the last of the futures."""
+    left = [len(futures)]
+    lock = threading.Lock()
+
+    def count_down(_: "Future[Any]") -> None:
+        with lock:
+            left[0] -= 1
+            last = left[0] == 0
+        if last:
+            act()
+
+    for future in futures:
+        future.add_done_callback(count_down)
 
 
 def _check_installed(kind: Kind) -> None:

@@ -56,6 +56,7 @@ class Workers:
         }
         self._lock = threading.Lock()
         self._closed = False
+        self._jobs: set[Future[Any]] = set()
         self._pool = pebble.ProcessPool(**self._settings)
 
     def submit(
@@ -65,23 +66,25 @@ class Workers:
 
         Returns:
             What the function returns or raises. ``TimeoutError`` if it took too long, which costs its worker
-            the life, ``WorkerDiedError`` if its worker died.
+            the life, ``WorkerDiedError`` if its worker died. It is cancelled if the workers are closed first.
         """
         with self._lock:
             if not self._closed and not self._pool.active:
                 self._restart()  # a worker that dies between two jobs breaks the pool
             job: Future[T] = self._pool.schedule(function, args=arguments, kwargs=options, timeout=timeout_s)
+            self._jobs.add(job)
         outcome: Future[T] = Future()
         job.add_done_callback(partial(self._pass_on, outcome))
         return outcome
 
     def _pass_on(self, outcome: Future[T], job: Future[T]) -> None:
         """Give ``outcome`` what became of a job."""
-        if job.cancelled():
+        self._jobs.discard(job)
+        if job.cancelled() and self._closed:
             outcome.cancel()
-            outcome.set_running_or_notify_cancel()
+        if not outcome.set_running_or_notify_cancel():
             return
-        error = job.exception()
+        error = WorkerDiedError("replaced with all others") if job.cancelled() else job.exception()
         if isinstance(error, self._pebble.ProcessExpired):
             error = WorkerDiedError(f"exit code {error.exitcode}")
         elif isinstance(error, BrokenProcessPool):
@@ -109,6 +112,8 @@ class Workers:
     def _stop(self) -> None:
         self._pool.stop()
         self._pool.join()
+        for job in list(self._jobs):  # a pool that is stopped forgets the jobs that it has
+            job.cancel()
 
 
 def _start_worker(folder: Path, prepare: Callable[[], None] | None) -> None:

@@ -1,17 +1,26 @@
 """A collector that measures a formula in no time, with the same numbers in every process."""
 
+import random
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from costmodel.collect import CampaignConfig, KernelPlan
+from costmodel.collect import CampaignConfig, CampaignFolder, KernelPlan, Request
 from costmodel.collect._workers import WorkerDiedError
 from costmodel.errors import CostModelError
-from costmodel.records import Candidate, Config, Device, Measurement, Outcome, Platform, Workload
+from costmodel.records import (
+    Candidate,
+    Config,
+    Device,
+    Isolation,
+    Measurement,
+    Outcome,
+    Platform,
+    Workload,
+    read_records,
+)
 
 DEVICE = Device("Fake GPU", "cuda", "sm_90", 132, 1980.0)
 TILES = 2000
@@ -19,82 +28,140 @@ CONFIG = CampaignConfig(
     runner="cuda",
     workloads=("matmul-m32-n32-k32", "softmax-m64-n32", "layer_norm-m32-n64"),
     sms=(8, 64, 132),
-    kernels=KernelPlan(random=10, rounds=2, per_round=5, parents=2, parents_at=(8, 132)),
+    kernels=KernelPlan(random=10, rounds=2, per_round=5, good_at=(8, 132)),
     repeat_share=0.25,
+    side_by_side=4,
 )
 
 
+def tile_of(candidate: Candidate) -> int:
+    return int(str(candidate.config.decisions["tile"]))
+
+
+def draw_tiles(
+    workload: Workload,
+    kind: str,
+    count: int,
+    seed: int,
+    *,
+    measured: Sequence[Measurement],
+    budgets: Sequence[int],
+) -> list[Candidate]:
+    """Tiles from 1 to 2000, later ones at most 9 away from the fastest at each budget.
+
+    It depends on what was measured, not on the order in which that came.
+    """
+    known = {tile_of(m.candidate) for m in measured}
+    near: set[int] = set()
+    for sms in budgets:
+        ran = [m for m in measured if m.platform.sms_requested == sms and m.outcome is Outcome.OK]
+        if ran:
+            best = tile_of(min(ran, key=lambda m: (m.latency_s, m.candidate.candidate_id)).candidate)
+            near |= set(range(max(1, best - 9), min(TILES, best + 9) + 1))
+    choices = sorted((near or set(range(1, TILES + 1))) - known)
+    drawn = random.Random(seed).sample(choices, min(count, len(choices)))
+    return [Candidate(workload, "fake-1", Config({"tile": tile})) for tile in drawn]
+
+
 class FakeCollector:
-    """Draws tiles from 1 to 2000 and remembers what it is asked for.
+    """Remembers what it is asked for. Every thirteenth tile fails; the best is ten times the SMs.
 
     Args:
-        seconds: How long each measurement takes.
-        on_measure: Called before each measurement.
+        seconds: How long each batch takes on the one device, in a thread of its own; None measures while
+            ``submit`` is called.
+        before_batch: Called with each batch before it is measured.
         dying_draws: Draws whose worker dies, by their number.
+        granularity: A green context is granted a multiple of it.
     """
 
     def __init__(
         self,
-        seconds: float = 0.0,
-        on_measure: Callable[[str], None] = lambda _: None,
+        seconds: float | None = None,
+        before_batch: Callable[[Sequence[Request]], None] = lambda _: None,
         dying_draws: Sequence[int] = (),
+        granularity: int = 1,
     ) -> None:
-        self.seconds = seconds
-        self.on_measure = on_measure
+        self._seconds, self._granularity = seconds, granularity
+        self._device = ThreadPoolExecutor(1) if seconds is not None else None
+        self.before_batch = before_batch
         self.dying_draws = dying_draws
-        self.draws: list[tuple[str, int, dict[str, Any]]] = []
-        self.prefetched: list[Candidate] = []
-        self.measured: list[str] = []
+        self.draws: list[tuple[str, int, int, dict[str, Any]]] = []
+        self.batches: list[Sequence[Request]] = []
+        self.asked: list[Future[list[Measurement]]] = []
 
-    def platform(self, sms: int | None = None) -> Platform:
+    @property
+    def measured(self) -> list[str]:
+        """Keys of what was measured, in order."""
+        return [request.key for batch in self.batches for request in batch]
+
+    def platform(self, sms: int | None = None, isolation: Isolation | None = None) -> Platform:
         sms = sms or DEVICE.sms
         if sms > DEVICE.sms:
             raise CostModelError(f"An SM budget must be from 1 to {DEVICE.sms}, but got {sms}.")
-        return Platform(DEVICE, "whole" if sms == DEVICE.sms else "green_context", sms, sms)
+        granted = min(DEVICE.sms, -(-sms // self._granularity) * self._granularity)
+        mechanism = isolation or ("whole" if granted == DEVICE.sms else "green_context")
+        return Platform(DEVICE, mechanism, sms, granted)
 
-    def prefetch(self, candidates: Sequence[Candidate]) -> None:
-        self.prefetched += candidates
-
-    def sample(self, workload: Workload, count: int, seed: int, **options: Any) -> "Future[list[Candidate]]":
-        """Random tiles, or tiles at most 9 away from a parent's."""
-        self.draws.append((workload.name, count, options))
-        rng = np.random.default_rng(seed)
-        parents = [int(str(config.decisions["tile"])) for config in options["parents"]]
-        known = {candidate.config.decisions["tile"] for candidate in options["known"]}
-        near = [tile for p in parents for tile in range(max(1, p - 9), min(TILES, p + 9) + 1)]
-        choices = sorted(set(near or range(1, TILES + 1)) - known)
-        drawn = rng.choice(choices, min(count, len(choices)), replace=False)
+    def draw(
+        self,
+        function: Callable[..., list[Candidate]],
+        workload: Workload,
+        count: int,
+        seed: int,
+        **options: Any,
+    ) -> "Future[list[Candidate]]":
+        self.draws.append((workload.name, count, seed, options))
         future: Future[list[Candidate]] = Future()
         if len(self.draws) in self.dying_draws:
             future.set_exception(WorkerDiedError("exit code -9"))
-            return future
-        future.set_result([Candidate(workload, "fake-1", Config({"tile": int(tile)})) for tile in drawn])
+        else:
+            future.set_result(function(workload, "cuda", count, seed, **options))
         return future
 
-    def measure(
-        self, candidates: Sequence[Candidate], platform: Platform, *, visit: int = 0
-    ) -> list[Measurement]:
-        return [self._measure(candidate, platform, visit) for candidate in candidates]
+    def submit(self, requests: Sequence[Request]) -> "Future[list[Measurement]]":
+        if self._device:
+            future = self._device.submit(self._measure_all, requests)
+        else:
+            future = Future()
+            future.set_result(self._measure_all(requests))
+        self.asked.append(future)
+        return future
 
-    def _measure(self, candidate: Candidate, platform: Platform, visit: int) -> Measurement:
-        """Every thirteenth tile fails; the best tile is that of ten times the SMs."""
-        tile, sms = int(str(candidate.config.decisions["tile"])), platform.sms_granted
-        ok = tile % 13 > 0
-        measurement = Measurement(
-            candidate=candidate,
-            platform=platform,
-            visit=visit,
-            outcome=Outcome.OK if ok else Outcome.LAUNCH_ERROR,
-            latencies_s=(1e-6 * (1 + abs(tile - 10 * sms)) * (1 + 0.01 * visit),) if ok else (),
-            measured_at="2026-11-21T10:00:00+00:00",
-            error="" if ok else "too many resources",
-        )
-        self.on_measure(measurement.key)
-        self.measured.append(measurement.key)
-        time.sleep(self.seconds)
-        return measurement
+    def _measure_all(self, requests: Sequence[Request]) -> list[Measurement]:
+        self.before_batch(requests)
+        self.batches.append(requests)
+        time.sleep(self._seconds or 0.0)
+        return [_measure(request, requests) for request in requests]
+
+
+def _measure(request: Request, batch: Sequence[Request]) -> Measurement:
+    tile, sms = tile_of(request.candidate), request.platform.sms_granted
+    ok = tile % 13 > 0
+    others = {r.candidate.candidate_id for r in batch} - {request.candidate.candidate_id}
+    return Measurement(
+        candidate=request.candidate,
+        platform=request.platform,
+        visit=request.visit,
+        outcome=Outcome.OK if ok else Outcome.LAUNCH_ERROR,
+        latencies_s=(1e-6 * (1 + abs(tile - 10 * sms)) * (1 + 0.01 * request.visit),) if ok else (),
+        # A lone kernel on several partitions has itself as company.
+        co_runners=tuple(sorted(others)) or (request.candidate.candidate_id,)
+        if ok and request.partitions > 1
+        else (),
+        measured_at="2026-11-21T10:00:00+00:00",
+        error="" if ok else "too many resources",
+    )
+
+
+def stored(folder: CampaignFolder) -> dict[str, Measurement]:
+    """What a campaign stored, by key; each key once."""
+    measurements = list(read_records(folder.store)) if folder.store.exists() else []
+    by_key = {measurement.key: measurement for measurement in measurements}
+    assert len(by_key) == len(measurements)
+    return by_key
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    """Content of every file below a folder."""
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    """Content of every file below a folder but the store, whose order may differ between runs."""
+    paths = (path for path in folder.rglob("*") if path.is_file() and path.name != "measurements.jsonl")
+    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}

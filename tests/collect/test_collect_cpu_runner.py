@@ -24,7 +24,7 @@ def runner() -> Iterator[CpuRunner]:
 
 @pytest.fixture(scope="module")
 def candidates(runner: CpuRunner) -> list[Candidate]:
-    return runner.sample(WORKLOAD, 4, 0).result()
+    return runner.draw(sample_candidates, WORKLOAD, 4, 0).result()
 
 
 @pytest.mark.parametrize("check", RUNNER_CHECKS)
@@ -53,6 +53,6 @@ def test_an_invalid_config_says_what_is_wrong(runner, candidates) -> None:
 
 @pytest.mark.parametrize("name", ["softmax-m16-n16", "conv2d-n1-c4-h8-w8-o4-k3-s1", "layer_norm-m16-n16"])
 def test_scheduled_kernels_agree_with_the_unscheduled_program(runner: CpuRunner, name: str) -> None:
-    drawn = runner.sample(Workload.parse(name), 2, 1).result()
+    drawn = runner.draw(sample_candidates, Workload.parse(name), 2, 1).result()
     measured: list[Measurement] = runner.measure(drawn, runner.platform())
     assert [m.outcome for m in measured] == [Outcome.OK] * 2

@@ -31,7 +31,7 @@ def runner() -> Iterator[CudaRunner]:
 
 @pytest.fixture(scope="module")
 def candidates(runner: CudaRunner) -> list[Candidate]:
-    return runner.sample(SMALL, 4, 0).result()
+    return runner.draw(sample_candidates, SMALL, 4, 0).result()
 
 
 @pytest.mark.parametrize("check", RUNNER_CHECKS)
@@ -50,7 +50,7 @@ def test_a_whole_gpu_is_not_a_partition(runner: CudaRunner) -> None:
 
 
 def test_a_budget_confines_kernels_with_many_blocks(runner: CudaRunner) -> None:
-    drawn = runner.sample(LARGE, 32, 0).result()
+    drawn = runner.draw(sample_candidates, LARGE, 32, 0).result()
     (many,) = sorted(drawn, key=lambda c: c.launches[0].blocks)[-1:]
     assert many.launches[0].blocks > 8 * runner.device.sms
     (small,) = runner.measure([many], runner.platform(8))

@@ -37,7 +37,7 @@ def runner() -> Iterator[CpuRunner]:
 @pytest.fixture(scope="module")
 def fresh(runner: CpuRunner) -> Iterator[Candidate]:
     """Candidates that no test has built yet."""
-    return iter(runner.sample(MATMUL, 32, 0).result())
+    return iter(runner.draw(sample_candidates, MATMUL, 32, 0).result())
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_a_fault_costs_one_candidate(runner, fresh, fault: str, outcome: Outcome
 
 def test_an_output_that_is_slightly_off_is_wrong(runner, fresh, monkeypatch) -> None:
     monkeypatch.setattr(f"{RUNNER}.write_reference", planted_faults.write_wrong_reference)
-    failing = runner.sample(Workload.parse("softmax-m16-n32"), 1, 0).result()
+    failing = runner.draw(sample_candidates, Workload.parse("softmax-m16-n32"), 1, 0).result()
     failed, ran = runner.measure([*failing, next(fresh)], runner.platform(1))
     assert failed.outcome is Outcome.WRONG_RESULT
     assert ran.outcome is Outcome.OK
@@ -71,7 +71,7 @@ def test_an_output_that_is_slightly_off_is_wrong(runner, fresh, monkeypatch) -> 
 
 def test_a_reference_whose_worker_dies_is_computed_again(runner, monkeypatch) -> None:
     monkeypatch.setattr(f"{RUNNER}.write_reference", planted_faults.write_reference_or_die)
-    drawn = runner.sample(Workload.parse("softmax-m32-n16"), 2, 0).result()
+    drawn = runner.draw(sample_candidates, Workload.parse("softmax-m32-n16"), 2, 0).result()
     failed, ran = runner.measure(drawn, runner.platform(1))
     assert failed.outcome is Outcome.COMPILE_ERROR
     assert failed.error == "the reference's worker died (exit code 7)"
@@ -106,4 +106,4 @@ def test_a_missing_compiler_is_the_users_to_mend(monkeypatch, tmp_path: Path) ->
 def test_a_draw_whose_worker_dies_says_so(runner, fresh, monkeypatch) -> None:
     monkeypatch.setattr(f"{RUNNER}.sample_candidates", planted_faults.die)
     with pytest.raises(CostModelError, match=r"it died \(exit code 7\)"):
-        runner.sample(next(fresh).workload, 1, 0).result(60)
+        runner.draw(sample_candidates, next(fresh).workload, 1, 0).result(60)

@@ -1,0 +1,114 @@
+"""``costmodel workloads``: the catalogue of workloads from networks, and how it is made."""
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from costmodel.cli._output import JsonOption, console, progress, titled_table, write_json
+
+if TYPE_CHECKING:
+    from costmodel.workloads import CatalogueEntry, Extraction
+
+app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode="markdown")
+
+Dtype = Literal["float32", "float16"]
+
+
+@app.callback()
+def _group() -> None:
+    """List the workloads of well-known networks, or extract them from these."""
+
+
+@app.command("list")
+def list_workloads(
+    network: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Only those of one network, such as `resnet50-n8`, or of all `resnet50`.",
+            show_default=False,
+        ),
+    ] = None,
+    dtype: Annotated[
+        Dtype | None, typer.Option(help="Only those of this element type.", show_default=False)
+    ] = None,
+    json: JsonOption = None,
+) -> None:
+    """List the workloads of well-known networks, with how often each network launches them.
+
+    Those that are reserved for blind tests are not in the list.
+
+    Examples:
+    - `costmodel workloads list --network bert_base --dtype float16`
+    """
+    from costmodel.workloads import catalogue
+
+    entries = catalogue(network, dtype)
+    _print_catalogue(entries)
+    write_json(json, [_described(entry) for entry in entries])
+
+
+@app.command()
+def extract(
+    networks: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="NETWORK", help="Networks; all that there are if not given.", show_default=False
+        ),
+    ] = None,
+    dtype: Annotated[
+        Dtype | None, typer.Option(help="Element type; both if not given.", show_default=False)
+    ] = None,
+    json: JsonOption = None,
+) -> None:
+    """Build networks with TVM Relax, fuse them and say which workloads they consist of.
+
+    The catalogue that ships with costmodel is the JSON of a run without arguments.
+
+    Examples:
+    - `costmodel workloads extract resnet50-n1 --dtype float16`
+    """
+    from costmodel.workloads import NETWORKS, extract_workloads
+
+    found = []
+    dtypes = (dtype,) if dtype else ("float32", "float16")
+    with progress() as bar:
+        for name in bar.track(networks or list(NETWORKS), description="Networks"):
+            found += [extract_workloads(name, each) for each in dtypes]
+    for extraction in found:
+        _print_extraction(extraction)
+    write_json(json, found)
+
+
+def _print_catalogue(entries: "list[CatalogueEntry]") -> None:
+    table = titled_table(f"{len(entries)} workloads")
+    for name, justify in (("workload", "left"), ("MFLOP", "right"), ("MB", "right"), ("launches", "left")):
+        table.add_column(name, justify=justify, overflow="fold")  # type: ignore[arg-type]
+    for entry in entries:
+        launches = ", ".join(f"{count} in {network}" for network, count in entry.networks.items())
+        flops, moved = entry.workload.flops, entry.workload.min_bytes
+        table.add_row(entry.workload.name, f"{flops / 1e6:,.1f}", f"{moved / 1e6:,.1f}", launches)
+    console.print(table)
+
+
+def _described(entry: "CatalogueEntry") -> dict[str, object]:
+    workload = entry.workload
+    return {
+        "workload": workload.name,
+        "flops": workload.flops,
+        "min_bytes": workload.min_bytes,
+        "networks": entry.networks,
+    }
+
+
+def _print_extraction(extraction: "Extraction") -> None:
+    table = titled_table(f"{extraction.network}, {extraction.dtype}")
+    table.add_column("launches", justify="right")
+    table.add_column("kernel", overflow="fold")
+    for name, count in extraction.workloads.items():
+        table.add_row(str(count), name)
+    for name, count in extraction.left_out.items():
+        table.add_row(str(count), f"{name} (no workload)")
+    if extraction.reserved:
+        table.add_row(str(extraction.reserved), "(reserved for blind tests)")
+    console.print(table)

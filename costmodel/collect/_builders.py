@@ -1,0 +1,89 @@
+"""Persistent processes that draw candidates, compile kernels and compute reference outputs."""
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any, TypeVar
+
+from costmodel.collect._build import Built, Kind, build_kernel, start_build_worker
+from costmodel.collect._inputs import write_reference
+from costmodel.collect._workers import WorkerDiedError, Workers
+from costmodel.records import Candidate, Outcome
+
+T = TypeVar("T")
+
+
+class Builders:
+    """Build workers: they pay for TVM's import once, and each job is done once.
+
+    Kernels stay in ``folder``; a build that is there is not made again, not even by another process later.
+    """
+
+    def __init__(self, kind: Kind, count: int, folder: Path, scratch: Path, timeout_s: float) -> None:
+        """Start ``count`` processes with the first job.
+
+        Args:
+            kind: Kind of device to build for.
+            count: Processes.
+            folder: Where kernels and reference outputs go.
+            scratch: Where temporary files go.
+            timeout_s: Seconds after which a build is given up.
+        """
+        self._kind: Kind = kind
+        self._folder = folder
+        self._timeout_s = timeout_s
+        self._workers = Workers(count, scratch, start_build_worker)
+        self._builds: dict[str, Future[Built]] = {}
+        self._references: dict[str, Future[Path]] = {}
+        self._lock = threading.Lock()
+
+    def draw(self, function: Callable[..., list[Candidate]], *arguments: Any, **options: Any) -> Any:
+        """Future of what ``function(*arguments, **options)`` draws in a worker."""
+        return self._workers.submit(function, *arguments, **options)
+
+    def prefetch(self, candidates: Sequence[Candidate]) -> None:
+        """Start building, and computing reference outputs. Safe to call from any thread."""
+        with self._lock:
+            for candidate in candidates:
+                self._start(candidate)
+
+    def futures(self, candidate: Candidate) -> "tuple[Future[Built], Future[Path]]":
+        """The build of a candidate and the reference output of its workload."""
+        with self._lock:
+            self._start(candidate)
+            return self._builds[candidate.candidate_id], self._references[candidate.workload.name]
+
+    def _start(self, candidate: Candidate) -> None:
+        name, id_ = candidate.workload.name, candidate.candidate_id
+        if name not in self._references or _has_failed(self._references[name]):
+            self._references[name] = self._workers.submit(write_reference, candidate.workload, self._folder)
+        if id_ not in self._builds:
+            self._builds[id_] = self._workers.submit(
+                build_kernel, candidate, self._kind, self._folder, timeout_s=self._timeout_s
+            )
+
+    def built(self, candidate: Candidate) -> "tuple[Built, Path | None]":
+        """What the build of a candidate gave, once it is done, and its workload's reference output.
+
+        What goes wrong is the outcome of the candidate.
+        """
+        build, reference = self.futures(candidate)
+        try:
+            built = build.result()
+        except TimeoutError:
+            return Built(Outcome.TIMEOUT, error=f"the build took more than {self._timeout_s:g} s"), None
+        except WorkerDiedError as error:
+            return Built(Outcome.COMPILE_ERROR, error=f"the build worker died ({error.reason})"), None
+        try:
+            return built, reference.result()
+        except Exception as error:  # noqa: BLE001 (no reference, no measurement; the next candidate tries again)
+            return Built(Outcome.COMPILE_ERROR, error=f"no reference output: {error}"[:300]), None
+
+    def close(self) -> None:
+        """End the processes. May be called twice."""
+        self._workers.close()
+
+
+def _has_failed(future: "Future[Any]") -> bool:
+    return future.done() and (future.cancelled() or future.exception() is not None)

@@ -1,0 +1,138 @@
+"""What the CUDA and the CPU worker share. Runs in a worker process."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from costmodel.collect._build import last_line
+from costmodel.collect._device_job import KernelFaultError, KernelJob, Timed
+from costmodel.collect._inputs import agrees, make_arguments
+from costmodel.collect._timing import Repeats, Stopwatch, Timing, time_kernels
+from costmodel.records import Device, DeviceState, Outcome, Workload
+
+
+class ClosableStopwatch(Stopwatch, Protocol):
+    """A stopwatch that holds something of the device."""
+
+    def close(self) -> None:
+        """Free it."""
+        ...
+
+
+class DeviceWorker:
+    """State of a device worker: the device, its partitions, and the arrays of the current workload.
+
+    Attributes:
+        device: TVM's device.
+        board: Short id of the physical board; empty where unknown.
+    """
+
+    device: Any
+    board = ""
+
+    def __init__(self) -> None:
+        import tvm
+
+        self.tvm = tvm
+        self._workload = ""
+
+    def describe(self) -> tuple[Device, dict[str, str]]:
+        """The device model, and the versions that can change its latencies."""
+        raise NotImplementedError
+
+    def grant(self, sms: int) -> int:
+        """The number of SMs that a budget of ``sms`` gives, counted on the device where it can be.
+
+        Raises:
+            CostModelError: The device runs on another number than it granted.
+            RuntimeError: The driver refuses.
+        """
+        raise NotImplementedError
+
+    def time(self, job: KernelJob) -> list[list[Timed]]:
+        """Time the kernels of a job, each after a check of its output on the most SMs that the job names.
+
+        Returns:
+            For each group of the job, one for each of its libraries.
+
+        Raises:
+            KernelFaultError: A kernel fails.
+        """
+        try:
+            self._prepare(job.workload, job.reference)
+            self.enter(max(sms for sms, _ in job.groups))
+            modules = [self.tvm.runtime.load_module(str(library)) for library in job.libraries]
+            right = {i: module for i, module in enumerate(modules) if self._computes(module)}
+            return [self._time_group(job, right, *group) for group in job.groups]
+        except Exception as error:  # noqa: BLE001 (whatever a kernel does is an outcome)
+            raise KernelFaultError(last_line(error)) from None
+
+    def enter(self, sms: int) -> None:
+        """Confine what follows to ``sms`` SMs."""
+        raise NotImplementedError
+
+    def stopwatch(self, module: Any) -> ClosableStopwatch:
+        """What times a loaded module on the SMs that are entered."""
+        raise NotImplementedError
+
+    def synchronize(self) -> None:
+        """Wait for copies and kernels on every stream of the device."""
+
+    def state(self) -> DeviceState:
+        """What the sensors say now."""
+        return DeviceState()
+
+    def time_together(self, modules: Mapping[str, Any], sms: int, job: KernelJob) -> dict[str, Timed]:
+        """Time modules, by candidate id, on ``job.partitions`` partitions of ``sms`` SMs at once."""
+        raise NotImplementedError
+
+    def _prepare(self, workload: Workload, reference: Path) -> None:
+        """Put the workload's arguments on the device."""
+        if workload.name == self._workload:
+            return
+        self.arrays = make_arguments(workload)
+        self.arguments = self.on_device(self.arrays)
+        self._reference = np.load(reference)
+        self._workload = workload.name
+
+    def on_device(self, arrays: Sequence[Any]) -> list[Any]:
+        """Copies of arrays on the device."""
+        return [self.tvm.runtime.tensor(array, self.device) for array in arrays]
+
+    def _computes(self, module: Any) -> bool:
+        """Whether a kernel writes the right output over one that is full of NaN."""
+        self.arguments[-1].copyfrom(self.arrays[-1])
+        self.synchronize()
+        module["main"](*self.arguments)
+        self.synchronize()
+        return agrees(self.arguments[-1].numpy(), self._reference)
+
+    def _time_group(
+        self, job: KernelJob, right: Mapping[int, Any], sms: int, members: Sequence[int]
+    ) -> list[Timed]:
+        """Time those members that are right on ``sms`` SMs."""
+        modules = {job.libraries[i].stem: right[i] for i in members if i in right}
+        if job.partitions > 1:
+            timed = self.time_together(modules, sms, job)
+        else:
+            self.enter(sms)
+            timed = self._time_alone(modules, job.timing)
+        wrong = Timed(
+            Outcome.WRONG_RESULT, board=self.board, error="output differs from the unscheduled program's"
+        )
+        return [timed.get(job.libraries[i].stem, wrong) for i in members]
+
+    def _time_alone(self, modules: Mapping[str, Any], timing: Timing) -> dict[str, Timed]:
+        """Time modules side by side."""
+        watches = {name: self.stopwatch(module) for name, module in modules.items()}
+        timed = time_kernels(watches, timing, self.state)
+        for watch in watches.values():
+            watch.close()
+        return {name: self.timed(repeats) for name, repeats in timed.items()}
+
+    def timed(self, repeats: Repeats, co_runners: tuple[str, ...] = ()) -> Timed:
+        """What repeats say of a kernel that works."""
+        r = repeats
+        return Timed(Outcome.OK, r.latencies_s, r.runs, r.before, r.after, r.attempts, co_runners, self.board)
