@@ -12,6 +12,7 @@ from costmodel.search._comparison import (
 )
 from costmodel.search._plot import plot_curves
 from costmodel.search._pool import Pool
+from costmodel.search._propose import propose_candidates
 from costmodel.search._result import Provenance, TunedTrial, TuneResult
 from costmodel.search._shortlist import ShortlistSampler
 from costmodel.search._tune import tune
@@ -31,6 +32,7 @@ __all__ = [
     "TunedTrial",
     "measured_curve",
     "plot_curves",
+    "propose_candidates",
     "recorded_curves",
     "tune",
 ]

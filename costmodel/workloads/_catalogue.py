@@ -1,0 +1,56 @@
+"""What was extracted from every network, kept as data: reading it takes no TVM."""
+
+from importlib.resources import files
+
+import msgspec
+
+from costmodel.errors import CostModelError
+from costmodel.records import Workload
+from costmodel.workloads._extract import Extraction
+
+
+class CatalogueEntry(msgspec.Struct, frozen=True):
+    """A workload and where it occurs.
+
+    Attributes:
+        workload: The workload.
+        networks: How often one run of each network launches it.
+    """
+
+    workload: Workload
+    networks: dict[str, int]
+
+
+def extractions() -> list[Extraction]:
+    """What ships, one a network and dtype; ``costmodel workloads extract --json`` writes it."""
+    data = files("costmodel.workloads").joinpath("catalogue.json").read_bytes()
+    return msgspec.json.decode(data, type=list[Extraction])
+
+
+def catalogue(network: str | None = None, dtype: str | None = None) -> list[CatalogueEntry]:
+    """The workloads of networks, sorted by kind and arithmetic; reserved ones are not among them.
+
+    Args:
+        network: A network such as ``resnet50-n8``, or all of one name such as ``resnet50``; all if None.
+        dtype: An element type; all if None.
+
+    Raises:
+        CostModelError: There is no such network.
+    """
+    counts: dict[str, dict[str, int]] = {}
+    for extraction in _extractions_of(network):
+        for name, count in extraction.workloads.items() if dtype in (None, extraction.dtype) else ():
+            counts.setdefault(name, {})[extraction.network] = count
+    entries = [CatalogueEntry(Workload.parse(name), networks) for name, networks in counts.items()]
+    return sorted(entries, key=lambda entry: (entry.workload.kind, entry.workload.flops, entry.workload.name))
+
+
+def _extractions_of(network: str | None) -> list[Extraction]:
+    known = extractions()
+    found = [each for each in known if network in (None, each.network, each.network.partition("-")[0])]
+    if not found:
+        names = ", ".join(dict.fromkeys(each.network for each in known))
+        raise CostModelError(
+            f"The network must be one of {names}, or what stands before the dash, but got {network!r}."
+        )
+    return found

@@ -1,0 +1,64 @@
+"""The workloads of a network, as Relax fuses it."""
+
+import re
+from collections import Counter
+
+import msgspec
+
+from costmodel.errors import CostModelError, MissingExtraError
+from costmodel.records import is_reserved
+from costmodel.workloads._networks import NETWORKS
+
+
+class Extraction(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The kernels of a network. Counts say how often one run of the network launches them.
+
+    Attributes:
+        network: Name of the network, a key of ``NETWORKS``.
+        dtype: Element type.
+        workloads: Name of each workload, with its count; without those that are reserved.
+        reserved: Count of kernels whose workloads are reserved for blind tests.
+        left_out: Name of each other kernel, such as ``max_pool2d``, with its count.
+    """
+
+    network: str
+    dtype: str
+    workloads: dict[str, int]
+    reserved: int
+    left_out: dict[str, int]
+
+
+def extract_workloads(network: str, dtype: str) -> Extraction:
+    """Build a network with TVM Relax, fuse it and recognise its kernels: seconds.
+
+    Example:
+        >>> extract_workloads("mobilenet_v2-n1", "float16").left_out
+        {'mean': 1}
+
+    Raises:
+        CostModelError: There is no such network, or TVM is not installed.
+    """
+    if network not in NETWORKS:
+        raise CostModelError(f"The network must be one of {', '.join(NETWORKS)}, but got {network!r}.")
+    try:
+        from costmodel.workloads._fuse import fuse, kernel_calls
+        from costmodel.workloads._recognise import recognise
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("Extracting workloads", "tvm") from error
+    module = fuse(NETWORKS[network](dtype))
+    workloads: Counter[str] = Counter()
+    left_out: Counter[str] = Counter()
+    reserved = 0
+    for name, count in kernel_calls(module).items():
+        workload = recognise(module[name])
+        if workload is None:
+            left_out[re.sub(r"\d+(?=_|$)", "", name)] += (
+                count  # without the numbers that tell namesakes apart
+            )
+        elif is_reserved(workload):
+            reserved += count
+        else:
+            workloads[workload.name] += count
+    return Extraction(
+        network, dtype, dict(sorted(workloads.items())), reserved, dict(sorted(left_out.items()))
+    )

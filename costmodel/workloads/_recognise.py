@@ -1,0 +1,122 @@
+"""Which workload a kernel of a network is.
+
+A kernel is a workload if its program is structurally equal to what the same passes make of the workload, once
+written as Relax operators. The shapes of its arguments say which workloads can be meant.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from itertools import chain
+from typing import Any
+
+import tvm_ffi
+from tvm import relax
+from tvm.relax import op
+
+from costmodel.records import OPERATORS, Workload
+from costmodel.workloads._fuse import fuse
+
+_STRIDES = (1, 2, 3, 4)
+_COMMUTING = frozenset({"add", "mul"})  # networks write them both ways
+
+Shape = tuple[int, ...]
+
+
+def recognise(function: Any) -> Workload | None:
+    """The workload that a TIR function computes; None where it is none."""
+    dtypes = {str(parameter.dtype) for parameter in function.params}
+    *inputs, output = [tuple(int(size) for size in parameter.shape) for parameter in function.params]
+    for workload in _possible(inputs, output, *dtypes) if len(dtypes) == 1 else ():
+        orders = {False, not _COMMUTING.isdisjoint(workload.operator.epilogue)}
+        if any(tvm_ffi.structural_equal(function, _kernel(workload, swapped)) for swapped in orders):
+            return workload
+    return None
+
+
+@cache
+def _kernel(workload: Workload, swapped: bool) -> Any:
+    """The TIR function that Relax makes of the workload; None where it makes several."""
+    module = fuse(_definition(workload, swapped))
+    functions = [function for name, function in module.functions.items() if name.name_hint != "forward"]
+    return functions[0] if len(functions) == 1 else None
+
+
+def _possible(inputs: list[Shape], output: Shape, dtype: str) -> Iterator[Workload]:
+    """Workloads whose arguments have these shapes."""
+    for kind, operator in OPERATORS.items():
+        sizes = _match(list(operator.spelled_inputs.values()), inputs)
+        if sizes is None:
+            continue
+        for stride in _STRIDES if "s" in operator.dims else (1,):
+            dims = {dim: sizes.get(dim, stride) for dim in operator.dims}
+            if operator.output(dims) == output:
+                yield Workload(kind, dims, dtype)
+
+
+def _match(spelled: list[str], shapes: list[Shape]) -> dict[str, int] | None:
+    """Size of each dimension when these are the spelled shapes; None where they are not."""
+    names = [shape.split() for shape in spelled]
+    if [len(shape) for shape in names] != [len(shape) for shape in shapes]:
+        return None
+    sizes = {"1": 1}
+    pairs = zip(chain(*names), chain(*shapes), strict=True)
+    return sizes if all(sizes.setdefault(name, size) == size for name, size in pairs) else None
+
+
+def _definition(workload: Workload, swapped: bool) -> Any:
+    """A Relax module whose function ``forward`` is the workload.
+
+    Args:
+        workload: The workload.
+        swapped: Whether the commuting steps of its epilogue have their own input first.
+    """
+    operator, builder = workload.operator, relax.BlockBuilder()
+    inputs = {
+        name: relax.Var(name, relax.TensorType(shape, workload.dtype))
+        for name, shape in operator.inputs(workload.dims).items()
+    }
+    own = {step: inputs[step] for step in operator.epilogue if step in inputs}
+    with builder.function("forward", list(inputs.values())):
+        with builder.dataflow():
+            of_anchor = [variable for name, variable in inputs.items() if name not in own]
+            result = builder.emit(_ANCHORS[operator.anchor](workload, *of_anchor))
+            for step in operator.epilogue:
+                operands = [result, own[step]] if step in own else [result]
+                if swapped and step in _COMMUTING:
+                    operands.reverse()
+                result = builder.emit(_STEPS[step](*operands))
+            result = builder.emit_output(result)
+        builder.emit_func_output(result)
+    return builder.get()
+
+
+def _conv2d(data_layout: str, kernel_layout: str) -> Callable[..., Any]:
+    def conv2d(workload: Workload, data: Any, weight: Any) -> Any:
+        k, stride, channels = (workload.dims[dim] for dim in "ksc")
+        groups = channels if workload.operator.family == "depthwise_conv2d" else 1
+        layouts = {"data_layout": data_layout, "kernel_layout": kernel_layout}
+        return op.nn.conv2d(data, weight, strides=stride, padding=k // 2, groups=groups, **layouts)
+
+    return conv2d
+
+
+_ANCHORS: Mapping[str, Callable[..., Any]] = {
+    "matmul": lambda _, a, b: op.matmul(a, b),
+    "batch_matmul": lambda _, a, b: op.matmul(a, b),
+    "conv2d": _conv2d("NCHW", "OIHW"),
+    "conv2d_nhwc": _conv2d("NHWC", "HWIO"),
+    "depthwise_conv2d": _conv2d("NCHW", "OIHW"),
+    "depthwise_conv2d_nhwc": _conv2d("NHWC", "HWIO"),
+    "softmax": lambda _, x: op.nn.softmax(x, axis=1),
+    "layer_norm": lambda _, x, gain, bias: op.nn.layer_norm(x, gain, bias, axes=[-1], epsilon=1e-5),
+    "rms_norm": lambda _, x, gain: op.nn.rms_norm(x, gain, axes=[-1], epsilon=1e-5),
+}
+_STEPS: Mapping[str, Callable[..., Any]] = {
+    "bias": op.add,
+    "add": op.add,
+    "mul": op.multiply,
+    "relu": op.nn.relu,
+    "relu6": lambda x: op.clip(x, 0, 6),
+    "gelu": op.nn.gelu,
+    "silu": op.nn.silu,
+}

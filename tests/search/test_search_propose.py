@@ -1,0 +1,212 @@
+"""Proposals: the process against scikit-learn, the improvement against chance, the choice in real spaces."""
+
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+from fake_records import fake_measurement, fake_measurements
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import Matern
+
+from costmodel.records import Device, Measurement, Outcome, Platform, Workload
+from costmodel.search import propose_candidates
+from costmodel.search._gaussian_process import GaussianProcess
+from costmodel.search._improvement import ImprovementModel
+from costmodel.spaces import open_space, sample_candidates
+
+WORKLOAD = Workload.parse("matmul-m64-n64-k64")
+BUDGETS = (8, 132)
+GPU = Device(
+    name="Test GPU",
+    kind="cuda",
+    architecture="sm_90",
+    sms=132,
+    clock_mhz=1980.0,
+    bandwidth_gb_s=3350.0,
+    l2_bytes=50 * 2**20,
+    shared_bytes_per_sm=228 * 2**10,
+    registers_per_sm=65536,
+    max_threads_per_sm=2048,
+    max_blocks_per_sm=32,
+    fp32_lanes_per_sm=128,
+)
+
+
+def data(seed, rows=30):
+    """A smooth function of three columns; a fourth column never varies."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(rows, 4)) * [1.0, 10.0, 0.1, 0.0]
+    return X, np.sin(X[:, 0]) + 0.1 * X[:, 1] + rng.normal(scale=0.1, size=rows)
+
+
+def standardised(X):
+    known, _ = data(0)
+    return (X[:, :3] - known[:, :3].mean(axis=0)) / known[:, :3].std(axis=0)
+
+
+def test_process_is_that_of_scikit_learn():
+    (X, y), (asked, _) = data(0), data(1)
+    process = GaussianProcess.fit(X, y)
+    reference = GaussianProcessRegressor(Matern(math.sqrt(3.0), nu=1.5), alpha=0.03, optimizer=None)
+    reference.fit(standardised(X), y - y.mean())
+    mean, spread = reference.predict(standardised(asked), return_std=True)
+    np.testing.assert_allclose(process.predict(asked)[0], mean + y.mean())
+    np.testing.assert_allclose(process.predict(asked)[1], spread * math.sqrt(process.variance))
+
+
+def test_variance_makes_the_rows_most_likely():
+    X, y = data(0)
+    covariance = Matern(math.sqrt(3.0), nu=1.5)(standardised(X)) + 0.03 * np.eye(len(X))
+
+    def log_likelihood(variance):
+        misfit = (y - y.mean()) @ np.linalg.solve(variance * covariance, y - y.mean())
+        return -0.5 * (misfit + np.linalg.slogdet(variance * covariance)[1])
+
+    variance = GaussianProcess.fit(X, y).variance
+    assert log_likelihood(variance) > max(log_likelihood(0.95 * variance), log_likelihood(1.05 * variance))
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 1000), st.integers(1, 5))
+def test_believing_makes_surer_and_changes_no_mean(seed, count):
+    (X, y), (asked, _) = data(seed), data(seed + 1)
+    before = GaussianProcess.fit(X, y)
+    after = before.believing(asked[:count])
+    np.testing.assert_allclose(after.predict(asked)[0], before.predict(asked)[0], atol=1e-9)
+    assert (after.predict(asked)[1] <= before.predict(asked)[1] + 1e-9).all()
+    assert (after.predict(asked[:count])[1] < 0.3 * math.sqrt(before.variance)).all()
+
+
+def test_rows_that_are_all_alike_are_no_error():
+    process = GaussianProcess.fit(np.ones((3, 2)), np.full(3, 5.0))
+    mean, spread = process.predict(np.array([[1.0, np.nan]]))
+    assert mean == pytest.approx(5.0)
+    assert 0.0 < spread[0] < 0.02
+
+
+def test_improvement_is_its_mean_over_what_may_be():
+    measured = [m for m in fake_measurements() if m.candidate.workload.kind == "matmul" and m.visit == 0]
+    measured = [m for m in measured if m.outcome is Outcome.OK]
+    model = ImprovementModel.fit(measured)
+    rows = model.rows([fake_measurement(tile=tile).candidate for tile in (1, 3, 32)])
+    above, spread = model.latency.predict(rows.flat)
+    may_be = np.random.default_rng(0).normal(rows.bound.ravel() + above, spread, size=(200_000, above.size))
+    best = [
+        min(math.log(m.latency_s) for m in measured if m.platform == platform) for platform in model.platforms
+    ]
+    expected = np.maximum(0.0, np.tile(best, 3) - may_be).mean(axis=0).reshape(3, len(best))
+    np.testing.assert_allclose(model.improvement(rows), expected, rtol=0.05, atol=1e-4)
+
+
+def test_what_fails_promises_less_and_has_no_latency():
+    """Failures of large tiles change what is expected of large tiles, and no predicted latency."""
+    works = [fake_measurement(tile=tile, sms=sms) for tile in (1, 2, 3, 4) for sms in BUDGETS]
+    fails = [
+        fake_measurement(tile=tile, sms=sms, outcome=Outcome.COMPILE_ERROR)
+        for tile in (32, 48, 64)
+        for sms in BUDGETS
+    ]
+    naive, warned = ImprovementModel.fit(works), ImprovementModel.fit([*works, *fails])
+    rows = naive.rows([fake_measurement(tile=tile).candidate for tile in (2, 40)])
+    np.testing.assert_allclose(
+        warned.latency.predict(rows.flat), naive.latency.predict(rows.flat), rtol=1e-12
+    )
+    share = warned.improvement(rows) / naive.improvement(rows)
+    assert (share[0] > 0.9).all()
+    assert (share[1] < 0.3).all()
+
+
+def measure(candidates, kind="cuda"):
+    """A formula of the launches that small and large parts of a GPU answer differently; big blocks fail."""
+    isolation, device = "green_context", GPU
+    if kind == "cpu":
+        isolation, device = "threads", Device("Test CPU", "cpu", "x86-64", sms=132, clock_mhz=2000.0)
+    return [
+        Measurement(
+            candidate=candidate,
+            platform=Platform(device, isolation, sms, sms),
+            outcome=Outcome.LAUNCH_ERROR if fails(candidate) else Outcome.OK,
+            latencies_s=() if fails(candidate) else (formula(candidate, sms),),
+            measured_at="2026-11-21T10:00:00+00:00",
+        )
+        for candidate in candidates
+        for sms in BUDGETS
+    ]
+
+
+def fails(candidate):
+    return candidate.launches[0].threads_per_block > 256
+
+
+def formula(candidate, sms):
+    launch = candidate.launches[0]
+    waves = math.ceil(launch.blocks / sms)
+    per_block = (launch.flops + 4 * launch.global_load_bytes) / launch.blocks
+    return 1e-9 * waves * per_block * (1 + 8 / launch.threads_per_block**0.5)
+
+
+def fastest(measured):
+    return [min(m.latency_s for m in measured if m.platform.sms_requested == sms) for sms in BUDGETS]
+
+
+def propose(count, seed, measured, kind="cuda", workload=WORKLOAD, **options):
+    return propose_candidates(
+        workload, kind, count, seed, measured=measured, budgets=BUDGETS, **options
+    )
+
+
+@pytest.fixture(scope="module")
+def first():
+    pytest.importorskip("tvm")
+    return measure(sample_candidates(WORKLOAD, "cuda", 12, 0))
+
+
+@pytest.mark.tvm
+def test_first_round_is_random():
+    assert propose(4, 3, []) == sample_candidates(WORKLOAD, "cuda", 4, 3)
+
+
+@pytest.mark.tvm
+def test_nothing_works_or_no_time_is_random_but_new(first):
+    failed = [fake_measurement(outcome=Outcome.TIMEOUT)]
+    assert len(propose(3, 0, failed)) == 3
+    ids = {m.candidate.candidate_id for m in first}
+    chosen = propose(4, 1, first, time_limit_s=0.0)
+    assert len(chosen) == 4
+    assert not ids & {candidate.candidate_id for candidate in chosen}
+
+
+@pytest.mark.tvm
+@pytest.mark.parametrize("kind", ["cuda", "cpu"])
+def test_proposals_beat_random_draws_at_every_budget(kind):
+    start = sample_candidates(WORKLOAD, kind, 16, 0)
+    by_model, at_random = measure(start, kind), measure(start, kind)
+    for round_ in (1, 2):
+        by_model += measure(propose(8, round_, by_model, kind), kind)
+        known = [m.candidate for m in at_random]
+        at_random += measure(sample_candidates(WORKLOAD, kind, 8, round_, known=known), kind)
+    assert len({m.candidate.candidate_id for m in by_model}) == 32
+    assert all(found < 0.95 * drawn for found, drawn in zip(fastest(by_model), fastest(at_random), strict=True))
+
+
+@pytest.mark.tvm
+def test_proposals_are_distinct_deterministic_and_mostly_work(first):
+    chosen = propose(12, 5, first)
+    assert chosen == propose(12, 5, first)
+    space = open_space(WORKLOAD, "cuda")
+    assert len({space.program_hash(candidate.config) for candidate in chosen}) == 12
+    drawn = Counter(fails(m.candidate) for m in first)
+    assert drawn[True] / drawn.total() > 2 * sum(map(fails, chosen)) / 12
+
+
+@pytest.mark.tvm
+def test_a_small_space_ends():
+    workload = Workload.parse("softmax-m4-n4")
+    every = sample_candidates(workload, "cuda", 500, 0)
+    measured = measure(every[:10])
+    rest = propose(500, 0, measured, workload=workload)
+    assert len({c.candidate_id for c in rest}) == len(rest)
+    assert len(every) * 0.9 <= 10 + len(rest) < 500

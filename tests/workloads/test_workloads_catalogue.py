@@ -1,0 +1,105 @@
+"""The shipped catalogue: complete, free of reserved workloads, and what extraction gives."""
+
+import pytest
+
+from costmodel.errors import CostModelError
+from costmodel.records import Workload, is_reserved
+from costmodel.workloads import NETWORKS, Extraction, catalogue, extract_workloads, extractions
+
+
+def extraction_of(network: str, dtype: str) -> Extraction:
+    (found,) = (each for each in extractions() if (each.network, each.dtype) == (network, dtype))
+    return found
+
+
+def test_every_network_is_there_in_both_dtypes() -> None:
+    found = [(each.network, each.dtype) for each in extractions()]
+    assert len(set(found)) == len(found)
+    assert set(found) == {(network, dtype) for network in NETWORKS for dtype in ("float32", "float16")}
+
+
+def test_no_reserved_workload_is_in_it() -> None:
+    workloads = [entry.workload for entry in catalogue()]
+    assert len(workloads) > 500
+    assert not [workload.name for workload in workloads if is_reserved(workload)]
+    assert extraction_of("bert_large-s384", "float16").reserved > 0
+
+
+def test_it_joins_networks_and_is_sorted() -> None:
+    entries = {entry.workload.name: entry.networks for entry in catalogue()}
+    assert entries["matmul_bias_gelu-m128-n3072-k768"] == {"bert_base-s128": 12}
+    assert entries["conv2d_bias_relu-n1-c3-h224-w224-o64-k7-s2"] == {"resnet50-n1": 1, "googlenet-n1": 1}
+    keys = [(entry.workload.kind, entry.workload.flops) for entry in catalogue()]
+    assert keys == sorted(keys)
+
+
+def test_it_can_be_narrowed() -> None:
+    one, all_sizes = catalogue("dlrm-n32"), catalogue("dlrm")
+    assert {name for entry in all_sizes for name in entry.networks} == {"dlrm-n32", "dlrm-n256", "dlrm-n2048"}
+    assert 0 < len(one) < len(all_sizes)
+    halves = catalogue("dlrm", "float16")
+    assert {entry.workload.dtype for entry in halves} == {"float16"}
+    assert 2 * len(halves) == len(all_sizes)
+
+
+def test_an_unknown_network_is_refused() -> None:
+    with pytest.raises(
+        CostModelError, match="resnet50-n1, .*, or what stands before the dash, but got 'resnet'"
+    ):
+        catalogue("resnet")
+    with pytest.raises(CostModelError, match="must be one of resnet50-n1, .* but got 'resnet'"):
+        extract_workloads("resnet", "float32")
+
+
+def flops_of(network: str, dtype: str = "float32") -> float:
+    return sum(
+        Workload.parse(n).flops * count for n, count in extraction_of(network, dtype).workloads.items()
+    )
+
+
+# Multiply-adds that the papers or their reference implementations state, and those of the reserved kernels.
+STATED = {
+    "resnet50-n1": (4.09e9, 5 * 128 * 128 * 9 * 28 * 28),
+    "mobilenet_v2-n1": (300e6, 32 * 9 * 112 * 112),
+    "googlenet-n1": (1.58e9, 192 * 64 * 28 * 28),
+    "bert_base-s128": (12 * (128 * 12 * 768**2 + 2 * 128 * 128 * 768), 0),
+    "decoder_1b-prefill128": (
+        22 * (128 * (2 * 2048**2 + 2 * 2048 * 256 + 3 * 2048 * 5632) + 2 * 128**2 * 2048) + 2048 * 32000,
+        0,
+    ),
+    "dlrm-n32": (
+        32 * (13 * 512 + 512 * 256 + 256 * 128 + 27 * 27 * 128 + 479 * 1024 + 1024 * 1536 + 512 * 256 + 256),
+        0,
+    ),
+}
+
+
+@pytest.mark.parametrize("network", STATED)
+def test_a_network_has_the_arithmetic_that_its_paper_states(network: str) -> None:
+    total, reserved = STATED[network]
+    assert flops_of(network) == pytest.approx(2 * (total - reserved), rel=0.02)
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_both_dtypes_have_the_same_arithmetic(network: str) -> None:
+    assert flops_of(network, "float16") == flops_of(network, "float32")
+    for dtype in ("float32", "float16"):
+        assert extraction_of(network, dtype).reserved == extraction_of(network, "float32").reserved
+
+
+@pytest.mark.tvm
+@pytest.mark.parametrize(("network", "dtype"), [("mobilenet_v2-n1", "float16"), ("dlrm-n32", "float32")])
+def test_extraction_gives_what_is_shipped(network: str, dtype: str) -> None:
+    pytest.importorskip("tvm")
+    assert extract_workloads(network, dtype) == extraction_of(network, dtype)
+
+
+@pytest.mark.tvm
+def test_every_kernel_is_told() -> None:
+    pytest.importorskip("tvm")
+    from costmodel.workloads._fuse import fuse, kernel_calls
+
+    for network in ("resnet50-n1", "bert_large-s384"):
+        told = extract_workloads(network, "float32")
+        calls = kernel_calls(fuse(NETWORKS[network]("float32")))
+        assert sum(told.workloads.values()) + told.reserved + sum(told.left_out.values()) == calls.total()

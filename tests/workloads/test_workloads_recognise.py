@@ -1,0 +1,169 @@
+"""What a kernel of a network is recognised as computes what the kernel computes."""
+
+from collections import Counter
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from small_networks import SMALL, export_small
+
+from costmodel.collect._inputs import agrees, make_arguments
+from costmodel.collect._reference import reference_output
+from costmodel.records import OPERATORS, Workload
+
+tvm = pytest.importorskip("tvm")
+pytestmark = pytest.mark.tvm
+
+DTYPES = ("float32", "float16")
+
+
+@cache
+def kernels_of(network: str, dtype: str) -> dict[str, tuple[Any, Workload | None]]:
+    """Each kernel by name, with what it is recognised as."""
+    from costmodel.workloads._fuse import fuse, kernel_calls
+    from costmodel.workloads._recognise import recognise
+
+    module = fuse(export_small(network, dtype))
+    return {name: (module[name], recognise(module[name])) for name in kernel_calls(module)}
+
+
+def recognised_in(network: str, dtype: str) -> Counter[str]:
+    return Counter(found.kind if found else "" for _, found in kernels_of(network, dtype).values())
+
+
+def run(module: Any, arrays: list[np.ndarray]) -> np.ndarray:
+    arguments = [tvm.runtime.tensor(array) for array in arrays]
+    tvm.compile(module, target=tvm.target.Target({"kind": "llvm"}))(*arguments)
+    return arguments[-1].numpy()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("network", SMALL)
+def test_recognised_kernels_compute_their_workloads(network: str, dtype: str) -> None:
+    from costmodel.spaces._workload_ir import workload_module
+
+    one_a_kind = {
+        found.kind: (kernel, found) for kernel, found in kernels_of(network, dtype).values() if found
+    }
+    for kernel, workload in one_a_kind.values():
+        arrays = make_arguments(workload)
+        of_kernel = run(tvm.IRModule({"main": kernel.with_attr("global_symbol", "main")}), arrays)
+        of_workload = run(workload_module(workload), arrays)
+        reference = reference_output(workload, arrays[:-1]).astype(np.float32)
+        assert agrees(of_kernel, reference), f"the kernel is not {workload.name}"
+        assert agrees(of_workload, reference)
+        tolerance = 1e-5 if dtype == "float32" else 4e-3
+        assert np.linalg.norm((of_kernel - of_workload).astype(np.float64)) <= tolerance * np.linalg.norm(
+            reference
+        )
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_small_networks_hold_every_anchor_that_the_dtype_has(dtype: str) -> None:
+    found = set().union(*(recognised_in(network, dtype) for network in SMALL)) - {""}
+    layouts = (
+        {"conv2d", "depthwise_conv2d"} if dtype == "float16" else {"conv2d_nhwc", "depthwise_conv2d_nhwc"}
+    )
+    anchors = {operator.anchor for operator in OPERATORS.values()} - layouts
+    assert {OPERATORS[kind].anchor for kind in found} == anchors
+
+
+@pytest.mark.parametrize(
+    ("network", "dtype", "expected"),
+    [
+        ("bottlenecks", "float32", {"conv2d_bias": 1, "conv2d_bias_add_relu": 2, "conv2d_bias_relu": 4}),
+        (
+            "inverted_residuals",
+            "float16",
+            {
+                "conv2d_nhwc_bias": 1,
+                "conv2d_nhwc_bias_add": 1,
+                "conv2d_nhwc_bias_relu6": 2,
+                "depthwise_conv2d_nhwc_bias_relu6": 2,
+            },
+        ),
+        (
+            "bert",
+            "float16",
+            {
+                "batch_matmul": 2,
+                "layer_norm": 1,
+                "matmul_bias": 1,
+                "matmul_bias_add": 2,
+                "matmul_bias_gelu": 1,
+                "softmax": 1,
+                "": 6,
+            },
+        ),
+    ],
+)
+def test_what_networks_consist_of(network: str, dtype: str, expected: dict[str, int]) -> None:
+    assert recognised_in(network, dtype) == expected
+
+
+def test_only_kernels_without_a_product_or_a_norm_are_not_recognised() -> None:
+    left_out = {
+        name
+        for network in SMALL
+        for dtype in DTYPES
+        for name, (_, found) in kernels_of(network, dtype).items()
+        if found is None
+    }
+    assert left_out
+    assert not [
+        name for name in left_out if any(word in name for word in ("matmul", "conv", "norm", "softmax"))
+    ]
+
+
+def legalised(build: Any, *shapes: tuple[int, ...]) -> Any:
+    """The one kernel of a Relax function."""
+    from tvm import relax
+
+    from costmodel.workloads._fuse import fuse
+
+    builder = relax.BlockBuilder()
+    inputs = [relax.Var(f"x{i}", relax.TensorType(shape, "float32")) for i, shape in enumerate(shapes)]
+    with builder.function("forward", inputs):
+        with builder.dataflow():
+            result = builder.emit_output(builder.normalize(build(relax.op, *inputs)))
+        builder.emit_func_output(result)
+    module = fuse(builder.get())
+    (kernel,) = (function for name, function in module.functions.items() if name.name_hint != "forward")
+    return kernel
+
+
+IMAGE, WEIGHT = (1, 8, 6, 6), (8, 8, 3, 3)
+NEIGHBOURS = {
+    "padding": (lambda op, x, w: op.nn.conv2d(x, w, padding=0), [IMAGE, WEIGHT], None),
+    "dilation": (lambda op, x, w: op.nn.conv2d(x, w, padding=2, dilation=2), [IMAGE, WEIGHT], None),
+    "same": (lambda op, x, w: op.nn.conv2d(x, w, padding=1), [IMAGE, WEIGHT], "conv2d-n1-c8-h6-w6-o8-k3-s1"),
+    "tanh gelu": (
+        lambda op, a, b, c: op.nn.gelu_tanh(op.add(op.matmul(a, b), c)),
+        [(4, 4), (4, 4), (4,)],
+        None,
+    ),
+    "bias by row": (lambda op, a, b, c: op.add(op.matmul(a, b), c), [(4, 4), (4, 4), (4, 1)], None),
+    "bias": (lambda op, a, b, c: op.add(op.matmul(a, b), c), [(4, 4), (4, 4), (4,)], "matmul_bias-m4-n4-k4"),
+    "difference": (lambda op, a, b, c: op.subtract(op.matmul(a, b), c), [(4, 4)] * 3, None),
+    "sum": (lambda op, a, b, c: op.add(op.matmul(a, b), c), [(4, 4)] * 3, "matmul_add-m4-n4-k4"),
+    "sum the other way": (
+        lambda op, a, b, c: op.add(c, op.matmul(a, b)),
+        [(4, 4)] * 3,
+        "matmul_add-m4-n4-k4",
+    ),
+    "sum before the product": (lambda op, a, b, c: op.matmul(op.add(a, c), b), [(4, 4)] * 3, None),
+    "softmax of columns": (lambda op, x: op.nn.softmax(x, axis=0), [(4, 4)], None),
+    "softmax": (lambda op, x: op.nn.softmax(x, axis=1), [(4, 4)], "softmax-m4-n4"),
+    "epsilon": (lambda op, x, g: op.nn.rms_norm(x, g, axes=[-1], epsilon=1e-3), [(4, 4), (4,)], None),
+    "leaky": (lambda op, a, b: op.nn.leakyrelu(op.matmul(a, b), 0.1), [(4, 4), (4, 4)], None),
+}
+
+
+@pytest.mark.parametrize("name", NEIGHBOURS)
+def test_what_only_looks_alike_is_not_recognised(name: str) -> None:
+    from costmodel.workloads._recognise import recognise
+
+    build, shapes, expected = NEIGHBOURS[name]
+    found = recognise(legalised(build, *shapes))
+    assert (found.name if found else None) == expected
