@@ -82,7 +82,7 @@ def run(
         Path | None,
         typer.Option(
             metavar="FOLDER",
-            help="Measure the candidates that the campaign in this folder drew, as far as it did.",
+            help="Measure the candidates that the campaign in this folder drew, and draw none.",
             show_default=False,
         ),
     ] = None,
@@ -111,7 +111,8 @@ def run(
     with _open_runner(campaign, folder.kernels, devices) as runner, progress() as bar:
         console.print(runner.description)
         task = bar.add_task("measuring", total=total)
-        report = Campaign(campaign, runner, folder, propose_candidates).run(
+        draw = None if candidates else propose_candidates
+        report = Campaign(campaign, runner, folder, draw).run(
             time_limit_s=time_limit,
             on_measurement=lambda m: bar.update(task, advance=1, description=m.candidate.workload.name),
         )

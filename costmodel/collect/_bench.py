@@ -1,6 +1,8 @@
 """A bench: one physical device, and the process that measures on it."""
 
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -22,6 +24,7 @@ class Bench:
 
     Attributes:
         position: Of the device among those that measure.
+        queue: Runs what needs the device for itself, one after the other.
     """
 
     def __init__(self, position: int, scratch: Path) -> None:
@@ -34,6 +37,8 @@ class Bench:
         self.position = position
         self._scratch = scratch
         self._workers: dict[DeviceSetup, Workers] = {}
+        self._lock = threading.Lock()
+        self.queue = ThreadPoolExecutor(1)
 
     def call(self, function: Callable[..., T], setup: DeviceSetup, *arguments: object, limit_s: float) -> T:
         """Call ``function(setup, *arguments)`` in the process of a setup.
@@ -44,11 +49,10 @@ class Bench:
             TimeoutError: It took more than ``limit_s``.
             WorkerDiedError: The process died.
         """
-        workers = self._workers.get(setup)
-        if workers is None:
-            workers = Workers(1, self._scratch, partial(start_device_worker, setup))
-            self._workers[setup] = workers
-        job = workers.submit(function, setup, *arguments, timeout_s=limit_s)
+        with self._lock:
+            if setup not in self._workers:
+                self._workers[setup] = Workers(1, self._scratch, partial(start_device_worker, setup))
+        job = self._workers[setup].submit(function, setup, *arguments, timeout_s=limit_s)
         return job.result(_OPEN_TIMEOUT_S + limit_s)
 
     def restart(self, setup: DeviceSetup) -> None:
@@ -56,6 +60,7 @@ class Bench:
         self._workers[setup].restart()
 
     def close(self) -> None:
-        """End the processes. May be called twice."""
+        """End the processes, and give up what is queued. May be called twice."""
+        self.queue.shutdown(wait=False, cancel_futures=True)
         for workers in self._workers.values():
             workers.close()

@@ -7,6 +7,7 @@ from typing import Any, Literal
 import msgspec
 from threadpoolctl import threadpool_limits
 
+from costmodel.collect._nvrtc import precompile_headers
 from costmodel.records import Candidate, Outcome, content_id
 from costmodel.spaces import InvalidConfigError, open_space
 
@@ -27,6 +28,7 @@ def start_build_worker() -> None:
     os.nice(10)
     threadpool_limits(1)  # there is a worker for each core already
     os.environ["CUDA_VISIBLE_DEVICES"] = ""  # building needs no GPU, and a CUDA context costs memory on it
+    precompile_headers()
     import tvm  # noqa: F401
 
 

@@ -1,8 +1,10 @@
 """A campaign: draws kernels in rounds, measures each on every platform, and can be killed at any moment."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Any, Protocol
 
 import msgspec
@@ -12,7 +14,6 @@ from costmodel.collect._build import Kind
 from costmodel.collect._campaign_config import CampaignConfig
 from costmodel.collect._campaign_folder import CampaignFolder
 from costmodel.collect._schedule import Batch, Schedule
-from costmodel.collect._workers import WorkerDiedError
 from costmodel.records import (
     Candidate,
     Isolation,
@@ -24,6 +25,8 @@ from costmodel.records import (
     read_records,
 )
 from costmodel.spaces import sample_candidates
+
+_log = logging.getLogger(__name__)
 
 
 class Collector(Protocol):
@@ -115,7 +118,7 @@ class Campaign:
         config: CampaignConfig,
         collector: Collector,
         folder: CampaignFolder,
-        draw: Draw = draw_at_random,
+        draw: Draw | None = draw_at_random,
     ) -> None:
         """Open the folder.
 
@@ -123,7 +126,7 @@ class Campaign:
             config: What to measure.
             collector: What measures.
             folder: Where it goes.
-            draw: What chooses the candidates.
+            draw: What chooses the candidates; None measures only those that are in the folder.
 
         Raises:
             CostModelError: The folder belongs to another campaign or cannot be made, or an SM budget cannot
@@ -135,7 +138,7 @@ class Campaign:
         self._schedule = Schedule(
             config,
             [collector.platform(sms) for sms in config.sms],
-            [collector.platform(sms, "mps") for sms in under_mps],
+            _at_once(lambda sms: collector.platform(sms, "mps"), under_mps),
         )
 
     def run(
@@ -147,8 +150,8 @@ class Campaign:
         """Measure what is missing until all is done or the time is over.
 
         Args:
-            time_limit_s: Seconds after which nothing is started, the config's unless given; what is on a device
-                is finished and kept.
+            time_limit_s: Seconds after which nothing is started, the config's unless given; what is on a
+                device is finished and kept.
             on_measurement: Called with each measurement, those of earlier runs first.
 
         Raises:
@@ -168,6 +171,12 @@ class Campaign:
             return run.report(stored)
 
 
+def _at_once(find: Callable[[int], Platform], budgets: Sequence[int]) -> list[Platform]:
+    """Platforms that each need a process of their own, which takes seconds to start."""
+    with ThreadPoolExecutor(max(1, len(budgets))) as threads:
+        return list(threads.map(find, budgets))
+
+
 class _Run:
     """One run of a campaign. Its coroutines share one thread, which alone writes the store."""
 
@@ -176,7 +185,7 @@ class _Run:
         config: CampaignConfig,
         collector: Collector,
         folder: CampaignFolder,
-        draw: Draw,
+        draw: Draw | None,
         schedule: Schedule,
         store: RecordStore,
     ) -> None:
@@ -194,6 +203,7 @@ class _Run:
         """Measure all workloads."""
         self._notify = on_measurement
         if time_limit_s is not None:
+            self._stopped = time_limit_s <= 0
             asyncio.get_running_loop().call_later(time_limit_s, self._stop)
         async with asyncio.TaskGroup() as group:
             for workload in self._config.parsed_workloads:
@@ -223,20 +233,27 @@ class _Run:
     async def _proposals(self, workload: Workload, round_: int) -> list[Candidate]:
         """A round's candidates: read back where an earlier run drew them, else drawn and written."""
         candidates = self._folder.proposals(workload, round_)
-        if candidates is None:
-            try:
-                candidates = await self._drawn(workload, round_)
-            except WorkerDiedError:
-                candidates = await self._drawn(workload, round_)
+        if candidates is None and self._draw:
+            candidates = await self._drawn(self._draw, workload, round_)
             self._folder.write_proposals(workload, round_, candidates)
-        return candidates
+        return candidates or []
 
-    async def _drawn(self, workload: Workload, round_: int) -> list[Candidate]:
+    async def _drawn(self, chosen: Draw, workload: Workload, round_: int) -> list[Candidate]:
+        """What a draw gives. If it fails, it is made once more, then at random; then the round stays empty."""
+        for draw in (chosen, chosen, draw_at_random):
+            try:
+                return await self._draw_with(draw, workload, round_)
+            except Exception as error:  # noqa: BLE001 (whatever a draw does costs its round at most)
+                _log.warning("Drawing kernels of %s, round %d, failed: %s", workload.name, round_, error)
+        return []
+
+    async def _draw_with(self, draw: Draw, workload: Workload, round_: int) -> list[Candidate]:
         plan = self._config.kernels
         known = [m for m in self._by_workload[workload.name] if m.visit == 0]
         candidates: list[Candidate] = await self._result(
-            self._collector.draw(
-                self._draw,
+            partial(
+                self._collector.draw,
+                draw,
                 workload,
                 plan.per_round if round_ else plan.random,
                 int(content_id(self._config.seed, workload.name, round_)[:8], 16),
@@ -263,16 +280,17 @@ class _Run:
 
     async def _record(self, batch: Batch) -> None:
         """Measure a batch and write it to the store."""
-        measurements = await self._result(self._collector.submit(batch))
+        measurements = await self._result(partial(self._collector.submit, batch))
         self._store.append(measurements)
         for measurement in measurements:
             self.remember(measurement)
             self._notify(measurement)
 
-    async def _result(self, future: "Future[Any]") -> Any:
+    async def _result(self, start: "Callable[[], Future[Any]]") -> Any:
         """What a future gives, unless the run stops before it is started."""
         if self._stopped:
-            future.cancel()
+            raise asyncio.CancelledError
+        future = start()
         self._waiting.add(future)
         try:
             return await asyncio.wrap_future(future)

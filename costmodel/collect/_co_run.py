@@ -19,9 +19,9 @@ def time_side_by_side(
 ) -> dict[str, tuple[Repeats, tuple[str, ...]]]:
     """Time modules on all partitions at once, none of them without company.
 
-    A partition that has no more to do goes on with its last kernel until all are done. With fewer kernels than
-    partitions, those left over run one that is measured elsewhere: nothing else tells a kernel that was
-    measured beside others from one that was measured alone.
+    A partition that has no more to do goes on with its last kernel until all are done. With fewer kernels
+    than partitions, those left over run one that is measured elsewhere: only its company tells a measurement
+    made beside others from one made alone.
 
     Args:
         modules: Loaded modules by name.
@@ -48,9 +48,9 @@ def time_side_by_side(
                 found[name] = repeats, company.beside(position)
                 if company.advance(position):
                     watch = _open(lanes[position], modules[company.running[position]], cleanup)
-            runs = runs_within(timing.repeat_s, watch.time(1), timing)
+            runs = 1
             while not company.all_left:
-                watch.time(runs)
+                runs = runs_within(timing.repeat_s, watch.time(runs), timing)
 
     with ThreadPoolExecutor(len(lanes)) as threads:
         for job in [threads.submit(work, position) for position in range(len(lanes))]:

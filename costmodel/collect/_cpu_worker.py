@@ -30,7 +30,7 @@ class CpuWorker(DeviceWorker):
 
     def stopwatch(self, module: Any) -> "CpuStopwatch":
         """What times a module."""
-        return CpuStopwatch(module, self.device, self.arguments)
+        return CpuStopwatch(module, self.device, self.data.arguments)
 
 
 class CpuStopwatch:

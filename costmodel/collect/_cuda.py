@@ -1,6 +1,7 @@
 """The CUDA runner: an NVIDIA GPU, whole or partitioned by green contexts."""
 
 import os
+import threading
 from importlib.util import find_spec
 from typing import Any
 
@@ -35,6 +36,7 @@ class CudaRunner(TvmRunner):
         if find_spec("cuda") is None or find_spec("cuda.bindings") is None:
             raise MissingExtraError("Measuring on an NVIDIA GPU", "cuda")
         self._daemon: MpsDaemon | None = None
+        self._starting = threading.Lock()
         super().__init__("cuda", **settings)
 
     def close(self) -> None:
@@ -48,7 +50,8 @@ class CudaRunner(TvmRunner):
         confined = platform is not None and platform.isolation == "mps"
         if confined:
             assert platform is not None
-            self._daemon = self._daemon or MpsDaemon()
+            with self._starting:
+                self._daemon = self._daemon or MpsDaemon()
             share = percentage_of(platform.sms_requested, platform.device.sms)
             environment |= self._daemon.environment(share)
         return DeviceSetup("cuda", self._threads, confined, tuple(environment.items()))

@@ -55,7 +55,7 @@ class CudaWorker(DeviceWorker):
 
     def stopwatch(self, module: Any) -> GraphStopwatch:
         """What times a module on the partition that is entered."""
-        return self._stopwatch(module, self._stream, self.arguments)
+        return self._stopwatch(module, self._stream, self.data.arguments)
 
     def _stopwatch(self, module: Any, stream: int, arguments: list[Any]) -> GraphStopwatch:
         launch = partial(module["main"], *arguments)
@@ -72,7 +72,7 @@ class CudaWorker(DeviceWorker):
     def time_together(self, modules: Mapping[str, Any], sms: int, job: KernelJob) -> dict[str, Timed]:
         """Time modules on ``job.partitions`` disjoint partitions of ``sms`` SMs at once."""
         streams, _ = self._streams(sms, job.partitions)
-        lanes = [partial(self._lane, stream, self.on_device(self.arrays)) for stream in streams]
+        lanes = [partial(self._lane, stream, self.on_device(self.data.arrays)) for stream in streams]
         self.synchronize()
         timed = time_side_by_side(modules, lanes, job.timing, self.state)
         return {name: self.timed(repeats, co_runners) for name, (repeats, co_runners) in timed.items()}

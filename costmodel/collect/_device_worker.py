@@ -1,16 +1,13 @@
 """What the CUDA and the CPU worker share. Runs in a worker process."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Protocol
-
-import numpy as np
 
 from costmodel.collect._build import last_line
 from costmodel.collect._device_job import KernelFaultError, KernelJob, Timed
-from costmodel.collect._inputs import agrees, make_arguments
 from costmodel.collect._timing import Repeats, Stopwatch, Timing, time_kernels
-from costmodel.records import Device, DeviceState, Outcome, Workload
+from costmodel.collect._workload_data import KeptData, WorkloadData
+from costmodel.records import Device, DeviceState, Outcome
 
 
 class ClosableStopwatch(Stopwatch, Protocol):
@@ -27,16 +24,18 @@ class DeviceWorker:
     Attributes:
         device: TVM's device.
         board: Short id of the physical board; empty where unknown.
+        data: Inputs and right output of the current workload.
     """
 
     device: Any
+    data: WorkloadData
     board = ""
 
     def __init__(self) -> None:
         import tvm
 
         self.tvm = tvm
-        self._workload = ""
+        self._kept = KeptData()
 
     def describe(self) -> tuple[Device, dict[str, str]]:
         """The device model, and the versions that can change its latencies."""
@@ -61,7 +60,7 @@ class DeviceWorker:
             KernelFaultError: A kernel fails.
         """
         try:
-            self._prepare(job.workload, job.reference)
+            self._prepare(job)
             self.enter(max(sms for sms, _ in job.groups))
             modules = [self.tvm.runtime.load_module(str(library)) for library in job.libraries]
             right = {i: module for i, module in enumerate(modules) if self._computes(module)}
@@ -88,14 +87,11 @@ class DeviceWorker:
         """Time modules, by candidate id, on ``job.partitions`` partitions of ``sms`` SMs at once."""
         raise NotImplementedError
 
-    def _prepare(self, workload: Workload, reference: Path) -> None:
+    def _prepare(self, job: KernelJob) -> None:
         """Put the workload's arguments on the device."""
-        if workload.name == self._workload:
-            return
-        self.arrays = make_arguments(workload)
-        self.arguments = self.on_device(self.arrays)
-        self._reference = np.load(reference)
-        self._workload = workload.name
+        self.data = self._kept.get(
+            job.workload, lambda: WorkloadData(job.workload, job.reference, self.on_device)
+        )
 
     def on_device(self, arrays: Sequence[Any]) -> list[Any]:
         """Copies of arrays on the device."""
@@ -103,11 +99,11 @@ class DeviceWorker:
 
     def _computes(self, module: Any) -> bool:
         """Whether a kernel writes the right output over one that is full of NaN."""
-        self.arguments[-1].copyfrom(self.arrays[-1])
+        self.data.poison()
         self.synchronize()
-        module["main"](*self.arguments)
+        module["main"](*self.data.arguments)
         self.synchronize()
-        return agrees(self.arguments[-1].numpy(), self._reference)
+        return self.data.is_right
 
     def _time_group(
         self, job: KernelJob, right: Mapping[int, Any], sms: int, members: Sequence[int]

@@ -26,6 +26,9 @@ class Timing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             over the mean.
         repeat_s: Length that each repeat aims at; it averages over as many back-to-back runs as fit. 1 ms is
             some 300 runs of the shortest kernels and 2,000 ticks of the CUDA event clock (0.5 us).
+        fewest_runs: Fewest runs that a repeat averages over, where these do not take ``most_s``. Some kernels
+            alternate between two latencies, up to 1.5x apart: with one run a repeat, their medians differ by
+            20 % between visits.
         most_runs: Most runs that a repeat averages over.
         most_s: No repeat is started after this time in the repeats of one kernel, whatever the others say. Of
             the kernels of a campaign, 1 % run longer than 20 ms, all of them hundreds of times slower than
@@ -37,14 +40,15 @@ class Timing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     most_repeats: Annotated[int, msgspec.Meta(ge=2)] = 10
     precision: Annotated[float, msgspec.Meta(gt=0.0)] = 0.01
     repeat_s: Annotated[float, msgspec.Meta(gt=0.0, le=10.0)] = 1e-3
+    fewest_runs: Annotated[int, msgspec.Meta(ge=1)] = 4
     most_runs: Annotated[int, msgspec.Meta(ge=1)] = 500
     most_s: Annotated[float, msgspec.Meta(gt=0.0)] = 0.06
     attempts: Annotated[int, msgspec.Meta(ge=1)] = 2
 
 
 # A CUDA graph of 100 runs takes 0.3 ms and more to run and 10 us to launch: launches hide behind it, and the
-# gap between two of them (under 2 us) adds less than 1 % to the shortest kernels. Longer graphs take longer to
-# make.
+# gap between two of them (under 2 us) adds less than 1 % to the shortest kernels. Longer graphs take longer
+# to make.
 MOST_RUNS_AT_ONCE = 100
 
 
@@ -126,7 +130,9 @@ class _Seconds:
         self._watch, self._timing = watch, timing
         first_s = watch.time(1)
         few = runs_within(timing.repeat_s / 5, first_s, timing)
-        self.runs = runs_within(timing.repeat_s, watch.time(few) if few > 1 else first_s, timing)
+        enough = runs_within(timing.repeat_s, watch.time(few) if few > 1 else first_s, timing)
+        fewest = min(timing.fewest_runs, math.floor(timing.most_s / max(first_s, 1e-9)))
+        self.runs = max(enough, fewest)
         self.seconds: list[float] = []
 
     def repeat(self) -> None:

@@ -2,15 +2,13 @@
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from queue import SimpleQueue
 from shutil import which
-from typing import Any
+from typing import Any, TypeVar
 
 from costmodel.collect._base import Request, Runner
 from costmodel.collect._batch import BatchTimer
@@ -24,6 +22,8 @@ from costmodel.collect._held_folder import HeldFolder
 from costmodel.collect._timing import Timing
 from costmodel.errors import CostModelError, MissingExtraError
 from costmodel.records import Candidate, Device, Isolation, Measurement, Platform, Workload
+
+T = TypeVar("T")
 
 # Those that TVM looks for (tvm.support.cc.get_cc), after the variables CXX and CC.
 _COMPILERS = ("g++", "gcc", "clang++", "clang", "c++", "cc")
@@ -82,10 +82,7 @@ class TvmRunner(Runner):
         count = build_workers or default_builders(devices)
         self._builders = Builders(kind, count, folder, self._scratch.path, build_timeout_s)
         self._benches = [Bench(position, self._scratch.path) for position in range(devices)]
-        self._free: SimpleQueue[Bench] = SimpleQueue()
-        for bench in self._benches:
-            self._free.put(bench)
-        self._batches = ThreadPoolExecutor(devices)
+        self._bench_of: dict[str, Bench] = {}
         self._timing = timing or Timing()
         self._granted: dict[tuple[int, Isolation], int] = {}
         self.device, self._software = self._open()
@@ -163,7 +160,6 @@ class TvmRunner(Runner):
 
     def close(self) -> None:
         """End the workers and delete what is temporary."""
-        self._batches.shutdown(wait=False, cancel_futures=True)
         self._builders.close()
         for bench in self._benches:
             bench.close()
@@ -171,33 +167,31 @@ class TvmRunner(Runner):
 
     def _enqueue(self, requests: tuple[Request, ...], outcome: "Future[list[Measurement]]") -> None:
         try:
-            job = self._batches.submit(self._measure_batch, requests, outcome)
+            bench = self._bench(requests[0].candidate.workload)
+            job = bench.queue.submit(self._measure_batch, bench, requests, outcome)
         except RuntimeError:  # the runner is closed
-            outcome.cancel()
+            _cancel(outcome)
         else:
-            job.add_done_callback(lambda job: outcome.cancel() if job.cancelled() else None)
+            job.add_done_callback(lambda job: _cancel(outcome) if job.cancelled() else None)
 
-    def _measure_batch(self, requests: tuple[Request, ...], outcome: "Future[list[Measurement]]") -> None:
-        """Measure a batch on a free bench; runs in a thread of its own."""
+    def _bench(self, workload: Workload) -> Bench:
+        """Where a workload is measured: always on the same device, so that its kernels can be compared."""
+        next_ = self._benches[len(self._bench_of) % len(self._benches)]
+        return self._bench_of.setdefault(workload.name, next_)
+
+    def _measure_batch(
+        self, bench: Bench, requests: tuple[Request, ...], outcome: "Future[list[Measurement]]"
+    ) -> None:
+        """Measure a batch; runs in the queue of a bench."""
         if not outcome.set_running_or_notify_cancel():
             return
         try:
             candidates = {request.candidate.candidate_id: request.candidate for request in requests}
             builds = {id_: self._builders.built(candidate) for id_, candidate in candidates.items()}
-            with self._free_bench() as bench:
-                timer = BatchTimer(self._timing, self._limit_s, partial(self._setup, bench.position))
-                outcome.set_result(timer.measure(requests, builds, bench))
+            timer = BatchTimer(self._timing, self._limit_s, partial(self._setup, bench.position))
+            outcome.set_result(timer.measure(requests, builds, bench))
         except BaseException as error:  # noqa: BLE001 (it goes to whoever waits)
             outcome.set_exception(error)
-
-    @contextmanager
-    def _free_bench(self) -> Iterator[Bench]:
-        """A bench that nobody else uses meanwhile."""
-        bench = self._free.get()
-        try:
-            yield bench
-        finally:
-            self._free.put(bench)
 
     def _setup(self, position: int, platform: Platform | None = None) -> DeviceSetup:
         """How the process opens the device that measures ``platform`` on the bench at ``position``."""
@@ -206,8 +200,7 @@ class TvmRunner(Runner):
     def _open(self) -> tuple[Device, dict[str, str]]:
         """Open all devices at once; they must be of one model."""
         try:
-            with ThreadPoolExecutor(len(self._benches)) as threads:
-                found = list(threads.map(self._describe, self._benches))
+            found = self._on_all(lambda bench: self._call(bench, describe_device))
         except Exception as error:
             self.close()
             raise CostModelError(self._cannot_open(error)) from error
@@ -217,21 +210,38 @@ class TvmRunner(Runner):
             raise CostModelError(f"Devices that measure together must be of one model, but got {names}.")
         return found[0]
 
-    def _describe(self, bench: Bench) -> tuple[Device, dict[str, str]]:
-        return bench.call(describe_device, self._setup(bench.position), limit_s=self._limit_s)
-
     def _cannot_open(self, error: Exception) -> str:
         return f"The {self._kind} device cannot be opened: {error}."
 
     def _grant(self, sms: int, isolation: Isolation) -> int:
+        """What all devices grant; a process that MPS needs for it is started on each."""
         wanted = Platform(self.device, isolation, sms, sms, self._software)
-        with self._free_bench() as bench:
-            try:
-                return bench.call(grant, self._setup(bench.position, wanted), sms, limit_s=self._limit_s)
-            except RuntimeError as error:
-                raise CostModelError(
-                    f"A budget of {sms} {self._unit} cannot be granted on {self.device.name}: {error}."
-                ) from error
+        try:
+            granted = set(self._on_all(lambda bench: self._call(bench, grant, sms, platform=wanted)))
+        except RuntimeError as error:
+            raise CostModelError(
+                f"A budget of {sms} {self._unit} cannot be granted on {self.device.name}: {error}."
+            ) from error
+        if len(granted) > 1:
+            raise CostModelError(f"All devices must grant the same for {sms} SMs, but got {sorted(granted)}.")
+        return granted.pop()
+
+    def _call(
+        self, bench: Bench, function: Callable[..., T], *arguments: object, platform: Platform | None = None
+    ) -> T:
+        """Call a function of ``_device`` in the process of a bench that measures ``platform``."""
+        return bench.call(function, self._setup(bench.position, platform), *arguments, limit_s=self._limit_s)
+
+    def _on_all(self, act: Callable[[Bench], T]) -> list[T]:
+        """What ``act`` gives for each bench, all at once."""
+        with ThreadPoolExecutor(len(self._benches)) as threads:
+            return list(threads.map(act, self._benches))
+
+
+def _cancel(future: "Future[Any]") -> None:
+    """Cancel a future that nobody runs, and tell those who wait for it."""
+    future.cancel()
+    future.set_running_or_notify_cancel()
 
 
 def _when_all_are_done(futures: Sequence["Future[Any]"], act: Callable[[], None]) -> None:

@@ -80,8 +80,8 @@ class Workers:
     def _pass_on(self, outcome: Future[T], job: Future[T]) -> None:
         """Give ``outcome`` what became of a job."""
         self._jobs.discard(job)
-        if job.cancelled() and self._closed:
-            outcome.cancel()
+        if self._closed and (job.cancelled() or job.exception()):
+            outcome.cancel()  # what a job meets while its worker is ended says nothing of the job
         if not outcome.set_running_or_notify_cancel():
             return
         error = WorkerDiedError("replaced with all others") if job.cancelled() else job.exception()

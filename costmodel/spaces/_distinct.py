@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from costmodel.records import Candidate, KernelLaunch
+from costmodel.spaces._errors import InvalidConfigError
 
 if TYPE_CHECKING:
     from costmodel.spaces._metaschedule import MetaScheduleSpace
@@ -23,17 +24,22 @@ class DistinctPrograms:
         self._space = space
         self._ids: set[str] = set()
         self._alike: dict[tuple[KernelLaunch, ...], list[Candidate]] = {}
-        self._hashes: dict[str, int] = {}
+        self._hashes: dict[str, int | None] = {}
         for candidate in known:
             self._keep(candidate)
 
     def add(self, candidate: Candidate) -> bool:
-        """Keep ``candidate`` if its program is new; whether it was."""
+        """Keep ``candidate`` if its program is new; whether it was.
+
+        One that is compared and cannot be lowered, which TVM notices late, is not kept.
+        """
         if candidate.candidate_id in self._ids:
             return False
         alike = self._alike.get(_without_unrolling(candidate), [])
-        if alike and self._hash(candidate) in {self._hash(other) for other in alike}:
-            return False
+        if alike:
+            program = self._hash(candidate)
+            if program is None or program in {self._hash(other) for other in alike}:
+                return False
         self._keep(candidate)
         return True
 
@@ -41,9 +47,13 @@ class DistinctPrograms:
         self._ids.add(candidate.candidate_id)
         self._alike.setdefault(_without_unrolling(candidate), []).append(candidate)
 
-    def _hash(self, candidate: Candidate) -> int:
+    def _hash(self, candidate: Candidate) -> int | None:
+        """Hash of the program; None where it cannot be lowered."""
         if candidate.candidate_id not in self._hashes:
-            self._hashes[candidate.candidate_id] = self._space.program_hash(candidate.config)
+            try:
+                self._hashes[candidate.candidate_id] = self._space.program_hash(candidate.config)
+            except InvalidConfigError:
+                self._hashes[candidate.candidate_id] = None
         return self._hashes[candidate.candidate_id]
 
 

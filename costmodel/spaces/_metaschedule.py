@@ -57,8 +57,8 @@ class MetaScheduleSpace:
         self.target = make_target(kind)
         self._module = workload_module(workload)
         contexts = [self._context(rules) for rules in _rule_sets(workload, kind)]
-        first, *second = [self._sketches(context) for context in contexts]
-        tensorized = [sketch for sketch in chain(*second) if sketch.tensorized]
+        first, *others = [self._sketches(context) for context in contexts]
+        tensorized = [sketch for sketch in chain(*others) if sketch.tensorized]
         self.sketches = (*first, *tensorized)
         # The last set's complete all sketches. They refer to their context, which must live as long.
         self._last_context, self._postprocs = contexts[-1], contexts[-1].space_generator.postprocs
@@ -154,11 +154,17 @@ class MetaScheduleSpace:
         """Structural hash of the program that ``config`` lowers to; equal programs give equal kernels.
 
         Comparable within one process only. Takes 5 to 300 ms: explicit unrolling makes long programs.
+
+        Raises:
+            InvalidConfigError: It cannot be lowered.
         """
         pipeline, _, _ = tvm.tirx.get_tir_pipeline("s_tir")
         target = self.target.with_host(tvm.target.Target("llvm"))  # as tvm.compile does
         module = tvm.tirx.transform.BindTarget(target)(self.schedule(config).mod)
-        return int(tvm_ffi.structural_hash(pipeline(module)))
+        try:
+            return int(tvm_ffi.structural_hash(pipeline(module)))
+        except Exception as error:  # noqa: BLE001 (TVM raises its own error types)
+            raise InvalidConfigError(f"The schedule cannot be lowered: {_first_line(error)}") from None
 
     def config_of(self, trace: Any) -> Config:
         """The config that a trace stands for, the inverse of ``schedule``.

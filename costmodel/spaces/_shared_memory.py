@@ -15,9 +15,8 @@ import tvm
 from costmodel.records import Decision
 
 FRAGMENT_SIDE = 16  # of all fragments that MetaSchedule uses: m, n and k of one warp's matrix product
-PIPELINE_STAGES = (
-    "software_pipeline_stage"  # annotation of a pipelined loop: a stage for each statement in it
-)
+# Annotation of a pipelined loop: a stage for each statement in it.
+PIPELINE_STAGES = "software_pipeline_stage"
 # MetaSchedule pads the rows of tensorised operands against bank conflicts, by at least this many elements.
 _FRAGMENT_PADDING = 8
 

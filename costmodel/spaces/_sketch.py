@@ -117,10 +117,10 @@ def skeleton_of(trace: Any) -> str:
 def _axis_bounds(trace: Any) -> dict[str, tuple[int, int]]:
     """Least and most iterations of the axes that have bounds.
 
-    MetaSchedule annotates how many threads a block may have, and refuses others. It names a limit of 8 virtual
-    threads too (src/s_tir/meta_schedule/postproc/verify_gpu_code.cc), which TVM 0.27 does not enforce: draws
-    keep it, but configs beyond it (another tuner's traces) can be scheduled. Tensorised sketches bind
-    threadIdx.y alone, to warps. A pipeline needs a second iteration to overlap with the first.
+    MetaSchedule annotates how many threads a block may have, and refuses others. It names a limit of 8
+    virtual threads too (src/s_tir/meta_schedule/postproc/verify_gpu_code.cc), which TVM 0.27 does not
+    enforce: draws keep it, but configs beyond it (another tuner's traces) can be scheduled. Tensorised
+    sketches bind threadIdx.y alone, to warps. A pipeline needs a second iteration to overlap with the first.
     """
     notes = {str(i.attrs[0]): i.inputs[1] for i in trace.insts if i.kind.name == "Annotate"}
     low, high = (int(notes.get(f"meta_schedule.thread_extent_{end}_inclusive", 1)) for end in ("low", "high"))

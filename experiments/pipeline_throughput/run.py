@@ -7,6 +7,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -61,16 +62,17 @@ def main() -> None:
     with RUNNERS[args.runner]() as runner:
         results = Results(args.json, runner.platform())
         candidates = draw(runner, args.workload or WORKLOADS, args.kernels)
-        seconds, found = timed(lambda: measure(runner, candidates))
-        results.add("ours, workers running", len(candidates), seconds, found)
-    if time.monotonic() < end:
-        seconds, found = timed(lambda: measure_from_start(args.runner, candidates))
-        results.add("ours, with start-up", len(candidates), seconds, found)
-    if time.monotonic() < end:
-        stock = Stock(candidates, args.runner)
-        seconds, found = timed(lambda: stock.measure(args.batch))
-        results.add("stock", len(candidates), seconds, found)
-        print(table(results.pipelines))
+        results.add("ours, workers running", len(candidates), *timed(lambda: measure(runner, candidates)))
+    others: dict[str, Callable[[], Callable[[], Latencies]]] = {
+        "ours, with start-up": lambda: partial(measure_from_start, args.runner, candidates),
+        "stock": lambda: partial(Stock(candidates, args.runner).measure, args.batch),
+    }
+    for name, prepare in others.items():
+        if time.monotonic() > end:
+            sys.exit(f"The time is over before {name!r}: give it a longer --time-limit.")
+        work = prepare()  # off the clock
+        results.add(name, len(candidates), *timed(work))
+    print(table(results.pipelines))
 
 
 def arguments() -> argparse.Namespace:

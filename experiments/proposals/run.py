@@ -21,7 +21,7 @@ from costmodel.records import Candidate, Measurement, Outcome, Platform, Workloa
 from costmodel.search import propose_candidates
 from costmodel.spaces import sample_candidates
 
-# The constants of the proposals were chosen on the first two; the others are reported.
+# The settings of the proposals were tried on the first two; the others are reported.
 CHOSEN_ON = ("matmul-m128-n768-k3072", "depthwise_conv2d-n1-c144-h56-w56-k3-s1")
 REPORTED = ("conv2d-n1-c256-h14-w14-o256-k3-s1", "batch_matmul-b16-m256-n256-k64")
 BUDGETS = (8, 32, 132)

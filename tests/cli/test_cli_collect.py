@@ -12,9 +12,12 @@ from command_line import MAIN, command
 from typer.testing import CliRunner, Result
 
 from costmodel.cli import app
-from costmodel.records import read_records
+from costmodel.cli.collect import _duration
+from costmodel.collect import CampaignConfig, CampaignFolder, estimate_campaign
+from costmodel.records import Measurement, RecordStore, Workload, read_records
 
 TINY: dict[str, Any] = {"runner": "cpu", "sms": [1], "workloads": ["matmul-m16-n16-k16"], "repeat_share": 0.0}
+CONFIGS = sorted((Path(__file__).parents[2] / "configs").glob("*.toml"))
 HAS_GPU = Path("/dev/nvidiactl").exists()
 
 
@@ -25,9 +28,12 @@ def campaign_file(path: Path, extra: str = "", **settings: Any) -> Path:
     return path
 
 
+def invoke(*arguments: object) -> Result:
+    return CliRunner().invoke(app, ["collect", *map(str, arguments)], env={"COLUMNS": "120"})
+
+
 def collect(config: Path, out: Path, *arguments: object) -> Result:
-    line = ["collect", str(config), "--out", str(out), *map(str, arguments)]
-    return CliRunner().invoke(app, line, env={"COLUMNS": "120"})
+    return invoke("run", config, "--out", out, *arguments)
 
 
 def read_terminal(descriptor: int) -> Iterator[bytes]:
@@ -65,6 +71,9 @@ def test_missing_or_broken_files(tmp_path: Path) -> None:
         ({"runner": "tpu"}, "Invalid enum value 'tpu'"),
         ({"sms": "all"}, "Expected `array`, got `str` - at `$.sms`"),
         ({"sms": []}, "sms must list at least one, each once, but got []"),
+        ({"extra": "[mps]\nsms = [8]"}, "mps and partitions need the cuda runner"),
+        ({"partitions": 2}, "mps and partitions need the cuda runner"),
+        ({"runner": "cuda", "extra": "[mps]\nsms = []"}, "mps.sms must list at least one"),
         ({"sms": [1, 1]}, "sms must list at least one, each once, but got [1, 1]"),
         ({"workloads": ["matmul-m16-n16-k16"] * 2}, "workloads must list at least one, each once"),
         ({"workloads": ["gemm-m16-n16-k16"]}, "Unknown workload 'gemm-m16-n16-k16'"),
@@ -72,21 +81,22 @@ def test_missing_or_broken_files(tmp_path: Path) -> None:
         ({"workloads": ["matmul-m1-n4096-k4096"]}, "reserved for blind tests"),
         ({"workloads": ["matmul-m1-n4096-k4096-float16"]}, "reserved for blind tests"),
         ({"repeat_share": 1.5}, "Expected `float` <= 1.0 - at `$.repeat_share`"),
-        ({"extra": "timing.repeats = 0"}, "Expected `int` >= 1 - at `$.timing.repeats`"),
+        ({"extra": "timing.repeats = 0"}, "Expected `int` >= 2 - at `$.timing.repeats`"),
     ],
 )
 def test_wrong_settings(tmp_path: Path, settings: dict[str, Any], text: str) -> None:
     config = campaign_file(tmp_path / "a.toml", **settings)
     assert_refused(collect(config, tmp_path / "out"), text)
+    assert_refused(invoke("plan", config), text)
     assert not (tmp_path / "out").exists()
 
 
 def test_rounds_need_budgets_to_compare_kernels_at(tmp_path: Path) -> None:
     config = campaign_file(tmp_path / "a.toml")
     plan = config.read_text()
-    for line in ("rounds = 1", "rounds = 1\nparents_at = [2]"):
+    for line in ("rounds = 1", "rounds = 1\ngood_at = [2]"):
         config.write_text(f"{plan}\n{line}")
-        assert_refused(collect(config, tmp_path / "out"), "kernels.parents_at must name one or more")
+        assert_refused(collect(config, tmp_path / "out"), "kernels.good_at must name one or more")
 
 
 def test_options_that_are_wrong(tmp_path: Path) -> None:
@@ -94,7 +104,12 @@ def test_options_that_are_wrong(tmp_path: Path) -> None:
     result = collect(config, tmp_path / "out", "--time-limit", "soon")
     assert result.exit_code == 2
     assert "--time-limit" in result.stderr
-    assert CliRunner().invoke(app, ["collect", str(config)]).exit_code == 2  # no --out
+    assert invoke("run", config).exit_code == 2  # no --out
+    assert invoke("run", config, "--out", tmp_path / "out", "--devices", 0).exit_code == 2
+    assert invoke("plan", config, "--builders", 0).exit_code == 2
+    assert invoke("status").exit_code == 2
+    assert invoke(config, "--out", tmp_path / "out").exit_code == 2  # no command
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(
@@ -107,7 +122,7 @@ def test_missing_packages_are_named(tmp_path: Path, runner: str, absent: str, ex
     config = campaign_file(tmp_path / "a.toml", runner=runner)
     code = f"import sys; sys.modules[{absent!r}] = None; {MAIN}"
     done = subprocess.run(
-        [sys.executable, "-c", code, "collect", config, "--out", tmp_path / "out"],
+        [sys.executable, "-c", code, "collect", "run", config, "--out", tmp_path / "out"],
         capture_output=True,
         text=True,
         check=False,
@@ -128,7 +143,6 @@ def test_cuda_without_a_gpu(tmp_path: Path) -> None:
     result = collect(config, tmp_path / "out")
     assert_refused(result, "The cuda runner must have an NVIDIA GPU")
     assert "Use the cpu runner" in result.stderr
-    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.tvm
@@ -137,7 +151,7 @@ def test_a_budget_that_cannot_be_granted(tmp_path: Path, sms: int) -> None:
     pytest.importorskip("tvm")
     config = campaign_file(tmp_path / "a.toml", sms=[1, sms])
     assert_refused(collect(config, tmp_path / "out"), f"but got {sms}")
-    assert not (tmp_path / "out").exists()
+    CampaignFolder(tmp_path / "out").claim(CampaignConfig.load(campaign_file(config)))  # it can be mended
 
 
 @pytest.mark.tvm
@@ -146,13 +160,14 @@ def test_a_campaign_is_collected_resumed_and_kept_from_others(tmp_path: Path) ->
     config, out, report = campaign_file(tmp_path / "a.toml"), tmp_path / "out", tmp_path / "report.json"
     stopped = collect(config, out, "--time-limit", "0", "--json", report)
     assert stopped.exit_code == 0, stopped.stderr
-    assert "Stopped at the time limit; run the same command to go on: 0 measured now" in stopped.stdout
+    said = " ".join(stopped.stdout.split())
+    assert "Stopped at the time limit; run the same command to go on: 0 measured now" in said
     assert json.loads(report.read_text())["finished"] is False
 
     finished = collect(config, out, "--json", report)
     assert finished.exit_code == 0, finished.stderr
     assert finished.stdout.startswith("Measuring on ")
-    assert "Finished: 2 measured now, 2 in" in finished.stdout
+    assert "Finished: 2 measured now, 2 in" in " ".join(finished.stdout.split())
     assert json.loads(report.read_text()) == {
         "finished": True,
         "measured": 2,
@@ -166,6 +181,23 @@ def test_a_campaign_is_collected_resumed_and_kept_from_others(tmp_path: Path) ->
     other = campaign_file(tmp_path / "b.toml", seed=1)
     assert_refused(collect(other, out), "must hold this campaign or none, but it holds another one")
     assert list(read_records(out / "measurements.jsonl")) == stored
+    assert len(list((out / "kernels").glob("*.so"))) == 2
+
+    two_threads = campaign_file(tmp_path / "c.toml", sms=[1, 2] if (os.cpu_count() or 1) > 1 else [1])
+    elsewhere = tmp_path / "elsewhere"
+    copied = collect(two_threads, elsewhere, "--candidates", out)
+    assert copied.exit_code == 0, copied.stderr
+    again = list(read_records(elsewhere / "measurements.jsonl"))
+    assert {m.candidate.candidate_id for m in again} == {m.candidate.candidate_id for m in stored}
+
+    done = json.loads(status(out, report).read_text())
+    assert (done["measured"], done["expected"], done["measurements"]) == (2, 2, 2)
+
+
+def test_candidates_of_no_campaign(tmp_path: Path) -> None:
+    config = campaign_file(tmp_path / "a.toml")
+    result = collect(config, tmp_path / "out", "--candidates", tmp_path)
+    assert_refused(result, "must hold the candidates of a campaign, but it has none")
 
 
 @pytest.mark.tvm
@@ -174,7 +206,7 @@ def test_progress_is_on_stderr(tmp_path: Path) -> None:
     config = campaign_file(tmp_path / "a.toml")
     ours, its = os.openpty()
     with subprocess.Popen(
-        command("collect", config, "--out", tmp_path),
+        command("collect", "run", config, "--out", tmp_path),
         stdout=subprocess.PIPE,
         stderr=its,  # a terminal, where progress is drawn
         text=True,
@@ -188,3 +220,110 @@ def test_progress_is_on_stderr(tmp_path: Path) -> None:
     assert "matmul-m16-n16-k16" in shown
     assert "2/2" in shown
     assert "2/2" not in printed
+
+
+def status(folder: Path, report: Path) -> Path:
+    """File with what ``collect status`` says of a folder."""
+    result = invoke("status", folder, "--json", report)
+    assert result.exit_code == 0, result.stderr
+    return report
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda path: path.stem)
+def test_the_campaigns_that_come_with_it_can_be_planned(tmp_path: Path, config: Path) -> None:
+    result = invoke("plan", config, "--builders", 16, "--json", tmp_path / "plan.json")
+    assert result.exit_code == 0, result.stderr
+    assert "16 build processes, 1 device(s)" in " ".join(result.stdout.split())
+    estimate = json.loads((tmp_path / "plan.json").read_text())
+    campaign = CampaignConfig.load(config)
+    assert estimate["workloads"] == len(campaign.workloads)
+    assert estimate["kernels"] == len(campaign.workloads) * campaign.kernels_per_workload
+    assert f"{estimate['measurements']:,}" in result.stdout
+
+
+def test_a_plan_counts_what_is_asked_for(tmp_path: Path) -> None:
+    extra = "[mps]\nsms = [16, 32]\nshare = 0.25"
+    settings = {"runner": "cuda", "sms": [8, 16, 32, 132], "repeat_share": 0.5}
+    config = CampaignConfig.load(campaign_file(tmp_path / "a.toml", extra, **settings))
+    one = estimate_campaign(config, builders=1)
+    assert (one.workloads, one.kernels) == (1, 2)
+    assert one.measurements == 2 * (4 + 0.25 * 2) * 1.5 + 0.5  # 13.5 rounds to the even 14
+    assert one.total_s == max(one.build_s, one.device_s)
+    four = estimate_campaign(config, builders=4, devices=2)
+    assert four.build_s == pytest.approx(one.build_s / 4)
+    assert four.device_s == pytest.approx(one.device_s / 2)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (0.2, "0 s"),
+        (59.4, "59 s"),
+        (60, "1 min"),
+        (3569, "59 min"),
+        (3600, "1 h 00 min"),
+        (9e3, "2 h 30 min"),
+    ],
+)
+def test_durations_are_readable(seconds: float, said: str) -> None:
+    assert _duration(seconds) == said
+
+
+def test_the_status_of_a_campaign(tmp_path: Path, measurements: list[Measurement]) -> None:
+    """Of two workloads, one was drawn and measured in part: two of three kernels on one of two budgets."""
+    names = [measurements[0].candidate.workload.name, "softmax-m64-n32"]
+    settings = {"runner": "cuda", "sms": [8, 32], "workloads": names}
+    config = campaign_file(tmp_path / "a.toml", **settings)
+    folder = CampaignFolder(tmp_path / "out")
+    folder.claim(CampaignConfig.load(config))
+    kernels = list({m.candidate.candidate_id: m.candidate for m in measurements[:20]}.values())[:3]
+    folder.write_proposals(Workload.parse(names[0]), 0, kernels)
+    known = [m for m in measurements if m.candidate in kernels[:2] and m.platform.sms_granted == 8]
+    with RecordStore(folder.store) as store:
+        store.append(known)
+    report = json.loads(status(folder.path, tmp_path / "status.json").read_text())
+    assert report == {
+        "workloads": [
+            {
+                "workload": names[0],
+                "rounds": 1,
+                "kernels": 3,
+                "measured": 2,
+                "expected": 3 * 2,
+                "repeats": sum(m.visit for m in known),
+                "outcomes": {"ok": len(known)},
+            },
+            {
+                "workload": names[1],
+                "rounds": 0,
+                "kernels": 0,
+                "measured": 0,
+                "expected": 2 * 2,
+                "repeats": 0,
+                "outcomes": {},
+            },
+        ],
+        "measured": 2,
+        "expected": 10,
+        "measurements": len(known),
+    }
+    shown = invoke("status", folder.path).stdout
+    assert "2 of 10 first visits" in " ".join(shown.split())
+    with RecordStore(folder.store):  # a running campaign holds its lock
+        assert invoke("status", folder.path).stdout == shown
+
+
+def test_the_status_of_a_folder_without_a_campaign(tmp_path: Path) -> None:
+    result = invoke("status", tmp_path)
+    assert_refused(result, "must be the folder of a campaign")
+    assert "No such file or directory" in result.stderr
+    (tmp_path / "campaign.json").write_text('{"runner": "cpu"}')
+    assert_refused(invoke("status", tmp_path), "missing required field `workloads`")
+
+
+@pytest.mark.parametrize("name", ["plan", "run", "status"])
+def test_each_command_says_what_it_does_and_gives_an_example(name: str) -> None:
+    result = invoke(name, "--help")
+    assert result.exit_code == 0
+    assert f"costmodel collect {name}" in " ".join(result.stdout.split())
+    assert "--json" in result.stdout

@@ -1,13 +1,14 @@
 """A collector that measures a formula in no time, with the same numbers in every process."""
 
 import random
+import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from costmodel.collect import CampaignConfig, CampaignFolder, KernelPlan, Request
+from costmodel.collect import CampaignConfig, CampaignFolder, KernelPlan, Request, draw_at_random
 from costmodel.collect._workers import WorkerDiedError
 from costmodel.errors import CostModelError
 from costmodel.records import (
@@ -87,7 +88,7 @@ class FakeCollector:
         self.dying_draws = dying_draws
         self.draws: list[tuple[str, int, int, dict[str, Any]]] = []
         self.batches: list[Sequence[Request]] = []
-        self.asked: list[Future[list[Measurement]]] = []
+        self.cancelled = threading.Event()  # whether a batch was, before it was measured
 
     @property
     def measured(self) -> list[str]:
@@ -111,6 +112,8 @@ class FakeCollector:
         **options: Any,
     ) -> "Future[list[Candidate]]":
         self.draws.append((workload.name, count, seed, options))
+        if function is draw_at_random:  # it needs TVM
+            function, options = draw_tiles, {**options, "budgets": ()}
         future: Future[list[Candidate]] = Future()
         if len(self.draws) in self.dying_draws:
             future.set_exception(WorkerDiedError("exit code -9"))
@@ -124,7 +127,7 @@ class FakeCollector:
         else:
             future = Future()
             future.set_result(self._measure_all(requests))
-        self.asked.append(future)
+        future.add_done_callback(lambda f: self.cancelled.set() if f.cancelled() else None)
         return future
 
     def _measure_all(self, requests: Sequence[Request]) -> list[Measurement]:

@@ -4,6 +4,7 @@ A candidate carries its fault as one more decision, which the functions here act
 they stand for. Faulty kernels are real shared libraries, so that they hang and die in native code.
 """
 
+import ctypes
 import os
 import subprocess
 import time
@@ -15,7 +16,8 @@ import msgspec
 import numpy as np
 
 from costmodel.collect._build import Built, Kind, build_kernel
-from costmodel.collect._device import Timed, measure_kernel, open_device
+from costmodel.collect._device import open_device, time_job
+from costmodel.collect._device_job import DeviceSetup, KernelFaultError, KernelJob, Timed
 from costmodel.collect._inputs import write_reference
 from costmodel.records import Candidate, Config, Outcome, Workload
 
@@ -24,6 +26,10 @@ BODIES = {
     "kernel dies": "abort();",
     "kernel writes nothing": "return 0;",
     "kernel raises": 'TVMFFIErrorSetRaisedFromCStr("RuntimeError", "too many resources"); return -1;',
+    "kernel sticks": (
+        'setenv("PLANTED_STICKY", "1", 1);'
+        'TVMFFIErrorSetRaisedFromCStr("RuntimeError", "illegal address"); return -1;'
+    ),
 }
 SOURCE = """
 #include <stdio.h>
@@ -69,10 +75,16 @@ def plant_compiler(folder: Path) -> Path:
     return folder
 
 
-def measure_where_open(kind: Kind, threads: int, *arguments: Any) -> Timed:
-    """In the place of ``measure_kernel``: opening the device must not be on the time of a kernel."""
+def time_job_where_open(setup: DeviceSetup, job: KernelJob) -> list[list[Timed]]:
+    """In the place of ``time_job``: opening the device must not be on the time of a kernel.
+
+    What a kernel that sticks leaves behind makes every later job of its process fail, as an illegal address
+    does to a CUDA context.
+    """
     assert open_device.cache_info().currsize == 1
-    return measure_kernel(kind, threads, *arguments)
+    if ctypes.CDLL(None).getenv(b"PLANTED_STICKY"):  # os.environ does not see what native code sets
+        raise KernelFaultError("the context is broken")
+    return time_job(setup, job)
 
 
 def write_wrong_reference(workload: Workload, folder: Path) -> Path:
@@ -91,11 +103,21 @@ def write_reference_or_die(workload: Workload, folder: Path) -> Path:
     return write_reference(workload, folder)
 
 
-def refuse_to_open(kind: Kind, threads: int) -> None:
+def refuse_to_write(workload: Workload, folder: Path) -> Path:
+    """In the place of ``write_reference``."""
+    raise OSError("the disk is full")
+
+
+def refuse_to_open(setup: DeviceSetup) -> None:
     """In the place of ``describe_device``."""
     raise RuntimeError("no such device")
 
 
 def die(*_: Any, **__: Any) -> None:
-    """In the place of ``sample_candidates``."""
+    """Given to ``draw``."""
     os._exit(7)
+
+
+def hang(*_: Any, **__: Any) -> None:
+    """Given to ``draw``."""
+    time.sleep(600)

@@ -1,7 +1,9 @@
 """Each fault costs one candidate, and the next one is measured. All faults happen in real processes."""
 
 import re
+import time
 from collections.abc import Iterator
+from concurrent.futures import CancelledError, wait
 from pathlib import Path
 
 import pytest
@@ -12,69 +14,89 @@ import planted_faults
 import psutil
 from planted_faults import with_fault
 
-from costmodel.collect import CpuRunner
+from costmodel.collect import CpuRunner, Request
 from costmodel.errors import CostModelError
-from costmodel.records import Candidate, Outcome, Workload
+from costmodel.records import Candidate, Measurement, Outcome, Workload
+from costmodel.spaces import sample_candidates
 
 pytestmark = pytest.mark.tvm
 
 MATMUL = Workload.parse("matmul-m32-n32-k32")
-RUNNER = "costmodel.collect._tvm_runner"
+ROOM = "costmodel.collect"
 
 
 @pytest.fixture(autouse=True)
 def _planted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(f"{RUNNER}.build_kernel", planted_faults.build)
-    monkeypatch.setattr(f"{RUNNER}.measure_kernel", planted_faults.measure_where_open)
+    monkeypatch.setattr(f"{ROOM}._builders.build_kernel", planted_faults.build)
+    monkeypatch.setattr(f"{ROOM}._batch.time_job", planted_faults.time_job_where_open)
 
 
 @pytest.fixture(scope="module")
 def runner() -> Iterator[CpuRunner]:
-    with CpuRunner(build_timeout_s=20.0, run_timeout_s=10.0) as opened:
+    with CpuRunner(build_timeout_s=6.0, run_timeout_s=3.0) as opened:
         yield opened
 
 
 @pytest.fixture(scope="module")
 def fresh(runner: CpuRunner) -> Iterator[Candidate]:
     """Candidates that no test has built yet."""
-    return iter(runner.draw(sample_candidates, MATMUL, 32, 0).result())
+    return iter(runner.draw(sample_candidates, MATMUL, 48, 0).result())
+
+
+def measure_together(runner: CpuRunner, candidates: list[Candidate]) -> list[Measurement]:
+    """Measure candidates as one batch."""
+    platform = runner.platform(1)
+    return runner.submit([Request(candidate, platform) for candidate in candidates]).result()
 
 
 @pytest.mark.parametrize(
     ("fault", "outcome", "reason"),
     [
         ("compiler fails", Outcome.COMPILE_ERROR, "No space left on device"),
-        ("build hangs", Outcome.TIMEOUT, "the build took more than 20 s"),
+        ("build hangs", Outcome.TIMEOUT, "the build took more than 6 s"),
         ("build dies", Outcome.COMPILE_ERROR, "the build worker died \\(exit code 7\\)"),
         ("kernel writes nothing", Outcome.WRONG_RESULT, "output differs"),
         ("kernel raises", Outcome.LAUNCH_ERROR, "too many resources"),
-        ("kernel hangs", Outcome.TIMEOUT, "the kernel took more than 10 s"),
+        ("kernel sticks", Outcome.LAUNCH_ERROR, "illegal address"),
+        ("kernel hangs", Outcome.TIMEOUT, "it took more than 3 s on the device"),
         ("kernel dies", Outcome.LAUNCH_ERROR, r"the device worker died \(exit code -6\)"),
     ],
 )
-def test_a_fault_costs_one_candidate(runner, fresh, fault: str, outcome: Outcome, reason: str) -> None:
-    failing, running = with_fault(next(fresh), fault), next(fresh)
-    failed, ran = runner.measure([failing, running], runner.platform(1))
+def test_a_fault_costs_one_candidate_of_a_batch(
+    runner, fresh, fault: str, outcome: Outcome, reason: str
+) -> None:
+    batch = [next(fresh), with_fault(next(fresh), fault), next(fresh)]
+    before, failed, after = measure_together(runner, batch)
     assert failed.outcome is outcome
     assert re.search(reason, failed.error), failed.error
     assert failed.latencies_s == ()
-    assert (ran.outcome, ran.error) == (Outcome.OK, "")
+    for ran in (before, after, *runner.measure([next(fresh)], runner.platform(1))):
+        assert (ran.outcome, ran.error) == (Outcome.OK, "")
 
 
 def test_an_output_that_is_slightly_off_is_wrong(runner, fresh, monkeypatch) -> None:
-    monkeypatch.setattr(f"{RUNNER}.write_reference", planted_faults.write_wrong_reference)
+    monkeypatch.setattr(f"{ROOM}._builders.write_reference", planted_faults.write_wrong_reference)
     failing = runner.draw(sample_candidates, Workload.parse("softmax-m16-n32"), 1, 0).result()
-    failed, ran = runner.measure([*failing, next(fresh)], runner.platform(1))
+    failed, ran = measure_together(runner, [*failing, next(fresh)])
     assert failed.outcome is Outcome.WRONG_RESULT
     assert ran.outcome is Outcome.OK
 
 
 def test_a_reference_whose_worker_dies_is_computed_again(runner, monkeypatch) -> None:
-    monkeypatch.setattr(f"{RUNNER}.write_reference", planted_faults.write_reference_or_die)
-    drawn = runner.draw(sample_candidates, Workload.parse("softmax-m32-n16"), 2, 0).result()
-    failed, ran = runner.measure(drawn, runner.platform(1))
+    monkeypatch.setattr(f"{ROOM}._builders.write_reference", planted_faults.write_reference_or_die)
+    drawn = runner.draw(sample_candidates, Workload.parse("softmax-m32-n16"), 1, 0).result()
+    (ran,) = runner.measure(drawn, runner.platform(1))
+    assert ran.outcome is Outcome.OK
+
+
+def test_without_a_reference_nothing_is_measured_until_there_is_one(runner, monkeypatch) -> None:
+    first, second = runner.draw(sample_candidates, Workload.parse("softmax-m16-n16"), 2, 0).result()
+    with monkeypatch.context() as patch:
+        patch.setattr(f"{ROOM}._builders.write_reference", planted_faults.refuse_to_write)
+        (failed,) = runner.measure([first], runner.platform(1))
     assert failed.outcome is Outcome.COMPILE_ERROR
-    assert failed.error == "the reference's worker died (exit code 7)"
+    assert failed.error == "no reference output: the disk is full"
+    (ran,) = runner.measure([second], runner.platform(1))
     assert ran.outcome is Outcome.OK
 
 
@@ -89,8 +111,32 @@ def test_workers_killed_between_two_jobs_are_replaced(runner, fresh) -> None:
     assert ran.outcome is Outcome.OK
 
 
+def test_a_draw_whose_worker_dies_says_so(runner) -> None:
+    with pytest.raises(CostModelError, match=r"it died \(exit code 7\)"):
+        runner.draw(planted_faults.die, MATMUL, 1, 0).result(60)
+
+
+def test_closing_cancels_what_waits_and_ends_what_hangs(fresh) -> None:
+    with CpuRunner(run_timeout_s=600.0, build_timeout_s=600.0) as runner:
+        platform = runner.platform(1)
+        hanging, waiting = with_fault(next(fresh), "kernel hangs"), next(fresh)
+        on_device = runner.submit([Request(hanging, platform)])
+        while not on_device.running():
+            time.sleep(0.01)
+        for_device = runner.submit([Request(waiting, platform)])
+        for_build = runner.submit([Request(with_fault(next(fresh), "build hangs"), platform)])
+        for_draw = runner.draw(planted_faults.hang, MATMUL, 1, 0)
+    after = runner.submit([Request(hanging, platform)])
+    everything = [on_device, for_device, for_build, for_draw, after]
+    _, pending = wait(everything, 10)
+    assert not pending
+    for future in everything:
+        with pytest.raises(CancelledError):
+            future.result()
+
+
 def test_a_device_that_cannot_be_opened_is_the_users_to_mend(monkeypatch) -> None:
-    monkeypatch.setattr(f"{RUNNER}.describe_device", planted_faults.refuse_to_open)
+    monkeypatch.setattr(f"{ROOM}._tvm_runner.describe_device", planted_faults.refuse_to_open)
     with pytest.raises(CostModelError, match="The cpu device cannot be opened: no such device"):
         CpuRunner()
 
@@ -101,9 +147,3 @@ def test_a_missing_compiler_is_the_users_to_mend(monkeypatch, tmp_path: Path) ->
     monkeypatch.delenv("CC", raising=False)
     with pytest.raises(CostModelError, match=r"must have a C\+\+ compiler .* Install one"):
         CpuRunner()
-
-
-def test_a_draw_whose_worker_dies_says_so(runner, fresh, monkeypatch) -> None:
-    monkeypatch.setattr(f"{RUNNER}.sample_candidates", planted_faults.die)
-    with pytest.raises(CostModelError, match=r"it died \(exit code 7\)"):
-        runner.draw(sample_candidates, next(fresh).workload, 1, 0).result(60)

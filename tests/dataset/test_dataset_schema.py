@@ -34,7 +34,14 @@ def test_every_field_of_a_record_has_a_column() -> None:
 def test_each_column_holds_what_was_recorded() -> None:
     record = msgspec.structs.replace(fake_measurement(), co_runners=("a", "b"))
     (row,) = to_table([record]).to_pylist()
-    for name in names(Measurement) - {"candidate", "platform", "latencies_s", "co_runners", "before", "after"}:
+    for name in names(Measurement) - {
+        "candidate",
+        "platform",
+        "latencies_s",
+        "co_runners",
+        "before",
+        "after",
+    }:
         assert row[name] == getattr(record, name)
     assert (row["latencies_s"], row["co_runners"]) == (list(record.latencies_s), ["a", "b"])
     assert [msgspec.convert(row[when], DeviceState) for when in ("before", "after")] == [STATE, STATE]

@@ -1,7 +1,6 @@
 """Proposals: the process against scikit-learn, the improvement against chance, the choice in real spaces."""
 
 import math
-from collections import Counter
 
 import numpy as np
 import pytest
@@ -15,6 +14,7 @@ from costmodel.records import Device, Measurement, Outcome, Platform, Workload
 from costmodel.search import propose_candidates
 from costmodel.search._gaussian_process import GaussianProcess
 from costmodel.search._improvement import ImprovementModel
+from costmodel.search._propose import _finalists, _least_known
 from costmodel.spaces import open_space, sample_candidates
 
 WORKLOAD = Workload.parse("matmul-m64-n64-k64")
@@ -119,6 +119,15 @@ def test_what_fails_promises_less_and_has_no_latency():
     assert (share[1] < 0.3).all()
 
 
+def test_a_slow_sketch_of_which_little_is_known_gets_its_chance():
+    improvement, spread = np.r_[np.linspace(0.5, 0.1, 200), 0.001, 0.002], np.r_[np.full(200, 0.2), 0.9, 0.8]
+    sketches = np.array(["known"] * 200 + ["new"] * 2)
+    finalists = _finalists(improvement[:, None], sketches)
+    assert finalists == [*range(64), 200, 201]
+    chosen = finalists[_least_known(spread[finalists], improvement[finalists], sketches[finalists])]
+    assert chosen == 201  # not 200: of its own sketch it promises less than most
+
+
 def measure(candidates, kind="cuda"):
     """A formula of the launches that small and large parts of a GPU answer differently; big blocks fail."""
     isolation, device = "green_context", GPU
@@ -142,20 +151,28 @@ def fails(candidate):
 
 
 def formula(candidate, sms):
+    """Waves of blocks that are the slower, the farther the last two factors of each loop are from 2 and 4."""
     launch = candidate.launches[0]
-    waves = math.ceil(launch.blocks / sms)
-    per_block = (launch.flops + 4 * launch.global_load_bytes) / launch.blocks
-    return 1e-9 * waves * per_block * (1 + 8 / launch.threads_per_block**0.5)
+    tiles = [value for value in candidate.config.decisions.values() if isinstance(value, tuple)]
+    distance = sum(abs(math.log2(tile[-1]) - 2) + abs(math.log2(tile[-2]) - 1) for tile in tiles)
+    return 1e-6 * math.ceil(launch.blocks / sms) / launch.blocks * (1 + distance)
 
 
 def fastest(measured):
-    return [min(m.latency_s for m in measured if m.platform.sms_requested == sms) for sms in BUDGETS]
+    return np.array([min(m.latency_s for m in measured if m.platform.sms_requested == s) for s in BUDGETS])
 
 
-def propose(count, seed, measured, kind="cuda", workload=WORKLOAD, **options):
+def propose(count, seed, measured, kind="cuda", *, workload=WORKLOAD, time_limit_s=math.inf):
+    """Without a limit, so that slow machines choose the same."""
     return propose_candidates(
-        workload, kind, count, seed, measured=measured, budgets=BUDGETS, **options
+        workload, kind, count, seed, measured=measured, budgets=BUDGETS, time_limit_s=time_limit_s
     )
+
+
+@pytest.fixture(autouse=True)
+def few_draws(monkeypatch):
+    monkeypatch.setattr("costmodel.search._propose._DRAWS", 24)
+    monkeypatch.setattr("costmodel.search._propose._GENERATIONS", 3)
 
 
 @pytest.fixture(scope="module")
@@ -166,6 +183,7 @@ def first():
 
 @pytest.mark.tvm
 def test_first_round_is_random():
+    pytest.importorskip("tvm")
     assert propose(4, 3, []) == sample_candidates(WORKLOAD, "cuda", 4, 3)
 
 
@@ -180,33 +198,33 @@ def test_nothing_works_or_no_time_is_random_but_new(first):
 
 
 @pytest.mark.tvm
-@pytest.mark.parametrize("kind", ["cuda", "cpu"])
-def test_proposals_beat_random_draws_at_every_budget(kind):
+@pytest.mark.parametrize(("kind", "limit"), [("cuda", 0.7), ("cpu", 0.9)])
+def test_proposals_beat_random_draws(kind, limit):
+    pytest.importorskip("tvm")
     start = sample_candidates(WORKLOAD, kind, 16, 0)
     by_model, at_random = measure(start, kind), measure(start, kind)
-    for round_ in (1, 2):
+    for round_ in (1, 2, 3):
         by_model += measure(propose(8, round_, by_model, kind), kind)
         known = [m.candidate for m in at_random]
         at_random += measure(sample_candidates(WORKLOAD, kind, 8, round_, known=known), kind)
-    assert len({m.candidate.candidate_id for m in by_model}) == 32
-    assert all(found < 0.95 * drawn for found, drawn in zip(fastest(by_model), fastest(at_random), strict=True))
+    assert len({m.candidate.candidate_id for m in by_model}) == 40
+    ratios = fastest(by_model) / fastest(at_random)
+    assert ratios.prod() < limit
 
 
 @pytest.mark.tvm
-def test_proposals_are_distinct_deterministic_and_mostly_work(first):
+def test_proposals_are_distinct_and_deterministic(first):
     chosen = propose(12, 5, first)
     assert chosen == propose(12, 5, first)
     space = open_space(WORKLOAD, "cuda")
     assert len({space.program_hash(candidate.config) for candidate in chosen}) == 12
-    drawn = Counter(fails(m.candidate) for m in first)
-    assert drawn[True] / drawn.total() > 2 * sum(map(fails, chosen)) / 12
 
 
 @pytest.mark.tvm
 def test_a_small_space_ends():
-    workload = Workload.parse("softmax-m4-n4")
-    every = sample_candidates(workload, "cuda", 500, 0)
-    measured = measure(every[:10])
-    rest = propose(500, 0, measured, workload=workload)
-    assert len({c.candidate_id for c in rest}) == len(rest)
-    assert len(every) * 0.9 <= 10 + len(rest) < 500
+    pytest.importorskip("tvm")
+    workload = Workload.parse("softmax-m4-n4")  # some 40 programs
+    known = sample_candidates(workload, "cuda", 10, 0)
+    rest = propose(100, 0, measure(known), workload=workload)
+    assert len({c.candidate_id for c in [*known, *rest]}) == 10 + len(rest)
+    assert 20 <= len(rest) < 100

@@ -1,8 +1,8 @@
 import json
 import subprocess
 import sys
-from pathlib import Path
 from itertools import combinations, product
+from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -10,7 +10,7 @@ import optuna
 import pytest
 from small_spaces import SMALL, drawn
 
-from costmodel.dataset import load_dataset, shipped_dataset
+from costmodel.dataset import load_dataset
 from costmodel.errors import CostModelError
 from costmodel.records import Candidate, Config, Workload
 from costmodel.spaces import Categorical, InvalidConfigError, Tile, open_space, sample_candidates
@@ -162,13 +162,13 @@ def test_samples_keep_the_constraints() -> None:
         "conv2d-n1-c8-h14-w14-o8-k3-s2",
         "depthwise_conv2d-n2-c8-h14-w14-k3-s1",
         "batch_matmul-b2-m32-n32-k32",
-        "matmul-m256-n128-k128-float16",
+        "matmul-m128-n128-k64-float16",
     ],
 )
 def test_constraints_never_exclude_what_verifies(name: str) -> None:
     space, rng = open_space(Workload.parse(name), "cuda"), np.random.default_rng(0)
     verified = excluded = 0
-    for _ in range(300):
+    for _ in range(160):
         position = int(rng.integers(len(space.sketches)))
         sketch = space.sketches[position]
         config = Config({"sketch": position} | {p.name: p.sample(rng) for p in sketch.parameters})
@@ -183,14 +183,13 @@ def test_constraints_never_exclude_what_verifies(name: str) -> None:
         verified += 1
         assert holds, config
     assert verified > 5
-    assert excluded > 50
+    assert excluded > 40
 
 
 @pytest.mark.parametrize("name", ["matmul-m512-n512-k512", "depthwise_conv2d-n1-c96-h56-w56-k3-s2"])
 def test_nearly_all_samples_verify(name: str) -> None:
     space, rng = open_space(Workload.parse(name), "cuda"), np.random.default_rng(0)
-    configs = [space.sample(rng) for _ in range(40)]
-    assert sum(verifies(space, config) for config in configs) >= 38
+    assert sum(verifies(space, config) for config in draws(space, rng, 30)) >= 29
 
 
 def verifies(space: object, config: Config) -> bool:
@@ -203,7 +202,7 @@ def verifies(space: object, config: Config) -> bool:
 
 def test_samples_are_uniform_over_sketches() -> None:
     space, rng = open_space(Workload.parse("matmul-m64-n32-k32-float16"), "cuda"), np.random.default_rng(0)
-    counts = np.bincount([space.sample(rng).decisions["sketch"] for _ in range(500)], minlength=5)
+    counts = np.bincount([config.decisions["sketch"] for config in draws(space, rng, 500)], minlength=5)
     assert len(counts) == 5
     assert np.all(np.abs(counts - 100) < 40), counts
 
@@ -214,10 +213,14 @@ def test_tiny_operators_have_kernels_of_few_threads() -> None:
     assert all(candidate.launches[0].threads_per_block <= 4 for candidate in candidates)
 
 
-def test_constraints_that_no_config_meets_do_not_hold_up_a_draw() -> None:
-    space, rng = open_space(Workload.parse("matmul-m1-n67-k2"), "cuda"), np.random.default_rng(0)
-    config = space.sample(rng)
-    assert space.config_of is not None and config.decisions["sketch"] in range(len(space.sketches))
+def test_a_sketch_whose_constraints_no_config_meets_does_not_hold_up_the_draw() -> None:
+    space, rng = open_space(Workload.parse("matmul-m1-n64-k1"), "cuda"), np.random.default_rng(0)
+    verified = {config.decisions["sketch"]: verifies(space, config) for config in draws(space, rng, 12)}
+    assert verified == {0: True, 1: False, 2: False}, "one step of the reduction leaves nothing to pipeline"
+
+
+def draws(space: object, rng: np.random.Generator, count: int) -> list[Config]:
+    return [space.sample(rng) for _ in range(count)]  # type: ignore[attr-defined]
 
 
 def test_more_virtual_threads_than_are_drawn_can_be_scheduled() -> None:

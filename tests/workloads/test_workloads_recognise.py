@@ -152,7 +152,6 @@ NEIGHBOURS = {
         [(4, 4)] * 3,
         "matmul_add-m4-n4-k4",
     ),
-    "sum before the product": (lambda op, a, b, c: op.matmul(op.add(a, c), b), [(4, 4)] * 3, None),
     "softmax of columns": (lambda op, x: op.nn.softmax(x, axis=0), [(4, 4)], None),
     "softmax": (lambda op, x: op.nn.softmax(x, axis=1), [(4, 4)], "softmax-m4-n4"),
     "epsilon": (lambda op, x, g: op.nn.rms_norm(x, g, axes=[-1], epsilon=1e-3), [(4, 4), (4,)], None),

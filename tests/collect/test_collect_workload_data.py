@@ -1,0 +1,82 @@
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from costmodel.collect._inputs import write_reference
+from costmodel.collect._workload_data import KeptData, WorkloadData
+from costmodel.records import Workload
+
+WORKLOADS = [Workload.parse(f"softmax-m16-n{n}") for n in (16, 32, 48)]
+
+
+class OnDevice:
+    """What TVM's tensors do, in host memory."""
+
+    def __init__(self, array: Any) -> None:
+        self._array = array.copy()
+
+    def copyfrom(self, array: Any) -> None:
+        self._array[...] = array
+
+    def numpy(self) -> Any:
+        return self._array
+
+
+def copies(arrays: Sequence[Any]) -> list[OnDevice]:
+    return [OnDevice(array) for array in arrays]
+
+
+def make(workload: Workload, folder: Path) -> WorkloadData:
+    return WorkloadData(workload, write_reference(workload, folder), copies)
+
+
+def test_only_a_whole_right_output_is_right(tmp_path: Path) -> None:
+    data = make(WORKLOADS[0], tmp_path)
+    output = data.arguments[-1].numpy()
+    right = np.load(tmp_path / f"{WORKLOADS[0].name}.npy")
+    assert not data.is_right  # nothing was written yet
+    output[...] = right
+    assert data.is_right
+    output[3, 4] *= 2
+    assert not data.is_right
+    output[...] = right
+    data.poison()
+    assert np.isnan(output).all()
+    output[1:] = right[1:]  # a kernel that forgets a row leaves NaN there
+    assert not data.is_right
+
+
+def test_data_stay_where_they_are(tmp_path: Path) -> None:
+    kept = KeptData()
+    first = [kept.get(w, lambda w=w: make(w, tmp_path)) for w in WORKLOADS]
+    again = [kept.get(w, lambda: pytest.fail("made again")) for w in reversed(WORKLOADS)]
+    assert first == again[::-1]
+
+
+def test_those_used_longest_ago_make_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept, made = KeptData(), []
+
+    def get(position: int) -> WorkloadData:
+        workload = WORKLOADS[position]
+
+        def count() -> WorkloadData:
+            made.append(position)
+            return make(workload, tmp_path)
+
+        return kept.get(workload, count)
+
+    sizes = [get(position).bytes for position in range(3)]
+    assert sizes == [2 * 4 * 16 * n for n in (16, 32, 48)]  # input and output, float32
+    monkeypatch.setattr("costmodel.collect._workload_data._KEPT_BYTES", sizes[0] + sizes[2])
+    get(0)  # 1 was used longest ago
+    get(2)
+    assert made == [0, 1, 2]
+    get(1)  # with it only 1 fits
+    assert made == [0, 1, 2, 1]
+    monkeypatch.setattr("costmodel.collect._workload_data._KEPT_BYTES", 0)
+    current = get(1)
+    assert get(1) is current  # the current one stays, however large
+    assert made == [0, 1, 2, 1]
