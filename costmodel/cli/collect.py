@@ -90,13 +90,13 @@ def run(
 ) -> None:
     """Measure what is missing of a campaign.
 
-    Measurements go to `OUT/measurements.jsonl` as they are made. A killed campaign loses at most the measurements
-    in flight: run the same command again and it goes on.
+    Measurements go to `OUT/measurements.jsonl` as they are made. A killed campaign loses at most the
+    measurements in flight: run the same command again and it goes on.
 
     Examples:
     - `costmodel collect run configs/cpu-quick.toml --out out/cpu` measures on the CPU, without a GPU.
-    - `costmodel collect run configs/sm-budgets.toml --out out/h100 --time-limit 600` measures on a GPU for ten
-      minutes.
+    - `costmodel collect run configs/sm-budgets.toml --out out/h100 --time-limit 600` measures on a GPU for
+      ten minutes.
     - `costmodel collect run configs/sm-budgets.toml --out out/h200 --candidates out/h100` measures the same
       kernels on another one.
     """

@@ -239,7 +239,7 @@ class _Run:
         return candidates or []
 
     async def _drawn(self, chosen: Draw, workload: Workload, round_: int) -> list[Candidate]:
-        """What a draw gives. If it fails, it is made once more, then at random; then the round stays empty."""
+        """What a draw gives. One that fails is made again, then at random; then the round stays empty."""
         for draw in (chosen, chosen, draw_at_random):
             try:
                 return await self._draw_with(draw, workload, round_)

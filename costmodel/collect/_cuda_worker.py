@@ -11,7 +11,7 @@ from costmodel.collect._device_state import StateReader, pci_bus_id
 from costmodel.collect._device_worker import DeviceWorker
 from costmodel.collect._graph_timer import GraphStopwatch
 from costmodel.collect._green_context import GreenContexts
-from costmodel.collect._sm_count import sm_ids, verify_grant
+from costmodel.collect._spin_kernel import SpinKernel, verify_grant
 from costmodel.records import Device, DeviceState
 
 
@@ -28,6 +28,7 @@ class CudaWorker(DeviceWorker):
         self.device = self.tvm.cuda(0)
         self._contexts = GreenContexts()
         self._confined = confined
+        self._spin = SpinKernel(self._contexts.driver, self._contexts.call)
         self._reader = StateReader(pci_bus_id(self._contexts.driver, self._contexts.call))
         self.board = self._reader.board_id()
         self.enter(self._contexts.total_sms)
@@ -39,7 +40,7 @@ class CudaWorker(DeviceWorker):
     def grant(self, sms: int) -> int:
         """The number of SMs that kernels run on: counted, and compared with what a green context grants."""
         (stream, *_), granted = self._streams(sms)
-        counted = len(sm_ids(self._contexts.driver, self._contexts.call, stream))
+        counted = len(self._spin.sm_ids(stream))
         if self._confined:
             return counted
         verify_grant(granted, counted)
@@ -59,7 +60,8 @@ class CudaWorker(DeviceWorker):
 
     def _stopwatch(self, module: Any, stream: int, arguments: list[Any]) -> GraphStopwatch:
         launch = partial(module["main"], *arguments)
-        return GraphStopwatch(self._contexts.driver, self._contexts.call, stream, launch)
+        hold = partial(self._spin.hold, stream)
+        return GraphStopwatch(self._contexts.driver, self._contexts.call, stream, launch, hold)
 
     def synchronize(self) -> None:
         """Wait for copies and kernels on every stream of the device."""
@@ -72,7 +74,8 @@ class CudaWorker(DeviceWorker):
     def time_together(self, modules: Mapping[str, Any], sms: int, job: KernelJob) -> dict[str, Timed]:
         """Time modules on ``job.partitions`` disjoint partitions of ``sms`` SMs at once."""
         streams, _ = self._streams(sms, job.partitions)
-        lanes = [partial(self._lane, stream, self.on_device(self.data.arrays)) for stream in streams]
+        copies = self.data.copies(job.partitions)
+        lanes = [partial(self._lane, *lane) for lane in zip(streams, copies, strict=True)]
         self.synchronize()
         timed = time_side_by_side(modules, lanes, job.timing, self.state)
         return {name: self.timed(repeats, co_runners) for name, (repeats, co_runners) in timed.items()}

@@ -16,28 +16,35 @@ _KEPT_BYTES = 4 << 30
 
 
 class WorkloadData:
-    """What the kernels of one workload read and write.
-
-    Attributes:
-        arrays: Inputs, then an output full of NaN, on the host.
-        arguments: The same on the device.
-    """
+    """What the kernels of one workload read and write."""
 
     def __init__(
         self, workload: Workload, reference: Path, copy: Callable[[Sequence[NDArray[Any]]], list[Any]]
     ) -> None:
-        self.arrays = make_arguments(workload)
-        self.arguments = copy(self.arrays)
+        self._copy = copy
+        self._arrays = make_arguments(workload)
+        self._copies = [copy(self._arrays)]
         self._reference = np.load(reference)
+
+    @property
+    def arguments(self) -> list[Any]:
+        """Inputs, then the output, on the device."""
+        return self._copies[0]
+
+    def copies(self, count: int) -> list[list[Any]]:
+        """As many times the arguments, so that kernels can run at once."""
+        while len(self._copies) < count:
+            self._copies.append(self._copy(self._arrays))
+        return self._copies[:count]
 
     @property
     def bytes(self) -> int:
         """Bytes on the device."""
-        return sum(array.nbytes for array in self.arrays)
+        return len(self._copies) * sum(array.nbytes for array in self._arrays)
 
     def poison(self) -> None:
         """Fill the output with NaN."""
-        self.arguments[-1].copyfrom(self.arrays[-1])
+        self.arguments[-1].copyfrom(self._arrays[-1])
 
     @property
     def is_right(self) -> bool:

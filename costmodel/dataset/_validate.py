@@ -27,8 +27,8 @@ class Validation:
     """Records, sorted out.
 
     Attributes:
-        accepted: One measurement a key, by workload, candidate, platform, visit and company. Each carries the launches
-            that any record of its candidate knows.
+        accepted: One measurement a key, by workload, candidate, platform, visit and company. Each carries the
+            launches that any record of its candidate knows.
         rejects: The others, in the same order.
         duplicates: How many records were dropped because an equal one is there.
     """

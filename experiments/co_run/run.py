@@ -30,16 +30,16 @@ def main() -> None:
     end = time.monotonic() + args.time_limit
     with RUNNERS[args.runner]() as runner:
         kernels = drawn(runner, args) if args.draw else recorded(args)
-        platform = runner.platform(args.sms)
+        platforms = [runner.platform(sms) for sms in args.sms or [8, 16, 24, 32]]
         found: dict[str, dict[str, Any]] = {}
-        build(runner, kernels, platform)
+        build(runner, kernels, platforms[0])
         for name, candidates in kernels.items():
             if time.monotonic() > end:
                 say(f"the time is over: {len(found)} of {len(kernels)} workloads were measured")
                 break
-            found[name] = measure_workload(runner, candidates, platform, args.partitions or [2, 4])
+            found[name] = measure_workload(runner, candidates, platforms, args.partitions or [2, 4])
             say(f"{name}: " + ", ".join(f"{k} {v['seconds']:.2f} s" for k, v in found[name].items()))
-            content = {"platform": msgspec.to_builtins(platform), "workloads": found}
+            content = {"platforms": msgspec.to_builtins(platforms), "workloads": found}
             args.json.write_text(json.dumps(content, indent=2) + "\n")
     print(table(found))
 
@@ -53,7 +53,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--draw", action="store_true", help="draw kernels at random: --workload says of what")
     parser.add_argument("--workload", action="append", help="name; again for more (default: 8 of the data)")
     parser.add_argument("--kernels", type=int, default=19, help="of each workload")
-    parser.add_argument("--sms", type=int, default=32, help="of a partition")
+    parser.add_argument(
+        "--sms", type=int, action="append", help="of a partition; again for more (default: 8, 16, 24 and 32)"
+    )
     parser.add_argument("--partitions", type=int, action="append", help="again for more (default: 2 and 4)")
     return parser.parse_args()
 
@@ -100,16 +102,20 @@ def build(runner: CudaRunner | CpuRunner, kernels: Kernels, platform: Platform) 
 
 
 def measure_workload(
-    runner: CudaRunner | CpuRunner, candidates: Sequence[Candidate], platform: Platform, partitions: list[int]
+    runner: CudaRunner | CpuRunner,
+    candidates: Sequence[Candidate],
+    platforms: Sequence[Platform],
+    partitions: list[int],
 ) -> dict[str, dict[str, Any]]:
-    """Seconds that each way of measuring takes, and the latency of each kernel; None if it fails.
+    """Seconds that each way of measuring takes, and latencies by platform and kernel; None where it fails.
 
     The ways follow each other closely, so that what drifts slowly meets them alike.
     """
+    pairs = [(candidate, platform) for platform in platforms for candidate in candidates]
     ways = {
-        ALONE: [Request(c, platform) for c in candidates],
-        AGAIN: [Request(c, platform, visit=1) for c in candidates],
-        **{f"{n} partitions": [Request(c, platform, partitions=n) for c in candidates] for n in partitions},
+        ALONE: [Request(*pair) for pair in pairs],
+        AGAIN: [Request(*pair, visit=1) for pair in pairs],
+        **{f"{n} partitions": [Request(*pair, partitions=n) for pair in pairs] for n in partitions},
     }
     runner.submit(ways[ALONE]).result()  # puts the workload's inputs on the device, off the clock
     found: dict[str, dict[str, Any]] = {}
@@ -118,11 +124,9 @@ def measure_workload(
         measurements = runner.submit(requests).result()
         seconds = time.monotonic() - start
         errors = sorted({m.error for m in measurements if m.outcome is not Outcome.OK})
-        found[name] = {
-            "seconds": seconds,
-            "latency_s": [m.latency_s if m.latencies_s else None for m in measurements],
-            "errors": errors,
-        }
+        latencies = np.array([m.latency_s if m.latencies_s else None for m in measurements])
+        latencies = latencies.reshape(len(platforms), len(candidates))
+        found[name] = {"seconds": seconds, "latency_s": latencies.tolist(), "errors": errors}
     return found
 
 
@@ -131,7 +135,7 @@ def table(found: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> str:
     ways = list(dict.fromkeys(way for workload in found.values() for way in workload if way != ALONE))
     return "\n".join(
         [
-            "| measured | kernels | failed | speed-up | shift: median | 90th percentile | max | "
+            "| measured | measurements | failed | speed-up | shift: median | 90th percentile | max | "
             "Kendall tau: median | worst | Score@1: median | worst |",
             "| --- |" + " ---: |" * 10,
             *(row(way, [(workload[ALONE], workload[way]) for workload in found.values()]) for way in ways),
@@ -148,14 +152,15 @@ def row(way: str, pairs: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]) 
     shifts, taus, scores = [], [], []
     for alone, other in pairs:
         alone_s, way_s = alone_s + alone["seconds"], way_s + other["seconds"]
-        a, b = np.array(alone["latency_s"], float), np.array(other["latency_s"], float)  # NaN if it failed
-        failed += np.sum(np.isfinite(a) & ~np.isfinite(b))
-        ran = np.isfinite(a) & np.isfinite(b)
-        if ran.sum() < 2:
-            continue
-        shifts.append(np.abs(b[ran] / a[ran] - 1))
-        taus.append(kendalltau(a[ran], b[ran]).statistic)
-        scores.append(score_at_k(1 / b[ran], a[ran], 1))
+        tasks = zip(alone["latency_s"], other["latency_s"], strict=True)
+        for a, b in (np.array(task, float) for task in tasks):  # NaN where a kernel failed
+            failed += np.sum(np.isfinite(a) & ~np.isfinite(b))
+            ran = np.isfinite(a) & np.isfinite(b)
+            if ran.sum() < 2:
+                continue
+            shifts.append(np.abs(b[ran] / a[ran] - 1))
+            taus.append(kendalltau(a[ran], b[ran]).statistic)
+            scores.append(score_at_k(1 / b[ran], a[ran], 1))
     if not shifts:
         return f"| {way} | 0 | {failed:.0f} |" + " |" * 8
     shift = np.concatenate(shifts)

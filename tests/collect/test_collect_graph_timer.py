@@ -102,7 +102,7 @@ def driver() -> FakeDriver:
 
 @pytest.fixture
 def watch(driver: FakeDriver) -> GraphStopwatch:
-    return GraphStopwatch(driver, call, STREAM, driver.launch)
+    return GraphStopwatch(driver, call, STREAM, driver.launch, lambda: driver.log.append("hold"))
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def watch(driver: FakeDriver) -> GraphStopwatch:
 def test_the_mean_of_all_runs(driver, watch, runs: int, replays: int, nodes: int) -> None:
     assert watch.time(runs) == pytest.approx(RUN_MS * 1e-3)
     assert driver.clock_ms == pytest.approx(RUN_MS * runs)
-    assert driver.log == [f"capture {nodes}", "upload", *[f"launch {nodes}"] * replays, "wait"]
+    assert driver.log == [f"capture {nodes}", "upload", "hold", *[f"launch {nodes}"] * replays, "wait"]
 
 
 def test_a_graph_is_made_once_for_each_number_of_nodes(driver, watch) -> None:

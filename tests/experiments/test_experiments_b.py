@@ -85,7 +85,7 @@ def test_co_run_measures_each_way(tmp_path: Path) -> None:
     found, lines = run(tmp_path, "co_run", *arguments)
     ways = found["workloads"][MATMUL]
     assert list(ways) == ["alone", "alone again (A/A)", "1 partitions"]
-    assert all(len(way["latency_s"]) == 3 and not way["errors"] for way in ways.values())
+    assert all(len(way["latency_s"][0]) == 3 and not way["errors"] for way in ways.values())
     assert [cells(line)[:3] for line in lines[2:]] == [[way, "3", "0"] for way in list(ways)[1:]]
 
 
@@ -93,9 +93,9 @@ def test_co_run_row_says_what_was_planted() -> None:
     """Of the first workload, 10 % slower, the best two change places: one pair of six, and the winner is
     the second best, at half the speed of the best.
     """
-    alone = {"seconds": 4.0, "latency_s": [1.0, 2.0, 4.0, 8.0, None]}
-    first = {"seconds": 1.0, "latency_s": [2.2, 1.1, 4.4, 8.8, 1.0]}
-    second = {"seconds": 1.0, "latency_s": [1.0, 2.0, 4.0, None, 1.0]}
+    alone = {"seconds": 4.0, "latency_s": [[1.0, 2.0, 4.0, 8.0, None]]}
+    first = {"seconds": 1.0, "latency_s": [[2.2, 1.1, 4.4, 8.8, 1.0]]}
+    second = {"seconds": 1.0, "latency_s": [[1.0, 2.0, 4.0, None, 1.0]]}
     row = module("co_run").row("x", [(alone, first), (alone, second)])
     assert cells(row) == [
         *("x", "7", "1", "4.00"),

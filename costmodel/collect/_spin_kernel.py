@@ -1,4 +1,6 @@
-"""Counts the SMs that a stream's kernels really run on. Runs in the device worker.
+"""A kernel that spins: it counts the SMs that a stream really has, and holds a stream.
+
+Runs in the device worker.
 
 What a driver says that it granted is a claim; the special register ``%smid`` of each block is what happened
 (PTX ISA, "Special Registers"). The kernel is a ``CUkernel``, which belongs to no context: a launch takes the
@@ -7,8 +9,7 @@ stays current (CUDA driver API, ``cuLaunchKernel``).
 """
 
 import ctypes
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -21,6 +22,8 @@ from costmodel.errors import CostModelError
 _BLOCKS = 4096
 _SPIN_CYCLES = 20_000
 _THREADS = 32
+# 0.1 ms at 2 GHz: a host needs 10 to 90 us to launch a graph on an idle device.
+_HOLD_CYCLES = 200_000
 _SOURCE = """
 extern "C" __global__ void sm_of_block(unsigned *ids, long long cycles) {
     unsigned sm;
@@ -57,33 +60,67 @@ def nvrtc_cubin(architecture: str) -> bytes:
     return bytes(cubin)
 
 
-def sm_ids(
-    driver: Any,
-    call: Callable[[Any], Any],
-    stream: int,
-    compile_kernel: Callable[[str], bytes] = nvrtc_cubin,
-) -> frozenset[int]:
-    """Ids of the SMs that kernels on ``stream`` run on; how many they are is what was granted.
-
-    Launches until a launch finds no SM that an earlier one did not find. Takes under 1 ms and, at the first
-    call of a process, a compilation.
+class SpinKernel:
+    """A kernel that spins, each block writing down the SM that it runs on.
 
     Args:
         driver: ``cuda.bindings.driver``.
         call: Gives the value of a driver call, or raises.
-        stream: Handle of a stream of a green context or of the current context.
         compile_kernel: Gives a cubin for an architecture.
 
     Raises:
         RuntimeError: The driver or the compiler refuses.
     """
-    seen: frozenset[int] = frozenset()
-    with ExitStack() as cleanup:
-        for found in _launches(driver, call, stream, compile_kernel(_architecture(driver, call)), cleanup):
-            if found <= seen:
-                break
+
+    def __init__(
+        self,
+        driver: Any,
+        call: Callable[[Any], Any],
+        compile_kernel: Callable[[str], bytes] = nvrtc_cubin,
+    ) -> None:
+        self._driver, self._call = driver, call
+        cubin = compile_kernel(_architecture(driver, call))
+        self._library = call(driver.cuLibraryLoadData(cubin, [], [], 0, [], [], 0))
+        self._kernel = driver.CUfunction(int(call(driver.cuLibraryGetKernel(self._library, b"sm_of_block"))))
+        self._ids = np.empty(_BLOCKS, np.uint32)
+        self._buffer = call(driver.cuMemAlloc(self._ids.nbytes))
+
+    def sm_ids(self, stream: int) -> frozenset[int]:
+        """Ids of the SMs that kernels on ``stream`` run on; how many they are is what was granted.
+
+        Launches until a launch finds no SM that an earlier one did not find. Takes under 1 ms.
+
+        Args:
+            stream: Handle of a stream of a green context or of the current context.
+
+        Raises:
+            RuntimeError: The driver refuses.
+        """
+        seen: frozenset[int] = frozenset()
+        while not (found := self._sm_ids_once(stream)) <= seen:
             seen |= found
-    return seen
+        return seen
+
+    def hold(self, stream: int) -> None:
+        """Keep a stream busy for a while, so that what is launched next waits there, ready to start."""
+        self._launch(stream, 1, _HOLD_CYCLES)
+
+    def close(self) -> None:
+        """Free what it has on the device."""
+        self._call(self._driver.cuMemFree(self._buffer))
+        self._call(self._driver.cuLibraryUnload(self._library))
+
+    def _sm_ids_once(self, stream: int) -> frozenset[int]:
+        self._launch(stream, _BLOCKS, _SPIN_CYCLES)
+        # The copy is on the default stream, which does not wait.
+        self._call(self._driver.cuStreamSynchronize(stream))
+        self._call(self._driver.cuMemcpyDtoH(self._ids.ctypes.data, self._buffer, self._ids.nbytes))
+        return frozenset(self._ids.tolist())
+
+    def _launch(self, stream: int, blocks: int, cycles: int) -> None:
+        arguments = ((int(self._buffer), cycles), (ctypes.c_void_p, ctypes.c_longlong))
+        launch = self._driver.cuLaunchKernel
+        self._call(launch(self._kernel, blocks, 1, 1, _THREADS, 1, 1, 0, stream, arguments, 0))
 
 
 def verify_grant(granted: int, counted: int) -> None:
@@ -98,24 +135,6 @@ def verify_grant(granted: int, counted: int) -> None:
             f"on {counted}. An MPS daemon overrides green contexts: unset CUDA_MPS_ACTIVE_THREAD_PERCENTAGE, "
             "or stop the daemon, and measure again."
         )
-
-
-def _launches(
-    driver: Any, call: Callable[[Any], Any], stream: int, cubin: bytes, cleanup: ExitStack
-) -> Iterator[frozenset[int]]:
-    """SM ids of one launch after another."""
-    library = call(driver.cuLibraryLoadData(cubin, [], [], 0, [], [], 0))
-    cleanup.callback(driver.cuLibraryUnload, library)
-    kernel = driver.CUfunction(int(call(driver.cuLibraryGetKernel(library, b"sm_of_block"))))
-    ids = np.empty(_BLOCKS, np.uint32)
-    buffer = call(driver.cuMemAlloc(ids.nbytes))
-    cleanup.callback(driver.cuMemFree, buffer)
-    arguments = ((int(buffer), _SPIN_CYCLES), (ctypes.c_void_p, ctypes.c_longlong))
-    while True:
-        call(driver.cuLaunchKernel(kernel, _BLOCKS, 1, 1, _THREADS, 1, 1, 0, stream, arguments, 0))
-        call(driver.cuStreamSynchronize(stream))  # the copy is on the default stream, which does not wait
-        call(driver.cuMemcpyDtoH(ids.ctypes.data, buffer, ids.nbytes))
-        yield frozenset(ids.tolist())
 
 
 def _architecture(driver: Any, call: Callable[[Any], Any]) -> str:

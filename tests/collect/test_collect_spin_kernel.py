@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from costmodel.collect._green_context import GreenContexts
-from costmodel.collect._sm_count import nvrtc_cubin, sm_ids, verify_grant
+from costmodel.collect._spin_kernel import SpinKernel, nvrtc_cubin, verify_grant
 from costmodel.errors import CostModelError
 
 
@@ -33,6 +33,7 @@ class FakeDriver:
         self.memory: dict[int, ctypes.Array[ctypes.c_uint32]] = {}
         self.libraries: list[bytes] = []
         self.streams: list[int] = []
+        self.launched: list[tuple[int, int]] = []
 
     def cuCtxGetDevice(self):
         return Status.CUDA_SUCCESS, 0
@@ -67,6 +68,7 @@ class FakeDriver:
         assert types == (ctypes.c_void_p, ctypes.c_longlong)
         assert values[1] > 0
         self._pending.append((stream, values[0], x))
+        self.launched.append((stream, x))
         return (self._status,)
 
     def cuStreamSynchronize(self, stream):
@@ -90,33 +92,41 @@ def call(result):
     return values[0] if values else None
 
 
+def spin_kernel(driver: FakeDriver) -> SpinKernel:
+    return SpinKernel(driver, call, lambda _: b"cubin")
+
+
 def test_the_ids_of_all_blocks_are_found() -> None:
     driver = FakeDriver({3, 17, 130})
-    assert sm_ids(driver, call, 42, lambda _: b"cubin") == {3, 17, 130}
+    assert spin_kernel(driver).sm_ids(42) == {3, 17, 130}
     assert set(driver.streams) == {42}
 
 
 def test_launches_go_on_until_one_finds_nothing_new() -> None:
     driver = FakeDriver({0, 1}, {2, 3}, {0, 5}, {1, 2}, {99})
-    assert sm_ids(driver, call, 1, lambda _: b"cubin") == {0, 1, 2, 3, 5}
+    assert spin_kernel(driver).sm_ids(1) == {0, 1, 2, 3, 5}
 
 
 def test_the_kernel_is_compiled_for_the_device() -> None:
     asked = []
-    sm_ids(FakeDriver({0}), call, 1, lambda architecture: asked.append(architecture) or b"cubin")
+    SpinKernel(FakeDriver({0}), call, lambda architecture: asked.append(architecture) or b"cubin")
     assert asked == ["sm_90"]
 
 
-@pytest.mark.parametrize("status", list(Status))
-def test_memory_and_library_are_given_back(status: Status) -> None:
-    driver = FakeDriver({0, 1}, status=status)
-    if status is Status.CUDA_SUCCESS:
-        sm_ids(driver, call, 1, lambda _: b"cubin")
-    else:
-        with pytest.raises(RuntimeError, match="LAUNCH_FAILED"):
-            sm_ids(driver, call, 1, lambda _: b"cubin")
+def test_what_the_driver_refuses_is_raised_and_all_is_freed() -> None:
+    driver = FakeDriver({0, 1}, status=Status.CUDA_ERROR_LAUNCH_FAILED)
+    kernel = spin_kernel(driver)
+    with pytest.raises(RuntimeError, match="LAUNCH_FAILED"):
+        kernel.sm_ids(1)
+    kernel.close()
     assert driver.memory == {}
     assert driver.libraries == []
+
+
+def test_a_stream_is_held_by_one_block() -> None:
+    driver = FakeDriver({0})
+    spin_kernel(driver).hold(5)
+    assert driver.launched == [(5, 1)]
 
 
 def test_a_grant_that_holds_passes() -> None:
@@ -152,8 +162,9 @@ def test_green_contexts_grant_what_they_say() -> None:
         contexts = GreenContexts()
     except RuntimeError as error:
         pytest.skip(f"needs an NVIDIA GPU: {error}")
+    kernel = SpinKernel(contexts.driver, contexts.call)
     for sms in (8, 32, contexts.total_sms):
         (stream,), granted = contexts.streams(sms)
-        verify_grant(granted, len(sm_ids(contexts.driver, contexts.call, stream)))
-    one, other = (sm_ids(contexts.driver, contexts.call, stream) for stream in contexts.streams(8, 2)[0])
+        verify_grant(granted, len(kernel.sm_ids(stream)))
+    one, other = (kernel.sm_ids(stream) for stream in contexts.streams(8, 2)[0])
     assert not one & other
