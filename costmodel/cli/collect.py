@@ -9,6 +9,7 @@ from costmodel.cli._output import JsonOption, console, progress, titled_table, w
 
 if TYPE_CHECKING:
     from costmodel.collect import CampaignConfig, CpuRunner, CudaRunner
+    from costmodel.dataset import CardHeader
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
 
@@ -86,6 +87,12 @@ def run(
             show_default=False,
         ),
     ] = None,
+    dataset: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="Also build a dataset of all that is measured then.", show_default=False
+        ),
+    ] = None,
     json: JsonOption = None,
 ) -> None:
     """Measure what is missing of a campaign.
@@ -94,13 +101,15 @@ def run(
     measurements in flight: run the same command again and it goes on.
 
     Examples:
-    - `costmodel collect run configs/cpu-quick.toml --out out/cpu` measures on the CPU, without a GPU.
+    - `costmodel collect run configs/cpu-laptop.toml --out out/cpu --dataset out/cpu-data` measures on this CPU
+      for at most four minutes, and builds a dataset.
     - `costmodel collect run configs/sm-budgets.toml --out out/h100 --time-limit 600` measures on a GPU for
       ten minutes.
     - `costmodel collect run configs/sm-budgets.toml --out out/h200 --candidates out/h100` measures the same
       kernels on another one.
     """
     from costmodel.collect import Campaign, CampaignConfig, CampaignFolder, estimate_campaign
+    from costmodel.dataset import build_dataset
     from costmodel.search import propose_candidates
 
     campaign, folder = CampaignConfig.load(config), CampaignFolder(out)
@@ -119,6 +128,9 @@ def run(
     outcomes = ", ".join(f"{count} {outcome}" for outcome, count in report.outcomes.items())
     state = "Finished" if report.finished else "Stopped at the time limit; run the same command to go on"
     console.print(f"{state}: {report.measured} measured now, {report.stored} in {folder.store} ({outcomes}).")
+    if dataset:
+        built = build_dataset([folder.store], dataset, header=_card_header(config, runner.description))
+        console.print(f"{dataset}: {built.measurements:,} measurements, sha256 {built.sha256[:16]}")
     write_json(json, {**{f: getattr(report, f) for f in report.__struct_fields__}, "store": folder.store})
 
 
@@ -144,6 +156,20 @@ def status(
         table.add_row(w.workload, *map(str, (w.rounds, w.kernels, w.measured, missing, w.repeats, failed)))
     console.print(table)
     write_json(json, found)
+
+
+def _card_header(config: Path, measured_on: str) -> "CardHeader":
+    """What a card says of a campaign whose author wrote none."""
+    from costmodel.dataset import CardHeader
+
+    return CardHeader(
+        title=f"{config.stem}: kernels on parts of a device",
+        summary=f"{measured_on} Latencies of TVM MetaSchedule kernels, each on every budget of a campaign.",
+        method=f"Made by `costmodel collect run {config.name}`; how is in the documentation of costmodel.",
+        limits="- Not described by its author.",
+        licence="not given",
+        citation="Not given.",
+    )
 
 
 def _open_runner(campaign: "CampaignConfig", kernels: Path, devices: int) -> "CudaRunner | CpuRunner":

@@ -35,9 +35,9 @@ Software:
 
 {workloads}
 
-"Kernels" are the different ones that work on every platform; the outcomes count measurements, A/A repeats
-included. "Within 10 % of best" is the share of the working kernels of a task (a workload on a platform) that
-are that fast, median over the platforms; "log10 worst/best" is the widest on any platform.
+"Kernels" are the different ones that work wherever they were measured; the outcomes count measurements, A/A
+repeats included. "Within 10 % of best" is the share of the working kernels of a task (a workload on a
+platform) that are that fast, median over the platforms; "log10 worst/best" is the widest on any platform.
 
 ## Budget gap
 
@@ -121,7 +121,7 @@ def read_card_header(path: Path) -> CardHeader:
 
 def render_card(header: CardHeader, description: Description) -> str:
     """The card in Markdown."""
-    counts, workloads, platforms, noise, gap = map(_markdown, summary_tables(description))
+    counts, workloads, platforms, noise, *gaps = summary_tables(description)
     software = "\n".join(f"- {name}: {versions}" for name, versions in description.software.items())
     return _TEMPLATE.format(
         **{name: text.strip() for name, text in msgspec.structs.asdict(header).items()},
@@ -129,11 +129,11 @@ def render_card(header: CardHeader, description: Description) -> str:
         first_day=description.measured_from,
         last_day=description.measured_to,
         software=software or "- not recorded",
-        counts=counts,
-        workloads=workloads,
-        platforms=platforms,
-        noise=noise,
-        gap=gap,
+        counts=_markdown(counts),
+        workloads=_markdown(workloads),
+        platforms=_markdown(platforms),
+        noise=_markdown(noise),
+        gap="\n\n".join(f"### {gap.title}\n\n{_markdown(gap)}" for gap in gaps),
         columns=_columns(),
         data_file=FILE_NAME,
         sums_file=SUMS_NAME,

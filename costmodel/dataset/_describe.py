@@ -17,8 +17,8 @@ class Description:
         workloads: Distinct workloads.
         candidates: Distinct candidates.
         kernels: Distinct generated sources; 0 where they are not known.
-        complete_kernels: By workload, the different kernels that work on each of its platforms, told apart by
-            generated source, or by candidate where the source is not known.
+        working_kernels: By workload, the different kernels that work wherever they were measured, told apart
+            by generated source, or by candidate where the source is not known.
         platforms: Distinct platforms.
         measurements: Rows, A/A repeats included.
         outcomes: Rows by outcome, the most frequent first.
@@ -34,7 +34,7 @@ class Description:
     workloads: int
     candidates: int
     kernels: int
-    complete_kernels: dict[str, int]
+    working_kernels: dict[str, int]
     platforms: int
     measurements: int
     outcomes: dict[str, int]
@@ -55,7 +55,7 @@ def describe(dataset: Dataset) -> Description:
         workloads=len({candidate.workload.name for candidate in dataset.candidates}),
         candidates=len(dataset.candidates),
         kernels=len(set(frame["kernel_hash"]) - {""}),
-        complete_kernels=_complete_kernels(dataset),
+        working_kernels=_working_kernels(dataset),
         platforms=len(dataset.platforms),
         measurements=len(frame),
         outcomes=dict(Counter(frame["outcome"]).most_common()),
@@ -69,16 +69,14 @@ def describe(dataset: Dataset) -> Description:
     )
 
 
-def _complete_kernels(dataset: Dataset) -> dict[str, int]:
-    """Kernels of each workload that work on all of its platforms."""
+def _working_kernels(dataset: Dataset) -> dict[str, int]:
+    """Kernels of each workload that work wherever they were measured."""
     frame = dataset.measurements.assign(workload=dataset.measured_workloads)
-    hashes, names = frame["kernel_hash"], frame["candidate"].astype(str)
-    working = frame.assign(kernel=hashes.where(hashes != "", names))[frame["outcome"] == Outcome.OK]
-    platforms = frame.groupby("workload")["platform"].nunique()
-    covered = working.groupby(["workload", "kernel"])["platform"].nunique().reset_index()
-    complete = covered["workload"][covered["platform"] == covered["workload"].map(platforms)]
-    counts = Counter(complete)
-    return {workload: counts[workload] for workload in sorted(platforms.index)}
+    works = (frame["outcome"] == Outcome.OK).groupby(frame["candidate"]).all()
+    working = frame[frame["candidate"].map(works)]
+    hashes, names = working["kernel_hash"], working["candidate"].astype(str)
+    kernels = working.assign(kernel=hashes.where(hashes != "", names)).groupby("workload")["kernel"].nunique()
+    return {workload: int(kernels.get(workload, 0)) for workload in sorted(set(frame["workload"]))}
 
 
 def _software(dataset: Dataset) -> dict[str, str]:

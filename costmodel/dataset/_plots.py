@@ -1,5 +1,6 @@
 """The pictures beside a dataset's card."""
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 from costmodel.dataset._dataset import Dataset
 from costmodel.dataset._describe import Description
 from costmodel.dataset._noise import visit_shifts
-from costmodel.dataset._summary import platform_labels
+from costmodel.dataset._tasks import Budget, Task
 from costmodel.errors import CostModelError
 
 GAP_PLOT = "budget_gap.png"
@@ -39,27 +40,37 @@ def write_plots(dataset: Dataset, description: Description, folder: Path) -> tup
 
 
 def plot_budget_gap(description: Description, file: Path) -> None:
-    """Heat map of the budget gap, workload x budget; white where it is not known."""
-    labels = platform_labels(description)
+    """Heat map of the budget gap, workload x budget, one a device; white where it is not known."""
     workloads = list(dict.fromkeys(task.workload for task in description.tasks))
-    gaps = np.full((len(workloads), len(labels)), np.nan)
-    columns = {platform: column for column, platform in enumerate(labels)}
-    for task in description.tasks:
-        gaps[workloads.index(task.workload), columns[task.platform]] = task.budget_gap
-    figure = _figure(4.6 + 0.55 * len(labels), 1.6 + 0.26 * len(workloads))
-    axes = figure.subplots()
+    budgets = [[b for b in description.budgets if b.device == device] for device in description.devices]
+    figure = _figure(4.6 + 0.55 * len(description.budgets), 1.9 + 0.26 * len(workloads))
+    widths = [len(of_device) for of_device in budgets]
+    panels = figure.subplots(1, len(budgets), sharey=True, squeeze=False, width_ratios=widths)[0]
+    for axes, device, of_device in zip(panels, description.devices, budgets, strict=True):
+        image = _draw_gaps(axes, description.tasks, workloads, of_device)
+        axes.set_title(device, fontsize=10)
+    panels[0].set_yticks(range(len(workloads)), workloads, fontsize=8)
+    figure.suptitle("Cost of running the full-device choice on fewer SMs")
+    bar = figure.colorbar(image, ax=list(panels), extend="max", fraction=0.04, pad=0.02)
+    bar.set_label("budget gap in %")
+    _save(figure, file)
+
+
+def _draw_gaps(axes: Any, tasks: Iterable[Task], workloads: list[str], budgets: Sequence[Budget]) -> Any:
+    """The heat map of one device."""
+    gaps = np.full((len(workloads), len(budgets)), np.nan)
+    columns = {budget.platform: column for column, budget in enumerate(budgets)}
+    for task in tasks:
+        if task.platform in columns:
+            gaps[workloads.index(task.workload), columns[task.platform]] = task.budget_gap
     # A choice that fails gets the darkest colour; imshow would leave an infinite gap white, as if unknown.
     image = axes.imshow(100 * np.minimum(gaps, 1e3), cmap="YlOrRd", vmin=0, vmax=100, aspect="auto")
     _annotate(axes, gaps)
-    axes.set_xticks(range(len(labels)), labels.values(), rotation=0 if _short(labels) else 90)
-    axes.set_yticks(range(len(workloads)), workloads, fontsize=8)
-    axes.set_xlabel("SMs granted" if _short(labels) else "platform")
-    axes.set_title("Cost of running the full-device choice on fewer SMs")
+    axes.set_xticks(range(len(budgets)), [budget.label.replace(" ", "\n") for budget in budgets], fontsize=8)
+    axes.set_xlabel("SMs granted")
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0)
-    bar = figure.colorbar(image, ax=axes, extend="max", fraction=0.04, pad=0.02)
-    bar.set_label("budget gap in %")
-    _save(figure, file)
+    return image
 
 
 def plot_noise(dataset: Dataset, file: Path) -> None:
@@ -99,10 +110,6 @@ def _annotate(axes: Any, gaps: NDArray[np.float64]) -> None:
             text = f"{100 * gap:.0f}" if np.isfinite(gap) else "fails"
             color = "white" if gap > 0.7 else "black"
             axes.text(column, row, text, ha="center", va="center", fontsize=7, color=color)
-
-
-def _short(labels: dict[str, str]) -> bool:
-    return all(label.isdigit() for label in labels.values())
 
 
 def _figure(width: float, height: float) -> Any:

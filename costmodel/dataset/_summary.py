@@ -32,14 +32,8 @@ def summary_tables(description: Description) -> tuple[TextTable, ...]:
         _workload_table(description),
         _platform_table(description),
         _noise_table(description),
-        _gap_table(description),
+        *(_gap_table(description, device) for device in description.devices),
     )
-
-
-def platform_labels(description: Description) -> dict[str, str]:
-    """Platform name to a short label: its SMs where these tell all platforms apart, else the name."""
-    sms = {budget.platform: str(budget.sms_granted) for budget in description.budgets}
-    return sms if len(set(sms.values())) == len(sms) else {platform: platform for platform in sms}
 
 
 def _count_table(description: Description) -> TextTable:
@@ -61,7 +55,7 @@ def _workload_table(description: Description) -> TextTable:
     rows = (
         (
             workload,
-            str(description.complete_kernels[workload]),
+            str(description.working_kernels[workload]),
             *_outcome_cells(description, tasks),
             f"{np.nanmedian([task.near_best_share for task in tasks]):.0%}" if _any_works(tasks) else "-",
             f"{np.nanmax([task.spread for task in tasks]):.1f}" if _any_works(tasks) else "-",
@@ -98,13 +92,14 @@ def _noise_table(description: Description) -> TextTable:
     return TextTable("Noise", header, tuple((name, *_quantile_cells(q)) for name, q in rows))
 
 
-def _gap_table(description: Description) -> TextTable:
-    labels = platform_labels(description)
+def _gap_table(description: Description, device: str) -> TextTable:
+    budgets = [budget for budget in description.budgets if budget.device == device]
     gaps = {(task.workload, task.platform): task.budget_gap for task in description.tasks}
     workloads = dict.fromkeys(task.workload for task in description.tasks)
-    rows = ((w, *(_percent(gaps.get((w, platform), np.nan)) for platform in labels)) for w in workloads)
-    header = ("workload \\ SMs", *labels.values())
-    return TextTable("Budget gap: full-device choice against the best kernel", header, tuple(rows))
+    rows = ((w, *(_percent(gaps.get((w, b.platform), np.nan)) for b in budgets)) for w in workloads)
+    header = ("workload \\ SMs", *(budget.label for budget in budgets))
+    title = f"Budget gap on {device}: full-device choice against the best kernel"
+    return TextTable(title, header, tuple(rows))
 
 
 def _outcome_cells(description: Description, tasks: Iterable[Task]) -> tuple[str, ...]:

@@ -50,6 +50,8 @@ class Budget:
 
     Attributes:
         platform: Name of the platform.
+        device: Name of its device.
+        label: What tells it from the others of its device: its SMs, and MPS where that sets them apart.
         sms_granted: Its SMs.
         tasks: How many these are.
         mean_gap: Geometric mean of 1 + gap, minus 1; NaN if there are none.
@@ -58,6 +60,8 @@ class Budget:
     """
 
     platform: str
+    device: str
+    label: str
     sms_granted: int
     tasks: int
     mean_gap: float
@@ -135,6 +139,8 @@ def _budget(platform: Platform, tasks: list[Task]) -> Budget:
     worst = max(tasks, key=lambda task: task.budget_gap, default=None)
     return Budget(
         platform=platform.name,
+        device=platform.device.name,
+        label=f"{platform.sms_granted}{' MPS' if platform.isolation == 'mps' else ''}",
         sms_granted=platform.sms_granted,
         tasks=len(tasks),
         mean_gap=float(np.expm1(np.mean(np.log1p(gaps)))) if gaps else np.nan,
