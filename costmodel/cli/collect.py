@@ -101,7 +101,7 @@ def run(
     measurements in flight: run the same command again and it goes on.
 
     Examples:
-    - `costmodel collect run configs/cpu-laptop.toml --out out/cpu --dataset out/cpu-data` measures on this CPU
+    - `costmodel collect run configs/cpu-laptop.toml --out out/cpu --dataset out/data` measures on this CPU
       for at most four minutes, and builds a dataset.
     - `costmodel collect run configs/sm-budgets.toml --out out/h100 --time-limit 600` measures on a GPU for
       ten minutes.

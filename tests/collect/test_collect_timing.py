@@ -67,7 +67,7 @@ def test_long_kernels_give_one_number() -> None:
     watch = FakeStopwatch([0.07])
     found = time_one(watch)
     assert (found.latencies_s, found.runs, found.attempts) == ((0.07,), 1, 1)
-    assert watch.asked == [1, 1]
+    assert watch.asked == [1]
 
 
 def test_no_repeat_is_started_after_most_s() -> None:
@@ -76,9 +76,9 @@ def test_no_repeat_is_started_after_most_s() -> None:
     assert len(time_one(alternating(0.025, 0.035), timing).latencies_s) == 2
 
 
-@pytest.mark.parametrize(("length_s", "runs"), [(1e-5, 100), (4e-4, 4), (0.014, 4), (0.025, 2), (0.07, 1)])
+@pytest.mark.parametrize(("length_s", "runs"), [(1e-5, 100), (4e-4, 4), (0.004, 4), (0.009, 2), (0.07, 1)])
 def test_a_repeat_averages_over_a_few_runs_where_they_fit(length_s: float, runs: int) -> None:
-    """1 ms is filled by few runs of a kernel of 0.4 ms; of 25 ms, two fit into 60 ms."""
+    """1 ms is filled by few runs of a kernel of 0.4 ms; of 9 ms, two fit into 20 ms."""
     assert time_one(FakeStopwatch([length_s])).runs == runs
 
 
@@ -92,7 +92,7 @@ def test_one_repeat_of_each_in_turn() -> None:
     timing = Timing(most_repeats=5, attempts=1)
     found = time_kernels(watches, timing, sensors([STEADY]))
     assert list(found) == ["a", "b", "c"]
-    assert log == [*"aa", *"bb", "c", *"abc", *"ab", *"ab", *"b", *"b"]  # warming up, then rounds
+    assert log == [*"aa", *"bb", "c", *"ab", *"ab", *"ab", *"b", *"b"]  # warming up, then rounds
 
 
 def test_only_those_that_stay_wide_apart_are_made_again() -> None:
