@@ -86,7 +86,7 @@ def tune(
 
     Examples:
     - `costmodel tune matmul-m16-n1024-k1024 --sms 32` replays recorded measurements: no GPU is needed.
-    - `costmodel tune matmul-m64-n3072-k768 --sms 32 --runner cuda --plot out/tune.png` measures on this GPU.
+    - `costmodel tune matmul-m64-n2304-k768 --sms 32 --runner cuda --plot out/tune.png` measures on this GPU.
     - `costmodel tune matmul-m64-n64-k64 --sms 1 --runner cpu --pool-size 32` tunes for one CPU thread.
     """
     from costmodel.cli._tune_report import as_json, draw, print_report

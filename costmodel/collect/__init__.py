@@ -1,9 +1,10 @@
 """Makes measurements. Importing this loads no TVM and no CUDA."""
 
 from costmodel.collect._base import Request, Runner
-from costmodel.collect._campaign import Campaign, CampaignReport, Collector, Draw, draw_at_random
+from costmodel.collect._campaign import Campaign, CampaignReport
 from costmodel.collect._campaign_config import CampaignConfig, KernelPlan, MpsPlan
 from costmodel.collect._campaign_folder import CampaignFolder
+from costmodel.collect._collector import Collector, Draw, draw_at_random
 from costmodel.collect._cpu import CpuRunner
 from costmodel.collect._cuda import CudaRunner
 from costmodel.collect._progress import CampaignStatus, Estimate, campaign_status, estimate_campaign

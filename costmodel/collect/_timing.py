@@ -24,11 +24,11 @@ class Timing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         most_repeats: Numbers kept at most.
         precision: Repeats go on until the 95 % confidence interval of their mean is this narrow: its half
             over the mean.
-        repeat_s: Length that each repeat aims at; it averages over as many back-to-back runs as fit. 1 ms is
-            some 300 runs of the shortest kernels and 2,000 ticks of the CUDA event clock (0.5 us).
+        repeat_s: Length that each repeat aims at; it averages over as many back-to-back runs as fit. 0.5 ms is
+            some 200 runs of the shortest kernels and 1,000 ticks of the CUDA event clock (0.5 us).
         fewest_runs: Fewest runs that a repeat averages over, where these do not take ``most_s``. Some kernels
             alternate between two latencies, up to 1.5x apart: with one run a repeat, their medians differ by
-            20 % between visits.
+            20 % between visits, with an even number hardly.
         most_runs: Most runs that a repeat averages over.
         most_s: No repeat is started after this time in the repeats of one kernel, and a run that takes longer
             is its only one. In a campaign, 3 % of the measurements are of kernels that run for 10 ms and
@@ -39,8 +39,8 @@ class Timing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     repeats: Annotated[int, msgspec.Meta(ge=2)] = 3
     most_repeats: Annotated[int, msgspec.Meta(ge=2)] = 10
     precision: Annotated[float, msgspec.Meta(gt=0.0)] = 0.01
-    repeat_s: Annotated[float, msgspec.Meta(gt=0.0, le=10.0)] = 1e-3
-    fewest_runs: Annotated[int, msgspec.Meta(ge=1)] = 4
+    repeat_s: Annotated[float, msgspec.Meta(gt=0.0, le=10.0)] = 5e-4
+    fewest_runs: Annotated[int, msgspec.Meta(ge=1)] = 2
     most_runs: Annotated[int, msgspec.Meta(ge=1)] = 500
     most_s: Annotated[float, msgspec.Meta(gt=0.0)] = 0.02
     attempts: Annotated[int, msgspec.Meta(ge=1)] = 2
@@ -128,15 +128,16 @@ class _Seconds:
         enough to choose how many.
         """
         self._watch, self._timing = watch, timing
+        self.seconds: list[float] = []
         first_s = watch.time(1)
         if first_s > max(timing.most_s, timing.repeat_s):
-            self.runs, self.seconds = 1, [first_s]
+            self.runs = 1
+            self.seconds.append(first_s)
             return
         few = runs_within(timing.repeat_s / 5, first_s, timing)
         enough = runs_within(timing.repeat_s, watch.time(few) if few > 1 else first_s, timing)
         fewest = min(timing.fewest_runs, math.floor(timing.most_s / max(first_s, 1e-9)))
         self.runs = max(enough, fewest)
-        self.seconds: list[float] = []
 
     def repeat(self) -> None:
         self.seconds.append(self._watch.time(self.runs))

@@ -1,7 +1,6 @@
 """What the CUDA and the CPU runner share: builders, benches, and batches that go from one to the other."""
 
 import os
-import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
@@ -18,6 +17,7 @@ from costmodel.collect._builders import Builders
 from costmodel.collect._cpu_device import cpu_threads
 from costmodel.collect._device import describe_device, grant
 from costmodel.collect._device_job import DeviceSetup
+from costmodel.collect._futures import cancel, when_all_are_done
 from costmodel.collect._held_folder import HeldFolder
 from costmodel.collect._timing import Timing
 from costmodel.errors import CostModelError, MissingExtraError
@@ -155,7 +155,7 @@ class TvmRunner(Runner):
         """
         outcome: Future[list[Measurement]] = Future()
         needed = [f for request in requests for f in self._builders.futures(request.candidate)]
-        _when_all_are_done(needed, lambda: self._enqueue(tuple(requests), outcome))
+        when_all_are_done(needed, lambda: self._enqueue(tuple(requests), outcome))
         return outcome
 
     def close(self) -> None:
@@ -170,9 +170,9 @@ class TvmRunner(Runner):
             bench = self._bench(requests[0].candidate.workload)
             job = bench.queue.submit(self._measure_batch, bench, requests, outcome)
         except RuntimeError:  # the runner is closed
-            _cancel(outcome)
+            cancel(outcome)
         else:
-            job.add_done_callback(lambda job: _cancel(outcome) if job.cancelled() else None)
+            job.add_done_callback(lambda job: cancel(outcome) if job.cancelled() else None)
 
     def _bench(self, workload: Workload) -> Bench:
         """Where a workload is measured: always on the same device, so that its kernels can be compared."""
@@ -236,28 +236,6 @@ class TvmRunner(Runner):
         """What ``act`` gives for each bench, all at once."""
         with ThreadPoolExecutor(len(self._benches)) as threads:
             return list(threads.map(act, self._benches))
-
-
-def _cancel(future: "Future[Any]") -> None:
-    """Cancel a future that nobody runs, and tell those who wait for it."""
-    future.cancel()
-    future.set_running_or_notify_cancel()
-
-
-def _when_all_are_done(futures: Sequence["Future[Any]"], act: Callable[[], None]) -> None:
-    """Call ``act`` once, in the thread that finishes the last of the futures."""
-    left = [len(futures)]
-    lock = threading.Lock()
-
-    def count_down(_: "Future[Any]") -> None:
-        with lock:
-            left[0] -= 1
-            last = left[0] == 0
-        if last:
-            act()
-
-    for future in futures:
-        future.add_done_callback(count_down)
 
 
 def _check_installed(kind: Kind) -> None:

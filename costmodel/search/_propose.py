@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from costmodel.learners import FloatArray
 from costmodel.records import Candidate, Config, Measurement, Outcome, Workload
 from costmodel.search._improvement import ImprovementModel
-from costmodel.spaces import InvalidConfigError, open_space, sample_candidates
-from costmodel.spaces._distinct import DistinctPrograms
+from costmodel.spaces import DistinctPrograms, InvalidConfigError, open_space, sample_candidates
 
 # The settings below were tried on two workloads (experiments/proposals), where mean scores differ by .05 from
 # chance alone. None of those tried was clearly better: 3 generations, a random share of .25, no exploring.

@@ -40,6 +40,7 @@ class MetaScheduleSpace:
     Attributes:
         workload: The workload.
         target: TVM target that kernels are made for.
+        module: Unscheduled ``tvm.IRModule`` of the workload.
         name: ``metaschedule-<kind>-<hash of the sketches>``, the kind ``cuda-tensorcore`` where sketches are
             tensorised; equal names mean equal spaces.
         sketches: The sketches, in MetaSchedule's order.
@@ -55,7 +56,7 @@ class MetaScheduleSpace:
         """Generate the design space of ``workload``."""
         self.workload = workload
         self.target = make_target(kind)
-        self._module = workload_module(workload)
+        self.module = workload_module(workload)
         contexts = [self._context(rules) for rules in _rule_sets(workload, kind)]
         first, *others = [self._sketches(context) for context in contexts]
         tensorized = [sketch for sketch in chain(*others) if sketch.tensorized]
@@ -70,11 +71,11 @@ class MetaScheduleSpace:
         generator = ms.space_generator.PostOrderApply(sch_rules=rules, postprocs=rules, mutator_probs=rules)
         with without_tensor_intrinsics():
             return ms.TuneContext(
-                mod=self._module, target=self.target, space_generator=generator, rand_state=1, num_threads=1
+                mod=self.module, target=self.target, space_generator=generator, rand_state=1, num_threads=1
             )
 
     def _sketches(self, context: Any) -> list[Sketch]:
-        original = tvm.s_tir.Schedule(self._module)
+        original = tvm.s_tir.Schedule(self.module)
         limit = int(self.target.attrs.get("max_shared_memory_per_block", 0))
         return [Sketch(schedule, original, limit) for schedule in context.generate_design_space()]
 
@@ -127,7 +128,7 @@ class MetaScheduleSpace:
                     f"{config.decisions[parameter.name]}. Take decisions from this space."
                 )
         try:
-            schedule = sketch.apply(config.decisions, self._module)
+            schedule = sketch.apply(config.decisions, self.module)
         except Exception as error:  # noqa: BLE001 (TVM raises its own error types for decisions that do not fit)
             raise InvalidConfigError(f"The schedule cannot be applied: {_first_line(error)}") from None
         schedule.enter_postproc()
@@ -188,7 +189,7 @@ class MetaScheduleSpace:
         raise self._foreign("it follows none")
 
     def _trace_of(self, as_json: Any) -> Trace:
-        schedule = tvm.s_tir.Schedule(self._module, debug_mask=0)
+        schedule = tvm.s_tir.Schedule(self.module, debug_mask=0)
         try:
             Trace.apply_json_to_schedule(as_json, schedule)
         except Exception as error:  # noqa: BLE001 (TVM raises its own error types for blocks that are not there)

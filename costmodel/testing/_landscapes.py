@@ -28,7 +28,7 @@ LANDSCAPE_SMS = (8, 16, 24, 32, 48, 64, 96, 132)
 LANDSCAPE_WORKLOADS = (
     "matmul-m128-n768-k768",
     "matmul-m512-n512-k512",
-    "matmul-m64-n3072-k768",
+    "matmul-m64-n2304-k768",
     "matmul-m1024-n1024-k256",
     "batch_matmul-b12-m128-n128-k64",
     "matmul-m256-n768-k3072",

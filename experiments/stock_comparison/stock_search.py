@@ -10,9 +10,7 @@ from typing import Any
 from costmodel.collect import CpuRunner, CudaRunner, Request
 from costmodel.errors import CostModelError
 from costmodel.records import Candidate, Workload
-from costmodel.spaces import open_space
-from costmodel.spaces._tensor_intrin import register_tensor_intrinsics
-from costmodel.spaces._workload_ir import workload_module
+from costmodel.spaces import open_space, register_tensor_intrinsics
 
 AnyRunner = CudaRunner | CpuRunner
 
@@ -73,7 +71,8 @@ def search_stock(runner: AnyRunner, workload: Workload, kind: str, settings: Set
     from tvm.s_tir import meta_schedule as ms
 
     start, search = time.monotonic(), Search()
-    space, module = open_space(workload, kind), workload_module(workload)
+    space = open_space(workload, kind)
+    module = space.module
     context = _context(module, space.target, settings)
     database, model = ms.database.MemoryDatabase(), ms.cost_model.XGBModel(num_tuning_cores=settings.threads)
     entry = database.commit_workload(module)

@@ -14,7 +14,7 @@ from costmodel.testing import gpu_landscape
 from costmodel.transfer import load_model, save_model
 
 WORKLOAD = "matmul-m512-n512-k512"
-OTHERS = ("matmul-m128-n768-k768", "matmul-m64-n3072-k768")
+OTHERS = ("matmul-m128-n768-k768", "matmul-m64-n2304-k768")
 HEADER = CardHeader("Landscape", "For tests.", "A formula.", "Not real.", "CC0-1.0", "Nobody, 2026.")
 
 

@@ -11,7 +11,7 @@ from costmodel.collect import Timing
 from costmodel.collect._timing import MOST_RUNS_AT_ONCE, Repeats, half_interval, runs_within, time_kernels
 from costmodel.records import DeviceState
 
-TIMING = Timing()
+TIMING = Timing(repeat_s=1e-3, fewest_runs=4)
 STEADY = DeviceState(clock_mhz=1980.0)
 positive = st.floats(1e-9, 1e3)
 

@@ -23,7 +23,7 @@ from costmodel.learners import Prediction
 from costmodel.testing import gpu_landscape
 from costmodel.transfer import TransferModel, make_model
 
-WORKLOADS = ("matmul-m128-n768-k768", "matmul-m512-n512-k512", "matmul-m64-n3072-k768")
+WORKLOADS = ("matmul-m128-n768-k768", "matmul-m512-n512-k512", "matmul-m64-n2304-k768")
 
 
 class Spy(TransferModel):
