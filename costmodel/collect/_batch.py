@@ -119,6 +119,7 @@ def _measurement(request: Request, built: Built, timed: Timed) -> Measurement:
         platform=request.platform,
         visit=request.visit,
         kernel_hash=built.kernel_hash,
+        resources=built.resources,
         measured_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
         **msgspec.structs.asdict(timed),
     )

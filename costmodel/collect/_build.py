@@ -7,19 +7,29 @@ from typing import Any, Literal
 import msgspec
 from threadpoolctl import threadpool_limits
 
+from costmodel.collect._cubin import kernel_resources
 from costmodel.collect._nvrtc import precompile_headers
-from costmodel.records import Candidate, Outcome, content_id
+from costmodel.records import Candidate, KernelResources, Outcome, content_id
 from costmodel.spaces import InvalidConfigError, open_space
 
 Kind = Literal["cuda", "cpu"]
 
 
 class Built(msgspec.Struct, frozen=True):
-    """What a build gave: a shared library, and the content address of its CUDA source ("" on a CPU)."""
+    """What a build gave.
+
+    Attributes:
+        outcome: How it ended.
+        library: The shared library; None if it failed.
+        kernel_hash: Content address of the CUDA source; empty on a CPU.
+        resources: What the compiler gave each CUDA kernel.
+        error: Why it failed.
+    """
 
     outcome: Outcome
     library: Path | None = None
     kernel_hash: str = ""
+    resources: tuple[KernelResources, ...] = ()
     error: str = ""
 
 
@@ -40,7 +50,7 @@ def build_kernel(candidate: Candidate, kind: Kind, folder: Path) -> Built:
     library = folder / f"{candidate.candidate_id}.so"
     note = library.with_suffix(".hash")
     if note.exists():
-        return Built(Outcome.OK, library, note.read_text(encoding="ascii"))
+        return Built(Outcome.OK, library, note.read_text(encoding="ascii"), kernel_resources(library))
     try:
         module = _compile(candidate, kind)
         partial = library.with_suffix(f".{os.getpid()}.so")
@@ -54,7 +64,7 @@ def build_kernel(candidate: Candidate, kind: Kind, folder: Path) -> Built:
     partial = note.with_suffix(f".{os.getpid()}.hash")
     partial.write_text(kernel_hash, encoding="ascii")
     partial.replace(note)
-    return Built(Outcome.OK, library, kernel_hash)
+    return Built(Outcome.OK, library, kernel_hash, kernel_resources(library))
 
 
 def _compile(candidate: Candidate, kind: Kind) -> Any:

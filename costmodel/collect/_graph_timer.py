@@ -21,7 +21,8 @@ class GraphStopwatch:
         stream: Handle of a stream that is not the default one; a graph keeps the SMs of its context.
         launch: Launches the kernels of one run on the stream, without waiting.
         hold: Keeps the stream busy for some 0.1 ms. On an idle device the time until a graph starts is on the
-            clock, and it differs: of the kernels under 10 us, 30 % got 60 to 90 us a repeat too much.
+            clock, and it differs: without it, 30 % of the second visits of kernels under 10 us were longer
+            than the first by 60 to 90 us a repeat, whatever the number of runs.
     """
 
     def __init__(

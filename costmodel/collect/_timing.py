@@ -24,8 +24,8 @@ class Timing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         most_repeats: Numbers kept at most.
         precision: Repeats go on until the 95 % confidence interval of their mean is this narrow: its half
             over the mean.
-        repeat_s: Length that each repeat aims at; it averages over as many back-to-back runs as fit. 0.5 ms is
-            some 200 runs of the shortest kernels and 1,000 ticks of the CUDA event clock (0.5 us).
+        repeat_s: Length that each repeat aims at; it averages over as many back-to-back runs as fit. 0.5 ms
+            is some 200 runs of the shortest kernels and 1,000 ticks of the CUDA event clock (0.5 us).
         fewest_runs: Fewest runs that a repeat averages over, where these do not take ``most_s``. Some kernels
             alternate between two latencies, up to 1.5x apart: with one run a repeat, their medians differ by
             20 % between visits, with an even number hardly.

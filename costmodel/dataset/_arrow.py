@@ -18,6 +18,7 @@ from costmodel.records import (
     Decision,
     DeviceState,
     KernelLaunch,
+    KernelResources,
     Measurement,
     Platform,
     Workload,
@@ -61,7 +62,8 @@ def to_dataset(table: Any) -> Dataset:
     frame = pd.DataFrame({"candidate": candidate_of, "platform": platform_of, **scalars})
     frame["latency_s"] = latency_s
     frame["latencies_s"] = pd.Series(latencies_s, dtype=object)
-    frame["before"], frame["after"] = (_states(table[name]) for name in ("before", "after"))
+    frame["before"], frame["after"] = (_structs(table[name], DeviceState) for name in ("before", "after"))
+    frame["resources"] = _structs(table["resources"], tuple[KernelResources, ...])
     frame["co_runners"] = pd.Series(map(tuple, table["co_runners"].to_pylist()), dtype=object)
     software = _software(table, platform_of, len(platforms))
     return Dataset(
@@ -81,6 +83,7 @@ def _row(measurement: Measurement) -> dict[str, Any]:
     workload = candidate.workload
     return {
         **msgspec.structs.asdict(measurement),
+        "resources": [msgspec.structs.asdict(kernel) for kernel in measurement.resources],
         "before": msgspec.structs.asdict(measurement.before),
         "after": msgspec.structs.asdict(measurement.after),
         "workload": workload.name,
@@ -124,12 +127,11 @@ def _platform(row: dict[str, Any]) -> Platform:
     return msgspec.convert(row, Platform)
 
 
-def _states(column: Any) -> "pd.Series[Any]":
-    """Each row's state of the device; rows that say the same share one object."""
-    encoded = column.combine_chunks()
-    known: dict[str, DeviceState] = {}
-    states = (known.setdefault(str(row), msgspec.convert(row, DeviceState)) for row in encoded.to_pylist())
-    return pd.Series(states, dtype=object)
+def _structs(column: Any, kind: Any) -> "pd.Series[Any]":
+    """Each row's struct, or tuple of structs; rows that say the same share one object."""
+    known: dict[str, Any] = {}
+    rows = (known.setdefault(str(row), msgspec.convert(row, kind)) for row in column.to_pylist())
+    return pd.Series(rows, dtype=object)
 
 
 def _software(table: Any, platform_of: IntArray, count: int) -> list[dict[str, str]]:

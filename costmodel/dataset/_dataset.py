@@ -19,8 +19,9 @@ class Dataset:
         measurements: One row a measurement, A/A repeats included: ``candidate`` and ``platform`` (positions
             in the tuples above), ``visit``, ``outcome``, ``latency_s`` (median of its repeats, inf unless
             ok), ``latencies_s`` (array of all repeats), ``runs_per_repeat``, ``l2_policy``,
-            ``kernel_hash``, ``before`` and ``after`` (``DeviceState``), ``attempts``, ``board``,
-            ``co_runners`` (tuple of candidate ids), ``measured_at``, ``error``.
+            ``kernel_hash``, ``resources`` (tuple of ``KernelResources``), ``before`` and ``after``
+            (``DeviceState``), ``attempts``, ``board``, ``co_runners`` (tuple of candidate ids),
+            ``measured_at``, ``error``.
     """
 
     candidates: tuple[Candidate, ...]
@@ -63,6 +64,7 @@ class Dataset:
                 visit=row["visit"],
                 l2_policy=row["l2_policy"],
                 kernel_hash=row["kernel_hash"],
+                resources=row["resources"],
                 before=row["before"],
                 after=row["after"],
                 attempts=row["attempts"],

@@ -47,6 +47,13 @@ _DEVICE = pa.struct(
     ]
 )
 
+_RESOURCES = pa.struct(
+    [
+        _field("registers_per_thread", pa.int64(), "32-bit registers of a thread", "1"),
+        _field("stack_bytes", pa.int64(), "local memory of a thread, spilled registers included", "B"),
+    ]
+)
+
 _STATE = pa.struct(
     [
         _field("clock_mhz", pa.float64(), "clock of the SMs", "MHz"),
@@ -84,6 +91,7 @@ SCHEMA = pa.schema(
         _field("visit", pa.int64(), "0: first measurement on this platform, 1: the A/A repeat", "1"),
         _field("l2_policy", pa.string(), "warm: inputs stay in cache between runs; flushed: they do not"),
         _field("kernel_hash", pa.string(), "content address of the generated source; empty where not known"),
+        _field("resources", pa.list_(_RESOURCES), "what the compiler gave each kernel; empty if not known"),
         _field("before", _STATE, "the device right before the repeats; 0 where unknown"),
         _field("after", _STATE, "the device right after the repeats; 0 where unknown"),
         _field("attempts", pa.int64(), "how often it was measured until it was not suspicious", "1"),

@@ -3,6 +3,7 @@
 from costmodel.records._candidate import Candidate, Config, Decision, KernelLaunch
 from costmodel.records._device_state import DeviceState
 from costmodel.records._identity import content_id
+from costmodel.records._kernel_resources import KernelResources
 from costmodel.records._measurement import Measurement, Outcome, measurement_key
 from costmodel.records._operators import OPERATORS
 from costmodel.records._platform import Device, Isolation, Platform
@@ -19,6 +20,7 @@ __all__ = [
     "DeviceState",
     "Isolation",
     "KernelLaunch",
+    "KernelResources",
     "Measurement",
     "Outcome",
     "Platform",

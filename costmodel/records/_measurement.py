@@ -9,6 +9,7 @@ import msgspec
 from costmodel.records._candidate import Candidate
 from costmodel.records._device_state import DeviceState
 from costmodel.records._identity import content_id
+from costmodel.records._kernel_resources import KernelResources
 from costmodel.records._platform import Platform
 
 SCHEMA_VERSION = 2
@@ -39,6 +40,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         l2_policy: ``warm``: inputs stay in the cache between runs; ``flushed``: it is flushed before each.
         kernel_hash: Content address of the generated source, where there is one: candidates with the same
             hash are the same kernel.
+        resources: What the compiler gave each kernel, by name; empty where that is not known.
         before: The device right before the repeats.
         after: The device right after them.
         attempts: How often it was measured until it was not suspicious, or given up.
@@ -57,6 +59,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     visit: int = 0
     l2_policy: Literal["warm", "flushed"] = "warm"
     kernel_hash: str = ""
+    resources: tuple[KernelResources, ...] = ()
     before: DeviceState = DeviceState()
     after: DeviceState = DeviceState()
     attempts: int = 1

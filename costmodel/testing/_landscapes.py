@@ -145,6 +145,7 @@ def _row(candidate: int, platform: int, latency_s: float) -> dict[str, object]:
         "runs_per_repeat": 1 if ok else 0,
         "l2_policy": "warm",
         "kernel_hash": "",
+        "resources": (),
         "before": DeviceState(),
         "after": DeviceState(),
         "attempts": 1,

@@ -11,6 +11,7 @@ from costmodel.records import (
     Device,
     DeviceState,
     KernelLaunch,
+    KernelResources,
     Measurement,
     Platform,
     Workload,
@@ -22,6 +23,7 @@ def names(struct: type[msgspec.Struct]) -> set[str]:
 
 
 def test_every_field_of_a_record_has_a_column() -> None:
+    assert names(KernelResources) == {field.name for field in SCHEMA.field("resources").type.value_type}
     assert names(DeviceState) == {field.name for field in SCHEMA.field("before").type}
     assert names(Device) == {field.name for field in SCHEMA.field("device").type}
     assert names(KernelLaunch) == {field.name for field in SCHEMA.field("launches").type.value_type}
@@ -34,17 +36,13 @@ def test_every_field_of_a_record_has_a_column() -> None:
 def test_each_column_holds_what_was_recorded() -> None:
     record = msgspec.structs.replace(fake_measurement(), co_runners=("a", "b"))
     (row,) = to_table([record]).to_pylist()
-    for name in names(Measurement) - {
-        "candidate",
-        "platform",
-        "latencies_s",
-        "co_runners",
-        "before",
-        "after",
-    }:
+    nested = {"candidate", "platform", "latencies_s", "co_runners", "before", "after", "resources"}
+    for name in names(Measurement) - nested:
         assert row[name] == getattr(record, name)
     assert (row["latencies_s"], row["co_runners"]) == (list(record.latencies_s), ["a", "b"])
     assert [msgspec.convert(row[when], DeviceState) for when in ("before", "after")] == [STATE, STATE]
+    assert row["resources"] == [msgspec.structs.asdict(kernel) for kernel in record.resources]
+    assert len(record.resources) == 1
     assert row["device"] == msgspec.structs.asdict(record.platform.device)
     assert row["launches"] == [msgspec.structs.asdict(launch) for launch in record.candidate.launches]
     assert Config(msgspec.json.decode(row["config"])) == Config(

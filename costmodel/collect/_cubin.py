@@ -1,0 +1,56 @@
+"""What the machine code of a CUDA kernel says of itself.
+
+A cubin is an ELF file. Its section ``.nv.info`` lists attributes of functions, of which NVIDIA documents the
+meaning (``cuobjdump --dump-resource-usage`` prints them) and not the numbers; those below are checked against
+what ``ptxas -v`` says.
+"""
+
+import io
+import struct
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+from costmodel.records import KernelResources
+
+_EM_CUDA = 190
+_MAGIC = b"\x7fELF"
+_REGISTERS, _STACK = 0x2F, 0x11  # attributes: (symbol, value) of 32 bits each
+_SIZED = 4  # format of an attribute whose size follows; the others hold 16 bits
+
+
+def kernel_resources(library: Path) -> tuple[KernelResources, ...]:
+    """Resources of each kernel that is embedded in a shared library, by name; empty without machine code."""
+    from elftools.elf.elffile import ELFFile  # comes with the tvm extra
+
+    cubin = _embedded_cubin(library.read_bytes())
+    if not cubin:
+        return ()
+    file = ELFFile(io.BytesIO(cubin))
+    names = [symbol.name for symbol in file.get_section_by_name(".symtab").iter_symbols()]
+    facts: dict[str, dict[int, int]] = defaultdict(dict)
+    for attribute, symbol, value in _attributes(file.get_section_by_name(".nv.info").data()):
+        facts[names[symbol]][attribute] = value
+    kernels = sorted((name, known) for name, known in facts.items() if _REGISTERS in known)
+    return tuple(KernelResources(known[_REGISTERS], known.get(_STACK, 0)) for _, known in kernels)
+
+
+def _embedded_cubin(data: bytes) -> bytes:
+    """Machine code for a GPU inside a library, up to the library's end; empty if there is none."""
+    start = data.find(_MAGIC, 1)
+    while start > 0:
+        (machine,) = struct.unpack_from("<H", data, start + 18)
+        if machine == _EM_CUDA:
+            return data[start:]
+        start = data.find(_MAGIC, start + 1)
+    return b""
+
+
+def _attributes(info: bytes) -> Iterator[tuple[int, int, int]]:
+    """Attribute, symbol and value of each entry that has a pair of them."""
+    offset = 0
+    while offset < len(info):
+        form, attribute, size = struct.unpack_from("<BBH", info, offset)
+        if form == _SIZED and size >= 8:
+            yield (attribute, *struct.unpack_from("<II", info, offset + 4))
+        offset += 4 + (size if form == _SIZED else 0)
