@@ -1,6 +1,7 @@
 """What the commands share: where they print, how they show progress, and the JSON that they write."""
 
 import sys
+import time
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -51,6 +52,44 @@ def progress() -> Progress:
         transient=True,
         disable=not stderr.is_terminal,
     )
+
+
+def duration(seconds: float) -> str:
+    """Readable time, such as ``1 h 05 min``."""
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+class ProgressLog:
+    """Prints how far long work is, a line a minute on stderr, where that is a file and shows no display.
+
+    Args:
+        what: What is counted, as in ``measured``.
+        total: How many there will be, about.
+        every_s: Seconds between two lines.
+    """
+
+    def __init__(self, what: str, total: int, every_s: float = 60.0) -> None:
+        self._what, self._total, self._every_s = what, total, every_s
+        self._done = self._done_before = 0
+        self._told_at = time.monotonic()
+
+    def advance(self) -> None:
+        """Count one more."""
+        self._done += 1
+        passed_s = time.monotonic() - self._told_at
+        if passed_s < self._every_s or sys.stderr.isatty():
+            return
+        rate = (self._done - self._done_before) / passed_s
+        left = duration(max(0, self._total - self._done) / rate)
+        print(
+            f"{self._what} {self._done:,} of about {self._total:,}, {rate:.1f}/s, {left} left",
+            file=sys.stderr,
+            flush=True,
+        )
+        self._done_before, self._told_at = self._done, time.monotonic()
 
 
 def write_json(path: Path | None, obj: Any) -> None:

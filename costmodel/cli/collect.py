@@ -5,11 +5,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from costmodel.cli._output import JsonOption, console, progress, titled_table, write_json
+from costmodel.cli._output import (
+    JsonOption,
+    ProgressLog,
+    console,
+    duration,
+    progress,
+    titled_table,
+    write_json,
+)
 
 if TYPE_CHECKING:
     from costmodel.collect import CampaignConfig, CpuRunner, CudaRunner
     from costmodel.dataset import CardHeader
+    from costmodel.records import Measurement
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
 
@@ -54,9 +63,9 @@ def plan(
         ("workloads", f"{estimate.workloads:,}"),
         ("kernels", f"{estimate.kernels:,}"),
         ("measurements", f"{estimate.measurements:,}"),
-        ("drawing and building", _duration(estimate.build_s)),
-        ("on the device", _duration(estimate.device_s)),
-        ("in all, as both overlap", _duration(estimate.total_s)),
+        ("drawing and building", duration(estimate.build_s)),
+        ("on the device", duration(estimate.device_s)),
+        ("in all, as both overlap", duration(estimate.total_s)),
     ):
         table.add_row(what, value)
     console.print(table)
@@ -119,12 +128,14 @@ def run(
     total = estimate_campaign(campaign, builders=1).measurements
     with _open_runner(campaign, folder.kernels, devices) as runner, progress() as bar:
         console.print(runner.description)
-        task = bar.add_task("measuring", total=total)
+        task, log = bar.add_task("measuring", total=total), ProgressLog("measured", total)
+
+        def show(measurement: "Measurement") -> None:
+            bar.update(task, advance=1, description=measurement.candidate.workload.name)
+            log.advance()
+
         draw = None if candidates else propose_candidates
-        report = Campaign(campaign, runner, folder, draw).run(
-            time_limit_s=time_limit,
-            on_measurement=lambda m: bar.update(task, advance=1, description=m.candidate.workload.name),
-        )
+        report = Campaign(campaign, runner, folder, draw).run(time_limit_s=time_limit, on_measurement=show)
     outcomes = ", ".join(f"{count} {outcome}" for outcome, count in report.outcomes.items())
     state = "Finished" if report.finished else "Stopped at the time limit; run the same command to go on"
     console.print(f"{state}: {report.measured} measured now, {report.stored} in {folder.store} ({outcomes}).")
@@ -177,11 +188,3 @@ def _open_runner(campaign: "CampaignConfig", kernels: Path, devices: int) -> "Cu
 
     runner = CudaRunner if campaign.runner == "cuda" else CpuRunner
     return runner(timing=campaign.timing, kernels=kernels, devices=devices)
-
-
-def _duration(seconds: float) -> str:
-    """Readable time, such as ``1 h 05 min``."""
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"

@@ -12,7 +12,7 @@ from command_line import MAIN, command
 from typer.testing import CliRunner, Result
 
 from costmodel.cli import app
-from costmodel.cli.collect import _duration
+from costmodel.cli._output import duration
 from costmodel.collect import CampaignConfig, CampaignFolder, estimate_campaign
 from costmodel.records import Measurement, RecordStore, Workload, read_records
 
@@ -266,7 +266,7 @@ def test_a_plan_counts_what_is_asked_for(tmp_path: Path) -> None:
     ],
 )
 def test_durations_are_readable(seconds: float, said: str) -> None:
-    assert _duration(seconds) == said
+    assert duration(seconds) == said
 
 
 def test_the_status_of_a_campaign(tmp_path: Path, measurements: list[Measurement]) -> None:
