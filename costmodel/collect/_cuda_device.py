@@ -20,6 +20,11 @@ _FP32_LANES = {
 }
 
 
+# float16 operations of an SM's Tensor Cores in a clock, by compute capability, on dense matrices: NVIDIA's
+# white papers on Volta, Turing, Ampere (GA100 and GA10x), Ada and Hopper.
+_TENSOR_FLOPS = {(7, 0): 1024, (7, 5): 1024, (8, 0): 2048, (8, 6): 1024, (8, 9): 1024, (9, 0): 4096}
+
+
 def describe_cuda(total_sms: int, tvm_version: str) -> tuple[Device, dict[str, str]]:
     """The first visible GPU, and the versions that can change its latencies."""
     _, handle = driver.cuDeviceGet(0)
@@ -40,6 +45,7 @@ def describe_cuda(total_sms: int, tvm_version: str) -> tuple[Device, dict[str, s
         max_threads_per_sm=_attribute("MAX_THREADS_PER_MULTIPROCESSOR"),
         max_blocks_per_sm=_attribute("MAX_BLOCKS_PER_MULTIPROCESSOR"),
         fp32_lanes_per_sm=_FP32_LANES.get((major, minor), 128),
+        tensor_flops_per_sm_clock=_TENSOR_FLOPS.get((major, minor), 0),
     )
     _, cuda_version = driver.cuDriverGetVersion()
     software = {

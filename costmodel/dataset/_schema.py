@@ -44,6 +44,7 @@ _DEVICE = pa.struct(
         _field("max_threads_per_sm", pa.int64(), "resident threads of an SM", "1"),
         _field("max_blocks_per_sm", pa.int64(), "resident blocks of an SM", "1"),
         _field("fp32_lanes_per_sm", pa.int64(), "float32 multiply-adds that an SM can start in a clock", "1"),
+        _field("tensor_flops_per_sm_clock", pa.int64(), "float16 operations of Tensor Cores in a clock", "1"),
     ]
 )
 

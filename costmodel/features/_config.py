@@ -3,7 +3,9 @@
 Decisions follow MetaSchedule's multi-level tiling (Shao et al., "Tensor Program Optimization with
 Probabilistic Programs", arXiv:2205.13603). ``tile.<buffer>.<loop>`` holds the factors of a loop, outermost
 first. On a GPU a spatial loop has five, [grid, vthread, thread, inner, innermost], and a reduction three; on
-a CPU four and two. The columns aggregate over loops, so that they mean the same in every space.
+a CPU four and two. ``tensor_tile.<buffer>.<m, n or k>`` does the same for Tensor Cores, which see every
+anchor as a matrix product; warps take the place of threads. The columns aggregate over loops, so that they
+mean the same in every space.
 
 Other decisions have no column. ``sketch`` numbers the rules that TVM applied, in an order that differs from
 operator to operator, so that a number learned on one says nothing on another. ``split.*`` (the threads of a
@@ -15,7 +17,7 @@ three show in what they lead to: blocks, threads, launches, shared memory and tr
 import math
 
 from costmodel.features._table import Column
-from costmodel.features._tiles import contiguous, operand_loads, thread_part
+from costmodel.features._tiles import contiguous, operand_loads, thread_part, unfolded
 from costmodel.records import Candidate, Config
 
 _SPATIAL_PARTS = (5, 4)
@@ -48,11 +50,10 @@ def config_values(candidate: Candidate) -> list[float]:
     counts from 1, so that no unrolling is 0; over the body it tells whether accumulators can stay in
     registers, which cannot be indexed by a loop that is left.
     """
-    tiles = [
-        value
-        for name, value in candidate.config.decisions.items()
-        if name.startswith("tile.") and isinstance(value, tuple)
-    ]
+    tiles = _tiles(candidate.config, "tile.")
+    tensor_tiles = [unfolded(tile) for tile in _tiles(candidate.config, "tensor_tile.")]
+    anchor = "matmul" if tensor_tiles else candidate.workload.operator.anchor
+    tiles += tensor_tiles
     spatial = [tile for tile in tiles if len(tile) in _SPATIAL_PARTS]
     reductions = [tile for tile in tiles if len(tile) in _REDUCTION_PARTS]
     thread_tile = _log2_product([thread_part(tile) for tile in spatial])
@@ -68,11 +69,20 @@ def config_values(candidate: Candidate) -> list[float]:
         math.log2(last[2]) if last else math.nan,
         math.log2(last[-1]) if last else math.nan,
         math.log2(contiguous(reductions)) if reductions else math.nan,
-        math.log2(operand_loads(candidate.workload.kind, spatial)),
+        math.log2(operand_loads(anchor, spatial)),
         body,
         unroll - body,
         unroll,
         _largest(candidate.config, "cooperative_fetch"),
+    ]
+
+
+def _tiles(config: Config, prefix: str) -> list[tuple[int, ...]]:
+    """Factors of each loop whose decision's name starts so."""
+    return [
+        value
+        for name, value in config.decisions.items()
+        if name.startswith(prefix) and isinstance(value, tuple)
     ]
 
 

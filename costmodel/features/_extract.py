@@ -8,7 +8,13 @@ from numpy.typing import NDArray
 
 from costmodel.features._config import CONFIG_COLUMNS, config_values
 from costmodel.features._launch import LAUNCH_COLUMNS, launch_facts, launch_values
-from costmodel.features._platform import PLATFORM_COLUMNS, platform_limits, platform_values, roofline_s
+from costmodel.features._platform import (
+    PLATFORM_COLUMNS,
+    peak_flops,
+    platform_limits,
+    platform_values,
+    roofline_s,
+)
 from costmodel.features._table import FeatureTable
 from costmodel.features._times import Work
 from costmodel.features._workload import WORKLOAD_COLUMNS, workload_values
@@ -37,17 +43,19 @@ def extract(candidates: Sequence[Candidate], platforms: Sequence[Platform]) -> F
     limits = platform_limits(*_distinct(platforms))
     flops = np.array([candidate.workload.flops for candidate in distinct], dtype=np.float64)[row]
     min_bytes = np.array([candidate.workload.min_bytes for candidate in distinct], dtype=np.float64)[row]
+    is_float16 = np.array([candidate.workload.dtype == "float16" for candidate in distinct], dtype=bool)[row]
+    peak = peak_flops(limits, is_float16)
     facts = {name: values[row] for name, values in launch_facts(distinct).items()}
     workloads = np.array([workload_values(candidate.workload) for candidate in distinct])
     configs = np.array([config_values(candidate) for candidate in distinct])
     configs = configs.reshape(-1, len(CONFIG_COLUMNS))[row]
     names = [column.name for column in CONFIG_COLUMNS]
     loads, steps = (2.0 ** configs[:, names.index(n)] for n in ("log2_loads_per_fma", "log2_reduction_0"))
-    work = Work(flops, min_bytes, roofline_s(limits, flops, min_bytes), loads, steps)
+    work = Work(flops, min_bytes, roofline_s(limits, peak, flops, min_bytes), loads, steps)
     values = np.hstack(
         [
             workloads.reshape(-1, len(WORKLOAD_COLUMNS))[row],
-            platform_values(limits, flops, min_bytes, work.bound_s),
+            platform_values(limits, peak, flops, min_bytes, work.bound_s),
             configs,
             launch_values(facts, limits, work),
         ]

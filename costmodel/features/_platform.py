@@ -43,6 +43,7 @@ class Limits:
         device_sms: SMs of the whole device.
         clock_hz: Highest SM clock.
         flops_per_sm: Peak float32 operations a second of one SM.
+        tensor_flops_per_sm: Peak float16 operations a second of its Tensor Cores.
         bandwidth: Bytes a second of device memory.
         l2_bytes: Last-level cache.
         shared_bytes: Shared memory of an SM.
@@ -58,6 +59,7 @@ class Limits:
     device_sms: FloatArray
     clock_hz: FloatArray
     flops_per_sm: FloatArray
+    tensor_flops_per_sm: FloatArray
     bandwidth: FloatArray
     l2_bytes: FloatArray
     shared_bytes: FloatArray
@@ -73,7 +75,7 @@ def platform_limits(platforms: list[Platform], row: NDArray[np.intp]) -> Limits:
     """Limits of ``platforms[row]``, each ``(n,)``. Sizes given as 0 are unknown and become NaN."""
     facts = np.array([_facts(platform) for platform in platforms], dtype=np.float64)
     facts = facts.reshape(len(platforms), len(Limits.__dataclass_fields__))
-    facts[:, 4:8][facts[:, 4:8] == 0.0] = np.nan
+    facts[:, 4:9][facts[:, 4:9] == 0.0] = np.nan
     return Limits(*facts[row].T)
 
 
@@ -86,6 +88,7 @@ def _facts(platform: Platform) -> tuple[float, ...]:
         device.sms,
         clock_hz,
         2 * device.fp32_lanes_per_sm * clock_hz,
+        device.tensor_flops_per_sm_clock * clock_hz,
         device.bandwidth_gb_s * 1e9,
         device.l2_bytes,
         device.shared_bytes_per_sm,
@@ -97,16 +100,21 @@ def _facts(platform: Platform) -> tuple[float, ...]:
     )
 
 
-def roofline_s(limits: Limits, flops: FloatArray, min_bytes: FloatArray) -> FloatArray:
+def peak_flops(limits: Limits, is_float16: NDArray[np.bool_]) -> FloatArray:
+    """``(n,)`` peak operations a second of the granted SMs, with Tensor Cores where they know the dtype."""
+    tensor = np.where(is_float16, limits.tensor_flops_per_sm, np.nan)
+    return np.fmax(limits.flops_per_sm, tensor) * limits.sms
+
+
+def roofline_s(limits: Limits, peak: FloatArray, flops: FloatArray, min_bytes: FloatArray) -> FloatArray:
     """``(n,)`` lower bound on the latency in seconds; arithmetic alone where the bandwidth is unknown."""
-    return np.fmax(flops / (limits.flops_per_sm * limits.sms), min_bytes / limits.bandwidth)
+    return np.fmax(flops / peak, min_bytes / limits.bandwidth)
 
 
 def platform_values(
-    limits: Limits, flops: FloatArray, min_bytes: FloatArray, bound_s: FloatArray
+    limits: Limits, peak: FloatArray, flops: FloatArray, min_bytes: FloatArray, bound_s: FloatArray
 ) -> FloatArray:
-    """``(n, p)`` values of ``PLATFORM_COLUMNS`` for these ``(n,)`` flops, bytes and rooflines."""
-    peak = limits.flops_per_sm * limits.sms
+    """``(n, p)`` values of ``PLATFORM_COLUMNS`` for these ``(n,)`` peaks, flops, bytes and rooflines."""
     return np.column_stack(
         [
             np.log2(limits.sms),

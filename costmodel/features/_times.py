@@ -75,8 +75,10 @@ def times_of(facts: Mapping[str, FloatArray], occupancy: Occupancy, limits: Limi
     operands = np.where(np.isnan(by_tile), by_program, by_tile)
     traffic = facts["global_load_bytes"] + facts["global_store_bytes"]
     steps = np.where(np.isnan(work.steps), 1.0, work.steps)[:, None]
+    by_lanes = pace * (facts["flops"] - facts["tensor_flops"]) / limits.flops_per_sm[:, None]
+    tensor_rate = np.fmax(limits.tensor_flops_per_sm, limits.flops_per_sm)[:, None]
     return Times(
-        compute=pace * facts["flops"] / limits.flops_per_sm[:, None] / issue,
+        compute=by_lanes / issue + pace * facts["tensor_flops"] / tensor_rate / issue,
         operands=pace * operands / (_OPERANDS_PER_CLOCK * clock) / issue,
         l2=pace * traffic / (_l2_bytes_per_clock(facts, occupancy) * clock),
         latency=occupancy.waves * steps * _LATENCY_CLOCKS / clock,

@@ -25,6 +25,8 @@ class Device(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         max_threads_per_sm: Resident threads of an SM.
         max_blocks_per_sm: Resident blocks of an SM.
         fp32_lanes_per_sm: float32 multiply-adds that an SM can start in a clock.
+        tensor_flops_per_sm_clock: float16 operations that the Tensor Cores of an SM do in a clock on dense
+            matrices; 0 where there are none, or it is unknown.
     """
 
     name: str
@@ -39,6 +41,7 @@ class Device(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_threads_per_sm: int = 1
     max_blocks_per_sm: int = 1
     fp32_lanes_per_sm: int = 1
+    tensor_flops_per_sm_clock: int = 0
 
 
 class Platform(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -1,12 +1,13 @@
 import math
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from costmodel.features import extract
-from costmodel.features._tiles import contiguous, operand_loads
+from costmodel.features._tiles import contiguous, operand_loads, unfolded
 from costmodel.features._workload import WORKLOAD_COLUMNS
 from costmodel.records import OPERATORS, Candidate, Config, Device, KernelLaunch, Platform, Workload
 from costmodel.testing import LANDSCAPE_DEVICE, gpu_landscape, landscape_platform
@@ -275,3 +276,53 @@ def test_unknown_sizes_of_a_device_limit_nothing() -> None:
 def test_landscape_device_is_described_completely() -> None:
     table = extract([candidate_of(launch_of())], [Platform(LANDSCAPE_DEVICE, "green_context", 8, 8)])
     assert not np.isnan(table.values[0, table.indices("platform", "launch")]).any()
+
+
+TENSOR_DEVICE = msgspec.structs.replace(LANDSCAPE_DEVICE, tensor_flops_per_sm_clock=4096)
+HALF = Workload.parse("matmul-m128-n256-k64-float16")
+
+
+def tensor_candidate() -> Candidate:
+    """2 x 2 blocks of 2 x 4 warps, each 2 x 1 fragments of 16 x 16, in four steps of one fragment."""
+    tiles = {"tensor_tile__C__m": (1, 2, 2, 2, 1), "tensor_tile__C__n": (2, 1, 4, 1, 2)}
+    launch = launch_of(4, 256, flops=HALF.flops, tensor_flops=HALF.flops)
+    return candidate_of(launch, workload=HALF, tensor_tile__C__k=(4, 1, 1), **tiles)
+
+
+def test_tensor_tiles_count_warps_in_the_place_of_threads() -> None:
+    row = columns_of(tensor_candidate(), landscape_platform(132))
+    assert [2 ** row[f"log2_spatial_{level}"] for level in range(5)] == [4, 1, 8, 2, 2 * 16 * 16]
+    assert [2 ** row[f"log2_reduction_{level}"] for level in range(3)] == [4, 1, 16]
+    assert 2 ** row["log2_thread_tile"] == pytest.approx(32 * 32)
+    assert 2 ** row["log2_block_tile"] == pytest.approx(64 * 128)
+    assert 2 ** row["log2_loads_per_fma"] == pytest.approx((32 + 32) / (32 * 32))
+    assert unfolded((1, 2, 2, 2, 1)) == (2, 1, 2, 2, 16)
+
+
+def test_float16_is_bound_by_tensor_cores_where_they_are_known() -> None:
+    without = landscape_platform(132)
+    with_them = msgspec.structs.replace(without, device=TENSOR_DEVICE)
+    plain, tensor = (columns_of(tensor_candidate(), platform) for platform in (without, with_them))
+    assert 2 ** (tensor["log2_peak_flops"] - plain["log2_peak_flops"]) == pytest.approx(4096 / (2 * 128))
+    single = [columns_of(candidate_of(launch_of()), p)["log2_peak_flops"] for p in (without, with_them)]
+    assert single[0] == single[1]
+
+
+def test_tensor_cores_do_their_part_of_the_arithmetic() -> None:
+    platform = msgspec.structs.replace(landscape_platform(132), device=TENSOR_DEVICE)
+    half = launch_of(4, 256, flops=HALF.flops, tensor_flops=HALF.flops // 2)
+    none, some, all_ = (
+        columns_of(candidate_of(launch, workload=HALF), platform)["log2_compute_over_roofline"]
+        for launch in (launch_of(4, 256, flops=HALF.flops), half, *tensor_candidate().launches)
+    )
+    assert 2 ** (none - all_) == pytest.approx(4096 / (2 * 128))
+    assert 2 ** (some - all_) == pytest.approx((1 + 4096 / (2 * 128)) / 2)
+
+
+@pytest.mark.parametrize("epilogue", ["", "_bias_relu"])
+def test_layouts_and_epilogues_share_the_loops_of_their_anchor(epilogue: str) -> None:
+    tiles = {f"tile__y__{loop}": (1, 1, 1, 1, size) for loop, size in zip("abcd", (1, 2, 3, 4), strict=True)}
+    for anchor, loads in (("conv2d", (1 * 3 * 4 + 2) / 24), ("conv2d_nhwc", (1 * 2 * 3 + 4) / 24)):
+        workload = Workload.parse(f"{anchor}{epilogue}-n1-c8-h6-w6-o4-k3-s1")
+        row = columns_of(candidate_of(workload=workload, **tiles), landscape_platform(132))
+        assert 2 ** row["log2_loads_per_fma"] == pytest.approx(loads)
