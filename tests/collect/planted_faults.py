@@ -113,6 +113,11 @@ def refuse_to_open(setup: DeviceSetup) -> None:
     raise RuntimeError("no such device")
 
 
+def take_too_much_memory(*_: Any, **__: Any) -> None:
+    """A function for ``draw``."""
+    bytearray(12 << 30)
+
+
 def die(*_: Any, **__: Any) -> None:
     """Given to ``draw``."""
     os._exit(7)

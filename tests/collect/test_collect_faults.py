@@ -147,3 +147,10 @@ def test_a_missing_compiler_is_the_users_to_mend(monkeypatch, tmp_path: Path) ->
     monkeypatch.delenv("CC", raising=False)
     with pytest.raises(CostModelError, match=r"must have a C\+\+ compiler .* Install one"):
         CpuRunner()
+
+
+def test_a_worker_that_takes_too_much_memory_fails_alone(runner, fresh) -> None:
+    with pytest.raises(MemoryError):
+        runner.draw(planted_faults.take_too_much_memory, MATMUL, 1, 0).result(60)
+    (ran,) = runner.measure([next(fresh)], runner.platform(1))
+    assert ran.outcome is Outcome.OK
