@@ -34,17 +34,17 @@ class Built(msgspec.Struct, frozen=True):
     error: str = ""
 
 
-# Address space of a build worker, which has 2 GiB at work. A config that unrolls without end should fail, and
-# not have the operating system kill whatever it finds.
+# Memory of a build worker, which has 1 GiB at work; the libraries that it maps do not count. A config that
+# unrolls without end should fail, and not have the operating system kill whatever it finds.
 _MOST_BYTES = 8 << 30
 
 
 def start_build_worker() -> None:
     """Pay for TVM's import once in the life of a worker, and give way to the process that measures."""
     os.nice(10)
-    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     limit = _MOST_BYTES if hard == resource.RLIM_INFINITY else min(hard, _MOST_BYTES)
-    resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
     threadpool_limits(1)  # there is a worker for each core already
     os.environ["CUDA_VISIBLE_DEVICES"] = ""  # building needs no GPU, and a CUDA context costs memory on it
     precompile_headers()
