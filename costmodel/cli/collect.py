@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from costmodel.dataset import CardHeader
     from costmodel.records import Measurement
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
+app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode="markdown")
 
 ConfigArgument = Annotated[
     Path,
