@@ -1,4 +1,4 @@
-"""``costmodel dataset``: build a dataset from record stores, describe one."""
+"""``costmodel dataset``: build a dataset from record stores and foreign files, describe one."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,14 +16,17 @@ app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode="
 
 @app.callback()
 def _group() -> None:
-    """Build a dataset from record stores, or describe one."""
+    """Build a dataset from record stores and cache files of Kernel Tuner, or describe one."""
 
 
 @app.command()
 def build(
-    stores: Annotated[
+    files: Annotated[
         list[Path],
-        typer.Argument(metavar="STORE", help="Record stores, as `costmodel collect` writes them."),
+        typer.Argument(
+            metavar="FILE",
+            help="Record stores, as `costmodel collect` writes them, and cache files of Kernel Tuner.",
+        ),
     ],
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write.")],
     card: Annotated[
@@ -40,10 +43,11 @@ def build(
 
     Examples:
     - `costmodel dataset build out/*.jsonl --out datasets/mine --card card.toml`
+    - `costmodel dataset build caches/*.json.gz --out datasets/convolution --card card.toml`
     """
     from costmodel.dataset import build_dataset, read_card_header
 
-    report = build_dataset(stores, out, header=read_card_header(card))
+    report = build_dataset(files, out, header=read_card_header(card))
     _print_report(report)
     write_json(json, report)
 
@@ -102,3 +106,5 @@ def _print_report(report: "BuildReport") -> None:
     )
     for reason, count in report.rejects.items():
         console.print(f"  {count:,} rejected: {reason}", soft_wrap=True, highlight=False, markup=False)
+    for note in report.notes:
+        console.print(f"  {note}", soft_wrap=True, highlight=False, markup=False)

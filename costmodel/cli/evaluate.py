@@ -20,7 +20,7 @@ def evaluate(
     dataset: DatasetArgument = None,
     *,
     split: Annotated[
-        str, typer.Option(help="What is held out: leave-one-workload-out or leave-one-budget-out.")
+        str, typer.Option(help="leave-one-workload-out, leave-one-budget-out or leave-one-device-out.")
     ] = "leave-one-workload-out",
     learner: Annotated[
         list[str] | None,
@@ -35,9 +35,12 @@ def evaluate(
 ) -> None:
     """Compare learners on workloads that they never saw, each held out in turn with all its SM budgets.
 
+    Other splits hold out an SM budget or a device.
+
     Examples:
     - `costmodel evaluate --plot report.png`
     - `costmodel evaluate datasets/mine --learner xgboost --learner consensus --json report.json`
+    - `costmodel evaluate datasets/convolution --split leave-one-device-out`
     """
     from costmodel.dataset import dataset_hash, load_dataset, shipped_dataset
     from costmodel.evaluation import RANDOM, plot_report
@@ -49,8 +52,10 @@ def evaluate(
     report = _evaluate(
         load_dataset(path), {name: partial(make_model, name, seed=seed) for name in names}, split
     )
-    for table in (_score_table(report), _budget_table(report), _cost_table(report)):
-        console.print(table)
+    console.print(_score_table(report))
+    if report.partial_budgets:
+        console.print(_budget_table(report))
+    console.print(_cost_table(report))
     console.print(report.note, highlight=False)
     if plot:
         plot_report(report, plot)
@@ -73,12 +78,14 @@ def _evaluate(dataset: "Dataset", models: "Mapping[str, ModelFactory]", split: s
 
 
 def _score_table(report: "Report") -> Table:
+    from costmodel.evaluation import KS
+
     table = _table(
         f"{report.split}: median (10th percentile) over tasks",
-        ("Score@1", "Score@5", "Score@10"),
+        [f"Score@{k}" for k in KS],
     )
     for entry in report.summary():
-        scores = [entry[f"score_at_{k}"] for k in (1, 5, 10)]
+        scores = [entry[f"score_at_{k}"] for k in KS]
         table.add_row(entry["learner"], *(f"{score['median']:.3f} ({score['p10']:.3f})" for score in scores))
     return table
 
@@ -87,7 +94,7 @@ def _budget_table(report: "Report") -> Table:
     wide = report.by_budget().pivot_table(
         index="learner", columns="sms_granted", values="gap_recovered", dropna=False, sort=False
     )
-    partial_device = list(wide.columns)[:-1]
+    partial_device = report.partial_budgets
     table = _table("Budget gap recovered, by SMs granted", [*(str(sms) for sms in partial_device), "pooled"])
     for entry in report.summary():
         gaps = [*wide.loc[entry["learner"], partial_device], entry["gap_recovered"]]

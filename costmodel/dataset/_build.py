@@ -1,4 +1,4 @@
-"""Record stores to a published dataset: the file, its card with pictures, its checksums."""
+"""Record stores and foreign files to a published dataset: the file, its card with pictures, its checksums."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -13,10 +13,10 @@ from costmodel.dataset._checksums import dataset_hash, write_checksums
 from costmodel.dataset._describe import describe
 from costmodel.dataset._parquet import write_parquet
 from costmodel.dataset._plots import write_plots
+from costmodel.dataset._read import notes_on, read_source
 from costmodel.dataset._schema import FILE_NAME
 from costmodel.dataset._validate import Reject, validate
 from costmodel.errors import CostModelError
-from costmodel.records import read_records
 
 CARD_NAME = "README.md"
 REJECTS_NAME = "rejects.jsonl"
@@ -33,6 +33,7 @@ class BuildReport:
         measurements: Rows written.
         duplicates: Records dropped because an equal one is there.
         rejects: Records rejected, by reason.
+        notes: What to know of the files, a sentence each.
     """
 
     path: Path
@@ -41,28 +42,31 @@ class BuildReport:
     measurements: int
     duplicates: int
     rejects: dict[str, int]
+    notes: tuple[str, ...] = ()
 
 
-def build_dataset(stores: Sequence[Path], out: Path, *, header: CardHeader) -> BuildReport:
-    """Build a dataset; the same records give the same bytes, in whatever order the stores are named.
+def build_dataset(files: Sequence[Path], out: Path, *, header: CardHeader) -> BuildReport:
+    """Build a dataset; the same records give the same bytes, in whatever order the files are named.
 
     Writes ``measurements.parquet``, the card ``README.md``, its pictures and ``SHA256SUMS``; and
     ``rejects.jsonl``, one ``{"reason": ..., "record": ...}`` a line, only if records were rejected.
 
     Args:
-        stores: Record stores, read without a lock.
+        files: Record stores, read without a lock, and cache files of Kernel Tuner.
         out: Folder to write, made if it is not there.
         header: The author's part of the card.
 
     Raises:
-        CostModelError: A store cannot be read, no record can enter, or the folder cannot be written.
+        CostModelError: A file cannot be read, no record can enter, or the folder cannot be written.
     """
-    records = [record for store in stores for record in read_records(store)]
-    validation = validate(records)
+    sources = [read_source(file) for file in sorted(files)]
+    validation = validate(record for source in sources for record in source.measurements)
+    rejects = [reject for source in sources for reject in source.rejects] + list(validation.rejects)
+    records = len(validation.accepted) + validation.duplicates + len(rejects)
     if not validation.accepted:
-        first = f", the first because {validation.rejects[0].reason}" if validation.rejects else ""
+        first = f", the first because {rejects[0].reason}" if rejects else ""
         raise CostModelError(
-            f"A dataset must have at least one measurement, but {len(validation.rejects)} of {len(records)} "
+            f"A dataset must have at least one measurement, but {len(rejects)} of {records} "
             f"records were rejected{first}."
         )
     table = to_table(validation.accepted)
@@ -73,7 +77,7 @@ def build_dataset(stores: Sequence[Path], out: Path, *, header: CardHeader) -> B
         write_parquet(table, out / FILE_NAME)
         pictures = write_plots(dataset, description, out)
         (out / CARD_NAME).write_text(render_card(header, description), encoding="utf-8")
-        _write_rejects(validation.rejects, out / REJECTS_NAME)
+        _write_rejects(rejects, out / REJECTS_NAME)
         # Last, so that a build that was cut off is noticed by the next reader.
         write_checksums(out, (FILE_NAME, CARD_NAME, *pictures))
     except OSError as error:
@@ -81,10 +85,11 @@ def build_dataset(stores: Sequence[Path], out: Path, *, header: CardHeader) -> B
     return BuildReport(
         path=out,
         sha256=dataset_hash(out),
-        records=len(records),
+        records=records,
         measurements=len(validation.accepted),
         duplicates=validation.duplicates,
-        rejects=dict(Counter(reject.reason for reject in validation.rejects).most_common()),
+        rejects=dict(Counter(reject.reason for reject in rejects).most_common()),
+        notes=notes_on(sources),
     )
 
 

@@ -32,9 +32,9 @@ class Dataset:
     def rows(self) -> pd.DataFrame:
         """One row for each (candidate, platform): its position in both tuples, names, and one latency.
 
-        Columns: ``candidate``, ``platform``, ``workload`` (name), ``kind``, ``sms_granted``, ``task``
-        (workload name @ platform name) and ``latency_s``: the geometric mean of the visits' medians, inf if
-        any visit failed. What was measured beside co-runners does not enter.
+        Columns: ``candidate``, ``platform``, ``workload`` (name), ``kind``, ``device`` (name),
+        ``sms_granted``, ``task`` (workload name @ platform name) and ``latency_s``: the geometric mean of the
+        visits' medians, inf if any visit failed. What was measured beside co-runners does not enter.
         """
         alone = self.measurements[~self.measurements["co_runners"].astype(bool)]
         grouped = np.log(alone["latency_s"]).groupby([alone["candidate"], alone["platform"]], sort=True)
@@ -43,6 +43,7 @@ class Dataset:
         platforms = [self.platforms[i] for i in rows["platform"]]
         rows["workload"] = [workload.name for workload in workloads]
         rows["kind"] = [workload.kind for workload in workloads]
+        rows["device"] = [platform.device.name for platform in platforms]
         rows["sms_granted"] = [platform.sms_granted for platform in platforms]
         rows["task"] = [f"{w.name}@{p.name}" for w, p in zip(workloads, platforms, strict=True)]
         return rows

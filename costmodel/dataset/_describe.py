@@ -24,8 +24,8 @@ class Description:
         outcomes: Rows by outcome, the most frequent first.
         devices: Names of the devices.
         software: Versions that it was measured with.
-        measured_from: Day of the first measurement, ISO 8601.
-        measured_to: Day of the last measurement.
+        measured_from: Day of the first measurement, ISO 8601; ``unknown`` if none says when it was made.
+        measured_to: Day of the last measurement, likewise.
         noise: How far equal measurements differ.
         tasks: By workload, then device, SMs and isolation.
         budgets: By device, SMs and isolation.
@@ -51,6 +51,7 @@ def describe(dataset: Dataset) -> Description:
     """Describe a dataset that has at least one measurement."""
     tasks = describe_tasks(dataset)
     frame = dataset.measurements
+    times = [time for time in frame["measured_at"] if time] or ["unknown"]
     return Description(
         workloads=len({candidate.workload.name for candidate in dataset.candidates}),
         candidates=len(dataset.candidates),
@@ -61,8 +62,8 @@ def describe(dataset: Dataset) -> Description:
         outcomes=dict(Counter(frame["outcome"]).most_common()),
         devices=tuple(sorted({platform.device.name for platform in dataset.platforms})),
         software=_software(dataset),
-        measured_from=min(frame["measured_at"])[:10],
-        measured_to=max(frame["measured_at"])[:10],
+        measured_from=min(times)[:10],
+        measured_to=max(times)[:10],
         noise=describe_noise(frame),
         tasks=tasks,
         budgets=describe_budgets(tasks, dataset.platforms),

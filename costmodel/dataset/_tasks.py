@@ -71,7 +71,7 @@ class Budget:
 
 def describe_tasks(dataset: Dataset) -> tuple[Task, ...]:
     """Each task, by workload, then device, SMs and isolation."""
-    rows = dataset.rows.assign(device=[dataset.platforms[i].device.name for i in dataset.rows["platform"]])
+    rows = dataset.rows
     choices = _full_device_choices(rows)
     outcomes = _outcomes_by_task(dataset)
     tasks = []

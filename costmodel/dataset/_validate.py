@@ -15,11 +15,11 @@ class Reject(msgspec.Struct, frozen=True):
 
     Attributes:
         reason: What must hold and does not.
-        record: The record.
+        record: The measurement; of a foreign file, the entry and where it is from.
     """
 
     reason: str
-    record: Measurement
+    record: Measurement | dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -96,18 +96,22 @@ def _fault(record: Measurement) -> str:
     workload, platform = record.candidate.workload, record.platform
     if is_reserved(workload):
         return f"workload {workload.name} is reserved for blind tests"
-    if not 1 <= platform.sms_granted <= platform.device.sms:
-        return f"sms_granted must be in 1..{platform.device.sms}, but got {platform.sms_granted}"
+    # A whole device whose SMs are unknown has 0 of 0.
+    least = min(1, platform.device.sms)
+    if not least <= platform.sms_granted <= platform.device.sms:
+        return f"sms_granted must be in {least}..{platform.device.sms}, but got {platform.sms_granted}"
     if record.outcome is Outcome.OK and record.runs_per_repeat < 1:
         return f"runs_per_repeat must be at least 1 when ok, but got {record.runs_per_repeat}"
     if record.visit not in (0, 1):
         return f"visit must be 0 or 1, but got {record.visit}"
-    if not _is_utc(record.measured_at):
+    if not _is_utc_or_unknown(record.measured_at):
         return f"measured_at must be a UTC time in ISO 8601, but got {record.measured_at!r}"
     return ""
 
 
-def _is_utc(text: str) -> bool:
+def _is_utc_or_unknown(text: str) -> bool:
+    if not text:
+        return True
     try:
         return datetime.fromisoformat(text).utcoffset() == timedelta(0)
     except ValueError:

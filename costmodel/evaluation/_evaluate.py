@@ -15,6 +15,7 @@ from costmodel.evaluation._judge import (
     FloatArray,
     judge,
     judge_random,
+    on_whole_device,
     whole_device_latency,
 )
 from costmodel.evaluation._report import Report
@@ -35,6 +36,8 @@ def evaluate(
     on_fold: Callable[[str, str], None] | None = None,
 ) -> Report:
     """Judge models zero-shot on what each split holds out, beside the two references.
+
+    The whole device's choice is a reference only where some tasks have a part of one.
 
     Tasks of which no config ran are left out of the judgement.
 
@@ -73,9 +76,11 @@ def judge_tasks(name: str, prediction: Prediction, rows: pd.DataFrame) -> Iterat
 
 def _judge_references(rows: pd.DataFrame) -> Iterator[dict[str, Any]]:
     whole_s = whole_device_latency(rows)
+    has_parts = not on_whole_device(rows).all()
     for facts, at, latency_s in _tasks(rows):
         yield {"learner": RANDOM, **facts, **judge_random(latency_s)}
-        yield {"learner": WHOLE_DEVICE, **facts, **judge(-whole_s[at], None, latency_s)}
+        if has_parts:
+            yield {"learner": WHOLE_DEVICE, **facts, **judge(-whole_s[at], None, latency_s)}
 
 
 def _tasks(rows: pd.DataFrame) -> Iterator[tuple[dict[str, Any], NDArray[np.intp], FloatArray]]:
@@ -85,5 +90,5 @@ def _tasks(rows: pd.DataFrame) -> Iterator[tuple[dict[str, Any], NDArray[np.intp
         at = np.asarray(indices, dtype=np.intp)
         if np.isfinite(latencies[at]).any():
             first = rows.iloc[at[0]]
-            facts = {column: first[column] for column in ("workload", "kind", "sms_granted")}
+            facts = {column: first[column] for column in ("workload", "kind", "device", "sms_granted")}
             yield {"task": task, "configs": len(at), **facts}, at, latencies[at]

@@ -21,15 +21,22 @@ FloatArray = NDArray[np.float64]
 
 RANDOM = "random"
 WHOLE_DEVICE = "whole device"
-KS = (1, 5, 10)
+KS = (1, 5, 10, 25)
 EPS = 0.05
 
 
+def on_whole_device(rows: pd.DataFrame) -> NDArray[np.bool_]:
+    """``(n,)`` whether each row has the largest SM budget that there is on its device."""
+    largest = rows.groupby("device")["sms_granted"].transform("max")
+    return (rows["sms_granted"] == largest).to_numpy()
+
+
 def whole_device_latency(rows: pd.DataFrame) -> FloatArray:
-    """``(n,)`` latency of each row's candidate at the largest SM budget; inf where it was not measured."""
-    whole = rows[rows["sms_granted"] == rows["sms_granted"].max()]
-    latency_of = whole.groupby("candidate")["latency_s"].min()
-    return rows["candidate"].map(latency_of).fillna(np.inf).to_numpy(dtype=np.float64)
+    """``(n,)`` latency of each row's candidate at its device's largest SM budget; inf if not measured."""
+    keys = ["device", "candidate"]
+    latency_of = rows[on_whole_device(rows)].groupby(keys)["latency_s"].min()
+    latencies = latency_of.reindex(pd.MultiIndex.from_frame(rows[keys]))
+    return latencies.fillna(np.inf).to_numpy(dtype=np.float64)
 
 
 def judge_random(latency_s: FloatArray) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from costmodel.errors import CostModelError
 from costmodel.evaluation._judge import RANDOM, WHOLE_DEVICE
 from costmodel.evaluation._report import Report
 
@@ -22,14 +23,19 @@ def plot_report(report: Report, path: Path) -> None:
     Args:
         report: What to draw.
         path: File to write.
+
+    Raises:
+        CostModelError: No task has a part of a device.
     """
+    if not report.partial_budgets:
+        raise CostModelError("A picture by SM budget needs tasks on a part of a device, but there are none.")
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11, 4.6), layout="constrained")
     left, right = figure.subplots(1, 2)
     table = report.by_budget()
     _lines(left, table, "score_at_1", report.learners)
-    partial = table[table["sms_granted"] < table["sms_granted"].max()]
+    partial = table[table["sms_granted"].isin(report.partial_budgets)]
     _lines(right, partial, "gap_recovered", [name for name in report.learners if name != WHOLE_DEVICE])
     _frame(left, table, "Speed of the first choice", "best latency / chosen latency, mean over tasks")
     _frame(

@@ -8,17 +8,19 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from costmodel.evaluation._judge import EPS, KS, RANDOM, WHOLE_DEVICE
+from costmodel.evaluation._judge import EPS, KS, RANDOM, WHOLE_DEVICE, on_whole_device
+from costmodel.evaluation._splits import SPLITS
 from costmodel.metrics import cluster_bootstrap_interval, gap_recovered
 
 NOTE = (
     f"Score@k: best latency / best latency among the k chosen first. {RANDOM}: the exact expectation of "
     f"drawing configs at random. {WHOLE_DEVICE}: ranks configs as they were measured on the largest SM "
-    "budget of the same workload; it has seen measurements that no learner has. Gap recovered: the first "
-    "choice that runs against the whole-device choice, pooled over tasks on less than the largest budget; 1 "
-    "is the best config everywhere, 0 the whole-device choice. N_eps: median measurements until within "
-    f"{EPS:.0%} of the best. Latency error: median of |predicted / measured - 1|; bias: geometric mean of "
-    "predicted / measured. Intervals: 95 % bootstraps of the mean over workloads. Learning: all folds."
+    "budget of the same workload and device; it has seen measurements that no learner has. Gap recovered: "
+    "the first choice that runs against the whole-device choice, pooled over tasks on less than the largest "
+    "budget; 1 is the best config everywhere, 0 the whole-device choice. N_eps: median measurements until "
+    f"within {EPS:.0%} of the best. Latency error: median of |predicted / measured - 1|; bias: geometric "
+    "mean of predicted / measured. Intervals: 95 % bootstraps of the mean over workloads, or over devices "
+    "where these are held out. Learning: all folds."
 )
 
 
@@ -27,11 +29,13 @@ class Report:
     """Results of an evaluation.
 
     Attributes:
-        tasks: One row a learner and task: ``learner``, ``task``, ``workload``, ``kind``, ``sms_granted``,
-            ``configs``, ``score_at_1``, ``score_at_5``, ``score_at_10``, ``regret_error``, ``n_eps``,
+        tasks: One row a learner and task: ``learner``, ``task``, ``workload``, ``kind``, ``device``,
+            ``sms_granted``, ``configs``, ``score_at_1``, ``score_at_5``, ``score_at_10``, ``score_at_25``,
+            ``regret_error``, ``n_eps``,
             ``log_excess`` (log of the first choice that runs / best), ``latency_error`` (median |predicted /
             measured - 1|) and ``log_bias`` (mean log of predicted / measured), both NaN without prediction.
-            The references ``random`` and ``whole device`` are among the learners.
+            The references ``random`` and, if there are parts of a device, ``whole device`` are
+            among the learners.
         split: Name of the split.
         seconds: Seconds that each learner took to fit and predict, over all folds.
         note: What the numbers mean and what the references have seen.
@@ -54,6 +58,11 @@ class Report:
         are right on average, 2 if they are twice too long. ``latency_error`` is the median over tasks.
         """
         return [self._summary(name) for name in self.learners]
+
+    @cached_property
+    def partial_budgets(self) -> list[int]:
+        """SM budgets that are less than the largest of their device, ascending."""
+        return sorted({int(sms) for sms in self.tasks.loc[~on_whole_device(self.tasks), "sms_granted"]})
 
     def by_budget(self) -> pd.DataFrame:
         """One row a learner and SM budget: mean ``score_at_1``, ``score_at_1_median``, ``gap_recovered``."""
@@ -87,31 +96,32 @@ class Report:
 
     def _summary(self, name: str) -> dict[str, Any]:
         tasks = self._of(name)
-        partial = tasks[tasks["sms_granted"] < tasks["sms_granted"].max()]
         return {
             "learner": name,
             "tasks": len(tasks),
-            **{f"score_at_{k}": _statistics(tasks, f"score_at_{k}") for k in KS},
+            **{f"score_at_{k}": self._statistics(tasks, f"score_at_{k}") for k in KS},
             "regret_error": float(tasks["regret_error"].median()),
             "n_eps": float(tasks["n_eps"].median()),
             "latency_error": float(tasks["latency_error"].median()),
             "latency_bias": float(np.exp(tasks["log_bias"].mean())),
-            "gap_recovered": self._gap_recovered(partial),
+            "gap_recovered": self._gap_recovered(tasks),
         }
 
     def _gap_recovered(self, tasks: pd.DataFrame) -> float:
-        """Pooled over these tasks of one learner, against the whole-device choice in the same tasks."""
-        full = self._of(WHOLE_DEVICE).set_index("task")["log_excess"][tasks["task"]]
+        """Pooled over these tasks of one learner that have a part of a device, against its whole's choice."""
+        tasks = tasks[~on_whole_device(self.tasks)[tasks.index]]
+        full = self._of(WHOLE_DEVICE).set_index("task")["log_excess"].reindex(tasks["task"])
         best = np.ones(len(tasks))
         return gap_recovered(np.exp(tasks["log_excess"].to_numpy()), np.exp(full.to_numpy()), best)
 
-
-def _statistics(tasks: pd.DataFrame, metric: str) -> dict[str, Any]:
-    values = tasks[metric].to_numpy()
-    low, high = cluster_bootstrap_interval(values, tasks["workload"].to_numpy())
-    return {
-        "median": float(np.median(values)),
-        "p10": float(np.quantile(values, 0.1)),
-        "mean": float(values.mean()),
-        "mean_ci95": [low, high],
-    }
+    def _statistics(self, tasks: pd.DataFrame, metric: str) -> dict[str, Any]:
+        values = tasks[metric].to_numpy()
+        # A task is as new as what was held out of it.
+        cluster = "device" if SPLITS.get(self.split) == "device" else "workload"
+        low, high = cluster_bootstrap_interval(values, tasks[cluster].to_numpy())
+        return {
+            "median": float(np.median(values)),
+            "p10": float(np.quantile(values, 0.1)),
+            "mean": float(values.mean()),
+            "mean_ci95": [low, high],
+        }

@@ -28,8 +28,12 @@ class Split:
 
 
 # Column whose values are held out, one after the other. With workloads the model has never met what it is
-# judged by, on any platform; with budgets it knows the workload at others.
-SPLITS: Mapping[str, str] = {"leave-one-workload-out": "workload", "leave-one-budget-out": "sms_granted"}
+# judged by, on any platform; with budgets it knows the workload at others, with devices on others.
+SPLITS: Mapping[str, str] = {
+    "leave-one-workload-out": "workload",
+    "leave-one-budget-out": "sms_granted",
+    "leave-one-device-out": "device",
+}
 
 
 def split_column(name: str) -> str:

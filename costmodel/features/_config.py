@@ -41,7 +41,7 @@ CONFIG_COLUMNS = (
 
 
 def config_values(candidate: Candidate) -> list[float]:
-    """One value for each of ``CONFIG_COLUMNS``; NaN where no decision tells.
+    """One value for each of ``CONFIG_COLUMNS``; NaN where no decision tells, as in a foreign kernel.
 
     ``spatial_i`` and ``reduction_i`` multiply the factors at level i over all loops. ``thread_tile`` is what
     one thread computes and ``block_tile`` what one block computes. ``last_*`` look at the last spatial loop
@@ -50,6 +50,8 @@ def config_values(candidate: Candidate) -> list[float]:
     counts from 1, so that no unrolling is 0; over the body it tells whether accumulators can stay in
     registers, which cannot be indexed by a loop that is left.
     """
+    if candidate.workload.is_foreign:
+        return [math.nan] * len(CONFIG_COLUMNS)
     tiles = _tiles(candidate.config, "tile.")
     tensor_tiles = [unfolded(tile) for tile in _tiles(candidate.config, "tensor_tile.")]
     anchor = "matmul" if tensor_tiles else candidate.workload.operator.anchor

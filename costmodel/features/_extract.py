@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.features._config import CONFIG_COLUMNS, config_values
+from costmodel.features._foreign import foreign_features
 from costmodel.features._launch import LAUNCH_COLUMNS, launch_facts, launch_values
 from costmodel.features._platform import (
     PLATFORM_COLUMNS,
@@ -29,6 +30,7 @@ def extract(candidates: Sequence[Candidate], platforms: Sequence[Platform]) -> F
     """Features of ``candidates[i]`` on ``platforms[i]`` in row i.
 
     Works on candidates that were never lowered: without launches the columns of group ``launch`` are NaN.
+    Behind ``COLUMNS`` are those of the foreign kernels among the candidates, see ``_foreign``.
     Objects that repeat are looked at once, so pass the same object rather than equal copies.
 
     Raises:
@@ -41,8 +43,8 @@ def extract(candidates: Sequence[Candidate], platforms: Sequence[Platform]) -> F
         )
     distinct, row = _distinct(candidates)
     limits = platform_limits(*_distinct(platforms))
-    flops = np.array([candidate.workload.flops for candidate in distinct], dtype=np.float64)[row]
-    min_bytes = np.array([candidate.workload.min_bytes for candidate in distinct], dtype=np.float64)[row]
+    flops = np.array([candidate.workload.flops or np.nan for candidate in distinct], dtype=np.float64)[row]
+    min_bytes = np.array([c.workload.min_bytes or np.nan for c in distinct], dtype=np.float64)[row]
     is_float16 = np.array([candidate.workload.dtype == "float16" for candidate in distinct], dtype=bool)[row]
     peak = peak_flops(limits, is_float16)
     facts = {name: values[row] for name, values in launch_facts(distinct).items()}
@@ -52,15 +54,17 @@ def extract(candidates: Sequence[Candidate], platforms: Sequence[Platform]) -> F
     names = [column.name for column in CONFIG_COLUMNS]
     loads, steps = (2.0 ** configs[:, names.index(n)] for n in ("log2_loads_per_fma", "log2_reduction_0"))
     work = Work(flops, min_bytes, roofline_s(limits, peak, flops, min_bytes), loads, steps)
+    foreign_columns, foreign_values = foreign_features(distinct)
     values = np.hstack(
         [
             workloads.reshape(-1, len(WORKLOAD_COLUMNS))[row],
             platform_values(limits, peak, flops, min_bytes, work.bound_s),
             configs,
             launch_values(facts, limits, work),
+            foreign_values[row],
         ]
     )
-    return FeatureTable(values, COLUMNS)
+    return FeatureTable(values, COLUMNS + foreign_columns)
 
 
 def _distinct(objects: Sequence[T]) -> tuple[list[T], NDArray[np.intp]]:

@@ -15,8 +15,9 @@ from costmodel.records import Platform
 
 FloatArray = NDArray[np.float64]
 
-# Threads of a warp, and warp schedulers of an SM (CUDA GPUs since Maxwell).
-_WARP = {"cuda": (32, 4), "cpu": (1, 1)}
+# Threads of a warp, and warp schedulers of an SM (CUDA GPUs since Maxwell; AMD GPUs
+# of the CDNA line).
+_WARP = {"cuda": (32, 4), "hip": (64, 4), "cpu": (1, 1)}
 
 PLATFORM_COLUMNS = (
     Column("log2_sms_granted", "log2(1)", "platform"),
@@ -75,7 +76,7 @@ def platform_limits(platforms: list[Platform], row: NDArray[np.intp]) -> Limits:
     """Limits of ``platforms[row]``, each ``(n,)``. Sizes given as 0 are unknown and become NaN."""
     facts = np.array([_facts(platform) for platform in platforms], dtype=np.float64)
     facts = facts.reshape(len(platforms), len(Limits.__dataclass_fields__))
-    facts[:, 4:9][facts[:, 4:9] == 0.0] = np.nan
+    facts[:, :9][facts[:, :9] == 0.0] = np.nan
     return Limits(*facts[row].T)
 
 

@@ -23,8 +23,10 @@ def workload_values(workload: Workload) -> list[float]:
     """One value for each of ``WORKLOAD_COLUMNS``.
 
     ``reduction`` is the length that one result accumulates over; ``results`` is flops / (2 reduction), the
-    number of reductions that can run side by side.
+    number of reductions that can run side by side. Of a foreign kernel all are NaN.
     """
+    if workload.is_foreign:
+        return [math.nan] * len(WORKLOAD_COLUMNS)
     reduction = workload.operator.reduction(workload.dims)
     flops, min_bytes = workload.flops, workload.min_bytes
     sizes = (flops, min_bytes, flops / min_bytes, reduction, flops / (2 * reduction))

@@ -72,5 +72,8 @@ def check_features(X: FloatArray, width: int) -> None:
 
 
 def lower_bound(X: FloatArray, column: int | None) -> FloatArray:
-    """``(n,)`` natural log of the lower bound in seconds whose log2 is in this column; 0 without a column."""
-    return np.zeros(len(X)) if column is None else np.asarray(X[:, column] * np.log(2.0))
+    """``(n,)`` natural log of the lower bound in seconds whose log2 is in this column.
+
+    It is 0, that of one second, without a column and where the bound is unknown (NaN).
+    """
+    return np.zeros(len(X)) if column is None else np.nan_to_num(X[:, column] * np.log(2.0))

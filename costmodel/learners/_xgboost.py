@@ -22,8 +22,8 @@ class XGBoostLearner(Learner):
     seeds made no difference beyond noise. Log score or rank within the task as the target was no better.
 
     Args:
-        baseline_column: Position of a column with log2 of a lower bound in seconds, NaN nowhere; None for
-            none.
+        baseline_column: Position of a column with log2 of a lower bound in seconds, NaN where unknown; None
+            for none.
         rounds: Trees.
         depth: Depth of a tree.
         learning_rate: Weight of a tree.

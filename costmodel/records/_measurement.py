@@ -46,7 +46,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         attempts: How often it was measured until it was not suspicious, or given up.
         board: Short id of the physical board, empty where unknown: one device model, several boards.
         co_runners: Candidates that ran on other partitions of the device meanwhile.
-        measured_at: UTC time, ISO 8601.
+        measured_at: UTC time, ISO 8601; empty where unknown.
         error: First line of the failure's message; empty when ok.
         schema_version: Version of this schema.
     """

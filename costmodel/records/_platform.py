@@ -15,9 +15,9 @@ class Device(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     Attributes:
         name: Name that the driver gives.
         kind: Runtime that runs kernels on it.
-        architecture: Such as ``sm_90``, or the CPU's instruction set.
-        sms: Streaming multiprocessors of the whole device.
-        clock_mhz: Highest clock of an SM.
+        architecture: Such as ``sm_90``, or the CPU's instruction set; empty where unknown.
+        sms: Streaming multiprocessors of the whole device; 0 where unknown.
+        clock_mhz: Highest clock of an SM; 0 where unknown.
         bandwidth_gb_s: Peak bandwidth of device memory, 1e9 bytes a second; 0 where unknown.
         l2_bytes: Last-level cache; 0 where unknown.
         shared_bytes_per_sm: Shared memory of an SM.
@@ -30,7 +30,7 @@ class Device(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     name: str
-    kind: Literal["cuda", "cpu"]
+    kind: Literal["cuda", "hip", "cpu"]
     architecture: str
     sms: int
     clock_mhz: float

@@ -37,6 +37,8 @@ def is_reserved(workload: Workload) -> bool:
         >>> is_reserved(Workload.parse("matmul_bias-m384-n1024-k1024-float16"))
         True
     """
+    if workload.is_foreign:
+        return False
     family, dims = workload.operator.family, workload.dims
     if family == "batch_matmul" and dims["b"] == 1:
         family = "matmul"

@@ -1,4 +1,4 @@
-"""A workload: an operator with concrete shapes and dtypes."""
+"""A workload: an operator with concrete shapes and dtypes, or a kernel of another suite."""
 
 import re
 from typing import Self
@@ -10,14 +10,19 @@ from costmodel.records._operators import ANCHORS, EPILOGUES, OPERATORS, Operator
 
 DTYPE_BYTES = {"float32": 4, "float16": 2}
 
+# <suite>.<kernel>, and more parts if the suite has several kernels of that name; a dot is in no operator.
+_FOREIGN_KIND = re.compile(r"[a-z]\w*(\.\w+)+", re.ASCII)
+
 
 class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An operator with concrete shapes and dtypes.
+    """An operator with concrete shapes and dtypes, or a kernel of another suite.
+
+    A foreign kernel can be learned from but not built: nothing is known of it but its name and its sizes.
 
     Attributes:
-        kind: Operator kind, a key of ``OPERATORS``.
-        dims: Size of each dimension that the kind names.
-        dtype: Element type of inputs and output.
+        kind: Operator kind, a key of ``OPERATORS``; for a foreign kernel ``<suite>.<kernel>``.
+        dims: Size of each dimension that the kind names; for a foreign kernel, of any that have a letter.
+        dtype: Element type of inputs and output; empty for a foreign kernel.
 
     Example:
         >>> Workload.parse("matmul-m128-n768-k3072").flops
@@ -30,13 +35,16 @@ class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         """Check kind, dimensions and dtype, also when a file is decoded."""
-        if self.kind not in OPERATORS:
+        if self.kind not in OPERATORS and not self.is_foreign:
             raise ValueError(f"operator kind must be an anchor and an epilogue, but got {self.kind!r}")
-        expected = self.operator.dims
+        expected = tuple(self.dims) if self.is_foreign else self.operator.dims
         if tuple(self.dims) != expected or any(size < 1 for size in self.dims.values()):
             raise ValueError(f"{self.kind} must have positive dims {expected}, but got {self.dims}")
-        if self.dtype not in DTYPE_BYTES:
-            raise ValueError(f"dtype must be one of {sorted(DTYPE_BYTES)}, but got {self.dtype!r}")
+        if not all(re.fullmatch("[a-z]", dim) for dim in self.dims):
+            raise ValueError(f"each dimension of {self.kind} must be a letter, but got {self.dims}")
+        dtypes = [""] if self.is_foreign else sorted(DTYPE_BYTES)
+        if self.dtype not in dtypes:
+            raise ValueError(f"dtype of {self.kind} must be one of {dtypes}, but got {self.dtype!r}")
 
     def __hash__(self) -> int:
         """Hash of the name; the generated hash would need hashable dims."""
@@ -50,7 +58,8 @@ class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             CostModelError: The name is not that of a workload.
         """
         kind, *parts = name.split("-")
-        dtype = parts.pop() if parts and parts[-1] in DTYPE_BYTES else "float32"
+        default = "" if _FOREIGN_KIND.fullmatch(kind) else "float32"
+        dtype = parts.pop() if parts and parts[-1] in DTYPE_BYTES else default
         matches = [re.fullmatch(r"([a-z])([0-9]+)", part) for part in parts]
         dims = {found[1]: int(found[2]) for found in matches if found}
         try:
@@ -63,25 +72,39 @@ class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise CostModelError(f"Unknown workload {name!r}: {error}. {_spelling()}") from None
 
     @property
+    def is_foreign(self) -> bool:
+        """Whether it is a kernel of another suite."""
+        return bool(_FOREIGN_KIND.fullmatch(self.kind))
+
+    @property
     def operator(self) -> Operator:
-        """What the kind says: shapes and arithmetic as functions of ``dims``."""
+        """What the kind says: shapes and arithmetic as functions of ``dims``.
+
+        Raises:
+            CostModelError: It is a kernel of another suite, which says nothing of this.
+        """
+        if self.is_foreign:
+            raise CostModelError(
+                f"{self.name} must be an operator for this, but it is a kernel of another suite, which can "
+                "be learned from and not built. `costmodel workloads list` shows operators."
+            )
         return OPERATORS[self.kind]
 
     @property
     def name(self) -> str:
         """Short unique name, such as ``matmul-m128-n768-k3072``."""
-        suffix = "" if self.dtype == "float32" else f"-{self.dtype}"
+        suffix = "" if self.dtype in ("", "float32") else f"-{self.dtype}"
         return "-".join([self.kind, *(f"{dim}{size}" for dim, size in self.dims.items())]) + suffix
 
     @property
     def flops(self) -> int:
-        """Arithmetic operations of one run; a fused multiply-add counts as two."""
-        return self.operator.flops(self.dims)
+        """Arithmetic operations of one run; a fused multiply-add counts as two. 0 where unknown."""
+        return 0 if self.is_foreign else self.operator.flops(self.dims)
 
     @property
     def min_bytes(self) -> int:
-        """Fewest bytes through device memory: each input read once, each output written once."""
-        return self.operator.elements(self.dims) * DTYPE_BYTES[self.dtype]
+        """Fewest bytes through device memory: inputs read once, outputs written once. 0 where unknown."""
+        return 0 if self.is_foreign else self.operator.elements(self.dims) * DTYPE_BYTES[self.dtype]
 
 
 def _spelling() -> str:

@@ -54,6 +54,7 @@ def test_build_reports_what_it_did(store: Path, card: Path, tmp_path: Path) -> N
         "measurements": 84,
         "duplicates": 84,
         "rejects": {},
+        "notes": [],
     }
 
 

@@ -1,0 +1,103 @@
+"""Leaving one device out, on caches of another suite and on our own budgets."""
+
+import json
+from functools import partial
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from fake_caches import fake_cache, write_cache
+from typer.testing import CliRunner
+
+from costmodel.cli import app
+from costmodel.dataset import build_dataset, load_dataset
+from costmodel.errors import CostModelError
+from costmodel.evaluation import RANDOM, WHOLE_DEVICE, evaluate, plot_report
+from costmodel.evaluation._judge import on_whole_device, whole_device_latency
+from costmodel.testing import gpu_landscape
+from costmodel.transfer import LEARNERS, make_model
+
+
+@pytest.fixture
+def folder(tmp_path: Path, header) -> Path:
+    """Two kernels on three devices that rank configs alike; each kernel has another best config."""
+    files = []
+    for device, slowness in (("NVIDIA A", 1.0), ("NVIDIA B", 1.5), ("AMD C", 40.0)):
+        first, second = fake_cache(device, slowness), fake_cache(device, slowness)
+        second["kernel_name"] = "gemm"
+        for entry in second["cache"].values():
+            if not isinstance(entry["time"], str):
+                entry["times"] = [time + slowness * (entry["block"] == 32) * 5 for time in entry["times"]]
+                entry["time"] = entry["times"][1]
+        files += [
+            write_cache(tmp_path / f"{device} {i}.json", cache) for i, cache in enumerate((first, second))
+        ]
+    build_dataset(files, tmp_path / "out", header=header)
+    return tmp_path / "out"
+
+
+def test_devices_are_held_out_one_by_one_and_rules_find_the_best_config(folder: Path) -> None:
+    models = {name: partial(make_model, name) for name in LEARNERS if name != RANDOM}
+    held_out: list[str] = []
+    report = evaluate(
+        load_dataset(folder),
+        models,
+        split="leave-one-device-out",
+        on_fold=lambda one, _: held_out.append(one),
+    )
+    assert sorted(set(held_out)) == ["AMD C", "NVIDIA A", "NVIDIA B"]
+    assert WHOLE_DEVICE not in report.learners
+    assert report.partial_budgets == []
+    summary = {entry["learner"]: entry for entry in report.summary()}
+    assert summary.keys() == {RANDOM, *models}
+    # The two kernels have their best config elsewhere: mixing them up would show.
+    for rule in ("nearest-task", "consensus", "ridge-on-sources"):
+        assert summary[rule]["score_at_1"]["p10"] == pytest.approx(1.0)
+    assert summary[RANDOM]["score_at_1"]["mean"] < 0.8
+    assert all(entry["score_at_25"]["median"] == 1.0 for entry in report.summary())
+    with pytest.raises(CostModelError, match="needs tasks on a part of a device"):
+        plot_report(report, folder / "report.png")
+
+
+def test_the_whole_device_is_that_of_the_task() -> None:
+    parts = [
+        gpu_landscape(workloads=["matmul-m128-n64-k64"], configs_per_workload=8, sms=sms).rows.assign(
+            device=name
+        )
+        for name, sms in (("small", (8, 16)), ("large", (8, 132)))
+    ]
+    rows = pd.concat(parts, ignore_index=True)
+    assert set(rows.loc[on_whole_device(rows), "sms_granted"]) == {16, 132}
+    latency_s = whole_device_latency(rows)
+    for device, sms in (("small", 16), ("large", 132)):
+        of_device = rows["device"] == device
+        whole = rows[of_device & (rows["sms_granted"] == sms)].set_index("candidate")["latency_s"]
+        expected = whole.reindex(rows.loc[of_device, "candidate"])
+        assert latency_s[of_device] == pytest.approx(expected.to_numpy())
+
+
+def test_the_command_shows_scores_and_no_budgets(folder: Path, tmp_path: Path) -> None:
+    report = tmp_path / "report.json"
+    arguments = [
+        "evaluate",
+        folder,
+        "--split",
+        "leave-one-device-out",
+        "--learner",
+        "consensus",
+        "--json",
+        report,
+    ]
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    assert result.exit_code == 0, result.output
+    assert "Score@25" in result.stdout
+    assert "Budget gap recovered" not in result.stdout
+    assert len(json.loads(report.read_text())["tasks"]) == 2 * 6
+
+
+@pytest.mark.tvm
+def test_a_foreign_kernel_cannot_be_tuned() -> None:
+    pytest.importorskip("tvm")
+    result = CliRunner().invoke(app, ["tune", "kernel_tuner.gemm-x8", "--runner", "cpu", "--sms", "1"])
+    assert result.exit_code == 2
+    assert "kernel of another suite" in result.stderr

@@ -1,0 +1,45 @@
+"""Columns of kernels of other suites."""
+
+import numpy as np
+from fake_records import fake_candidate, fake_platform
+
+from costmodel.features import COLUMNS, extract
+from costmodel.records import Candidate, Config, Device, Platform, Workload
+
+UNKNOWN = Platform(Device("A", "hip", "", 0, 0.0), "whole", 0, 0)
+
+
+def foreign(kind: str = "suite.conv", **decisions: int | float | str) -> Candidate:
+    return Candidate(Workload(kind, {"x": 8}, ""), "space", Config(decisions))
+
+
+def column(table, name: str) -> list[float]:
+    return table.values[:, table.index(name)].tolist()
+
+
+def test_parameters_and_sizes_become_columns_of_their_kernel() -> None:
+    candidates = [
+        foreign(block=3, layout="row"),
+        foreign(block=-7, layout="col"),
+        foreign("suite.gemm", block=1),
+        fake_candidate(),
+    ]
+    table = extract(candidates, [UNKNOWN] * 3 + [fake_platform()])
+    nan = np.nan
+    np.testing.assert_equal(column(table, "suite.conv/block"), [2.0, -3.0, nan, nan])
+    np.testing.assert_equal(column(table, "suite.conv/x"), [np.log2(9), np.log2(9), nan, nan])
+    np.testing.assert_equal(column(table, "suite.conv/layout=row"), [1.0, 0.0, nan, nan])
+    np.testing.assert_equal(column(table, "suite.gemm/block"), [nan, nan, 1.0, nan])
+    assert column(table, "suite.gemm/") == [0.0, 0.0, 1.0, 0.0]
+    groups = {c.name: c.group for c in table.columns[len(COLUMNS) :]}
+    assert groups["suite.conv/"] == groups["suite.conv/x"] == "workload"
+    assert groups["suite.conv/block"] == groups["suite.conv/layout=row"] == "config"
+
+
+def test_what_is_unknown_of_a_foreign_kernel_is_missing_and_operators_keep_their_columns() -> None:
+    ours = extract([fake_candidate()], [fake_platform()])
+    both = extract([fake_candidate(), foreign(unroll=-1)], [fake_platform(), UNKNOWN])
+    assert ours.columns == COLUMNS
+    np.testing.assert_equal(both.values[0, : len(COLUMNS)], ours.values[0])
+    known = {c.name for c, value in zip(COLUMNS, both.values[1], strict=False) if not np.isnan(value)}
+    assert known == {"is_whole_device", "launches", "log2_max_threads_per_sm"}
