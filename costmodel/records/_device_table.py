@@ -15,10 +15,11 @@ from costmodel.records._platform import Device, DeviceKind
 
 Size = Annotated[int, msgspec.Meta(ge=0)]
 Count = Annotated[int, msgspec.Meta(ge=1)]
-Rate = Annotated[float, msgspec.Meta(ge=0.0)]
+# TOML knows inf, which no bound but a number keeps out.
+Rate = Annotated[float, msgspec.Meta(ge=0.0, lt=1e9)]
 
 # Drivers and people write "NVIDIA GeForce RTX 3090", "GeForce RTX 3090", "RTX 3090" and "RTX_3090".
-_NO_PART_OF_A_NAME = re.compile(r"nvidia|amd|geforce|tesla|radeon|[^a-z0-9]")
+_NO_PART_OF_A_NAME = re.compile(r"nvidia|amd|geforce|tesla|radeon|[\W_]")
 
 
 class StatedPeaks(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -78,7 +79,7 @@ class _Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     architecture: str
     sms: Count
-    clock_mhz: Annotated[float, msgspec.Meta(gt=0.0)]
+    clock_mhz: Annotated[float, msgspec.Meta(gt=0.0, lt=1e9)]
     source: str
     bandwidth_gb_s: Rate = 0.0
     l2_bytes: Size = 0

@@ -1,5 +1,6 @@
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -178,6 +179,8 @@ def test_devices_of_ones_own_may_bring_an_architecture(own: Callable[[str], Path
         ("sm_90", "sm_1", "must be one of sm_70, .*, but got 'sm_1'"),
         ("My GPU", "GeForce RTX-3090", "'NVIDIA GeForce RTX 3090' has one of them"),
         ("sms = 10", "sms = 0", "`int` >= 1"),
+        ("clock_mhz = 1000", "clock_mhz = inf", "`float` < 1000000000"),
+        ("clock_mhz = 1000", "clock_mhz = nan", "`float`"),
         ("sms = 10", "", "missing required field `sms`"),
         ("sms = 10", "sms = 10\nnonsense = 1", "nonsense"),
         ("[[devices]]", "[[devices", "must be a TOML file of devices"),
@@ -188,6 +191,16 @@ def test_wrong_files_are_refused(own: Callable[[str], Path], old: str, new: str,
     with pytest.raises(CostModelError, match=message) as error:
         known_devices(path)
     assert str(path) in str(error.value)
+
+
+@given(st.integers(0, len(OWN) - 1), st.sampled_from(["", "0", '"', "[", "=", "\n", "\x00", "-", "é"]))
+def test_a_damaged_file_is_read_or_refused(
+    tmp_path_factory: pytest.TempPathFactory, position: int, character: str
+) -> None:
+    path = tmp_path_factory.mktemp("own") / "own.toml"
+    path.write_text(OWN[:position] + character + OWN[position + 1 :])
+    with suppress(CostModelError):
+        assert len(known_devices(path)) >= len(ENTRIES)
 
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
