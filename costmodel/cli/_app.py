@@ -21,6 +21,10 @@ COMMANDS = {
         "costmodel.cli.collect:app",
         "Measure the kernels of a campaign, on every SM budget that it names.",
     ),
+    "devices": (
+        "costmodel.cli.devices:app",
+        "List the GPUs that are known by name, or show what SMs of one can do.",
+    ),
     "dataset": (
         "costmodel.cli.dataset:app",
         "Build a dataset from record stores and cache files of Kernel Tuner, or describe one.",

@@ -139,4 +139,4 @@ def _budget(platform: Platform) -> str:
 
 def _unit(platform: Platform) -> str:
     """What a budget counts."""
-    return "SMs" if platform.device.kind == "cuda" else "threads"
+    return "threads" if platform.device.kind == "cpu" else "SMs"

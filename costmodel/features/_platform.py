@@ -11,13 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.features._table import Column
-from costmodel.records import Platform
+from costmodel.records import Device, Platform
 
 FloatArray = NDArray[np.float64]
-
-# Threads of a warp, and warp schedulers of an SM (CUDA GPUs since Maxwell; AMD GPUs
-# of the CDNA line).
-_WARP = {"cuda": (32, 4), "hip": (64, 4), "cpu": (1, 1)}
 
 PLATFORM_COLUMNS = (
     Column("log2_sms_granted", "log2(1)", "platform"),
@@ -96,9 +92,19 @@ def _facts(platform: Platform) -> tuple[float, ...]:
         device.registers_per_sm,
         device.max_threads_per_sm,
         device.max_blocks_per_sm,
-        *_WARP[device.kind],
+        *_warp(device),
         float(platform.isolation in ("whole", "threads")),
     )
+
+
+def _warp(device: Device) -> tuple[int, int]:
+    """Threads of a warp, and warp schedulers of an SM."""
+    if device.kind == "cpu":
+        return 1, 1
+    if device.kind == "cuda":
+        return 32, 4  # since Maxwell
+    # AMD: CDNA (gfx9) has four SIMDs and waves of 64, RDNA two and waves of 32.
+    return (64, 4) if device.architecture.startswith("gfx9") else (32, 2)
 
 
 def peak_flops(limits: Limits, is_float16: NDArray[np.bool_]) -> FloatArray:

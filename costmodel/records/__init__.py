@@ -2,11 +2,13 @@
 
 from costmodel.records._candidate import Candidate, Config, Decision, KernelLaunch
 from costmodel.records._device_state import DeviceState
+from costmodel.records._device_table import DeviceEntry, StatedPeaks, find_device, find_entry, known_devices
 from costmodel.records._identity import content_id
 from costmodel.records._kernel_resources import KernelResources
 from costmodel.records._measurement import Measurement, Outcome, measurement_key
 from costmodel.records._operators import OPERATORS
-from costmodel.records._platform import Device, Isolation, Platform
+from costmodel.records._peak_rates import PeakRates, peak_rates
+from costmodel.records._platform import Device, DeviceKind, Isolation, Platform
 from costmodel.records._reserved import is_reserved
 from costmodel.records._store import RecordStore, read_records
 from costmodel.records._workload import Workload
@@ -17,17 +19,25 @@ __all__ = [
     "Config",
     "Decision",
     "Device",
+    "DeviceEntry",
+    "DeviceKind",
     "DeviceState",
     "Isolation",
     "KernelLaunch",
     "KernelResources",
     "Measurement",
     "Outcome",
+    "PeakRates",
     "Platform",
     "RecordStore",
+    "StatedPeaks",
     "Workload",
     "content_id",
+    "find_device",
+    "find_entry",
     "is_reserved",
+    "known_devices",
     "measurement_key",
+    "peak_rates",
     "read_records",
 ]

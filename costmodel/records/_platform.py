@@ -6,11 +6,14 @@ import msgspec
 
 from costmodel.records._identity import content_id
 
+DeviceKind = Literal["cuda", "hip", "cpu"]
 Isolation = Literal["whole", "green_context", "mps", "threads"]
 
 
 class Device(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A device model, by what its driver says of it. On a CPU an SM is a hardware thread.
+    """A device model, by what its driver says of it.
+
+    An SM is a compute unit on an AMD GPU, a hardware thread on a CPU.
 
     Attributes:
         name: Name that the driver gives.
@@ -30,7 +33,7 @@ class Device(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     name: str
-    kind: Literal["cuda", "hip", "cpu"]
+    kind: DeviceKind
     architecture: str
     sms: int
     clock_mhz: float

@@ -9,7 +9,17 @@ from hypothesis import strategies as st
 from costmodel.features import extract
 from costmodel.features._tiles import contiguous, operand_loads, unfolded
 from costmodel.features._workload import WORKLOAD_COLUMNS
-from costmodel.records import OPERATORS, Candidate, Config, Device, KernelLaunch, Platform, Workload
+from costmodel.records import (
+    OPERATORS,
+    Candidate,
+    Config,
+    Device,
+    KernelLaunch,
+    Platform,
+    Workload,
+    find_device,
+    peak_rates,
+)
 from costmodel.testing import LANDSCAPE_DEVICE, gpu_landscape, landscape_platform
 
 MATMUL = Workload.parse("matmul-m128-n256-k64")
@@ -271,6 +281,16 @@ def test_unknown_sizes_of_a_device_limit_nothing() -> None:
     assert row["log2_waves"] == 5.0
     assert math.isnan(row["log2_l2"])
     assert 2 ** row["log2_roofline_s"] == pytest.approx(MATMUL.flops / (2 * 2 * 16 * 3e9))
+
+
+@pytest.mark.parametrize(
+    ("device", "lane_share"), [("RTX 3090", 1.0), ("AMD Instinct MI250X", 0.5), ("W7800", 1.0)]
+)
+def test_half_a_wave_of_cdna_is_a_whole_warp_elsewhere(device: str, lane_share: float) -> None:
+    gpu = find_device(device)
+    row = columns_of(candidate_of(launch_of(64, 32)), Platform(gpu, "whole", gpu.sms, gpu.sms))
+    assert 2 ** row["log2_peak_flops"] == pytest.approx(1e12 * peak_rates(gpu).fp32_tflops)
+    assert row["lane_share"] == lane_share
 
 
 def test_landscape_device_is_described_completely() -> None:

@@ -1,0 +1,117 @@
+"""``costmodel devices``: the table of GPUs, and what a part of one can do."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+import typer
+
+from costmodel.cli._output import JsonOption, console, titled_table, write_json
+
+if TYPE_CHECKING:
+    from costmodel.records import DeviceEntry, PeakRates
+
+app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode="markdown")
+
+OwnOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="TOML file of devices of your own, laid out as `costmodel/records/devices.toml`.",
+        show_default=False,
+    ),
+]
+
+
+@app.callback()
+def _group() -> None:
+    """List the GPUs that are known by name, or show what SMs of one can do."""
+
+
+@app.command("list")
+def list_devices(own: OwnOption = None, json: JsonOption = None) -> None:
+    """List the GPUs that are known by name.
+
+    Examples:
+    - `costmodel devices list --json out/devices.json`
+    """
+    from costmodel.records import known_devices
+
+    entries = known_devices(own)
+    _print_devices(entries)
+    write_json(json, entries)
+
+
+@app.command()
+def show(
+    name: Annotated[str, typer.Argument(help="Name or alias, such as `RTX_3090`.")],
+    sms: Annotated[
+        int | None, typer.Option(help="SMs that are granted; all if not given.", show_default=False)
+    ] = None,
+    own: OwnOption = None,
+    json: JsonOption = None,
+) -> None:
+    """Show a GPU, the source of its figures, and the peak rates of the SMs that are granted.
+
+    Examples:
+    - `costmodel devices show "H100 SXM" --sms 32`
+    """
+    from costmodel.records import find_entry, peak_rates
+
+    entry = find_entry(name, own)
+    rates = peak_rates(entry.device, sms)
+    _print_entry(entry, rates)
+    write_json(json, {**msgspec.structs.asdict(entry), "granted": rates})
+
+
+def _print_devices(entries: "list[DeviceEntry]") -> None:
+    from costmodel.records import peak_rates
+
+    table = titled_table(f"{len(entries)} devices")
+    table.add_column("device", overflow="fold")
+    for name in ("architecture", "SMs", "MHz", "fp32 TFLOPS", "Tensor TFLOPS", "GB/s"):
+        table.add_column(name, justify="left" if name == "architecture" else "right")
+    for entry in entries:
+        device, rates = entry.device, peak_rates(entry.device)
+        table.add_row(
+            device.name,
+            device.architecture,
+            str(device.sms),
+            f"{device.clock_mhz:.0f}",
+            _known(rates.fp32_tflops),
+            _known(rates.tensor_tflops),
+            _known(rates.bandwidth_gb_s),
+        )
+    console.print(table)
+
+
+def _print_entry(entry: "DeviceEntry", rates: "PeakRates") -> None:
+    device = entry.device
+    table = titled_table(device.name)
+    table.show_header = False
+    table.add_column()
+    table.add_column(overflow="fold")
+    for label, value in (
+        ("vendor", entry.vendor),
+        ("architecture", device.architecture),
+        ("also called", ", ".join(entry.aliases) or "-"),
+        ("SMs granted", f"{rates.sms} of {device.sms}"),
+        ("peak of these, fp32", _known(rates.fp32_tflops, "TFLOPS")),
+        ("peak of these, fp16 Tensor", _known(rates.tensor_tflops, "TFLOPS")),
+        ("bandwidth, shared by all SMs", _known(rates.bandwidth_gb_s, "GB/s")),
+        ("stated for all, fp32", _known(entry.stated.fp32_tflops, "TFLOPS")),
+        ("stated for all, fp16 Tensor", _known(entry.stated.tensor_tflops, "TFLOPS")),
+        ("last-level cache", _known(device.l2_bytes / 2**20, "MiB")),
+        ("highest clock", _known(device.clock_mhz, "MHz")),
+        ("shared memory of an SM", _known(device.shared_bytes_per_sm / 2**10, "KiB")),
+        ("registers of an SM", _known(device.registers_per_sm)),
+        ("threads, blocks of an SM", f"{device.max_threads_per_sm}, {device.max_blocks_per_sm}"),
+        ("source", entry.source),
+    ):
+        table.add_row(label, value)
+    console.print(table)
+
+
+def _known(value: float, unit: str = "") -> str:
+    """The number with its unit, a dash where it is unknown."""
+    return f"{value:,.1f}".removesuffix(".0") + f" {unit}".rstrip() if value else "-"

@@ -1,0 +1,208 @@
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from costmodel.errors import CostModelError
+from costmodel.records import Device, DeviceEntry, find_device, find_entry, known_devices, peak_rates
+
+DATASETS = Path(__file__).parents[2] / "datasets"
+ENTRIES = known_devices()
+
+# CUDA C++ Programming Guide, "Technical Specifications per Compute Capability": threads, blocks and KiB of
+# shared memory that an SM holds. All have 64 Ki registers.
+CUDA_GUIDE = {
+    "sm_70": (2048, 32, 96),
+    "sm_75": (1024, 16, 64),
+    "sm_80": (2048, 32, 164),
+    "sm_86": (1536, 16, 100),
+    "sm_89": (1536, 24, 100),
+    "sm_90": (2048, 32, 228),
+    "sm_100": (2048, 32, 228),
+}
+
+OWN = """
+[[devices]]
+name = "My GPU"
+architecture = "sm_90"
+sms = 10
+clock_mhz = 1000
+source = "my desk"
+"""
+
+
+def each_device(test: Callable[..., None]) -> Callable[..., None]:
+    return pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.device.name)(test)
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Callable[[str], Path]:
+    """Writes a file of devices."""
+
+    def write(text: str) -> Path:
+        path = tmp_path / "own.toml"
+        path.write_text(text)
+        return path
+
+    return write
+
+
+@each_device
+def test_peaks_are_what_the_vendor_states(entry: DeviceEntry) -> None:
+    whole, stated = peak_rates(entry.device), entry.stated
+    if entry.device.name == "NVIDIA GeForce RTX 3060 Laptop GPU":  # its power limit decides
+        assert stated.fp32_tflops == stated.tensor_tflops == stated.bandwidth_gb_s == 0
+        return
+    assert whole.fp32_tflops == pytest.approx(stated.fp32_tflops, rel=0.02)
+    assert whole.bandwidth_gb_s == pytest.approx(stated.bandwidth_gb_s, rel=0.02)
+    # From Hopper on NVIDIA states the Tensor Cores at a lower clock than the highest: 1830 of 1980 MHz.
+    highest = 1.09 if entry.device.architecture in ("sm_90", "sm_100") else 1.02
+    assert 0.98 * stated.tensor_tflops <= whole.tensor_tflops <= highest * stated.tensor_tflops
+
+
+@each_device
+def test_limits_are_those_of_the_cuda_guide(entry: DeviceEntry) -> None:
+    device = entry.device
+    assert (device.kind == "cuda") == (entry.vendor == "NVIDIA") == (device.architecture in CUDA_GUIDE)
+    if device.kind == "cuda":
+        threads, blocks, shared_kib = CUDA_GUIDE[device.architecture]
+        assert (device.max_threads_per_sm, device.max_blocks_per_sm) == (threads, blocks)
+        assert (device.shared_bytes_per_sm, device.registers_per_sm) == (shared_kib * 1024, 65536)
+
+
+@pytest.mark.parametrize("name", ["h100-sm-budgets", "sm-budgets"])
+def test_measured_devices_are_in_the_table(name: str) -> None:
+    column = pq.read_table(DATASETS / name / "measurements.parquet", columns=["device"])["device"]
+    measured = {msgspec.convert(row, Device) for row in column.to_pylist()}
+    assert measured
+    for device in measured:
+        assert find_device(device.name) == device
+
+
+def test_driver_and_table_agree_on_rates() -> None:
+    pytest.importorskip("cuda.bindings.driver")
+    from costmodel.collect._cuda_device import _FP32_LANES, _TENSOR_FLOPS
+
+    for entry in ENTRIES:
+        if entry.device.architecture in set(CUDA_GUIDE) - {"sm_100"}:
+            capability = divmod(int(entry.device.architecture.removeprefix("sm_")), 10)
+            assert _FP32_LANES[capability] == entry.device.fp32_lanes_per_sm
+            assert _TENSOR_FLOPS[capability] == entry.device.tensor_flops_per_sm_clock
+
+
+@each_device
+def test_rows_have_a_source_and_names_of_their_own(entry: DeviceEntry) -> None:
+    assert entry.source
+    assert [each for each in ENTRIES if set(each.names) & set(entry.names)] == [entry]
+    assert all(find_entry(name) == entry for name in entry.names)
+
+
+@given(
+    st.sampled_from(ENTRIES), st.sampled_from([" ", "_", "-", ""]), st.sampled_from([str.lower, str.upper])
+)
+def test_spelling_does_not_matter(entry: DeviceEntry, separator: str, case: Callable[[str], str]) -> None:
+    spelled = case(re.sub(r"[ -]", separator, entry.device.name))
+    assert find_device(spelled.removeprefix(case("NVIDIA"))) == entry.device
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("RTX 3090", "NVIDIA GeForce RTX 3090"),
+        ("RTX_2080_Ti", "NVIDIA GeForce RTX 2080 Ti"),
+        ("RTX_Titan", "NVIDIA TITAN RTX"),
+        ("RTX_3060_laptop", "NVIDIA GeForce RTX 3060 Laptop GPU"),
+        ("A100-PCIE-40GB", "NVIDIA A100-PCIE-40GB"),
+        ("W7800", "AMD Radeon PRO W7800"),
+    ],
+)
+def test_aliases(name: str, found: str) -> None:
+    assert find_device(name).name == found
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [("A100", "NVIDIA A100-PCIE-40GB, NVIDIA A100-SXM4-40GB"), ("RTX 3099", "NVIDIA GeForce RTX 3090")],
+)
+def test_a_name_that_is_not_one_device_is_refused_with_names_near_it(name: str, near: str) -> None:
+    with pytest.raises(CostModelError, match=rf"got '{name}'.*near it: .*{near}"):
+        find_device(name)
+
+
+def test_a_name_unlike_all_is_refused() -> None:
+    with pytest.raises(CostModelError, match="near it: none"):
+        find_device("zzzzzzzz")
+
+
+def test_devices_of_ones_own_use_known_architectures(own: Callable[[str], Path]) -> None:
+    device = find_device("my gpu", own(OWN))
+    h100 = find_device("H100 SXM")
+    assert device == Device(
+        "My GPU",
+        "cuda",
+        "sm_90",
+        sms=10,
+        clock_mhz=1000.0,
+        shared_bytes_per_sm=h100.shared_bytes_per_sm,
+        registers_per_sm=h100.registers_per_sm,
+        max_threads_per_sm=2048,
+        max_blocks_per_sm=32,
+        fp32_lanes_per_sm=128,
+        tensor_flops_per_sm_clock=4096,
+    )
+
+
+def test_devices_of_ones_own_may_bring_an_architecture(own: Callable[[str], Path]) -> None:
+    architecture = """
+        [architectures.new]
+        vendor = "Me"
+        kind = "hip"
+        max_threads_per_sm = 64
+        max_blocks_per_sm = 2
+        fp32_lanes_per_sm = 16
+        source = "my desk"
+    """
+    entry = find_entry("My GPU", own(OWN.replace("sm_90", "new") + architecture))
+    assert (entry.vendor, entry.device.kind, entry.device.max_threads_per_sm) == ("Me", "hip", 64)
+    assert entry.source == "my desk; new: my desk"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("sm_90", "sm_1", "must be one of sm_70, .*, but got 'sm_1'"),
+        ("My GPU", "GeForce RTX-3090", "'NVIDIA GeForce RTX 3090' has one of them"),
+        ("sms = 10", "sms = 0", "`int` >= 1"),
+        ("clock_mhz = 1000", "clock_mhz = inf", "`float` < 1000000000"),
+        ("clock_mhz = 1000", "clock_mhz = nan", "`float`"),
+        ("sms = 10", "", "missing required field `sms`"),
+        ("sms = 10", "sms = 10\nnonsense = 1", "nonsense"),
+        ("[[devices]]", "[[devices", "must be a TOML file of devices"),
+    ],
+)
+def test_wrong_files_are_refused(own: Callable[[str], Path], old: str, new: str, message: str) -> None:
+    path = own(OWN.replace(old, new))
+    with pytest.raises(CostModelError, match=message) as error:
+        known_devices(path)
+    assert str(path) in str(error.value)
+
+
+@given(st.integers(0, len(OWN) - 1), st.sampled_from(["", "0", '"', "[", "=", "\n", "\x00", "-", "é"]))
+def test_a_damaged_file_is_read_or_refused(
+    tmp_path_factory: pytest.TempPathFactory, position: int, character: str
+) -> None:
+    path = tmp_path_factory.mktemp("own") / "own.toml"
+    path.write_text(OWN[:position] + character + OWN[position + 1 :])
+    with suppress(CostModelError):
+        assert len(known_devices(path)) >= len(ENTRIES)
+
+
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CostModelError, match=r"must be at .*No such file"):
+        known_devices(tmp_path / "none.toml")
