@@ -117,7 +117,7 @@ def run(
     - `costmodel collect run configs/sm-budgets.toml --out out/h200 --candidates out/h100` measures the same
       kernels on another one.
     """
-    from costmodel.collect import Campaign, CampaignConfig, CampaignFolder, estimate_campaign
+    from costmodel.collect import Campaign, CampaignConfig, CampaignFolder
     from costmodel.dataset import build_dataset
     from costmodel.search import propose_candidates
 
@@ -125,10 +125,10 @@ def run(
     folder.claim(campaign)
     if candidates:
         folder.copy_proposals(CampaignFolder(candidates))
-    total = estimate_campaign(campaign, builders=1).measurements
     with _open_runner(campaign, folder.kernels, devices) as runner, progress() as bar:
         console.print(runner.description)
-        task, log = bar.add_task("measuring", total=total), ProgressLog("measured", total)
+        task = bar.add_task("measuring", total=campaign.measurements)
+        log = ProgressLog("measured", campaign.measurements)
 
         def show(measurement: "Measurement") -> None:
             bar.update(task, advance=1, description=measurement.candidate.workload.name)

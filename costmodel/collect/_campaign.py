@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from costmodel.collect._base import Request
 from costmodel.collect._campaign_config import CampaignConfig
@@ -211,8 +212,9 @@ class _Run:
 
     def _is_missing(self, request: Request) -> bool:
         """Whether a measurement was not made; one that failed has no company, whatever was asked for."""
-        alone = msgspec.structs.replace(request, partitions=1)
-        return request.key not in self._store and alone.key not in self._store
+        if request.key in self._store:
+            return False
+        return request.partitions == 1 or replace(request, partitions=1).key not in self._store
 
     async def _record(self, batch: Batch) -> None:
         """Measure a batch and write it to the store."""

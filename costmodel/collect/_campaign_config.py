@@ -134,3 +134,14 @@ class CampaignConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def kernels_per_workload(self) -> int:
         """Kernels of each workload, where its space has that many."""
         return self.kernels.random + self.kernels.rounds * self.kernels.per_round
+
+    @property
+    def platforms_per_kernel(self) -> float:
+        """Platforms that a kernel is measured on, on average."""
+        return len(self.sms) + (self.mps.share * len(self.mps.sms) if self.mps else 0.0)
+
+    @property
+    def measurements(self) -> int:
+        """Measurements in all, A/A repeats included, where every space has as many kernels."""
+        first_visits = len(self.workloads) * self.kernels_per_workload * self.platforms_per_kernel
+        return round(first_visits * (1 + self.repeat_share))

@@ -27,18 +27,26 @@ def pci_bus_id(driver: Any, call: Callable[[Any], Any]) -> str:
     return padded.split(b"\0")[0].decode()
 
 
+def open_nvml() -> Any:
+    """The module ``pynvml``, initialised; raises where it is absent or unusable."""
+    import pynvml
+
+    pynvml.nvmlInit()
+    return pynvml
+
+
 class StateReader:
     """Reads the sensors of one GPU."""
 
-    def __init__(self, bus_id: str, open_nvml: Callable[[], Any] | None = None) -> None:
+    def __init__(self, bus_id: str, open_module: Callable[[], Any] = open_nvml) -> None:
         """Find the GPU.
 
         Args:
             bus_id: Its PCI bus id; see ``pci_bus_id``.
-            open_nvml: Gives the module ``pynvml``, initialised, or raises.
+            open_module: Gives the module ``pynvml``, initialised, or raises.
         """
         try:
-            self._nvml = (open_nvml or _open_nvml)()
+            self._nvml = open_module()
             self._handle = self._nvml.nvmlDeviceGetHandleByPciBusId(bus_id)
         except Exception:  # noqa: BLE001 (absent or unusable: states are unknown, measurements are not affected)
             self._handle = None
@@ -71,10 +79,3 @@ class StateReader:
             return getattr(self._nvml, query)(self._handle, *arguments)
         except self._nvml.NVMLError:
             return 0
-
-
-def _open_nvml() -> Any:
-    import pynvml
-
-    pynvml.nvmlInit()
-    return pynvml

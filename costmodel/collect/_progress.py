@@ -7,7 +7,7 @@ import msgspec
 from costmodel.collect._build import Kind
 from costmodel.collect._campaign_config import CampaignConfig
 from costmodel.collect._campaign_folder import CampaignFolder
-from costmodel.records import Measurement, read_records
+from costmodel.records import Measurement, Workload, read_records
 
 
 class Estimate(msgspec.Struct, frozen=True):
@@ -64,19 +64,13 @@ def estimate_campaign(config: CampaignConfig, *, builders: int, devices: int = 1
     """
     rates, timing = _RATES[config.runner], config.timing
     kernels = len(config.workloads) * config.kernels_per_workload
-    measurements = kernels * _platforms(config) * (1 + config.repeat_share)
     build_s = kernels * (rates.draw_s + rates.build_s) / builders
     # One repeat's time more goes into warming up.
     each_s = rates.measure_s + (timing.repeats + 1) * timing.repeat_s * rates.longer
-    device_s = measurements * each_s / devices / config.partitions
+    device_s = config.measurements * each_s / devices / config.partitions
     return Estimate(
-        len(config.workloads), kernels, round(measurements), build_s, device_s, max(build_s, device_s)
+        len(config.workloads), kernels, config.measurements, build_s, device_s, max(build_s, device_s)
     )
-
-
-def _platforms(config: CampaignConfig) -> float:
-    """Platforms that a kernel is measured on, on average."""
-    return len(config.sms) + (config.mps.share * len(config.mps.sms) if config.mps else 0.0)
 
 
 class WorkloadStatus(msgspec.Struct, frozen=True):
@@ -124,11 +118,12 @@ def campaign_status(folder: CampaignFolder) -> CampaignStatus:
         CostModelError: The folder belongs to no campaign, or its store is damaged.
     """
     config = folder.config()
-    by_workload: dict[str, list[Measurement]] = {w.name: [] for w in config.parsed_workloads}
+    parsed = config.parsed_workloads
+    by_workload: dict[str, list[Measurement]] = {workload.name: [] for workload in parsed}
     if folder.store.exists():
         for measurement in read_records(folder.store):
             by_workload.setdefault(measurement.candidate.workload.name, []).append(measurement)
-    workloads = tuple(_workload_status(folder, config, name, known) for name, known in by_workload.items())
+    workloads = tuple(_workload_status(folder, config, w, by_workload[w.name]) for w in parsed)
     return CampaignStatus(
         workloads,
         sum(status.measured for status in workloads),
@@ -138,9 +133,8 @@ def campaign_status(folder: CampaignFolder) -> CampaignStatus:
 
 
 def _workload_status(
-    folder: CampaignFolder, config: CampaignConfig, name: str, known: list[Measurement]
+    folder: CampaignFolder, config: CampaignConfig, workload: Workload, known: list[Measurement]
 ) -> WorkloadStatus:
-    (workload,) = (w for w in config.parsed_workloads if w.name == name)
     every_round = range(config.kernels.rounds + 1)
     drawn = [p for r in every_round if (p := folder.proposals(workload, r)) is not None]
     kernels = sum(map(len, drawn))
@@ -148,11 +142,11 @@ def _workload_status(
     # A finalist's second measurement, made alone, is none that was expected.
     first = len({(m.candidate.candidate_id, m.platform.platform_id) for m in known if m.visit == 0})
     return WorkloadStatus(
-        name,
+        workload.name,
         len(drawn),
         kernels,
         first,
-        round((kernels if complete else config.kernels_per_workload) * _platforms(config)),
+        round((kernels if complete else config.kernels_per_workload) * config.platforms_per_kernel),
         sum(m.visit > 0 for m in known),
         dict(Counter(m.outcome.value for m in known).most_common()),
     )

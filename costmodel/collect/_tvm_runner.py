@@ -143,7 +143,6 @@ class TvmRunner(Runner):
         self, candidates: Sequence[Candidate], platform: Platform, *, visit: int = 0
     ) -> list[Measurement]:
         """Build what is not built yet, and time each candidate on ``platform``, one after the other."""
-        self.prefetch(candidates)
         batches = [self.submit([Request(candidate, platform, visit)]) for candidate in candidates]
         return [measurement for batch in batches for measurement in batch.result()]
 

@@ -129,9 +129,10 @@ def _platform(row: dict[str, Any]) -> Platform:
 
 def _structs(column: Any, kind: Any) -> "pd.Series[Any]":
     """Each row's struct, or tuple of structs; rows that say the same share one object."""
-    known: dict[str, Any] = {}
-    rows = (known.setdefault(str(row), msgspec.convert(row, kind)) for row in column.to_pylist())
-    return pd.Series(rows, dtype=object)
+    rows = column.to_pylist()
+    names = [str(row) for row in rows]
+    structs = {name: msgspec.convert(row, kind) for name, row in dict(zip(names, rows, strict=True)).items()}
+    return pd.Series([structs[name] for name in names], dtype=object)
 
 
 def _software(table: Any, platform_of: IntArray, count: int) -> list[dict[str, str]]:

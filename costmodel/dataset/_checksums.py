@@ -30,12 +30,12 @@ def dataset_hash(path: Path) -> str:
     Raises:
         CostModelError: The file is not there.
     """
-    return _sha256(parquet_file(path))
+    return sha256_of(parquet_file(path))
 
 
 def write_checksums(folder: Path, names: Iterable[str]) -> None:
     """Write ``SHA256SUMS`` of these files of the folder, in alphabetical order."""
-    lines = [f"{_sha256(folder / name)}  {name}\n" for name in sorted(names)]
+    lines = [f"{sha256_of(folder / name)}  {name}\n" for name in sorted(names)]
     (folder / SUMS_NAME).write_text("".join(lines))
 
 
@@ -48,13 +48,14 @@ def check_checksum(file: Path) -> None:
     sums = file.with_name(SUMS_NAME)
     lines = sums.read_text(errors="replace").splitlines() if sums.is_file() else []
     expected = {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
-    if expected.get(file.name, digest := _sha256(file)) != digest:
+    if expected.get(file.name, digest := sha256_of(file)) != digest:
         raise CostModelError(
             f"{file} must be the file that {sums.name} beside it names, but its checksum differs: it "
             "is damaged or was changed; get it again."
         )
 
 
-def _sha256(file: Path) -> str:
+def sha256_of(file: Path) -> str:
+    """SHA-256 of a file, 64 hexadecimal digits."""
     with file.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -1,7 +1,6 @@
 """Cache files of Kernel Tuner, plain or gzipped: every config of one kernel measured on one device."""
 
 import gzip
-import hashlib
 import json
 import re
 import zlib
@@ -10,6 +9,7 @@ from typing import Annotated, Any, BinaryIO
 
 import msgspec
 
+from costmodel.dataset._checksums import sha256_of
 from costmodel.dataset._kernel_tuner_entry import EntryError, Space, read_entry
 from costmodel.dataset._source import Source
 from costmodel.dataset._validate import Reject
@@ -59,9 +59,8 @@ def read_kernel_tuner_cache(path: Path, *, most_bytes: int = _MOST_BYTES) -> Sou
         CostModelError: The file cannot be read or is no cache.
     """
     try:
+        sha256 = sha256_of(path)
         with path.open("rb") as file:
-            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-            file.seek(0)
             text = _unpack(file, most_bytes)
         cache = msgspec.convert(_parse(text), _Cache)
         space = _space(cache, path, sha256)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from costmodel.evaluation._judge import EPS, KS, RANDOM, WHOLE_DEVICE, on_whole_device
 from costmodel.evaluation._splits import SPLITS
@@ -62,7 +63,12 @@ class Report:
     @cached_property
     def partial_budgets(self) -> list[int]:
         """SM budgets that are less than the largest of their device, ascending."""
-        return sorted({int(sms) for sms in self.tasks.loc[~on_whole_device(self.tasks), "sms_granted"]})
+        return sorted({int(sms) for sms in self.tasks.loc[self._has_part, "sms_granted"]})
+
+    @cached_property
+    def _has_part(self) -> NDArray[np.bool_]:
+        """``(n,)`` whether each row of ``tasks`` has less than the whole of its device."""
+        return ~on_whole_device(self.tasks)
 
     def by_budget(self) -> pd.DataFrame:
         """One row a learner and SM budget: mean ``score_at_1``, ``score_at_1_median``, ``gap_recovered``."""
@@ -109,7 +115,7 @@ class Report:
 
     def _gap_recovered(self, tasks: pd.DataFrame) -> float:
         """Pooled over these tasks of one learner that have a part of a device, against its whole's choice."""
-        tasks = tasks[~on_whole_device(self.tasks)[tasks.index]]
+        tasks = tasks[self._has_part[tasks.index]]
         full = self._of(WHOLE_DEVICE).set_index("task")["log_excess"].reindex(tasks["task"])
         best = np.ones(len(tasks))
         return gap_recovered(np.exp(tasks["log_excess"].to_numpy()), np.exp(full.to_numpy()), best)

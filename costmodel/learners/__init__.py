@@ -4,6 +4,7 @@ from costmodel.learners._base import FloatArray, Learner, Prediction, TaskIds
 from costmodel.learners._consensus import WeightedConsensus
 from costmodel.learners._curves import TaskCurves
 from costmodel.learners._kernel_ridge import KernelRidge
+from costmodel.learners._matern import matern_similarity
 from costmodel.learners._nearest import NearestTask
 from costmodel.learners._random import RandomLearner
 from costmodel.learners._ridge import RidgeLearner
@@ -25,5 +26,6 @@ __all__ = [
     "Training",
     "WeightedConsensus",
     "XGBoostLearner",
+    "matern_similarity",
     "prepare",
 ]

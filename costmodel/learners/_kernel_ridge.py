@@ -5,6 +5,7 @@ from typing import Any, Self
 import numpy as np
 
 from costmodel.learners._base import FloatArray, Learner, Prediction, TaskIds
+from costmodel.learners._matern import matern_similarity
 from costmodel.learners._scaler import Scaler
 from costmodel.learners._training import check_features, lower_bound, prepare
 
@@ -12,11 +13,10 @@ from costmodel.learners._training import check_features, lower_bound, prepare
 class KernelRidge(Learner):
     """Kernel ridge regression of latency above a lower bound, on standardised features.
 
-    The kernel is a Matern kernel with smoothness 3/2, ``(1 + r) exp(-r)`` with ``r = sqrt(3) d / length`` and
-    d the root mean square distance over columns that vary (Rasmussen and Williams, "Gaussian Processes for
-    Machine Learning", equation 4.17). Weights sit on landmarks, rows drawn at random, so that the cost grows
-    with the rows and not with their cube (subset of regressors, ibid., equation 8.14). It extrapolates more
-    smoothly than trees, which stay at the value of the last leaf, and errs elsewhere than they do.
+    The kernel is that of ``matern_similarity``. Weights sit on landmarks, rows drawn at random, so that the
+    cost grows with the rows and not with their cube (subset of regressors: Rasmussen and Williams, "Gaussian
+    Processes for Machine Learning", 2006, equation 8.14). It extrapolates more smoothly than trees, which
+    stay at the value of the last leaf, and errs elsewhere than they do.
 
     The defaults were chosen on the tasks of half of the workloads of an H100 campaign, each workload left out
     in turn. There a Gaussian kernel, weights that favour fast configs and failures left out were worse or no
@@ -86,8 +86,4 @@ class KernelRidge(Learner):
 
     def _kernel(self, Z: FloatArray) -> FloatArray:
         """``(n, m)`` similarity of standardised rows to the landmarks."""
-        from scipy.spatial.distance import cdist
-
-        varying = max(1, int(np.isfinite(self.scaler_.scale_).sum()))
-        r = np.sqrt(3.0 / varying) / self.length * cdist(Z, self.landmarks_)
-        return np.asarray((1.0 + r) * np.exp(-r))
+        return matern_similarity(Z, self.landmarks_, columns=self.scaler_.varying, length=self.length)

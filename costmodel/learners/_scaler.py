@@ -37,6 +37,11 @@ class Scaler:
         scaled = (X - self.mean_) / self.scale_
         return np.clip(np.where(np.isnan(scaled), 0.0, scaled), -self.limit, self.limit)
 
+    @property
+    def varying(self) -> int:
+        """How many columns say something, at least 1."""
+        return max(1, int(np.isfinite(self.scale_).sum()))
+
     def state(self) -> dict[str, Any]:
         """Learned state."""
         return {"mean": self.mean_, "scale": self.scale_}

@@ -2,7 +2,15 @@
 
 from costmodel.records._candidate import Candidate, Config, Decision, KernelLaunch
 from costmodel.records._device_state import DeviceState
-from costmodel.records._device_table import DeviceEntry, StatedPeaks, find_device, find_entry, known_devices
+from costmodel.records._device_table import (
+    Architecture,
+    DeviceEntry,
+    StatedPeaks,
+    find_device,
+    find_entry,
+    known_architectures,
+    known_devices,
+)
 from costmodel.records._identity import content_id
 from costmodel.records._kernel_resources import KernelResources
 from costmodel.records._measurement import Measurement, Outcome, measurement_key
@@ -15,6 +23,7 @@ from costmodel.records._workload import Workload
 
 __all__ = [
     "OPERATORS",
+    "Architecture",
     "Candidate",
     "Config",
     "Decision",
@@ -36,6 +45,7 @@ __all__ = [
     "find_device",
     "find_entry",
     "is_reserved",
+    "known_architectures",
     "known_devices",
     "measurement_key",
     "peak_rates",

@@ -59,8 +59,8 @@ class DeviceEntry(msgspec.Struct, frozen=True):
         return (self.device.name, *self.aliases)
 
 
-class _Architecture(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the devices of an architecture share."""
+class Architecture(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the devices of an architecture share; sizes, lanes and rates are an SM's, as in ``Device``."""
 
     vendor: str
     kind: DeviceKind
@@ -86,7 +86,7 @@ class _Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     aliases: tuple[str, ...] = ()
     stated: StatedPeaks = StatedPeaks()
 
-    def entry(self, architecture: _Architecture) -> DeviceEntry:
+    def entry(self, architecture: Architecture) -> DeviceEntry:
         """The row with what its architecture adds."""
         device = Device(
             name=self.name,
@@ -111,7 +111,12 @@ class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A file of devices."""
 
     devices: tuple[_Row, ...] = ()
-    architectures: dict[str, _Architecture] = {}
+    architectures: dict[str, Architecture] = {}
+
+
+def known_architectures() -> dict[str, Architecture]:
+    """The architectures of the table that ships, by names such as ``sm_90``."""
+    return _shipped().architectures
 
 
 def known_devices(extra: Path | None = None) -> list[DeviceEntry]:
@@ -123,7 +128,7 @@ def known_devices(extra: Path | None = None) -> list[DeviceEntry]:
     Raises:
         CostModelError: The file cannot be read, or names an unknown architecture or a device that is known.
     """
-    shipped = _read(files("costmodel.records").joinpath("devices.toml"))
+    shipped = _shipped()
     own = _read(extra) if extra else _Table()
     architectures = shipped.architectures | own.architectures
     entries: dict[str, DeviceEntry] = {}
@@ -186,6 +191,10 @@ def _near(key: str, entries: dict[str, DeviceEntry]) -> list[str]:
     alike = difflib.get_close_matches(key, entries, n=4)
     holding = [each for each in entries if key in each]
     return list(dict.fromkeys(entries[each].device.name for each in holding + alike))
+
+
+def _shipped() -> _Table:
+    return _read(files("costmodel.records").joinpath("devices.toml"))
 
 
 def _read(file: Path | Traversable) -> _Table:

@@ -4,8 +4,8 @@ Notations:
     n: known rows, m: asked rows, d: features. X is ``(n, d)`` or ``(m, d)``, NaN where a feature is missing.
     y: ``(n,)`` a smooth quantity, such as log latency above an analytic time.
 
-Sources: Rasmussen and Williams, "Gaussian Processes for Machine Learning", 2006, algorithm 2.1 and equations
-4.17 and 5.9; believing one's own prediction: Ginsbourger et al., "Kriging is well-suited to parallelize
+Sources: Rasmussen and Williams, "Gaussian Processes for Machine Learning", 2006, algorithm 2.1 and equation
+5.9; believing one's own prediction: Ginsbourger et al., "Kriging is well-suited to parallelize
 optimization", 2010, section 4.1.
 """
 
@@ -15,9 +15,8 @@ from typing import Self
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
-from scipy.spatial.distance import cdist
 
-from costmodel.learners import FloatArray, Scaler
+from costmodel.learners import FloatArray, Scaler, matern_similarity
 
 # Distance, in standard deviations of a column, over which y varies, and what features do not tell apart as a
 # share of the variance. Chosen on measured H100 kernels, where the first 24 or 52 of a workload predict those
@@ -83,6 +82,4 @@ class GaussianProcess:
 
     def _similarity(self, Z: FloatArray) -> FloatArray:
         """``(m, n)`` kernel between standardised rows and the known ones, 1 for equal rows."""
-        varying = max(1, int(np.isfinite(self.scaler.scale_).sum()))
-        r = np.sqrt(3.0 / varying) / _LENGTH * cdist(Z, self.Z)
-        return np.asarray((1.0 + r) * np.exp(-r))
+        return matern_similarity(Z, self.Z, columns=self.scaler.varying, length=_LENGTH)

@@ -52,9 +52,8 @@ def extract_workloads(network: str, dtype: str) -> Extraction:
     for name, count in kernel_calls(module).items():
         workload = recognise(module[name])
         if workload is None:
-            left_out[re.sub(r"\d+(?=_|$)", "", name)] += (
-                count  # without the numbers that tell namesakes apart
-            )
+            without_numbers = re.sub(r"\d+(?=_|$)", "", name)  # these tell namesakes apart
+            left_out[without_numbers] += count
         elif is_reserved(workload):
             reserved += count
         else:

@@ -16,23 +16,10 @@ from costmodel.search._gaussian_process import GaussianProcess
 from costmodel.search._improvement import ImprovementModel
 from costmodel.search._propose import _finalists, _least_known
 from costmodel.spaces import open_space, sample_candidates
+from costmodel.testing import LANDSCAPE_DEVICE
 
 WORKLOAD = Workload.parse("matmul-m64-n64-k64")
 BUDGETS = (8, 132)
-GPU = Device(
-    name="Test GPU",
-    kind="cuda",
-    architecture="sm_90",
-    sms=132,
-    clock_mhz=1980.0,
-    bandwidth_gb_s=3350.0,
-    l2_bytes=50 * 2**20,
-    shared_bytes_per_sm=228 * 2**10,
-    registers_per_sm=65536,
-    max_threads_per_sm=2048,
-    max_blocks_per_sm=32,
-    fp32_lanes_per_sm=128,
-)
 
 
 def data(seed, rows=30):
@@ -130,7 +117,7 @@ def test_a_slow_sketch_of_which_little_is_known_gets_its_chance():
 
 def measure(candidates, kind="cuda"):
     """A formula of the launches that small and large parts of a GPU answer differently; big blocks fail."""
-    isolation, device = "green_context", GPU
+    isolation, device = "green_context", LANDSCAPE_DEVICE
     if kind == "cpu":
         isolation, device = "threads", Device("Test CPU", "cpu", "x86-64", sms=132, clock_mhz=2000.0)
     return [
