@@ -16,8 +16,10 @@ class FakeDriver:
     """Counts the kernels that a stream runs; each takes ``RUN_MS`` on the device's clock."""
 
     CUstreamCaptureMode = SimpleNamespace(CU_STREAM_CAPTURE_MODE_RELAXED="relaxed")
+    CUresult = SimpleNamespace(CUDA_SUCCESS=0, CUDA_ERROR_NOT_READY=600)
 
     def __init__(self) -> None:
+        self.launch_takes_holds = 0  # how long the host needs to launch a graph
         self.log: list[str] = []
         self.alive: set[Any] = set()
         self.clock_ms = 0.0
@@ -48,6 +50,11 @@ class FakeDriver:
     def cuEventSynchronize(self, event: Any) -> Any:  # noqa: N802
         self.log.append("wait")
         return (0,)
+
+    def cuEventQuery(self, event: Any) -> Any:  # noqa: N802
+        held = list(reversed(self.log))[1:]  # before the launch
+        holds = next((i for i, entry in enumerate(held) if entry != "hold"), len(held))
+        return (self.CUresult.CUDA_ERROR_NOT_READY if holds > self.launch_takes_holds else 0,)
 
     def cuEventElapsedTime(self, start: Any, end: Any) -> Any:  # noqa: N802
         assert self.log[-1] == "wait"
@@ -112,6 +119,23 @@ def test_the_mean_of_all_runs(driver, watch, runs: int, replays: int, nodes: int
     assert watch.time(runs) == pytest.approx(RUN_MS * 1e-3)
     assert driver.clock_ms == pytest.approx(RUN_MS * runs)
     assert driver.log == [f"capture {nodes}", "upload", "hold", *[f"launch {nodes}"] * replays, "wait"]
+
+
+def test_a_graph_that_starts_late_is_run_again_behind_a_longer_hold(driver, watch) -> None:
+    driver.launch_takes_holds = 3
+    assert watch.time(200) == pytest.approx(RUN_MS * 1e-3)
+    once = ["launch 100", "launch 100", "wait"]
+    assert driver.log[2:] == ["hold", *once, *["hold"] * 2, *once, *["hold"] * 4, *once]
+    driver.log.clear()
+    watch.time(200)
+    assert driver.log == [*["hold"] * 4, *once]
+
+
+def test_a_host_that_is_always_late_is_taken_as_it_is(driver, watch) -> None:
+    driver.launch_takes_holds = 1000
+    assert watch.time(1) == pytest.approx(RUN_MS * 1e-3)
+    assert driver.log.count("wait") == 5
+    assert driver.log.count("hold") == 1 + 2 + 4 + 8 + 16
 
 
 def test_a_graph_is_made_once_for_each_number_of_nodes(driver, watch) -> None:
