@@ -8,14 +8,14 @@ from itertools import cycle, islice
 from typing import Any
 
 from costmodel.collect._device_worker import ClosableStopwatch
+from costmodel.collect._pace import Pace
 from costmodel.collect._timing import Repeats, Timing, runs_within, time_kernels
-from costmodel.records import DeviceState
 
 Lane = Callable[[Any], ClosableStopwatch]
 
 
 def time_side_by_side(
-    modules: Mapping[str, Any], lanes: Sequence[Lane], timing: Timing, read_state: Callable[[], DeviceState]
+    modules: Mapping[str, Any], lanes: Sequence[Lane], timing: Timing, pace: Pace
 ) -> dict[str, tuple[Repeats, tuple[str, ...]]]:
     """Time modules on all partitions at once, none of them without company.
 
@@ -28,7 +28,7 @@ def time_side_by_side(
         lanes: For each of two or more partitions, what makes a stopwatch for a module there, in the thread
             that uses it.
         timing: Settings.
-        read_state: What the device's sensors say now.
+        pace: The device's, told by sensors that the kernels do not disturb.
 
     Returns:
         By name, the repeats and the names of those that ran beside it, sorted; its own if it did so itself.
@@ -44,7 +44,7 @@ def time_side_by_side(
             watch = _open(lanes[position], modules[company.running[position]], cleanup)
             while company.is_busy(position):
                 name = company.running[position]
-                repeats = time_kernels({name: watch}, timing, read_state)[name]
+                repeats = time_kernels({name: watch}, timing, pace)[name]
                 found[name] = repeats, company.beside(position)
                 if company.advance(position):
                     watch = _open(lanes[position], modules[company.running[position]], cleanup)

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from msgspec.structs import replace
+
 from costmodel.collect._co_run import time_side_by_side
 from costmodel.collect._cuda_device import describe_cuda
 from costmodel.collect._device_job import KernelJob, Timed
@@ -11,6 +13,8 @@ from costmodel.collect._device_state import StateReader, pci_bus_id
 from costmodel.collect._device_worker import DeviceWorker
 from costmodel.collect._graph_timer import GraphStopwatch
 from costmodel.collect._green_context import GreenContexts
+from costmodel.collect._pace import Pace
+from costmodel.collect._pulse import Pulse
 from costmodel.collect._spin_kernel import SpinKernel, verify_grant
 from costmodel.records import Device, DeviceState
 
@@ -31,6 +35,8 @@ class CudaWorker(DeviceWorker):
         self._spin = SpinKernel(self._contexts.driver, self._contexts.call)
         self._reader = StateReader(pci_bus_id(self._contexts.driver, self._contexts.call))
         self.board = self._reader.board_id()
+        (whole, *_), _ = self._streams(self._contexts.total_sms)
+        self._pulse = Pulse(self._contexts.driver, self._contexts.call, self._spin, whole)
         self.enter(self._contexts.total_sms)
 
     def describe(self) -> tuple[Device, dict[str, str]]:
@@ -68,7 +74,12 @@ class CudaWorker(DeviceWorker):
         self._contexts.synchronize()
 
     def state(self) -> DeviceState:
-        """What the sensors say now."""
+        """What the sensors say now, and how fast the device is."""
+        spin_clock_mhz, launch_s = self._pulse.read()
+        return replace(self._sensors(), spin_clock_mhz=round(spin_clock_mhz, 1), launch_s=launch_s)
+
+    def _sensors(self) -> DeviceState:
+        """What the sensors say now: that disturbs no kernel."""
         return self._reader.read() or DeviceState()
 
     def time_together(self, modules: Mapping[str, Any], sms: int, job: KernelJob) -> dict[str, Timed]:
@@ -77,7 +88,7 @@ class CudaWorker(DeviceWorker):
         copies = self.data.copies(job.partitions)
         lanes = [partial(self._lane, *lane) for lane in zip(streams, copies, strict=True)]
         self.synchronize()
-        timed = time_side_by_side(modules, lanes, job.timing, self.state)
+        timed = time_side_by_side(modules, lanes, job.timing, Pace(self._sensors))
         return {name: self.timed(repeats, co_runners) for name, (repeats, co_runners) in timed.items()}
 
     def _lane(self, stream: int, arguments: list[Any], module: Any) -> GraphStopwatch:

@@ -5,6 +5,7 @@ from typing import Any, Protocol
 
 from costmodel.collect._build import last_line
 from costmodel.collect._device_job import KernelFaultError, KernelJob, Timed
+from costmodel.collect._pace import Pace
 from costmodel.collect._timing import Repeats, Stopwatch, Timing, time_kernels
 from costmodel.collect._workload_data import KeptData, WorkloadData
 from costmodel.records import Device, DeviceState, Outcome
@@ -36,6 +37,7 @@ class DeviceWorker:
 
         self.tvm = tvm
         self._kept = KeptData()
+        self._pace = Pace(self.state)
 
     def describe(self) -> tuple[Device, dict[str, str]]:
         """The device model, and the versions that can change its latencies."""
@@ -123,7 +125,7 @@ class DeviceWorker:
     def _time_alone(self, modules: Mapping[str, Any], timing: Timing) -> dict[str, Timed]:
         """Time modules side by side."""
         watches = {name: self.stopwatch(module) for name, module in modules.items()}
-        timed = time_kernels(watches, timing, self.state)
+        timed = time_kernels(watches, timing, self._pace)
         for watch in watches.values():
             watch.close()
         return {name: self.timed(repeats) for name, repeats in timed.items()}

@@ -103,7 +103,11 @@ class SpinKernel:
 
     def hold(self, stream: int) -> None:
         """Keep a stream busy for a while, so that what is launched next waits there, ready to start."""
-        self._launch(stream, 1, _HOLD_CYCLES)
+        self.launch(stream, _HOLD_CYCLES)
+
+    def launch(self, stream: int, cycles: int) -> None:
+        """Put a block on a stream that spins for some cycles of its SM."""
+        self._launch(stream, 1, cycles)
 
     def close(self) -> None:
         """Free what it has on the device."""

@@ -1,13 +1,14 @@
 """How kernels are timed: interleaved, repeated until the interval is narrow, again where it looks wrong."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Protocol
 
 import msgspec
 import numpy as np
 from scipy.special import stdtrit
 
+from costmodel.collect._pace import Pace
 from costmodel.records import DeviceState
 
 
@@ -34,6 +35,8 @@ class Timing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             is its only one. In a campaign, 3 % of the measurements are of kernels that run for 10 ms and
             more, which nobody will use; with 60 ms they took 40 % of the time.
         attempts: Times that a suspicious measurement is made, at most.
+        patience_s: Longest wait for a device that is slower than it has been. Such spells took up to eight
+            seconds on an H100 (see ``Pace``).
     """
 
     repeats: Annotated[int, msgspec.Meta(ge=2)] = 3
@@ -44,6 +47,7 @@ class Timing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     most_runs: Annotated[int, msgspec.Meta(ge=1)] = 500
     most_s: Annotated[float, msgspec.Meta(gt=0.0)] = 0.02
     attempts: Annotated[int, msgspec.Meta(ge=1)] = 2
+    patience_s: Annotated[float, msgspec.Meta(ge=0.0)] = 10.0
 
 
 # A CUDA graph of 100 runs takes 0.3 ms and more to run and 10 us to launch: launches hide behind it, and the
@@ -82,29 +86,32 @@ class Repeats(msgspec.Struct, frozen=True):
     attempts: int
 
 
-def time_kernels(
-    watches: Mapping[str, Stopwatch], timing: Timing, read_state: Callable[[], DeviceState]
-) -> dict[str, Repeats]:
-    """Time kernels side by side, those that look suspicious once more.
+def time_kernels(watches: Mapping[str, Stopwatch], timing: Timing, pace: Pace) -> dict[str, Repeats]:
+    """Time kernels side by side at the device's usual pace, those that look suspicious once more.
 
-    Suspicious are repeats that stay too wide apart, and those during which the device's clock moved or was
+    Suspicious are repeats that stay too wide apart, and those during which the device left its pace or was
     held down. Inputs stay in the L2 cache between runs.
 
     Args:
         watches: A stopwatch for each kernel.
         timing: Settings.
-        read_state: What the device's sensors say now.
+        pace: The device's.
     """
+
+    def work() -> None:
+        for watch in watches.values():
+            watch.time(1)
+
     found: dict[str, Repeats] = {}
     suspects = list(watches)
     for attempt in range(1, timing.attempts + 1):
-        before = read_state()
+        before = pace.wait(timing.patience_s, work)
         seconds = {name: _Seconds(watches[name], timing) for name in suspects}
         _interleave(list(seconds.values()))
-        after = read_state()
+        after = pace.read()
         for name, known in seconds.items():
             found[name] = Repeats(tuple(known.seconds), known.runs, before, after, attempt)
-        steady = _is_steady(before, after)
+        steady = pace.is_steady(before, after)
         suspects = [name for name, known in seconds.items() if not (steady and known.is_precise)]
         if not suspects:
             break
@@ -172,16 +179,3 @@ def half_interval(seconds: Sequence[float]) -> float:
         return math.inf
     deviation = float(np.std(seconds, ddof=1))
     return float(stdtrit(n - 1, 0.975)) * deviation / math.sqrt(n) / float(np.mean(seconds))
-
-
-# An idle GPU lowers its clock; 2 % is over ten times the median noise between two visits.
-_STEADY_CLOCK = 0.02
-
-
-def _is_steady(before: DeviceState, after: DeviceState) -> bool:
-    """Whether the device ran at one clock and nothing held it down; unknown clocks count as steady."""
-    if before.throttle_reasons or after.throttle_reasons:
-        return False
-    if not before.clock_mhz or not after.clock_mhz:
-        return True
-    return abs(after.clock_mhz / before.clock_mhz - 1) <= _STEADY_CLOCK

@@ -57,7 +57,9 @@ _RESOURCES = pa.struct(
 
 _STATE = pa.struct(
     [
-        _field("clock_mhz", pa.float64(), "clock of the SMs", "MHz"),
+        _field("clock_mhz", pa.float64(), "clock of the SMs that the driver names", "MHz"),
+        _field("spin_clock_mhz", pa.float64(), "cycles that an SM counts in a microsecond", "MHz"),
+        _field("launch_s", pa.float64(), "from one launch of an empty kernel to the next, in a graph", "s"),
         _field("memory_clock_mhz", pa.float64(), "clock of the device memory", "MHz"),
         _field("temperature_c", pa.float64(), "temperature of the chip", "degree Celsius"),
         _field("power_w", pa.float64(), "power that the board draws", "W"),

@@ -11,6 +11,7 @@ import pytest
 
 from costmodel.collect import Timing
 from costmodel.collect._co_run import time_side_by_side
+from costmodel.collect._pace import Pace
 from costmodel.collect._timing import Repeats
 from costmodel.records import DeviceState
 
@@ -61,7 +62,7 @@ def measure(
     device: Device, seconds: Sequence[float], lanes: int
 ) -> dict[str, tuple[Repeats, tuple[str, ...]]]:
     modules = {f"k{i}": s for i, s in enumerate(seconds)}
-    return time_side_by_side(modules, device.lanes(lanes), TIMING, lambda: STATE)
+    return time_side_by_side(modules, device.lanes(lanes), TIMING, Pace(lambda: STATE))
 
 
 def spans(device: Device) -> list[tuple[float, float, int, float]]:
@@ -118,7 +119,7 @@ def test_a_lane_without_work_goes_on_until_all_are_done() -> None:
             return sum(lane == 0 for _, _, lane, *_ in device.ran)
 
     lanes = [partial(device.lane, 0), partial(Waiting, device, 1)]
-    found = time_side_by_side({"short": 0.0, "long": 0.001}, lanes, TIMING, lambda: STATE)
+    found = time_side_by_side({"short": 0.0, "long": 0.001}, lanes, TIMING, Pace(lambda: STATE))
     assert (found["short"][1], found["long"][1]) == (("long",), ("short",))
     assert device.closed == Counter({0: 1, 1: 1})
 

@@ -1,105 +1,12 @@
 """The stopwatch of CUDA graphs, on a driver that writes down what it is told."""
 
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from fake_graph_driver import RUN_MS, STREAM, FakeDriver, call
 
 from costmodel.collect._graph_timer import GraphStopwatch
-
-STREAM = 77
-RUN_MS = 0.25
-
-
-class FakeDriver:
-    """Counts the kernels that a stream runs; each takes ``RUN_MS`` on the device's clock."""
-
-    CUstreamCaptureMode = SimpleNamespace(CU_STREAM_CAPTURE_MODE_RELAXED="relaxed")
-    CUresult = SimpleNamespace(CUDA_SUCCESS=0, CUDA_ERROR_NOT_READY=600)
-
-    def __init__(self) -> None:
-        self.launch_takes_holds = 0  # how long the host needs to launch a graph
-        self.log: list[str] = []
-        self.alive: set[Any] = set()
-        self.clock_ms = 0.0
-        self._captured: int | None = None
-        self._nodes: dict[Any, int] = {}
-        self._made = 0
-
-    def launch(self) -> None:
-        """What a kernel's launch does: part of a graph while one is captured."""
-        assert self._captured is not None, "launched without a graph"
-        self._captured += 1
-
-    def _make(self, kind: str) -> str:
-        self._made += 1
-        handle = f"{kind}{self._made}"
-        self.alive.add(handle)
-        return handle
-
-    def cuEventCreate(self, flags: int) -> Any:  # noqa: N802 (the driver's names, here and below)
-        return 0, self._make("event")
-
-    def cuEventRecord(self, event: Any, stream: int) -> Any:  # noqa: N802
-        assert event in self.alive
-        assert stream == STREAM
-        self._nodes[event] = self.clock_ms  # type: ignore[assignment]
-        return (0,)
-
-    def cuEventSynchronize(self, event: Any) -> Any:  # noqa: N802
-        self.log.append("wait")
-        return (0,)
-
-    def cuEventQuery(self, event: Any) -> Any:  # noqa: N802
-        held = list(reversed(self.log))[1:]  # before the launch
-        holds = next((i for i, entry in enumerate(held) if entry != "hold"), len(held))
-        return (self.CUresult.CUDA_ERROR_NOT_READY if holds > self.launch_takes_holds else 0,)
-
-    def cuEventElapsedTime(self, start: Any, end: Any) -> Any:  # noqa: N802
-        assert self.log[-1] == "wait"
-        return 0, self._nodes[end] - self._nodes[start]
-
-    def cuStreamBeginCapture(self, stream: int, mode: str) -> Any:  # noqa: N802
-        assert (stream, mode, self._captured) == (STREAM, "relaxed", None)
-        self._captured = 0
-        return (0,)
-
-    def cuStreamEndCapture(self, stream: int) -> Any:  # noqa: N802
-        graph, self._captured, nodes = self._make("graph"), None, self._captured
-        self._nodes[graph] = nodes or 0
-        self.log.append(f"capture {nodes}")
-        return 0, graph
-
-    def cuGraphInstantiate(self, graph: Any, flags: int) -> Any:  # noqa: N802
-        assert graph in self.alive
-        executable = self._make("executable")
-        self._nodes[executable] = self._nodes[graph]
-        return 0, executable
-
-    def cuGraphUpload(self, executable: Any, stream: int) -> Any:  # noqa: N802
-        self.log.append("upload")
-        return (0,)
-
-    def cuGraphLaunch(self, executable: Any, stream: int) -> Any:  # noqa: N802
-        assert executable in self.alive
-        assert stream == STREAM
-        self.clock_ms += RUN_MS * self._nodes[executable]
-        self.log.append(f"launch {self._nodes[executable]}")
-        return (0,)
-
-    def _destroy(self, handle: Any) -> Any:
-        self.alive.remove(handle)  # KeyError where it is gone already
-        return (0,)
-
-    cuEventDestroy = cuGraphDestroy = cuGraphExecDestroy = _destroy  # noqa: N815
-
-
-def call(result: tuple[Any, ...]) -> Any:
-    error, *values = result
-    if error:
-        raise RuntimeError(error)
-    return values[0] if values else ()
 
 
 @pytest.fixture

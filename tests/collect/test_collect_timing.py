@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from costmodel.collect import Timing
+from costmodel.collect._pace import Pace
 from costmodel.collect._timing import MOST_RUNS_AT_ONCE, Repeats, half_interval, runs_within, time_kernels
 from costmodel.records import DeviceState
 
@@ -17,7 +18,7 @@ positive = st.floats(1e-9, 1e3)
 
 
 def time_one(watch: FakeStopwatch, timing: Timing = TIMING, *states: DeviceState) -> Repeats:
-    return time_kernels({"a": watch}, timing, sensors(states or (STEADY,)))["a"]
+    return time_kernels({"a": watch}, timing, Pace(sensors(states or (STEADY,))))["a"]
 
 
 def test_three_repeats_where_they_agree() -> None:
@@ -90,7 +91,7 @@ def test_one_repeat_of_each_in_turn() -> None:
         "c": FakeStopwatch([0.1], log, "c"),
     }
     timing = Timing(most_repeats=5, attempts=1)
-    found = time_kernels(watches, timing, sensors([STEADY]))
+    found = time_kernels(watches, timing, Pace(sensors([STEADY])))
     assert list(found) == ["a", "b", "c"]
     assert log == [*"aa", *"bb", "c", *"ab", *"ab", *"ab", *"b", *"b"]  # warming up, then rounds
 
@@ -98,7 +99,7 @@ def test_one_repeat_of_each_in_turn() -> None:
 def test_only_those_that_stay_wide_apart_are_made_again() -> None:
     wide, narrow = alternating(1e-5, 2e-5), FakeStopwatch([1e-5])
     timing = Timing(most_repeats=4)
-    found = time_kernels({"wide": wide, "narrow": narrow}, timing, sensors([STEADY]))
+    found = time_kernels({"wide": wide, "narrow": narrow}, timing, Pace(sensors([STEADY])))
     assert (found["wide"].attempts, found["narrow"].attempts) == (2, 1)
     assert len(found["wide"].latencies_s) == 4
     assert len(narrow.asked) == 2 + 3
@@ -128,7 +129,7 @@ def test_a_device_that_is_not_steady_makes_all_again(
     before: DeviceState, after: DeviceState, attempts: int
 ) -> None:
     watches = {name: FakeStopwatch([1e-5]) for name in "ab"}
-    found = time_kernels(watches, TIMING, sensors([before, after, STEADY]))
+    found = time_kernels(watches, TIMING, Pace(sensors([before, after, STEADY])))
     for repeats in found.values():
         assert repeats.attempts == attempts
         assert (repeats.before, repeats.after) == ((before, after) if attempts == 1 else (STEADY, STEADY))
@@ -141,7 +142,7 @@ def test_a_device_that_never_gets_steady_is_given_up() -> None:
 
 
 def test_nothing_to_time() -> None:
-    assert time_kernels({}, TIMING, sensors([STEADY])) == {}
+    assert time_kernels({}, TIMING, Pace(sensors([STEADY]))) == {}
 
 
 @given(total_s=st.floats(1e-7, 10.0), length_s=st.floats(0.0, 100.0), most=st.integers(1, 5000))
