@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 from costmodel.collect._cubin import kernel_resources
 from costmodel.collect._nvrtc import precompile_headers
 from costmodel.records import Candidate, KernelResources, Outcome, content_id
-from costmodel.spaces import InvalidConfigError, open_space
+from costmodel.spaces import InvalidConfigError, make_target, open_space
 
 Kind = Literal["cuda", "cpu"]
 
@@ -39,19 +39,20 @@ class Built(msgspec.Struct, frozen=True):
 _MOST_BYTES = 8 << 30
 
 
-def start_build_worker() -> None:
-    """Pay for TVM's import once in the life of a worker, and give way to the process that measures."""
+def start_build_worker(kind: Kind, architecture: str) -> None:
+    """Pay for TVM's import and CUDA's headers once in a worker's life, and give way to what measures."""
     os.nice(10)
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     limit = _MOST_BYTES if hard == resource.RLIM_INFINITY else min(hard, _MOST_BYTES)
     resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
     threadpool_limits(1)  # there is a worker for each core already
     os.environ["CUDA_VISIBLE_DEVICES"] = ""  # building needs no GPU, and a CUDA context costs memory on it
-    precompile_headers()
-    import tvm  # noqa: F401
+    target = make_target(kind, architecture)  # imports TVM
+    if kind == "cuda":
+        precompile_headers(str(target.arch))
 
 
-def build_kernel(candidate: Candidate, kind: Kind, folder: Path) -> Built:
+def build_kernel(candidate: Candidate, kind: Kind, architecture: str, folder: Path) -> Built:
     """Compile ``candidate`` to a shared library in ``folder``, unless it is there; failure is an outcome.
 
     Beside the library lies a file with the content address of its source, written last.
@@ -61,7 +62,7 @@ def build_kernel(candidate: Candidate, kind: Kind, folder: Path) -> Built:
     if note.exists():
         return Built(Outcome.OK, library, note.read_text(encoding="ascii"), kernel_resources(library))
     try:
-        module = _compile(candidate, kind)
+        module = _compile(candidate, kind, architecture)
         partial = library.with_suffix(f".{os.getpid()}.so")
         module.export_library(str(partial))
         partial.replace(library)
@@ -76,16 +77,16 @@ def build_kernel(candidate: Candidate, kind: Kind, folder: Path) -> Built:
     return Built(Outcome.OK, library, kernel_hash, kernel_resources(library))
 
 
-def _compile(candidate: Candidate, kind: Kind) -> Any:
+def _compile(candidate: Candidate, kind: Kind, architecture: str) -> Any:
     """TVM executable of the candidate."""
     import tvm
     from tvm.s_tir.transform import RemoveWeightLayoutRewriteBlock
 
-    space = open_space(candidate.workload, kind)
-    module = space.schedule(candidate.config).mod
+    module = open_space(candidate.workload, kind).schedule(candidate.config).mod
     module = RemoveWeightLayoutRewriteBlock(skip_tensor_rewrite=True)(module)
-    with space.target:  # where NVRTC learns the architecture; it would ask the GPU, which is hidden here
-        return tvm.compile(module, target=space.target)
+    target = make_target(kind, architecture)
+    with target:  # where NVRTC learns the architecture; it would ask the GPU, which is hidden here
+        return tvm.compile(module, target=target)
 
 
 def last_line(error: BaseException) -> str:

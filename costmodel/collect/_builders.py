@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,23 +18,29 @@ T = TypeVar("T")
 class Builders:
     """Build workers: they pay for TVM's import once, and each job is done once.
 
-    Kernels stay in ``folder``; a build that is there is not made again, not even by another process later.
+    Kernels stay in a subfolder of ``folder`` that is named by the architecture; a build that is there is not
+    made again, not even by another process later.
     """
 
-    def __init__(self, kind: Kind, count: int, folder: Path, scratch: Path, timeout_s: float) -> None:
+    def __init__(  # noqa: PLR0913, PLR0917 (settings of one kind or another)
+        self, kind: Kind, architecture: str, count: int, folder: Path, scratch: Path, timeout_s: float
+    ) -> None:
         """Start ``count`` processes with the first job.
 
         Args:
             kind: Kind of device to build for.
+            architecture: Of the device.
             count: Processes.
             folder: Where kernels and reference outputs go.
             scratch: Where temporary files go.
             timeout_s: Seconds after which a build is given up.
         """
         self._kind: Kind = kind
-        self._folder = folder
+        self._architecture = architecture
+        self._folder, self._kernels = folder, folder / architecture
+        self._kernels.mkdir(parents=True, exist_ok=True)
         self._timeout_s = timeout_s
-        self._workers = Workers(count, scratch, start_build_worker)
+        self._workers = Workers(count, scratch, partial(start_build_worker, kind, architecture))
         self._builds: dict[str, Future[Built]] = {}
         self._references: dict[str, Future[Path]] = {}
         self._lock = threading.Lock()
@@ -60,7 +67,12 @@ class Builders:
             self._references[name] = self._workers.submit(write_reference, candidate.workload, self._folder)
         if id_ not in self._builds:
             self._builds[id_] = self._workers.submit(
-                build_kernel, candidate, self._kind, self._folder, timeout_s=self._timeout_s
+                build_kernel,
+                candidate,
+                self._kind,
+                self._architecture,
+                self._kernels,
+                timeout_s=self._timeout_s,
             )
 
     def built(self, candidate: Candidate) -> "tuple[Built, Path | None]":

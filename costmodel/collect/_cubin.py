@@ -27,12 +27,14 @@ def kernel_resources(library: Path) -> tuple[KernelResources, ...]:
     if not cubin:
         return ()
     file = ELFFile(io.BytesIO(cubin))
-    names = [symbol.name for symbol in file.get_section_by_name(".symtab").iter_symbols()]
-    facts: dict[str, dict[int, int]] = defaultdict(dict)
+    facts: dict[int, dict[int, int]] = defaultdict(dict)
     for attribute, symbol, value in _attributes(file.get_section_by_name(".nv.info").data()):
-        facts[names[symbol]][attribute] = value
-    kernels = sorted((name, known) for name, known in facts.items() if _REGISTERS in known)
-    return tuple(KernelResources(known[_REGISTERS], known.get(_STACK, 0)) for _, known in kernels)
+        facts[symbol][attribute] = value
+    symbols = file.get_section_by_name(".symtab")
+    kernels = {symbols.get_symbol(i).name: known for i, known in facts.items() if _REGISTERS in known}
+    return tuple(
+        KernelResources(known[_REGISTERS], known.get(_STACK, 0)) for _, known in sorted(kernels.items())
+    )
 
 
 def _embedded_cubin(data: bytes) -> bytes:

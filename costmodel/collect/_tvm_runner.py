@@ -77,15 +77,19 @@ class TvmRunner(Runner):
         self._limit_s = run_timeout_s
         self._scratch = HeldFolder("costmodel-kernels-")
         self._threads = cpu_threads()
-        folder = kernels or self._scratch.path
-        folder.mkdir(parents=True, exist_ok=True)
-        count = build_workers or default_builders(devices)
-        self._builders = Builders(kind, count, folder, self._scratch.path, build_timeout_s)
         self._benches = [Bench(position, self._scratch.path) for position in range(devices)]
         self._bench_of: dict[str, Bench] = {}
         self._timing = timing or Timing()
         self._granted: dict[tuple[int, Isolation], int] = {}
         self.device, self._software = self._open()
+        self._builders = Builders(
+            kind,
+            self.device.architecture,
+            build_workers or default_builders(devices),
+            kernels or self._scratch.path,
+            self._scratch.path,
+            build_timeout_s,
+        )
 
     @property
     def description(self) -> str:
@@ -160,6 +164,9 @@ class TvmRunner(Runner):
     def close(self) -> None:
         """End the workers and delete what is temporary."""
         self._builders.close()
+        self._close_devices()
+
+    def _close_devices(self) -> None:
         for bench in self._benches:
             bench.close()
         self._scratch.delete()
@@ -201,11 +208,11 @@ class TvmRunner(Runner):
         try:
             found = self._on_all(lambda bench: self._call(bench, describe_device))
         except Exception as error:
-            self.close()
+            self._close_devices()
             raise CostModelError(self._cannot_open(error)) from error
         names = sorted({device.name for device, _ in found})
         if len(names) > 1:
-            self.close()
+            self._close_devices()
             raise CostModelError(f"Devices that measure together must be of one model, but got {names}.")
         return found[0]
 

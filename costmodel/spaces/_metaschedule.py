@@ -1,7 +1,7 @@
 """A MetaSchedule design space as named discrete decisions."""
 
 from itertools import chain
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import tvm
@@ -15,10 +15,10 @@ from costmodel.spaces._errors import InvalidConfigError
 from costmodel.spaces._lowered import kernel_launches
 from costmodel.spaces._parameters import Suggester
 from costmodel.spaces._sketch import Sketch, skeleton_of
+from costmodel.spaces._target import TargetKind, make_target
 from costmodel.spaces._tensor_intrin import register_tensor_intrinsics, without_tensor_intrinsics
 from costmodel.spaces._workload_ir import workload_module
 
-TargetKind = Literal["cuda", "cpu"]
 SKETCH = "sketch"  # name of the decision that picks the sketch
 _MOST_DRAWS = 2000  # one in 20 to 500 meets the constraints where any does; a draw takes 30 us
 
@@ -219,13 +219,6 @@ class MetaScheduleSpace:
         return sketch
 
 
-def make_target(kind: TargetKind) -> Any:
-    """TVM target of the local device kind; CUDA kernels are made for Hopper."""
-    if kind == "cuda":
-        return tvm.target.Target("nvidia/nvidia-h100")
-    return tvm.target.Target({"kind": "llvm", "num-cores": _physical_cores()})
-
-
 def _rule_sets(workload: Workload, kind: TargetKind) -> list[str]:
     """MetaSchedule's rules for the workload; of a second set only the tensorised sketches are taken."""
     if kind == "cpu":
@@ -234,12 +227,6 @@ def _rule_sets(workload: Workload, kind: TargetKind) -> list[str]:
         return ["cuda"]
     register_tensor_intrinsics()
     return ["cuda", "cuda-tensorcore"]
-
-
-def _physical_cores() -> int:
-    import psutil  # type: ignore[import-untyped]  # only CPU targets need it
-
-    return psutil.cpu_count(logical=False) or 1
 
 
 def _first_line(error: Exception) -> str:

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from costmodel.errors import MissingExtraError
 from costmodel.records import Candidate, Config, Workload
 from costmodel.spaces._distinct import DistinctPrograms
 from costmodel.spaces._errors import InvalidConfigError
+from costmodel.spaces._target import TargetKind
 
 if TYPE_CHECKING:
     from costmodel.spaces._metaschedule import MetaScheduleSpace
@@ -25,7 +26,7 @@ _MOST_REPEATS = 200
 
 
 @lru_cache(maxsize=64)
-def open_space(workload: Workload, kind: Literal["cuda", "cpu"]) -> "MetaScheduleSpace":
+def open_space(workload: Workload, kind: TargetKind) -> "MetaScheduleSpace":
     """MetaSchedule's design space of a workload; the same object for the same arguments.
 
     Raises:
@@ -40,7 +41,7 @@ def open_space(workload: Workload, kind: Literal["cuda", "cpu"]) -> "MetaSchedul
 
 def sample_candidates(  # noqa: PLR0913 (one argument a knob, all but three optional)
     workload: Workload,
-    kind: Literal["cuda", "cpu"],
+    kind: TargetKind,
     count: int,
     seed: int,
     *,

@@ -26,9 +26,11 @@ WORKLOADS = (
     "batch_matmul-b12-m128-n128-k64",
     "depthwise_conv2d-n1-c144-h56-w56-k3-s1",
 )
+TUNER_BATCH = 64  # num_trials_per_iter of TVM's tune_tir
 SIDE_BY_SIDE = 8  # kernels of a workload that a campaign times together, unless told otherwise
 # Stock gives up a build after 30 s. That includes an import of 15 to 90 s, which each batch pays for anew.
 BUILD_TIMEOUT_S = 600.0
+STOCK, BATCHES = "stock, one batch", f"stock, batches of {TUNER_BATCH}"
 LONG_S = 50e-6  # a launch of 3 to 4 us, which stock's timer may include, is then under a tenth
 
 Latencies = dict[str, float]  # seconds by candidate id, of those that ran
@@ -65,7 +67,8 @@ def main() -> None:
         results.add("ours, workers running", len(candidates), *timed(lambda: measure(runner, candidates)))
     others: dict[str, Callable[[], Callable[[], Latencies]]] = {
         "ours, with start-up": lambda: partial(measure_from_start, args.runner, candidates),
-        "stock": lambda: partial(Stock(candidates, args.runner).measure, args.batch),
+        STOCK: lambda: partial(Stock(candidates, args.runner).measure, len(candidates)),
+        BATCHES: lambda: partial(Stock(candidates, args.runner).measure, TUNER_BATCH),
     }
     for name, prepare in others.items():
         if time.monotonic() > end:
@@ -82,7 +85,6 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--time-limit", type=float, default=600.0, help="s after which no pipeline starts")
     parser.add_argument("--workload", action="append", help="name; again for more (default: four)")
     parser.add_argument("--kernels", type=int, default=32, help="of each workload")
-    parser.add_argument("--batch", type=int, default=128, help="of stock; its tuner takes 64")
     return parser.parse_args()
 
 
@@ -181,7 +183,7 @@ class Stock:
 
 def table(pipelines: dict[str, dict[str, Any]]) -> str:
     """Markdown: the rates, and how far the latencies agree."""
-    ours, again, stock = (pipelines[n] for n in ("ours, workers running", "ours, with start-up", "stock"))
+    ours, again, stock = (pipelines[n] for n in ("ours, workers running", "ours, with start-up", STOCK))
     lines = [
         "| pipeline | candidates | ran | seconds | candidates a minute | times stock |",
         "| --- | ---: | ---: | ---: | ---: | ---: |",

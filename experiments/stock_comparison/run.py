@@ -133,6 +133,8 @@ def compare(job: Job) -> dict[str, Any]:
     with RUNNERS[job.kind](build_workers=job.settings.threads) as runner:
         runner.prefetch(job.recorded)
         search = search_stock(runner, job.workload, job.kind, job.settings)
+        if not search.trials:
+            raise TimeoutError("the time was over")
         stock = search.fastest[:FINALISTS]
         latency_s = measure_finalists(runner, [*stock, *job.recorded])
         device = runner.device.name

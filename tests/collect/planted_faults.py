@@ -44,7 +44,7 @@ def with_fault(candidate: Candidate, fault: str) -> Candidate:
     return msgspec.structs.replace(candidate, config=Config({**candidate.config.decisions, "planted": fault}))
 
 
-def build(candidate: Candidate, kind: Kind, folder: Path) -> Built:
+def build(candidate: Candidate, kind: Kind, architecture: str, folder: Path) -> Built:
     """In the place of ``build_kernel``."""
     decisions = dict(candidate.config.decisions)
     fault = decisions.pop("planted", "")
@@ -56,7 +56,9 @@ def build(candidate: Candidate, kind: Kind, folder: Path) -> Built:
         time.sleep(600)
     path = plant_compiler(folder / "bin") if fault == "compiler fails" else os.environ["PATH"]
     with mock.patch.dict(os.environ, PATH=str(path)):
-        return build_kernel(msgspec.structs.replace(candidate, config=Config(decisions)), kind, folder)
+        return build_kernel(
+            msgspec.structs.replace(candidate, config=Config(decisions)), kind, architecture, folder
+        )
 
 
 def build_faulty_kernel(body: str, library: Path) -> Built:

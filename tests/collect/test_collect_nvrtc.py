@@ -31,16 +31,32 @@ def with_nvrtc(monkeypatch: pytest.MonkeyPatch, version: object) -> None:
     monkeypatch.setitem(sys.modules, "cuda.bindings", bindings)
 
 
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    """Target format and architecture of what NVRTC is asked to compile; nothing is."""
+    nvcc = pytest.importorskip("tvm.support.nvcc")
+    asked: list[tuple[str, str]] = []
+
+    def compile_cuda(code: str, *, target_format: str, arch: str, compiler: str) -> None:
+        assert compiler == "nvrtc"
+        asked.append((target_format, arch))
+        raise RuntimeError("Cannot find CUDA headers")
+
+    monkeypatch.setattr(nvcc, "compile_cuda", compile_cuda)
+    return asked
+
+
 def library_missing() -> None:
     raise RuntimeError("libnvrtc.so.13 not found")
 
 
 @pytest.mark.parametrize("version", [(13, 0), (12, 8)])
 def test_headers_are_precompiled_into_a_folder_of_their_own(
-    monkeypatch: pytest.MonkeyPatch, version: tuple[int, int]
+    monkeypatch: pytest.MonkeyPatch, compiled: list[tuple[str, str]], version: tuple[int, int]
 ) -> None:
     with_nvrtc(monkeypatch, lambda: (0, *version))
-    precompile_headers()
+    precompile_headers("sm_80")
+    assert compiled == [("cubin", "sm_80")]  # which is when NVRTC does it
     options = shlex.split(os.environ[OPTIONS])
     folders = [Path(option.split("=")[1]) for option in options if option.startswith("--pch-dir=")]
     assert options[0] == "--ftz=false"
@@ -50,15 +66,18 @@ def test_headers_are_precompiled_into_a_folder_of_their_own(
 
 
 @pytest.mark.parametrize("version", [lambda: (0, 12, 7), lambda: (0, 11, 8), library_missing])
-def test_an_old_or_missing_nvrtc_is_left_alone(monkeypatch: pytest.MonkeyPatch, version: object) -> None:
+def test_an_old_or_missing_nvrtc_is_left_alone(
+    monkeypatch: pytest.MonkeyPatch, compiled: list[tuple[str, str]], version: object
+) -> None:
     with_nvrtc(monkeypatch, version)
-    precompile_headers()
+    precompile_headers("sm_90a")
+    assert compiled == []
     assert os.environ[OPTIONS] == "--ftz=false"
 
 
 def test_missing_bindings_are_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cuda.bindings", None)
-    precompile_headers()
+    precompile_headers("sm_90a")
     assert os.environ[OPTIONS] == "--ftz=false"
 
 
@@ -75,6 +94,8 @@ def test_kernels_are_the_same_to_the_byte() -> None:
         plain = compiled()
     except RuntimeError as error:
         pytest.skip(f"the headers of CUDA are not installed: {error}")
-    precompile_headers()
+    precompile_headers("sm_90a")
+    headers = list(Path(tempfile.gettempdir()).glob("headers-*/*.pch"))
+    assert len(headers) == 1
     assert [compiled(), compiled()] == [plain, plain]
-    assert list(Path(tempfile.gettempdir()).glob("headers-*/*.pch"))
+    assert list(Path(tempfile.gettempdir()).glob("headers-*/*.pch")) == headers

@@ -62,12 +62,13 @@ def cells(row: str) -> list[str]:
 def test_both_pipelines_measure_all_candidates(tmp_path: Path) -> None:
     found, lines = run(tmp_path, "pipeline_throughput", "--workload", MATMUL, "--kernels", 2)
     pipelines = found["pipelines"]
-    assert list(pipelines) == ["ours, workers running", "ours, with start-up", "stock"]
+    stock = ["stock, one batch", "stock, batches of 64"]
+    assert list(pipelines) == ["ours, workers running", "ours, with start-up", *stock]
     ids = [sorted(pipeline["latency_s"]) for pipeline in pipelines.values()]
     assert ids[0] == ids[1] == ids[2]
     assert len(ids[0]) == 2
     assert all(p["per_minute"] == pytest.approx(120 / p["seconds"]) for p in pipelines.values())
-    assert cells(lines[4])[:3] == ["stock", "2", "2"]
+    assert [cells(line)[:3] for line in lines[4:6]] == [[name, "2", "2"] for name in stock]
 
 
 def test_latencies_are_compared_where_both_ran_and_are_long_enough() -> None:
