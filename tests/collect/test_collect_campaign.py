@@ -2,7 +2,7 @@ import errno
 import os
 import signal
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -381,6 +381,15 @@ def test_what_the_caller_raises_comes_through(tmp_path: Path) -> None:
         campaign(tmp_path).run(on_measurement=fail)
 
 
+@pytest.fixture
+def _interruptible() -> Iterator[None]:
+    """A shell makes its background jobs ignore SIGINT, and these tests with them."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("_interruptible")
 def test_an_interrupted_run_keeps_what_it_has(tmp_path: Path) -> None:
     def interrupt(_: Sequence[Request]) -> None:
         if len(collector.batches) == 5:
