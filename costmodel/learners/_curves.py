@@ -21,6 +21,9 @@ class TaskCurves:
     log score: where all tasks share their configs, as when one kernel is measured on many devices, nothing is
     interpolated.
 
+    A task says nothing of configs of another space: those that share less than half of the config columns
+    that are known of either.
+
     Notations:
         t: source tasks. n: query rows.
 
@@ -41,27 +44,55 @@ class TaskCurves:
     def distances(self, X: FloatArray) -> FloatArray:
         """``(n, t)`` distance between the row's task and each source task, over standardised task columns.
 
-        The unit is the root mean square over columns, so that it does not grow with their number.
+        The unit is the root mean square over columns, so that it does not grow with their number. Tasks that
+        say nothing of a row are infinitely far; where none says anything, all are equally near.
         """
         check_features(X, self.X_.shape[1])
         rows = self._task_scaler.transform(X[:, self._is_task])
-        return np.stack([_rms(rows - centre) for centre in self._centres], axis=1)
+        distances = np.stack([_rms(rows - centre) for centre in self._centres], axis=1)
+        distances[~self.comparable(X)] = np.inf
+        distances[np.isinf(distances).all(axis=1)] = 0.0
+        return distances
+
+    def comparable(self, X: FloatArray) -> NDArray[np.bool_]:
+        """``(n, t)`` whether a source task says something of each row's config."""
+        patterns, pattern = np.unique(~np.isnan(X[:, ~self._is_task]), axis=0, return_inverse=True)
+        both = patterns.astype(np.float64) @ self._present.T
+        either = patterns.sum(axis=1, keepdims=True) + self._present.sum(axis=1) - both
+        return np.asarray(2.0 * both >= either)[pattern.ravel()]
 
     def log_scores(self, X: FloatArray) -> FloatArray:
-        """``(n, t)`` log score that each source task gives each row's config."""
-        return np.stack([self.log_score_of(task, X) for task in range(len(self._trees))], axis=1)
+        """``(n, t)`` log score that each source task gives each row's config; 0 where it says nothing."""
+        comparable = self.comparable(X)
+        scores = np.zeros(comparable.shape)
+        for tree in range(len(self._trees)):
+            tasks = np.flatnonzero(self._tree_of == tree)
+            rows = np.flatnonzero(comparable[:, tasks[0]])
+            nearest, weight = self._nearest(tree, X[rows])
+            for task in tasks.tolist():
+                scores[rows, task] = (weight * self._known(task)[nearest]).sum(axis=1)
+        return scores
 
     def log_score_of(self, task: int, X: FloatArray) -> FloatArray:
         """``(n,)`` log score that one source task gives each row's config."""
         check_features(X, self.X_.shape[1])
-        tree, known = self._trees[task]
+        nearest, weight = self._nearest(int(self._tree_of[task]), X)
+        return np.asarray((weight * self._known(task)[nearest]).sum(axis=1))
+
+    def _nearest(self, tree: int, X: FloatArray) -> tuple[NDArray[np.intp], FloatArray]:
+        """``(n, k)`` positions of the nearest configs in a tree, and their weights, which sum to 1."""
+        searched = self._trees[tree]
         rows = self._config_scaler.transform(X[:, ~self._is_task])
-        distance, nearest = tree.query(rows, k=np.arange(1, min(self.neighbours, known.size) + 1))
+        distance, nearest = searched.query(rows, k=np.arange(1, min(self.neighbours, searched.n) + 1))
         # Weights relative to the nearest: 1 for it, and for a repeat of it; next to an exact match others
         # vanish.
         first = np.maximum(distance[:, :1], 1e-12)
         weight = np.square(first / np.maximum(distance, 1e-12))
-        return np.asarray((weight * known[nearest]).sum(axis=1) / weight.sum(axis=1))
+        return nearest, weight / weight.sum(axis=1, keepdims=True)
+
+    def _known(self, task: int) -> FloatArray:
+        """Log scores of a task's configs."""
+        return self.log_score_[self._starts[task] : self._starts[task + 1]]
 
     @property
     def centres(self) -> FloatArray:
@@ -78,19 +109,22 @@ class TaskCurves:
         return self._index()
 
     def _index(self) -> Self:
-        """Build what is derived from the rows: scalers, task centres and a search tree for each task."""
+        """Build what is derived from the rows: scalers, task centres, and a search tree for equal configs."""
         from scipy.spatial import cKDTree
 
         self._is_task: NDArray[np.bool_] = np.isin(np.arange(self.X_.shape[1]), self.task_columns)
-        starts = np.searchsorted(self.tasks_, np.arange(self.tasks_[-1] + 2))
-        descriptors = self.X_[starts[:-1]][:, self._is_task]
+        self._starts = np.searchsorted(self.tasks_, np.arange(self.tasks_[-1] + 2))
+        descriptors = self.X_[self._starts[:-1]][:, self._is_task]
         self._task_scaler = Scaler().fit(descriptors)
         self._centres = self._task_scaler.transform(descriptors)
-        self._config_scaler = Scaler().fit(self.X_[:, ~self._is_task])
-        configs = self._config_scaler.transform(self.X_[:, ~self._is_task])
-        self._trees = [
-            (cKDTree(configs[start:end]), self.log_score_[start:end]) for start, end in pairwise(starts)
-        ]
+        configs = self.X_[:, ~self._is_task]
+        self._config_scaler = Scaler().fit(configs)
+        each = [configs[start:end] for start, end in pairwise(self._starts)]
+        self._present = np.array([~np.isnan(rows).all(axis=0) for rows in each], dtype=np.float64)
+        distinct: dict[bytes, int] = {}
+        self._tree_of = np.array([distinct.setdefault(rows.tobytes(), len(distinct)) for rows in each])
+        firsts = [each[int(np.flatnonzero(self._tree_of == tree)[0])] for tree in range(len(distinct))]
+        self._trees = [cKDTree(self._config_scaler.transform(rows)) for rows in firsts]
         return self
 
 

@@ -40,7 +40,7 @@ class RidgeOnSources(TransferModel):
         return self
 
     def predict(self, X: FloatArray) -> Prediction:
-        """Mean log score over sources."""
+        """Mean log score over the sources that say something of a config."""
         return Prediction(-self._prior(X))
 
     def adapt(self, X: FloatArray, y: FloatArray) -> Calibrated:
@@ -57,7 +57,8 @@ class RidgeOnSources(TransferModel):
         return self
 
     def _prior(self, X: FloatArray) -> FloatArray:
-        return -np.asarray(self.curves_.log_scores(X).mean(axis=1))
+        comparable = self.curves_.comparable(X).sum(axis=1)
+        return -np.asarray(self.curves_.log_scores(X).sum(axis=1) / np.maximum(comparable, 1))
 
     def _kernel(self, A: FloatArray, B: FloatArray) -> FloatArray:
         """Covariance of the mixture: each weight deviates by ``spread / sqrt(t)``."""

@@ -11,6 +11,7 @@ from costmodel.learners import (
     RandomLearner,
     RidgeLearner,
     Scaler,
+    TaskCurves,
     WeightedConsensus,
     XGBoostLearner,
     prepare,
@@ -53,6 +54,52 @@ def test_nearest_task_copies_the_nearest_tasks_scores(shared_configs) -> None:
     queries = np.column_stack([np.full(12, 4.0), X[:12, 1:]])
     score = NearestTask((0,)).fit(X, times.ravel(), tasks).predict(queries).score
     np.testing.assert_allclose(score, np.log(times[2].min() / times[2]), rtol=1e-6, atol=1e-12)
+
+
+@pytest.fixture
+def two_spaces():
+    """Tasks 0 and 1 measured 6 configs of one space, task 2 others of another; column 0 is the task."""
+    rng = np.random.default_rng(1)
+    one, other = rng.normal(size=(2, 6, 2))
+    absent = np.full((6, 2), np.nan)
+    configs = np.vstack([np.hstack([one, absent]), np.hstack([one, absent]), np.hstack([absent, other])])
+    tasks = np.repeat([0, 1, 2], 6)
+    return np.column_stack([tasks, configs]), rng.lognormal(size=18), tasks
+
+
+def test_tasks_of_another_space_say_nothing(two_spaces) -> None:
+    X, y, tasks = two_spaces
+    near_other = X[:6].copy()
+    near_other[:, 0] = 2.0  # which lies on the task that says nothing
+    log_scores = np.log(y.reshape(3, 6).min(axis=1, keepdims=True) / y.reshape(3, 6))
+    curves = TaskCurves((0,), 3).fit(prepare(X, y, tasks))
+    assert curves.comparable(near_other).tolist() == [[True, True, False]] * 6
+    assert np.isinf(curves.distances(near_other)).tolist() == [[False, False, True]] * 6
+    np.testing.assert_allclose(curves.log_scores(near_other)[:, 2], 0.0)
+    nearest = NearestTask((0,)).fit(X, y, tasks).predict(near_other)
+    np.testing.assert_allclose(nearest.score, log_scores[1], atol=1e-12)
+    consensus = WeightedConsensus((0,), bandwidth=1e6).fit(X, y, tasks).predict(near_other)
+    np.testing.assert_allclose(consensus.score, log_scores[:2].mean(axis=0), rtol=1e-6)
+
+
+def test_where_no_task_says_anything_all_configs_are_alike(two_spaces) -> None:
+    X, y, tasks = two_spaces
+    for learner in (NearestTask((0,)), WeightedConsensus((0,))):
+        score = learner.fit(X[:12], y[:12], tasks[:12]).predict(X[12:]).score
+        assert np.isfinite(score).all()
+        assert len(set(score)) == 1
+
+
+def test_tasks_with_equal_configs_share_a_tree_and_nothing_else(shared_configs) -> None:
+    X, times, tasks = shared_configs
+    together = TaskCurves((0,), 3).fit(prepare(X, times.ravel(), tasks))
+    queries = X + 0.1
+    for task in range(3):
+        own = tasks == task
+        alone = TaskCurves((), 3).fit(prepare(X[own, 1:], times[task], tasks[own]))
+        scores = together.log_scores(queries)[:, task]
+        np.testing.assert_allclose(scores, alone.log_scores(queries[:, 1:])[:, 0])
+        np.testing.assert_allclose(scores, together.log_score_of(task, queries))
 
 
 def test_curves_interpolate_like_inverse_square_distance_neighbours() -> None:
