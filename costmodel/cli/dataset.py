@@ -6,17 +6,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
+from costmodel.cli import dataset_diff
 from costmodel.cli._output import DatasetArgument, JsonOption, console, titled_table, write_json
 
 if TYPE_CHECKING:
     from costmodel.dataset import BuildReport, TextTable
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode="markdown")
+app.command()(dataset_diff.diff)
 
 
 @app.callback()
 def _group() -> None:
-    """Build a dataset from record stores and cache files of Kernel Tuner, or describe one."""
+    """Build a dataset from record stores and cache files of Kernel Tuner, describe or compare them."""
 
 
 @app.command()

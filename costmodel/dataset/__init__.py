@@ -6,6 +6,7 @@ from costmodel.dataset._card import CardHeader, read_card_header, render_card
 from costmodel.dataset._checksums import dataset_hash
 from costmodel.dataset._dataset import Dataset
 from costmodel.dataset._describe import Description, describe
+from costmodel.dataset._diff import Diff, WorkloadDiff, diff
 from costmodel.dataset._noise import Noise, Quantiles
 from costmodel.dataset._parquet import load_dataset
 from costmodel.dataset._plots import write_plots
@@ -19,14 +20,17 @@ __all__ = [
     "CardHeader",
     "Dataset",
     "Description",
+    "Diff",
     "Noise",
     "Quantiles",
     "Task",
     "TextTable",
+    "WorkloadDiff",
     "build_dataset",
     "dataset_from_measurements",
     "dataset_hash",
     "describe",
+    "diff",
     "load_dataset",
     "read_card_header",
     "render_card",

@@ -50,10 +50,10 @@ def describe_noise(measurements: pd.DataFrame) -> Noise:
     shifts = visit_shifts(measurements)
     decades = np.floor(np.log10(shifts["latency_s"])).astype(int)
     return Noise(
-        repeats=_quantiles(repeats),
-        visits=_quantiles(shifts["shift"]),
+        repeats=quantiles(repeats),
+        visits=quantiles(shifts["shift"]),
         visits_by_latency={
-            f"{_power_of_ten(decade)} - {_power_of_ten(decade + 1)}": _quantiles(group)
+            f"{_power_of_ten(decade)} - {_power_of_ten(decade + 1)}": quantiles(group)
             for decade, group in shifts["shift"].groupby(decades)
         },
     )
@@ -67,7 +67,8 @@ def visit_shifts(measurements: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame({"latency_s": pairs[0], "shift": (pairs[1] / pairs[0] - 1).abs()})
 
 
-def _quantiles(differences: ArrayLike) -> Quantiles:
+def quantiles(differences: ArrayLike) -> Quantiles:
+    """Quantiles of some relative differences."""
     values = np.asarray(differences, dtype=np.float64)
     points = np.quantile(values, [0.5, 0.9, 0.99, 1.0]) if values.size else np.full(4, np.nan)
     return Quantiles(values.size, *map(float, points))

@@ -102,3 +102,22 @@ def test_wrong_stores_and_cards(store: Path, card: Path, tmp_path: Path) -> None
     store.write_bytes(store.read_bytes().replace(b"latencies", b"latencees", 1))
     assert_refused(build(store, card), "line 1 is damaged (its checksum differs)")
     assert not (tmp_path / "out").exists()
+
+
+def test_diff_of_a_dataset_and_one_with_less(store: Path, built: Path, card: Path, tmp_path: Path) -> None:
+    assert costmodel("dataset", "diff", built, built).exit_code == 0
+    less, report = tmp_path / "less.jsonl", tmp_path / "diff.json"
+    less.write_text("".join(store.read_text().splitlines(keepends=True)[:-7]))
+    assert costmodel("dataset", "build", less, "--out", tmp_path / "less", "--card", card).exit_code == 0
+    result = costmodel("dataset", "diff", built, tmp_path / "less", "--json", report)
+    assert result.exit_code == 1
+    found = json.loads(report.read_text())
+    assert found["first"]["sha256"] == dataset_hash(built)
+    workloads = found["diff"]["workloads"]
+    assert sum(w["left"] for w in workloads) == 7
+    assert sum(w["equal"] for w in workloads) == 84 - 7
+    assert sum(w["right"] + w["changed"] for w in workloads) == 0
+
+
+def test_diff_of_what_is_no_dataset_is_refused(built: Path, tmp_path: Path) -> None:
+    assert_refused(costmodel("dataset", "diff", built, tmp_path / "absent"), "absent")

@@ -1,0 +1,63 @@
+"""``costmodel dataset diff``: what two datasets have in common, and how far they disagree there."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from costmodel.cli._output import JsonOption, console, titled_table, write_json
+
+if TYPE_CHECKING:
+    from costmodel.dataset import Diff
+
+
+def diff(
+    first: Annotated[Path, typer.Argument(metavar="FIRST", help="Dataset folder or its parquet file.")],
+    second: Annotated[Path, typer.Argument(metavar="SECOND", help="Another one.")],
+    json: JsonOption = None,
+) -> None:
+    """Compare two datasets: measurements that one of them lacks, and those that differ.
+
+    Exits with 1 where they differ, as `diff` does.
+
+    Examples:
+    - `costmodel dataset diff datasets/mine out/rebuilt`
+    """
+    from costmodel import dataset as room
+
+    found = room.diff(*(room.load_dataset(path) for path in (first, second)))
+    _print(found, first, second)
+    write_json(
+        json,
+        {
+            "first": {"path": first, "sha256": room.dataset_hash(first)},
+            "second": {"path": second, "sha256": room.dataset_hash(second)},
+            "diff": found,
+        },
+    )
+    if not found.is_empty:
+        raise typer.Exit(1)
+
+
+def _print(found: "Diff", first: Path, second: Path) -> None:
+    table = titled_table(f"{first} and {second}")
+    table.add_column("workload", overflow="fold")
+    for name in ("first only", "second only", "equal", "changed", "second / first"):
+        table.add_column(name, justify="right")
+    for w in found.workloads:
+        counts = (f"{count:,}" for count in (w.left, w.right, w.equal, w.changed))
+        table.add_row(w.workload, *counts, f"{w.ratio:.4f}" if w.ratio == w.ratio else "-")
+    console.print(table)
+    if found.is_empty:
+        console.print("Both hold the same.")
+    if found.shift.count:
+        shift = found.shift
+        console.print(
+            f"{shift.count:,} latencies changed: median {shift.median:.2%}, 90th percentile {shift.p90:.2%}, "
+            f"largest {shift.max:.2%}.",
+            highlight=False,
+        )
+    for what, changes in (("outcome", found.outcomes), ("field", found.fields)):
+        if changes:
+            listed = ", ".join(f"{name} {count:,}" for name, count in changes.items())
+            console.print(f"By {what}: {listed}.", highlight=False, soft_wrap=True)
