@@ -8,7 +8,7 @@ from costmodel.dataset._dataset import Dataset
 from costmodel.dataset._describe import Description, describe
 from costmodel.dataset._diff import Diff, WorkloadDiff, diff
 from costmodel.dataset._noise import Noise, Quantiles
-from costmodel.dataset._parquet import load_dataset
+from costmodel.dataset._parquet import load_dataset, read_dataset
 from costmodel.dataset._plots import write_plots
 from costmodel.dataset._shipped import shipped_dataset
 from costmodel.dataset._summary import TextTable, summary_tables
@@ -33,6 +33,7 @@ __all__ = [
     "diff",
     "load_dataset",
     "read_card_header",
+    "read_dataset",
     "render_card",
     "shipped_dataset",
     "summary_tables",

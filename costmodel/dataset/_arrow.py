@@ -41,6 +41,8 @@ _SCALARS = [
     "error",
 ]
 
+_FIELDS = [*_SCALARS, "latencies_s", "resources", "before", "after", "co_runners", "schema_version"]
+
 _decode_decisions = msgspec.json.Decoder(dict[str, Decision]).decode
 
 
@@ -71,6 +73,42 @@ def to_dataset(table: Any) -> Dataset:
         tuple(msgspec.structs.replace(p, software=s) for p, s in zip(platforms, software, strict=True)),
         frame,
     )
+
+
+class RowReader:
+    """Rows of tables that fit ``SCHEMA`` back to measurements, the inverse of ``to_table``.
+
+    Rows that share a candidate, or a platform and its software, share one object.
+    """
+
+    def __init__(self) -> None:
+        self._candidates: dict[tuple[str, str], Candidate] = {}
+        self._platforms: dict[tuple[str, str, int], Platform] = {}
+
+    def read(self, row: dict[str, Any]) -> Measurement:
+        """The measurement of one row, as ``Table.to_pylist`` gives it.
+
+        Raises:
+            msgspec.ValidationError: The row holds what no measurement can.
+        """
+        software = msgspec.json.decode(row["software"], type=dict[str, str])
+        fields = {name: row[name] for name in _FIELDS} | {
+            "candidate": self._candidate(row),
+            "platform": self._platform(row, software),
+        }
+        return msgspec.convert(fields, Measurement)
+
+    def _candidate(self, row: dict[str, Any]) -> Candidate:
+        key = row["candidate_id"], str(row["launches"])
+        if key not in self._candidates:
+            self._candidates[key] = _candidate(row)
+        return self._candidates[key]
+
+    def _platform(self, row: dict[str, Any], software: dict[str, str]) -> Platform:
+        key = row["platform_id"], row["software"], row["sms_requested"]
+        if key not in self._platforms:
+            self._platforms[key] = msgspec.structs.replace(_platform(row), software=software)
+        return self._platforms[key]
 
 
 def dataset_from_measurements(measurements: Iterable[Measurement]) -> Dataset:
@@ -124,7 +162,7 @@ def _candidate(row: dict[str, Any]) -> Candidate:
 
 
 def _platform(row: dict[str, Any]) -> Platform:
-    return msgspec.convert(row, Platform)
+    return msgspec.convert({name: row[name] for name in _PLATFORM_COLUMNS}, Platform)
 
 
 def _structs(column: Any, kind: Any) -> "pd.Series[Any]":

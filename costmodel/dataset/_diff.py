@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from costmodel.dataset._dataset import Dataset
 from costmodel.dataset._noise import Quantiles, quantiles
 from costmodel.records import Measurement
 
@@ -54,9 +53,9 @@ class Diff:
         return not any(w.left + w.right + w.changed for w in self.workloads)
 
 
-def diff(left: Dataset, right: Dataset) -> Diff:
-    """Compare two datasets."""
-    first, second = ({m.key: m for m in dataset.to_measurements()} for dataset in (left, right))
+def diff(left: Iterable[Measurement], right: Iterable[Measurement]) -> Diff:
+    """Compare the measurements of two datasets."""
+    first, second = ({m.key: m for m in measurements} for measurements in (left, right))
     changed = [(first[key], second[key]) for key in first.keys() & second.keys() if first[key] != second[key]]
     names = sorted({m.candidate.workload.name for m in (*first.values(), *second.values())})
     left_only = _by_workload(m for key, m in first.items() if key not in second)

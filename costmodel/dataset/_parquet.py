@@ -1,16 +1,21 @@
 """The dataset file: written with the same bytes each time, read with checks."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from costmodel.dataset._arrow import to_dataset
+from costmodel.dataset._arrow import RowReader, to_dataset
 from costmodel.dataset._checksums import check_checksum, parquet_file
 from costmodel.dataset._dataset import Dataset
 from costmodel.dataset._schema import SCHEMA
 from costmodel.errors import CostModelError
+from costmodel.records import Measurement
+
+_BATCH_ROWS = 16_384  # also of the groups of rows in a file
 
 
 def write_parquet(table: Any, file: Path) -> None:
@@ -21,7 +26,7 @@ def write_parquet(table: Any, file: Path) -> None:
         partial,
         compression="zstd",
         compression_level=12,
-        row_group_size=16_384,
+        row_group_size=_BATCH_ROWS,
         write_page_checksum=True,
     )
     partial.replace(file)
@@ -46,24 +51,39 @@ def load_dataset(path: Path) -> Dataset:
             ...
         costmodel.errors.CostModelError: A dataset must be a folder with ...: nowhere is not there.
     """
-    file = parquet_file(path)
-    check_checksum(file)
+    with _opened(path) as file:
+        return to_dataset(file.read())
+
+
+def read_dataset(path: Path) -> Iterator[Measurement]:
+    """The measurements of a dataset as they were built, row by row; see ``load_dataset`` for errors."""
+    rows = RowReader()
+    with _opened(path) as file:
+        for batch in file.iter_batches(_BATCH_ROWS):
+            yield from map(rows.read, batch.to_pylist())
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """The ``pyarrow.parquet.ParquetFile`` of a dataset, once it is known to be one."""
+    name = parquet_file(path)
+    check_checksum(name)
     try:
-        schema = pq.read_schema(file)
-        if not schema.equals(SCHEMA):
-            raise CostModelError(
-                f"{file} must hold the columns of a costmodel dataset, but got {_difference(schema)}: give a "
-                "file that `costmodel dataset build` of this version wrote."
-            )
-        table = pq.read_table(file, page_checksum_verification=True)
+        with pq.ParquetFile(name, page_checksum_verification=True) as file:
+            if not file.schema_arrow.equals(SCHEMA):
+                raise CostModelError(
+                    f"{name} must hold the columns of a costmodel dataset, but got "
+                    f"{_difference(file.schema_arrow)}: give a file that `costmodel dataset build` of this "
+                    "version wrote."
+                )
+            if not file.metadata.num_rows:
+                raise CostModelError(f"{name} must hold measurements, but it has no rows: build it again.")
+            yield file
     except (pa.ArrowException, OSError) as error:
         raise CostModelError(
-            f"{file} must be a parquet file, but cannot be read: it is damaged or of another format "
+            f"{name} must be a parquet file, but cannot be read: it is damaged or of another format "
             f"({str(error).splitlines()[0]})."
         ) from error
-    if not table.num_rows:
-        raise CostModelError(f"{file} must hold measurements, but it has no rows: build it again.")
-    return to_dataset(table)
 
 
 def _difference(schema: Any) -> str:

@@ -14,10 +14,11 @@ from costmodel.dataset import (
     dataset_from_measurements,
     dataset_hash,
     load_dataset,
+    read_dataset,
 )
 from costmodel.dataset import _shipped as shipped
 from costmodel.errors import CostModelError
-from costmodel.records import Measurement, Outcome
+from costmodel.records import Measurement, Outcome, RecordStore
 
 
 @pytest.fixture
@@ -31,6 +32,24 @@ def by_key(measurements: list[Measurement]) -> dict[str, Measurement]:
 
 def test_what_was_measured_comes_back(built: Path, measurements: list[Measurement]) -> None:
     assert by_key(load_dataset(built).to_measurements()) == by_key(measurements)
+
+
+def test_rows_come_back_as_they_were_built(tmp_path: Path, header: CardHeader) -> None:
+    """Also where rows of one platform were measured with other software."""
+    first = fake_measurement(tile=1)
+    software = {**first.platform.software, "driver": "590.2"}
+    records = [
+        first,
+        fake_measurement(tile=2, outcome=Outcome.TIMEOUT),
+        msgspec.structs.replace(
+            fake_measurement(tile=4), platform=msgspec.structs.replace(first.platform, software=software)
+        ),
+    ]
+    store = tmp_path / "mixed.jsonl"
+    with RecordStore(store) as opened:
+        opened.append(records)
+    built = build_dataset([store], tmp_path / "mixed", header=header).path
+    assert by_key(list(read_dataset(built))) == by_key(records)
 
 
 def test_folder_and_file_are_the_same_dataset(built: Path) -> None:
