@@ -47,7 +47,7 @@ def load_dataset(path: Path) -> Dataset:
         costmodel.errors.CostModelError: A dataset must be a folder with ...: nowhere is not there.
     """
     file = parquet_file(path)
-    check_checksum(file)
+    check_checksum(file.parent, file.name)
     try:
         schema = pq.read_schema(file)
         if not schema.equals(SCHEMA):
