@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from fake_devices import measured_on
 from typer.testing import CliRunner, Result
 
 from costmodel.cli import app
@@ -16,6 +17,7 @@ from costmodel.dataset import (
     make_split,
     read_split,
 )
+from costmodel.records import RecordStore
 
 
 @pytest.fixture
@@ -59,6 +61,24 @@ def test_shots_have_a_column(built: Path) -> None:
     result = split(built, "--strategy", "few-shot", "--shots", 2, "--base", "leave-one-operator-kind-out")
     assert "of these shots" in result.stdout
     assert table(result.stdout) == [[kind, "48", "8", "12", "4"] for kind in ("conv2d", "matmul", "softmax")]
+
+
+def test_twins_are_named(tmp_path: Path, header: CardHeader) -> None:
+    with RecordStore(tmp_path / "records.jsonl") as store:
+        store.append(
+            [
+                measured_on(device, tile=tile, latency_s=1e-3 * factor)
+                for tile in range(1, 9)
+                for device, factor in (("A", tile), ("B", 3 * tile), ("C", 9 - tile))
+            ]
+        )
+    built = build_dataset([tmp_path / "records.jsonl"], tmp_path / "built", header=header).path
+    result = split(built, "--strategy", "leave-one-device-out")
+    assert "Near-twins, held out together: A, B\n" in result.stdout
+    assert table(result.stdout) == [["A", "+", "B", "8", "16", "2"], ["C", "16", "8", "1"]]
+    apart = split(built, "--strategy", "leave-one-device-out", "--keep-twins-apart", name="apart")
+    assert "twins" not in apart.stdout
+    assert table(apart.stdout) == [[device, "16", "8", "1"] for device in "ABC"]
 
 
 @pytest.mark.parametrize("strategy", ["random", "few-shot"])
