@@ -46,8 +46,8 @@ class SplitRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         strategy: One of ``STRATEGIES``.
         seed: Seed of ``random`` and ``few-shot``.
         share: Of ``random``: share of each task's rows that is held out.
-        shots: Of ``few-shot``: rows of each held-out task that a model may learn from, failures among them; all
-            but one where a task has no more.
+        shots: Of ``few-shot``: rows of each held-out task that a model may learn from, failures among them;
+            all but one where a task has no more.
         base: Of ``few-shot``: what holds tasks out, one of ``LEAVE_ONE_OUT``.
         keep_twins_apart: Where devices are held out: one by one, even where another is nearly the same.
     """

@@ -77,7 +77,7 @@ def test_twins_are_named(tmp_path: Path, header: CardHeader) -> None:
     assert "Near-twins, held out together: A, B\n" in result.stdout
     assert table(result.stdout) == [["A", "+", "B", "8", "16", "2"], ["C", "16", "8", "1"]]
     apart = split(built, "--strategy", "leave-one-device-out", "--keep-twins-apart", name="apart")
-    assert "twins" not in apart.stdout
+    assert "Near-twins" not in apart.stdout
     assert table(apart.stdout) == [[device, "16", "8", "1"] for device in "ABC"]
 
 
