@@ -3,7 +3,7 @@
 import sys
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import numpy as np
@@ -14,6 +14,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from costmodel.errors import CostModelError
+
+if TYPE_CHECKING:
+    from costmodel.dataset import Split
 
 # A file or a pipe has no width; at the default of 80 columns names would fold.
 console = Console(width=None if sys.stdout.isatty() else 140)
@@ -38,6 +41,12 @@ DatasetArgument = Annotated[
 def titled_table(title: str) -> Table:
     """An empty table under its title."""
     return Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+
+
+def print_twins(split: "Split") -> None:
+    """Say which devices are held out as one."""
+    for group in split.twins:
+        console.print(f"Near-twins, held out together: {', '.join(group)}", soft_wrap=True, highlight=False)
 
 
 def progress() -> Progress:

@@ -6,14 +6,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from costmodel.cli import dataset_diff
 from costmodel.cli._output import DatasetArgument, JsonOption, console, titled_table, write_json
+from costmodel.cli.dataset_diff import diff
+from costmodel.cli.dataset_split import split
 
 if TYPE_CHECKING:
     from costmodel.dataset import BuildReport, TextTable
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode="markdown")
-app.command()(dataset_diff.diff)
+app.command()(diff)
+app.command()(split)
 
 
 @app.callback()

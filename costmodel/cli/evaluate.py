@@ -9,10 +9,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from costmodel.cli._output import DatasetArgument, JsonOption, console, progress, titled_table, write_json
+from costmodel.cli._output import (
+    DatasetArgument,
+    JsonOption,
+    console,
+    print_twins,
+    progress,
+    titled_table,
+    write_json,
+)
 
 if TYPE_CHECKING:
-    from costmodel.dataset import Dataset
+    from costmodel.dataset import Dataset, Split
     from costmodel.evaluation import ModelFactory, Report
 
 
@@ -20,8 +28,20 @@ def evaluate(
     dataset: DatasetArgument = None,
     *,
     split: Annotated[
-        str, typer.Option(help="leave-one-workload-out, leave-one-budget-out or leave-one-device-out.")
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="Strategy such as leave-one-workload-out, leave-one-budget-out, leave-one-device-out or "
+            "few-shot, or a split that `costmodel dataset split` wrote.",
+        ),
     ] = "leave-one-workload-out",
+    keep_twins_apart: Annotated[
+        bool,
+        typer.Option(
+            "--keep-twins-apart",
+            help="Hold out each device alone, even if another is nearly the same. Not for written splits.",
+        ),
+    ] = False,
     learner: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="Learner to compare; repeatable.", show_default="all"),
@@ -35,23 +55,37 @@ def evaluate(
 ) -> None:
     """Compare learners on workloads that they never saw, each held out in turn with all its SM budgets.
 
-    Other splits hold out an SM budget or a device.
+    Other splits hold out an SM budget, a device, its architecture or an operator kind. Named as a strategy, a
+    split has default parameters. Devices that measured nearly the same are held out as one.
 
     Examples:
     - `costmodel evaluate --plot report.png`
     - `costmodel evaluate datasets/mine --learner xgboost --learner consensus --json report.json`
     - `costmodel evaluate datasets/convolution --split leave-one-device-out`
+    - `costmodel evaluate datasets/convolution --split devices-v1`
     """
-    from costmodel.dataset import dataset_hash, load_dataset, shipped_dataset
+    from costmodel.dataset import (
+        STRATEGIES,
+        SplitRecipe,
+        dataset_hash,
+        load_dataset,
+        make_split,
+        read_split,
+        shipped_dataset,
+    )
     from costmodel.evaluation import RANDOM, plot_report
     from costmodel.transfer import LEARNERS, make_model
 
     path = dataset or shipped_dataset()
     # A random learner is drawn by the report itself, as an exact expectation.
     names = learner or [name for name in LEARNERS if name != RANDOM]
-    report = _evaluate(
-        load_dataset(path), {name: partial(make_model, name, seed=seed) for name in names}, split
-    )
+    data = load_dataset(path)
+    if split in STRATEGIES:
+        folds = make_split(data, SplitRecipe(split, keep_twins_apart=keep_twins_apart))
+    else:
+        folds = read_split(path, data, split)
+    print_twins(folds)
+    report = _evaluate(data, {name: partial(make_model, name, seed=seed) for name in names}, folds)
     console.print(_score_table(report))
     if report.partial_budgets:
         console.print(_budget_table(report))
@@ -63,13 +97,11 @@ def evaluate(
     write_json(json, {"path": path, "sha256": dataset_hash(path), "seed": seed, **report.to_dict()})
 
 
-def _evaluate(dataset: "Dataset", models: "Mapping[str, ModelFactory]", split: str) -> "Report":
+def _evaluate(dataset: "Dataset", models: "Mapping[str, ModelFactory]", split: "Split") -> "Report":
     from costmodel.evaluation import evaluate as evaluate_on
-    from costmodel.evaluation import split_column
 
     with progress() as display:
-        total = dataset.rows[split_column(split)].nunique() * len(models)
-        bar = display.add_task("Evaluating", total=total)
+        bar = display.add_task("Evaluating", total=len(split.folds) * len(models))
 
         def advance(held_out: str, name: str) -> None:
             display.update(bar, description=f"{name} without {held_out}", advance=1)

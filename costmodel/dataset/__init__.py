@@ -1,4 +1,4 @@
-"""From records to a published dataset and back: build, load, describe."""
+"""From records to a published dataset and back: build, load, describe, split."""
 
 from costmodel.dataset._arrow import dataset_from_measurements
 from costmodel.dataset._build import BuildReport, build_dataset
@@ -7,35 +7,58 @@ from costmodel.dataset._checksums import dataset_hash
 from costmodel.dataset._dataset import Dataset
 from costmodel.dataset._describe import Description, describe
 from costmodel.dataset._diff import Diff, WorkloadDiff, diff
+from costmodel.dataset._folds import Fold
 from costmodel.dataset._noise import Noise, Quantiles
 from costmodel.dataset._parquet import load_dataset, read_dataset
 from costmodel.dataset._plots import write_plots
 from costmodel.dataset._shipped import shipped_dataset
+from costmodel.dataset._similarity import DeviceSimilarity, device_similarity, twin_groups
+from costmodel.dataset._split_file import read_split, write_split
+from costmodel.dataset._splits import (
+    LEAVE_ONE_OUT,
+    STRATEGIES,
+    Split,
+    SplitRecipe,
+    check_split,
+    make_split,
+)
 from costmodel.dataset._summary import TextTable, summary_tables
 from costmodel.dataset._tasks import Budget, Task
 
 __all__ = [
+    "LEAVE_ONE_OUT",
+    "STRATEGIES",
     "Budget",
     "BuildReport",
     "CardHeader",
     "Dataset",
     "Description",
+    "DeviceSimilarity",
     "Diff",
+    "Fold",
     "Noise",
     "Quantiles",
+    "Split",
+    "SplitRecipe",
     "Task",
     "TextTable",
     "WorkloadDiff",
     "build_dataset",
+    "check_split",
     "dataset_from_measurements",
     "dataset_hash",
     "describe",
+    "device_similarity",
     "diff",
     "load_dataset",
+    "make_split",
     "read_card_header",
     "read_dataset",
+    "read_split",
     "render_card",
     "shipped_dataset",
     "summary_tables",
+    "twin_groups",
     "write_plots",
+    "write_split",
 ]

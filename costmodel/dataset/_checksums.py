@@ -1,7 +1,7 @@
 """SHA-256 sums of a dataset's files, in the format of ``sha256sum``."""
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from costmodel.dataset._schema import FILE_NAME
@@ -35,24 +35,39 @@ def dataset_hash(path: Path) -> str:
 
 def write_checksums(folder: Path, names: Iterable[str]) -> None:
     """Write ``SHA256SUMS`` of these files of the folder, in alphabetical order."""
-    lines = [f"{sha256_of(folder / name)}  {name}\n" for name in sorted(names)]
-    (folder / SUMS_NAME).write_text("".join(lines))
+    _write(folder, {name: sha256_of(folder / name) for name in names})
 
 
-def check_checksum(file: Path) -> None:
-    """Compare a file with the ``SHA256SUMS`` beside it, if there is one that names it.
+def add_checksum(folder: Path, name: str) -> None:
+    """Name one more file in ``SHA256SUMS``, or name it anew; what is said of the others stays."""
+    sums = {**_read_checksums(folder), name: sha256_of(folder / name)}
+    _write(folder, sums)
+
+
+def check_checksum(folder: Path, name: str) -> None:
+    """Compare a file of the folder with ``SHA256SUMS``, if there is one that names it.
 
     Raises:
         CostModelError: They differ.
     """
-    sums = file.with_name(SUMS_NAME)
-    lines = sums.read_text(errors="replace").splitlines() if sums.is_file() else []
-    expected = {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
-    if expected.get(file.name, digest := sha256_of(file)) != digest:
+    file = folder / name
+    if _read_checksums(folder).get(name, digest := sha256_of(file)) != digest:
         raise CostModelError(
-            f"{file} must be the file that {sums.name} beside it names, but its checksum differs: it "
+            f"{file} must be the file that {SUMS_NAME} in {folder} names, but its checksum differs: it "
             "is damaged or was changed; get it again."
         )
+
+
+def _read_checksums(folder: Path) -> dict[str, str]:
+    """Digest of each file that is named."""
+    sums = folder / SUMS_NAME
+    lines = sums.read_text(errors="replace").splitlines() if sums.is_file() else []
+    return {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
+
+
+def _write(folder: Path, sums: Mapping[str, str]) -> None:
+    text = "".join(f"{sums[name]}  {name}\n" for name in sorted(sums))
+    (folder / SUMS_NAME).write_text(text)
 
 
 def sha256_of(file: Path) -> str:

@@ -67,7 +67,7 @@ def read_dataset(path: Path) -> Iterator[Measurement]:
 def _opened(path: Path) -> Iterator[Any]:
     """The ``pyarrow.parquet.ParquetFile`` of a dataset, once it is known to be one."""
     name = parquet_file(path)
-    check_checksum(name)
+    check_checksum(name.parent, name.name)
     try:
         with pq.ParquetFile(name, page_checksum_verification=True) as file:
             if not file.schema_arrow.equals(SCHEMA):

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from costmodel.dataset import Dataset
+from costmodel.dataset import Dataset, Split, SplitRecipe, make_split
 from costmodel.evaluation._judge import (
     RANDOM,
     WHOLE_DEVICE,
@@ -20,7 +20,6 @@ from costmodel.evaluation._judge import (
 )
 from costmodel.evaluation._report import Report
 from costmodel.evaluation._rows import LearningRows
-from costmodel.evaluation._splits import leave_one_out, split_column
 from costmodel.features import Column
 from costmodel.learners import Prediction
 from costmodel.transfer import TransferModel
@@ -32,10 +31,10 @@ def evaluate(
     dataset: Dataset,
     models: Mapping[str, ModelFactory],
     *,
-    split: str = "leave-one-workload-out",
+    split: str | Split = "leave-one-workload-out",
     on_fold: Callable[[str, str], None] | None = None,
 ) -> Report:
-    """Judge models zero-shot on what each split holds out, beside the two references.
+    """Judge models on what each fold holds out, beside the two references.
 
     The whole device's choice is a reference only where some tasks have a part of one.
 
@@ -44,18 +43,20 @@ def evaluate(
     Args:
         dataset: What was measured.
         models: For each name, a function that makes an unfitted model for a feature table's columns.
-        split: Name of a split, a key of ``SPLITS``.
+        split: A split of the dataset, or the name of a strategy, then with default parameters.
         on_fold: Called with the held-out value and the model's name before each fit.
 
     Raises:
         CostModelError: The split is unknown, or the dataset has nothing to hold out.
     """
     rows = dataset.rows
-    folds = leave_one_out(rows, split_column(split))
+    if isinstance(split, str):
+        split = make_split(dataset, SplitRecipe(split))
     data = LearningRows.of(dataset)
-    results = list(_judge_references(rows))
+    tested = np.sort(np.concatenate([fold.test for fold in split.folds]))
+    results = list(_judge_references(rows, tested))
     seconds = dict.fromkeys(models, 0.0)
-    for fold in folds:
+    for fold in split.folds:
         for name, make in models.items():
             if on_fold:
                 on_fold(fold.held_out, name)
@@ -64,7 +65,9 @@ def evaluate(
             prediction = model.predict(data.table.values[fold.test])
             seconds[name] += time.perf_counter() - start
             results.extend(judge_tasks(name, prediction, rows.iloc[fold.test]))
-    return Report(pd.DataFrame(results), split, seconds)
+    # A task is as new as what was held out of it.
+    cluster = "device" if split.recipe.column in ("device", "architecture") else "workload"
+    return Report(pd.DataFrame(results), split.name, seconds, cluster=cluster)
 
 
 def judge_tasks(name: str, prediction: Prediction, rows: pd.DataFrame) -> Iterator[dict[str, Any]]:
@@ -74,10 +77,11 @@ def judge_tasks(name: str, prediction: Prediction, rows: pd.DataFrame) -> Iterat
         yield {"learner": name, **facts, **judge(prediction.score[at], predicted_s, latency_s)}
 
 
-def _judge_references(rows: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    whole_s = whole_device_latency(rows)
+def _judge_references(rows: pd.DataFrame, tested: NDArray[np.intp]) -> Iterator[dict[str, Any]]:
+    """Results on the rows at these positions; the whole device's choice may know the others."""
+    whole_s = whole_device_latency(rows)[tested]
     has_parts = not on_whole_device(rows).all()
-    for facts, at, latency_s in _tasks(rows):
+    for facts, at, latency_s in _tasks(rows.iloc[tested]):
         yield {"learner": RANDOM, **facts, **judge_random(latency_s)}
         if has_parts:
             yield {"learner": WHOLE_DEVICE, **facts, **judge(-whole_s[at], None, latency_s)}

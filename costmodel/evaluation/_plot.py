@@ -44,7 +44,7 @@ def plot_report(report: Report, path: Path) -> None:
     left.set_ylim(max(0.0, table["score_at_1"].min() - 0.05), 1.01)
     right.set_ylim(-1.0, 1.03)
     right.axhline(0.0, color="#555555", linestyle=_REFERENCE_STYLES[WHOLE_DEVICE], linewidth=1.4)
-    figure.suptitle(f"Kernels chosen without measuring the workload ({report.split})", fontsize=12)
+    figure.suptitle(f"Kernels chosen without measuring them ({report.split})", fontsize=12)
     handles, labels = left.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False, fontsize=9)
     path.parent.mkdir(parents=True, exist_ok=True)

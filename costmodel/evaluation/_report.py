@@ -10,7 +10,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from costmodel.evaluation._judge import EPS, KS, RANDOM, WHOLE_DEVICE, on_whole_device
-from costmodel.evaluation._splits import SPLITS
 from costmodel.metrics import cluster_bootstrap_interval, gap_recovered
 
 NOTE = (
@@ -40,12 +39,14 @@ class Report:
         split: Name of the split.
         seconds: Seconds that each learner took to fit and predict, over all folds.
         note: What the numbers mean and what the references have seen.
+        cluster: Column of ``tasks`` that the intervals draw by.
     """
 
     tasks: pd.DataFrame
     split: str
     seconds: Mapping[str, float]
     note: str = NOTE
+    cluster: str = "workload"
 
     @cached_property
     def learners(self) -> list[str]:
@@ -122,9 +123,7 @@ class Report:
 
     def _statistics(self, tasks: pd.DataFrame, metric: str) -> dict[str, Any]:
         values = tasks[metric].to_numpy()
-        # A task is as new as what was held out of it.
-        cluster = "device" if SPLITS.get(self.split) == "device" else "workload"
-        low, high = cluster_bootstrap_interval(values, tasks[cluster].to_numpy())
+        low, high = cluster_bootstrap_interval(values, tasks[self.cluster].to_numpy())
         return {
             "median": float(np.median(values)),
             "p10": float(np.quantile(values, 0.1)),

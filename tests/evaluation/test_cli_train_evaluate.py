@@ -1,6 +1,8 @@
 import json
+import shutil
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
@@ -83,6 +85,24 @@ def test_evaluate_prints_tables_and_writes_json_and_picture(dataset, tmp_path) -
     assert written["sha256"] == dataset_hash(dataset)
     assert written["split"] == "leave-one-workload-out"
     assert len(written["tasks"]) == 4 * 6
+
+
+def test_evaluate_takes_a_written_split_until_the_dataset_changes(dataset, tmp_path) -> None:
+    copy, report = Path(shutil.copytree(dataset, tmp_path / "copy")), tmp_path / "report.json"
+    run("dataset", "split", copy, "--strategy", "few-shot", "--shots", "3", "--name", "three")
+    run("evaluate", copy, "--split", "three", "--learner", "ridge", "--json", report)
+    written = json.loads(report.read_text())
+    assert written["split"] == "three"
+    assert {task["configs"] for task in written["tasks"]} == {5}
+    run("evaluate", copy, "--split", "few-shot", "--learner", "ridge", "--json", report)
+    assert {task["configs"] for task in json.loads(report.read_text())["tasks"]} == {1}
+    file = copy / "measurements.parquet"
+    table = pq.read_table(file)
+    pq.write_table(table.slice(0, table.num_rows - 1), file)
+    (copy / "SHA256SUMS").unlink()
+    result = CliRunner().invoke(app, ["evaluate", str(copy), "--split", "three"])
+    assert result.exit_code == 2
+    assert "the dataset has changed since" in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,15 @@ from fake_caches import fake_cache, write_cache
 from typer.testing import CliRunner
 
 from costmodel.cli import app
-from costmodel.dataset import build_dataset, load_dataset
+from costmodel.dataset import SplitRecipe, build_dataset, load_dataset, make_split
 from costmodel.errors import CostModelError
 from costmodel.evaluation import RANDOM, WHOLE_DEVICE, evaluate, plot_report
 from costmodel.evaluation._judge import on_whole_device, whole_device_latency
 from costmodel.testing import gpu_landscape
 from costmodel.transfer import LEARNERS, make_model
+
+# The fake devices are one of different speeds.
+APART = SplitRecipe("leave-one-device-out", keep_twins_apart=True)
 
 
 @pytest.fixture
@@ -39,10 +42,11 @@ def folder(tmp_path: Path, header) -> Path:
 def test_devices_are_held_out_one_by_one_and_rules_find_the_best_config(folder: Path) -> None:
     models = {name: partial(make_model, name) for name in LEARNERS if name != RANDOM}
     held_out: list[str] = []
+    dataset = load_dataset(folder)
     report = evaluate(
-        load_dataset(folder),
+        dataset,
         models,
-        split="leave-one-device-out",
+        split=make_split(dataset, APART),
         on_fold=lambda one, _: held_out.append(one),
     )
     assert sorted(set(held_out)) == ["AMD C", "NVIDIA A", "NVIDIA B"]
@@ -83,6 +87,7 @@ def test_the_command_shows_scores_and_no_budgets(folder: Path, tmp_path: Path) -
         folder,
         "--split",
         "leave-one-device-out",
+        "--keep-twins-apart",
         "--learner",
         "consensus",
         "--json",
@@ -93,6 +98,14 @@ def test_the_command_shows_scores_and_no_budgets(folder: Path, tmp_path: Path) -
     assert "Score@25" in result.stdout
     assert "Budget gap recovered" not in result.stdout
     assert len(json.loads(report.read_text())["tasks"]) == 2 * 6
+
+
+def test_the_command_names_twins_and_holds_them_out_together(folder: Path) -> None:
+    arguments = ["evaluate", folder, "--split", "leave-one-device-out", "--learner", "consensus"]
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    assert result.exit_code == 2
+    assert "AMD C + NVIDIA A + NVIDIA B" in result.stderr
+    assert "--keep-twins-apart" in result.stderr
 
 
 @pytest.mark.tvm

@@ -2,19 +2,18 @@ import json
 import math
 from functools import partial
 
+import msgspec
 import numpy as np
 import pandas as pd
 import pytest
 
 from costmodel.cli._output import write_json
+from costmodel.dataset import Dataset, SplitRecipe, make_split
 from costmodel.errors import CostModelError
 from costmodel.evaluation import (
     RANDOM,
     WHOLE_DEVICE,
-    Split,
-    check_no_leak,
     evaluate,
-    leave_one_out,
     plot_report,
     train,
 )
@@ -87,21 +86,44 @@ def test_training_never_sees_the_held_out_workload(data) -> None:
         assert len(tasks) == 6
 
 
-def test_splits_cover_each_row_once(data) -> None:
-    for column, folds in (("workload", 3), ("sms_granted", 3)):
-        splits = list(leave_one_out(data.rows, column))
-        assert len(splits) == folds
-        assert sorted(np.concatenate([split.test for split in splits])) == list(range(len(data.rows)))
+def test_shots_are_seen_and_not_judged(data) -> None:
+    seen: list[set[str]] = []
+    split = make_split(data, SplitRecipe("few-shot", shots=4), "four")
+    report = evaluate(data, {"spy": lambda _columns: Spy(seen)}, split=split)
+    assert report.split == "four"
+    assert [len(tasks) for tasks in seen] == [9, 9, 9]
+    # The references are judged on the same rows as learners.
+    assert set(report.tasks["configs"]) == {12}
+    assert set(report.tasks["learner"]) == {RANDOM, WHOLE_DEVICE, "spy"}
 
 
-def test_leaks_and_empty_sides_are_found(data) -> None:
-    rows = data.rows
-    everything, nothing = np.arange(len(rows)), np.arange(0)
-    half = np.flatnonzero(rows["sms_granted"] == 8)
-    with pytest.raises(ValueError, match="no workload may be on both sides"):
-        check_no_leak(rows, Split("workload", "x", half, np.setdiff1d(everything, half)))
-    with pytest.raises(ValueError, match="both sides of a split must have rows"):
-        check_no_leak(rows, Split("workload", "x", everything, nothing))
+def test_references_are_judged_on_the_test_rows_of_a_random_split(data) -> None:
+    split = make_split(data, SplitRecipe("random", share=0.5))
+    report = evaluate(data, {}, split=split)
+    tested = data.rows.iloc[split.folds[0].test]
+    for task, results in report.tasks[report.tasks["learner"] == WHOLE_DEVICE].groupby("task"):
+        rows = tested[tested["task"] == task]
+        whole = data.rows[(data.rows["sms_granted"] == 132) & data.rows["candidate"].isin(rows["candidate"])]
+        order = rows.set_index("candidate")["latency_s"][
+            whole.sort_values("latency_s", kind="stable")["candidate"]
+        ]
+        assert results["score_at_1"].tolist() == [pytest.approx(rows["latency_s"].min() / order.iloc[0])]
+
+
+def test_intervals_draw_by_what_was_held_out(data) -> None:
+    assert evaluate(data, {}).cluster == "workload"
+    assert evaluate(data, {}, split="leave-one-budget-out").cluster == "workload"
+    other = pd.concat(
+        [data.measurements, data.measurements.assign(platform=data.measurements["platform"] + 3)]
+    )
+    device = msgspec.structs.replace(data.platforms[0].device, name="NVIDIA RTX A4000", architecture="")
+    platforms = (*data.platforms, *(msgspec.structs.replace(p, device=device) for p in data.platforms))
+    two = Dataset(data.candidates, platforms, other.reset_index(drop=True))
+    for recipe in (
+        SplitRecipe("leave-one-device-out", keep_twins_apart=True),
+        SplitRecipe("leave-one-architecture-out"),
+    ):
+        assert evaluate(two, {}, split=make_split(two, recipe)).cluster == "device"
 
 
 def test_nothing_to_hold_out_and_unknown_split_are_errors() -> None:

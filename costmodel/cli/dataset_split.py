@@ -1,0 +1,105 @@
+"""``costmodel dataset split``: write a named split into a dataset's folder."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+
+from costmodel.cli._output import JsonOption, console, print_twins, titled_table, write_json
+
+if TYPE_CHECKING:
+    from costmodel.dataset import Dataset, Split
+
+
+def split(
+    dataset: Annotated[Path, typer.Argument(metavar="DATASET", help="Dataset folder or its parquet file.")],
+    *,
+    strategy: Annotated[
+        str,
+        typer.Option(
+            metavar="STRATEGY",
+            help="leave-one-workload-out, leave-one-operator-kind-out, leave-one-budget-out (SMs granted), "
+            "leave-one-device-out, leave-one-architecture-out, random or few-shot.",
+        ),
+    ],
+    name: Annotated[str, typer.Option(metavar="NAME", help="Name of the split.")],
+    seed: Annotated[int, typer.Option(help="Seed of random and few-shot.")] = 0,
+    share: Annotated[float, typer.Option(help="Of random: share of each task to hold out.")] = 0.2,
+    shots: Annotated[int, typer.Option(help="Of few-shot: rows of each held-out task to learn from.")] = 8,
+    base: Annotated[
+        str, typer.Option(metavar="STRATEGY", help="Of few-shot: strategy that holds tasks out.")
+    ] = "leave-one-workload-out",
+    keep_twins_apart: Annotated[
+        bool,
+        typer.Option(
+            "--keep-twins-apart", help="Hold out each device alone, even if another is nearly the same."
+        ),
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace another split of this name.")] = False,
+    json: JsonOption = None,
+) -> None:
+    """Write a named split into the dataset's folder, for `costmodel evaluate --split NAME`.
+
+    It goes to `splits/NAME.json` and into `SHA256SUMS`; the same dataset and options give the same bytes.
+
+    Examples:
+    - `costmodel dataset split datasets/mine --strategy leave-one-device-out --name devices-v1`
+    - `costmodel dataset split datasets/mine --strategy few-shot --shots 4 --seed 1 --name four-shots`
+    """
+    from costmodel.dataset import SplitRecipe, dataset_hash, load_dataset, make_split, write_split
+
+    recipe = SplitRecipe(strategy, seed, share, shots, base, keep_twins_apart)
+    loaded = load_dataset(dataset)
+    made = make_split(loaded, recipe, name)
+    file = write_split(dataset, loaded, made, force=force)
+    folds = _describe_folds(loaded, made)
+    console.print(_fold_table(made, folds))
+    print_twins(made)
+    console.print(f"Written: {file} ({strategy}, folds: {len(folds)})", soft_wrap=True, highlight=False)
+    write_json(
+        json,
+        {
+            "path": file,
+            "name": name,
+            "strategy": strategy,
+            "seed": seed,
+            "parameters": recipe.parameters,
+            "dataset_sha256": dataset_hash(dataset),
+            "twins": made.twins,
+            "folds": folds,
+        },
+    )
+
+
+def _describe_folds(dataset: "Dataset", made: "Split") -> list[dict[str, Any]]:
+    """Sizes of each fold; ``tasks`` are those of the test side."""
+    tasks = dataset.rows["task"]
+    return [
+        {
+            "held_out": fold.held_out,
+            "train_rows": fold.train.size,
+            "shots": fold.shots.size,
+            "test_rows": fold.test.size,
+            "tasks": tasks.iloc[fold.test].nunique(),
+        }
+        for fold in made.folds
+    ]
+
+
+def _fold_table(made: "Split", folds: list[dict[str, Any]]) -> Table:
+    table = titled_table(made.name)
+    table.add_column("held out", overflow="fold")
+    columns = {
+        "train_rows": "train rows",
+        "shots": "of these shots",
+        "test_rows": "test rows",
+        "tasks": "tasks",
+    }
+    if made.recipe.strategy != "few-shot":
+        del columns["shots"]
+    for header in columns.values():
+        table.add_column(header, justify="right")
+    for fold in folds:
+        table.add_row(fold["held_out"], *(f"{fold[key]:,}" for key in columns))
+    return table

@@ -1,0 +1,151 @@
+"""How alike two devices are, by what they measured in common; devices that are nearly one are twins.
+
+Notations:
+    part: what of a device is granted: the whole of it, or a number of SMs set apart in one way. The whole of
+        one device compares with the whole of another, however many SMs these have.
+    shared task: a workload on a part that both devices measured, with at least ``LEAST_CONFIGS`` configs that
+        ran on both. A config that fails on either does not enter.
+
+A model that learned from one twin knows the other: holding out one alone measures nothing. Two devices are
+twins where rankings agree, ``rho >= TWIN_RHO``, and so do latencies but for a constant factor of each task,
+``deviation <= TWIN_DEVIATION``: a faster copy of a device is a twin of it, since what is chosen is a config.
+Both are medians over the shared tasks, so that devices that agree on one kernel of several are no twins.
+
+The thresholds lie in the middle, on scales of log(1 - rho) and log(deviation), of the widest gap in what was
+measured, which is below the third line:
+
+==========================================  =========================================  =====  =========
+data                                        devices                                    rho    deviation
+==========================================  =========================================  =====  =========
+``datasets/sm-budgets``, 1,152 tasks        H100 80GB HBM3, H200                       1.000  0.005
+Kernel Tuner, single-team/convolution       RTX 2080 Ti, TITAN RTX                      .998  0.004
+Kernel Tuner, single-team/convolution       RTX 3060 Laptop, RTX 3090                   .991  0.011
+Kernel Tuner, hub/convolution_milo          RTX A4000, RTX A6000                        .924  0.041
+Kernel Tuner, single-team/gemm              RTX 3060 Laptop, RTX 3090                   .952  0.091
+Kernel Tuner, single-team/gemm              RTX 2080 Ti, RTX 3090                       .934  0.085
+Kernel Tuner, single-team/convolution       RTX 2080 Ti, RTX 3090                       .749  0.136
+Kernel Tuner, hub/dedispersion_milo         RTX A4000, Radeon PRO W7800                 .697  0.079
+==========================================  =========================================  =====  =========
+
+Where only the convolution was measured, the laptop's RTX 3060 and the RTX 3090 are twins; a matrix product
+sets them apart. A group that is too large makes an evaluation harder, one that is too small a pretence.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from costmodel.dataset._dataset import Dataset
+
+LEAST_CONFIGS = 8
+TWIN_RHO = 0.98
+TWIN_DEVIATION = 0.02
+
+
+@dataclass(frozen=True)
+class DeviceSimilarity:
+    """Agreement of each two of d devices; symmetric matrices.
+
+    Attributes:
+        devices: The d names, in alphabetical order.
+        rho: ``(d, d)`` median over shared tasks of Spearman's rank correlation of latencies, in [-1, 1]; 1 on
+            the diagonal, NaN where nothing is shared.
+        deviation: ``(d, d)`` how far latencies are from a constant factor, 0.01 is about 1 %: median over
+            shared tasks of the median |log latency ratio - its median in the task|; 0 on the diagonal, NaN
+            where nothing is shared.
+        tasks: ``(d, d)`` number of shared tasks; of the diagonal, those of the device itself.
+    """
+
+    devices: tuple[str, ...]
+    rho: NDArray[np.float64]
+    deviation: NDArray[np.float64]
+    tasks: NDArray[np.int64]
+
+
+def device_similarity(dataset: Dataset) -> DeviceSimilarity:
+    """Compare each two devices of a dataset on what both measured; see this module for the words."""
+    latencies = _log_latencies(dataset)
+    devices = tuple(latencies.columns)
+    rho, deviation = np.eye(len(devices)), np.zeros((len(devices),) * 2)
+    tasks = np.diag([len(_by_task(latencies[name].dropna())) for name in devices])
+    for i, j in combinations(range(len(devices)), 2):
+        agreement = _agreement(latencies.iloc[:, [i, j]].dropna())
+        rho[i, j] = rho[j, i] = agreement["rho"].median()
+        deviation[i, j] = deviation[j, i] = agreement["deviation"].median()
+        tasks[i, j] = tasks[j, i] = len(agreement)
+    return DeviceSimilarity(devices, rho, deviation, tasks)
+
+
+def twin_groups(
+    similarity: DeviceSimilarity, *, least_rho: float = TWIN_RHO, most_deviation: float = TWIN_DEVIATION
+) -> tuple[tuple[str, ...], ...]:
+    """Groups of two devices or more that are twins, of each other or through others; none where unknown.
+
+    Args:
+        similarity: What was measured in common.
+        least_rho: Rank correlation that twins have at least.
+        most_deviation: Deviation that they have at most.
+
+    Example:
+        >>> alike = DeviceSimilarity(("A", "B"), np.ones((2, 2)), np.zeros((2, 2)), np.full((2, 2), 9))
+        >>> twin_groups(alike)
+        (('A', 'B'),)
+    """
+    twins = (similarity.rho >= least_rho) & (similarity.deviation <= most_deviation)
+    return tuple(
+        tuple(similarity.devices[i] for i in group) for group in _components(twins) if len(group) > 1
+    )
+
+
+def _log_latencies(dataset: Dataset) -> pd.DataFrame:
+    """Log latency of each (workload, part, candidate) on each device; NaN where it did not run."""
+    rows = dataset.rows
+    parts = [
+        "whole" if platform.isolation == "whole" else f"{platform.isolation}/{platform.sms_granted}"
+        for platform in dataset.platforms
+    ]
+    ran = rows.assign(part=[parts[i] for i in rows["platform"]], log=np.log(rows["latency_s"]))
+    ran = ran[np.isfinite(ran["log"])]
+    index = ["workload", "part", "candidate"]
+    table: pd.DataFrame = ran.pivot_table(index=index, columns="device", values="log")
+    return table.reindex(columns=sorted(rows["device"].unique()))
+
+
+def _by_task(values: "pd.Series[float]") -> "pd.Series[int]":
+    """Number of configs of each task that has enough."""
+    counts: pd.Series[int] = values.groupby(level=["workload", "part"]).size()
+    return counts[counts >= LEAST_CONFIGS]
+
+
+def _agreement(pair: pd.DataFrame) -> pd.DataFrame:
+    """``rho`` and ``deviation`` of two columns of log latencies, one row a shared task.
+
+    Spearman's rho is Pearson's correlation of the ranks, ties at their mean; NaN where all are tied.
+    """
+    task = ["workload", "part"]
+    ranks = pair.groupby(level=task).rank()
+    first, second = (ranks[name] - ranks[name].groupby(level=task).transform("mean") for name in ranks)
+    products = pd.DataFrame({"xy": first * second, "xx": first**2, "yy": second**2})
+    sums = products.groupby(level=task).sum()
+    ratio = pair.iloc[:, 0] - pair.iloc[:, 1]
+    off = (ratio - ratio.groupby(level=task).transform("median")).abs()
+    agreement = pd.DataFrame(
+        {"rho": sums["xy"] / np.sqrt(sums["xx"] * sums["yy"]), "deviation": off.groupby(level=task).median()}
+    )
+    return agreement.loc[_by_task(ratio).index]
+
+
+def _components(edges: NDArray[np.bool_]) -> Iterator[list[int]]:
+    """Connected components of an undirected graph, by their lowest node."""
+    left = set(range(len(edges)))
+    while left:
+        group, reached = set[int](), {min(left)}
+        while reached:
+            group |= reached
+            reached = {int(j) for i in reached for j in np.flatnonzero(edges[i])} - group
+        left -= group
+        yield sorted(group)
