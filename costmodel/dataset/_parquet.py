@@ -46,24 +46,42 @@ def load_dataset(path: Path) -> Dataset:
             ...
         costmodel.errors.CostModelError: A dataset must be a folder with ...: nowhere is not there.
     """
+    file = check_file(path)
+    try:
+        table = pq.read_table(file, page_checksum_verification=True)
+    except (pa.ArrowException, OSError) as error:
+        raise unreadable(file, error) from error
+    if not table.num_rows:
+        raise CostModelError(f"{file} must hold measurements, but it has no rows: build it again.")
+    return to_dataset(table)
+
+
+def check_file(path: Path) -> Path:
+    """The parquet file of a dataset, once its checksum and its columns are known to be right.
+
+    Raises:
+        CostModelError: They are not.
+    """
     file = parquet_file(path)
     check_checksum(file)
     try:
         schema = pq.read_schema(file)
-        if not schema.equals(SCHEMA):
-            raise CostModelError(
-                f"{file} must hold the columns of a costmodel dataset, but got {_difference(schema)}: give a "
-                "file that `costmodel dataset build` of this version wrote."
-            )
-        table = pq.read_table(file, page_checksum_verification=True)
     except (pa.ArrowException, OSError) as error:
+        raise unreadable(file, error) from error
+    if not schema.equals(SCHEMA):
         raise CostModelError(
-            f"{file} must be a parquet file, but cannot be read: it is damaged or of another format "
-            f"({str(error).splitlines()[0]})."
-        ) from error
-    if not table.num_rows:
-        raise CostModelError(f"{file} must hold measurements, but it has no rows: build it again.")
-    return to_dataset(table)
+            f"{file} must hold the columns of a costmodel dataset, but got {_difference(schema)}: give a "
+            "file that `costmodel dataset build` of this version wrote."
+        )
+    return file
+
+
+def unreadable(file: Path, error: Exception) -> CostModelError:
+    """What to raise when a parquet file cannot be read."""
+    return CostModelError(
+        f"{file} must be a parquet file, but cannot be read: it is damaged or of another format "
+        f"({str(error).splitlines()[0]})."
+    )
 
 
 def _difference(schema: Any) -> str:
