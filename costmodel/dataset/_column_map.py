@@ -100,8 +100,8 @@ class ColumnMap(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def names(self) -> tuple[str, ...]:
         """Columns that a table must have, each once."""
-        single = (self.workload, self.outcome, self.device, self.sms, self.isolation)
-        single = (*single, self.measured_at, self.visit, self.error)
+        where = (self.device, self.sms, self.isolation)
+        single = (self.workload, *where, self.outcome, self.measured_at, self.visit, self.error)
         named = [field.column for field in single if isinstance(field, Column)]
         named += [parameter.column for parameter in self.typed_parameters.values()]
         return tuple(dict.fromkeys([*named, *self.latency.columns]))

@@ -37,7 +37,8 @@ def records_behind(entry: Any, show: Show) -> list[Measurement]:
         records = msgspec.json.decode(msgspec.json.encode(entry[KEY]), type=list[Measurement])
     except (ValueError, OverflowError, RecursionError, msgspec.MsgspecError):
         raise EntryError("the records behind an entry must be of this version's schema") from None
-    if any(name not in entry or entry[name] != value for name, value in show(records).items()):
+    shown = {**show(records), KEY: entry[KEY]}
+    if any(name not in entry or entry[name] != value for name, value in shown.items()):
         raise EntryError("an entry must show what the records behind it say: it was changed")
     return records
 

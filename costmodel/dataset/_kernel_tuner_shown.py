@@ -38,6 +38,8 @@ def show_key(names: Sequence[str], config: Config) -> str:
 def show_entry(names: Sequence[str], records: Sequence[Measurement]) -> dict[str, Any]:
     """The entry of these records of one config: it shows the first.
 
+    A parameter that has the name of a field, such as ``time``, is not shown: Kernel Tuner cannot have it.
+
     Args:
         names: The cache's ``tune_params_keys``.
         records: The first is shown, in milliseconds; a failure by the nearest that Kernel Tuner knows.

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import msgspec
 
@@ -21,7 +21,7 @@ from costmodel.dataset._entry import MOST_S, EntryError, seconds
 from costmodel.dataset._metaschedule_trace import config_of_trace
 from costmodel.dataset._origin import Origin
 from costmodel.dataset._platform_file import PlatformFile, needed_platform
-from costmodel.dataset._unpack import lines_of, unpacked
+from costmodel.dataset._unpack import Stream, lines_of, unpacked
 from costmodel.dataset._validate import Reject
 from costmodel.errors import CostModelError, MissingExtraError
 from costmodel.records import Candidate, Measurement, Outcome, Platform, Workload, content_id
@@ -32,7 +32,6 @@ PROGRAMS_NAME = "database_workload.json"
 NO_REASON = "MetaSchedule records no reason"
 _MOST_LINE = 64 * 2**20
 _MOST_TOTAL = 16 * 2**30
-_IS_RECORD = re.compile(rb"\s*\[\s*\d+\s*,\s*\[")
 _IS_PROGRAM = re.compile(rb'\s*\[\s*"-?\d+"\s*,\s*"')
 # TVM's target kinds by ours.
 _TARGETS = {"cuda": ("cuda",), "hip": ("rocm", "hip"), "cpu": ("llvm", "c")}
@@ -40,7 +39,7 @@ _TARGETS = {"cuda": ("cuda",), "hip": ("rocm", "hip"), "cpu": ("llvm", "c")}
 
 def is_database(head: bytes) -> bool:
     """Whether a file that begins with these bytes is one of the two."""
-    return bool(_IS_RECORD.match(head) or is_program_table(head))
+    return head.lstrip().startswith(b"[")
 
 
 def is_program_table(head: bytes) -> bool:
@@ -200,8 +199,8 @@ def _beside(path: Path) -> Path:
     programs = path.with_name(name)
     if name == path.name or not programs.is_file():
         raise CostModelError(
-            f"The programs of a MetaSchedule database must be beside its records: {path.name} must be named as "
-            f"{RECORDS_NAME}, with {PROGRAMS_NAME} in the same folder. Copy both files."
+            f"The programs of a MetaSchedule database must be beside its records: {path.name} must be "
+            f"named as {RECORDS_NAME}, with {PROGRAMS_NAME} in the same folder. Copy both files."
         )
     return programs
 
@@ -212,7 +211,7 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
         yield from _numbered(file, path)
 
 
-def _numbered(file: BinaryIO, path: Path) -> Iterator[tuple[int, bytes]]:
+def _numbered(file: Stream, path: Path) -> Iterator[tuple[int, bytes]]:
     try:
         for number, line in enumerate(lines_of(file, most_bytes=_MOST_LINE, most_total=_MOST_TOTAL), start=1):
             if line.strip():

@@ -99,7 +99,7 @@ class _Names:
             loops = self._made(source)
             if loops is None or loops.kind != "GetLoops" or not loops.inputs:
                 return f"tile.{_text(source)}"
-            return f"tile.{self._block(loops.inputs[0])}.{loops.outputs.index(source)}"
+            return f"tile.{self._block(loops.inputs[0])}.{loops.outputs.index(_text(source))}"
         result = next(iter(sample.outputs), "")
         for use in self._instructions:
             if use.kind == "Annotate" and use.inputs[1:] == [result] and use.attributes:

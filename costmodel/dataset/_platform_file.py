@@ -14,7 +14,7 @@ SUFFIX = ".platform.toml"
 _EXAMPLE = (
     'with lines such as `device = "RTX 3090"` (a name that `costmodel devices list` shows, or a table '
     '[device] with the fields of a device), `sms = 82`, `isolation = "whole"` and a table [software] with '
-    "lines such as `driver = \"580.1\"`"
+    'lines such as `driver = "580.1"`'
 )
 
 

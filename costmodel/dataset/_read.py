@@ -14,6 +14,8 @@ from costmodel.dataset._metaschedule_db import (
     metaschedule_entries,
 )
 from costmodel.dataset._platform_file import platform_file_for
+from costmodel.dataset._rows import iter_measurements
+from costmodel.dataset._schema import FILE_NAME
 from costmodel.dataset._source import Source
 from costmodel.dataset._t4 import is_t4, t4_source
 from costmodel.dataset._table_file import PARQUET, table_entries
@@ -41,7 +43,7 @@ class ReadOptions:
 
 
 def read_source(path: Path, options: ReadOptions | None = None) -> Source:
-    """Read a file, or the folder of a MetaSchedule database.
+    """Read a file, or the folder of a dataset or of a MetaSchedule database.
 
     Record stores are read without their lock. Cache files of Kernel Tuner, T4 files and CSV files may be
     gzipped.
@@ -51,7 +53,7 @@ def read_source(path: Path, options: ReadOptions | None = None) -> Source:
     """
     options = options or ReadOptions()
     if path.is_dir():
-        path /= RECORDS_NAME
+        path /= FILE_NAME if (path / FILE_NAME).is_file() else RECORDS_NAME
     with unpacked(path) as (file, packed):
         head = file.read(256)
     if is_program_table(head):
@@ -76,10 +78,13 @@ def _read_document(path: Path, options: ReadOptions) -> Source:
 
 def _read_table(path: Path, options: ReadOptions) -> Source:
     if options.columns is None:
-        raise CostModelError(
-            f"{path} is a table: say which of its columns is what with `--columns map.toml`. `costmodel dataset "
-            "build --help` shows an example."
-        )
+        try:
+            return Source.of(path, iter_measurements(path))
+        except CostModelError as error:
+            raise CostModelError(
+                f"{error} A table of another program needs `--columns map.toml`, which says what its columns "
+                "are; `costmodel dataset build --help` shows one."
+            ) from None
     return Source.of(path, table_entries(path, options.columns, platform_file_for(path, options.platform)))
 
 

@@ -15,7 +15,16 @@ import msgspec
 
 from costmodel.dataset._entry import EntryError, decision, factors, seconds, utc
 from costmodel.dataset._exported import milliseconds
-from costmodel.records import Candidate, Config, Decision, Measurement, Outcome, Platform, Workload, content_id
+from costmodel.records import (
+    Candidate,
+    Config,
+    Decision,
+    Measurement,
+    Outcome,
+    Platform,
+    Workload,
+    content_id,
+)
 
 OUTCOMES = {
     "correct": Outcome.OK,

@@ -3,7 +3,7 @@
 import csv
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,7 +13,7 @@ from costmodel.dataset._entry import EntryError
 from costmodel.dataset._origin import Origin
 from costmodel.dataset._platform_file import PlatformFile, needed_platform
 from costmodel.dataset._table_row import RowReader
-from costmodel.dataset._unpack import lines_of, unpacked
+from costmodel.dataset._unpack import Stream, lines_of, unpacked
 from costmodel.dataset._validate import Reject
 from costmodel.errors import CostModelError
 from costmodel.records import Measurement
@@ -29,7 +29,9 @@ _BATCH = 1024
 _Cells = dict[str, Any]
 
 
-def table_entries(path: Path, column_map: Path, platform: PlatformFile | None) -> Iterator[Measurement | Reject]:
+def table_entries(
+    path: Path, column_map: Path, platform: PlatformFile | None
+) -> Iterator[Measurement | Reject]:
     """Read a table, a batch of rows at a time; a row that cannot be believed is rejected with its number.
 
     Rows are numbered from 1, behind the header of a CSV file.
@@ -66,10 +68,13 @@ def _rows(path: Path, columns: ColumnMap) -> Iterator[_Cells | EntryError]:
             raise CostModelError(f"{path} must be a table in CSV or Parquet, but: {reason}.") from None
 
 
-def _csv_rows(file: BinaryIO, columns: ColumnMap) -> Iterator[_Cells | EntryError]:
+def _csv_rows(file: Stream, columns: ColumnMap) -> Iterator[_Cells | EntryError]:
     lines = lines_of(file, most_bytes=_MOST_LINE, most_total=_MOST_TOTAL)
     # Bytes that are no UTF-8 become halves of characters, which the cell that has them refuses.
-    texts = (line.decode("utf-8-sig" if number == 0 else "utf-8", "surrogateescape") for number, line in enumerate(lines))
+    texts = (
+        line.decode("utf-8-sig" if number == 0 else "utf-8", "surrogateescape")
+        for number, line in enumerate(lines)
+    )
     reader = csv.reader(texts, delimiter=columns.delimiter, strict=True)
     header = next(reader, [])
     _check_header(header, columns)
@@ -87,7 +92,7 @@ def _csv_rows(file: BinaryIO, columns: ColumnMap) -> Iterator[_Cells | EntryErro
             yield EntryError("a row must have as many cells as the header")
 
 
-def _parquet_rows(file: BinaryIO, columns: ColumnMap) -> Iterator[_Cells]:
+def _parquet_rows(file: Stream, columns: ColumnMap) -> Iterator[_Cells]:
     table = pq.ParquetFile(file)
     _check_header(table.schema_arrow.names, columns)
     metadata = table.metadata
@@ -103,7 +108,5 @@ def _parquet_rows(file: BinaryIO, columns: ColumnMap) -> Iterator[_Cells]:
 def _check_header(header: Sequence[str], columns: ColumnMap) -> None:
     wrong = [name for name in columns.names if header.count(name) != 1]
     if wrong:
-        raise ValueError(
-            f"each column of the column map must be there once, and {', '.join(map(repr, wrong[:3]))} is there "
-            f"{header.count(wrong[0])} times"
-        )
+        counts = ", ".join(f"{name!r} is there {header.count(name)} times" for name in wrong[:3])
+        raise ValueError(f"each column of the column map must be there once, but {counts}")

@@ -167,4 +167,6 @@ def _device(name: Any) -> Device:
     try:
         return find_device(str(name))
     except CostModelError:
-        raise EntryError("device must be one that `costmodel devices list` shows, or be mapped to one") from None
+        raise EntryError(
+            "device must be one that `costmodel devices list` shows, or be mapped to one"
+        ) from None

@@ -4,16 +4,18 @@ import gzip
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
 
 from costmodel.errors import CostModelError
+
+Stream = BufferedReader | gzip.GzipFile
 
 _GZIP = b"\x1f\x8b"
 
 
 @contextmanager
-def unpacked(path: Path, what: str = "file") -> Iterator[tuple[BinaryIO, bool]]:
+def unpacked(path: Path, what: str = "file") -> Iterator[tuple[Stream, bool]]:
     """Open a file, and unpack what is gzipped while it is read.
 
     Args:
@@ -36,7 +38,7 @@ def unpacked(path: Path, what: str = "file") -> Iterator[tuple[BinaryIO, bool]]:
         raise CostModelError(f"Cannot read {what} {path}: {reason}. Copy the file again.") from None
 
 
-def lines_of(file: BinaryIO, *, most_bytes: int, most_total: int) -> Iterator[bytes]:
+def lines_of(file: Stream, *, most_bytes: int, most_total: int) -> Iterator[bytes]:
     """Lines with their ends, one at a time.
 
     Args:
@@ -55,4 +57,3 @@ def lines_of(file: BinaryIO, *, most_bytes: int, most_total: int) -> Iterator[by
         if total > most_total:
             raise ValueError(f"it must have at most {most_total:,} bytes unpacked, and this has more")
         yield line
-
