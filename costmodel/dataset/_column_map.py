@@ -67,7 +67,7 @@ class ColumnMap(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         outcome: How it ended, by the values of ``Outcome``; ok everywhere if not given.
         device: Name that ``costmodel devices list`` shows; where it is not given, that and what follows is
             the platform's of the command line.
-        sms: SMs granted; all of the device if not given.
+        sms: SMs granted; may be left out where isolation is whole.
         isolation: How they were set apart.
         software: Versions that can change a latency.
         measured_at: Time, ISO 8601.

@@ -35,9 +35,9 @@ def records_behind(entry: Any, show: Show) -> list[Measurement]:
         raise EntryError(f"an entry of a file that costmodel wrote must have its records in {KEY}")
     try:
         records = msgspec.json.decode(msgspec.json.encode(entry[KEY]), type=list[Measurement])
+        shown = {**show(records), KEY: entry[KEY]}
     except (ValueError, OverflowError, RecursionError, msgspec.MsgspecError):
         raise EntryError("the records behind an entry must be of this version's schema") from None
-    shown = {**show(records), KEY: entry[KEY]}
     if any(name not in entry or entry[name] != value for name, value in shown.items()):
         raise EntryError("an entry must show what the records behind it say: it was changed")
     return records

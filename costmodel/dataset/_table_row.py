@@ -83,7 +83,10 @@ class RowReader:
         isolation = _cell(row, columns.isolation, "")
         if isolation not in get_args(Isolation):
             raise EntryError(f"isolation must be one of {', '.join(get_args(Isolation))}")
-        sms = _integer(_cell(row, columns.sms, device.sms), _MOST_SMS, "sms")
+        said = _cell(row, columns.sms, "")
+        sms = device.sms if said == "" and isolation == "whole" else _integer(said, _MOST_SMS, "sms")
+        if isolation == "whole" and sms != device.sms:
+            raise EntryError("sms must be all of the device's where isolation is whole")
         return Platform(device, isolation, sms, sms, self._software)
 
 

@@ -136,3 +136,16 @@ def test_a_device_of_ones_own_and_a_part_of_it(tmp_path: Path) -> None:
 def test_results_that_are_no_list(tmp_path: Path) -> None:
     with pytest.raises(CostModelError, match="results is no list"):
         read(tmp_path, {"results": {}})
+
+
+def test_a_field_that_stands_twice(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('{"results": [], "results": []}')
+    with pytest.raises(CostModelError, match="a key stands twice"):
+        read_source(tmp_path / "a.json")
+
+
+def test_characters_in_two_halves_are_whole_and_backslashes_are_none(tmp_path: Path) -> None:
+    document = changed(configuration={"layout": "\U0001f600 \\ud800"})
+    assert read(tmp_path, document).measurements[0].candidate.config.decisions == {
+        "layout": "\U0001f600 \\ud800"
+    }

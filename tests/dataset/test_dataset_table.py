@@ -102,6 +102,8 @@ def test_repeats_in_one_cell_constants_and_another_delimiter(tmp_path: Path) -> 
         ({"gpu": "Voodoo 2"}, "device must be one that"),
         ({"sms": "8.5"}, "sms must be an integer"),
         ({"sms": "-1"}, "sms must be an integer"),
+        ({"sms": "8"}, "sms must be all of the device's"),
+        ({"sms": "", "how": "mps"}, "sms must be numbers"),
         ({"how": "alone"}, "isolation must be one of whole"),
         ({"when": "yesterday"}, "timestamp must be ISO 8601"),
         ({"layout": "\udcff"}, "a text must be UTF-8"),
