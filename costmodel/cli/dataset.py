@@ -13,7 +13,28 @@ if TYPE_CHECKING:
     from costmodel.dataset import BuildReport, TextTable
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode="markdown")
-app.command()(export)
+
+PlatformOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="TOML that says where files were measured that do not say it: `device`, `sms`, `isolation` "
+        "and [software]. A FILE with `FILE.platform.toml` beside it has its own.",
+        show_default=False,
+    ),
+]
+ColumnsOption = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="TOML that says which column of a table is what.", show_default=False),
+]
+WorkloadOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME",
+        help="What a T4 file measured, or a workload to look for in a MetaSchedule database (needs TVM).",
+        show_default=False,
+    ),
+]
 
 
 @app.callback()
@@ -38,29 +59,9 @@ def build(
             metavar="FILE", help="TOML with the texts title, summary, method, limits, licence and citation."
         ),
     ],
-    platform: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="TOML that says where files were measured that do not say it: `device`, `sms`, `isolation` "
-            "and [software]. A FILE with `FILE.platform.toml` beside it has its own.",
-            show_default=False,
-        ),
-    ] = None,
-    columns: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="TOML that says which column of a table is what.", show_default=False
-        ),
-    ] = None,
-    workload: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="What a T4 file measured, or a workload to look for in a MetaSchedule database (needs TVM).",
-            show_default=False,
-        ),
-    ] = None,
+    platform: PlatformOption = None,
+    columns: ColumnsOption = None,
+    workload: WorkloadOption = None,
     json: JsonOption = None,
 ) -> None:
     """Build a dataset: one checked parquet file with its card, pictures and checksums.
@@ -122,6 +123,9 @@ def describe(
     if plots:
         room.write_plots(loaded, description, plots)
     write_json(json, {"path": path, "sha256": sha256, "description": description})
+
+
+app.command()(export)
 
 
 def _rich_table(table: "TextTable") -> Table:

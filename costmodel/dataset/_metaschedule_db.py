@@ -62,16 +62,22 @@ def metaschedule_entries(
         workloads: Workloads whose programs to look for; this needs TVM.
 
     Raises:
-        CostModelError: A file cannot be read, or nothing says the platform.
+        CostModelError: A file cannot be read, nothing says the platform, or no program is as named.
         MissingExtraError: Workloads are named, and TVM is not there.
     """
     where = needed_platform(platform, path)
     origin = Origin.of(path)
     software = {**where.platform.software, "metaschedule_database": origin.text}
-    database = _Database(
-        msgspec.structs.replace(where.platform, software=software),
-        _programs(_beside(path), _names(where.workloads, workloads)),
-    )
+    names = _names(where.workloads, workloads)
+    programs = _programs(_beside(path), names)
+    if names and not any(program and program.ours for program in programs):
+        raise CostModelError(
+            f"One of the {len(programs)} programs of {path} must be one of the workloads that are named, but "
+            f"none is. Write its hash, which begins its line of {PROGRAMS_NAME}, and its name as "
+            '`"4328089659445662024" = "matmul-m32-n32-k32"` under [workloads] of the platform file, or leave '
+            "out `--workload`."
+        )
+    database = _Database(msgspec.structs.replace(where.platform, software=software), programs)
     for number, line in _lines(path):
         try:
             yield database.measurement(line)

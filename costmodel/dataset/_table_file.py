@@ -29,6 +29,14 @@ _BATCH = 1024
 _Cells = dict[str, Any]
 
 
+class _RowError(EntryError):
+    """A row that has no cells to speak of, and what stands there."""
+
+    def __init__(self, reason: str, shown: str) -> None:
+        super().__init__(reason)
+        self.shown = shown
+
+
 def table_entries(
     path: Path, column_map: Path, platform: PlatformFile | None
 ) -> Iterator[Measurement | Reject]:
@@ -50,14 +58,15 @@ def table_entries(
     reader = RowReader(columns, where, origin.text)
     for number, row in enumerate(_rows(path, columns), start=1):
         try:
-            if isinstance(row, EntryError):
-                raise row
-            yield reader.measurement(row)
+            if isinstance(row, _RowError):
+                yield origin.reject(str(row), row.shown, number)
+            else:
+                yield reader.measurement(row)
         except EntryError as error:
-            yield origin.reject(str(error), {} if isinstance(row, EntryError) else row, number)
+            yield origin.reject(str(error), row, number)
 
 
-def _rows(path: Path, columns: ColumnMap) -> Iterator[_Cells | EntryError]:
+def _rows(path: Path, columns: ColumnMap) -> Iterator[_Cells | _RowError]:
     with unpacked(path) as (file, _):
         is_parquet = file.read(len(PARQUET)) == PARQUET
         file.seek(0)
@@ -68,7 +77,7 @@ def _rows(path: Path, columns: ColumnMap) -> Iterator[_Cells | EntryError]:
             raise CostModelError(f"{path} must be a table in CSV or Parquet, but: {reason}.") from None
 
 
-def _csv_rows(file: Stream, columns: ColumnMap) -> Iterator[_Cells | EntryError]:
+def _csv_rows(file: Stream, columns: ColumnMap) -> Iterator[_Cells | _RowError]:
     lines = lines_of(file, most_bytes=_MOST_LINE, most_total=_MOST_TOTAL)
     # Bytes that are no UTF-8 become halves of characters, which the cell that has them refuses.
     texts = (
@@ -84,12 +93,13 @@ def _csv_rows(file: Stream, columns: ColumnMap) -> Iterator[_Cells | EntryError]
         except StopIteration:
             return
         except csv.Error:
-            yield EntryError("a row must be CSV: quotes closed, and no cell beyond 131,072 characters")
+            reason = "a row must be CSV: quotes closed, and no cell beyond 131,072 characters"
+            yield _RowError(reason, f"it ends in line {reader.line_num} of the file")
             continue
         if len(cells) == len(header):
             yield dict(zip(header, cells, strict=True))
         elif cells:
-            yield EntryError("a row must have as many cells as the header")
+            yield _RowError("a row must have as many cells as the header", str(cells))
 
 
 def _parquet_rows(file: Stream, columns: ColumnMap) -> Iterator[_Cells]:

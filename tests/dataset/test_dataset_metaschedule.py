@@ -176,6 +176,8 @@ def test_a_program_of_ours_is_known_by_its_hash(tuned, options: ReadOptions) -> 
     assert all(m.candidate.workload.name == MATMUL and m.candidate.launches for m in ours)
     assert [m.latencies_s for m in ours] == [(1e-5, 2e-5), (3e-5,), ()]
     assert foreign.candidate.workload.kind.startswith("metaschedule.p")
+    with pytest.raises(CostModelError, match=r"One of the 1 programs .* but none is"):
+        read_source(folder, ReadOptions(options.platform, workloads=(Workload.parse("softmax-m8-n8"),)))
     unnamed = read_source(folder, options).measurements
     assert len({m.candidate.candidate_id for m in unnamed}) == 4
     assert {m.candidate.workload for m in unnamed} == {foreign.candidate.workload}

@@ -127,6 +127,15 @@ def test_rows_of_another_length(tmp_path: Path) -> None:
     assert {r.reason for r in source.rejects} == {"a row must have as many cells as the header"}
 
 
+def test_a_quote_that_is_never_closed_costs_what_it_swallows(tmp_path: Path) -> None:
+    header, first, *others = csv_text(fake_rows()).splitlines()
+    source = read(tmp_path, "\n".join([header, first, '"' + others[0], *others[1:]]))
+    assert len(source.measurements) == 1
+    (reject,) = source.rejects
+    assert reject.reason.startswith("a row must be CSV: quotes closed")
+    assert reject.record["entry"] == "it ends in line 5 of the file"
+
+
 def test_wrong_tables_and_maps_are_one_error(tmp_path: Path) -> None:
     rows = csv_text(fake_rows())
     for text, column_map, message in (
@@ -149,6 +158,20 @@ def test_wrong_tables_and_maps_are_one_error(tmp_path: Path) -> None:
     (tmp_path / "cut.parquet").write_bytes((tmp_path / "a.parquet").read_bytes()[:-20])
     with pytest.raises(CostModelError, match="must be a table in CSV or Parquet"):
         read_source(tmp_path / "cut.parquet", ReadOptions(columns=tmp_path / "map.toml"))
+
+
+def test_a_small_file_cannot_unpack_to_any_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = csv_text(fake_rows())
+    (tmp_path / "map.toml").write_text(COLUMN_MAP)
+    pq.write_table(pa.Table.from_pylist(fake_rows()[:2]), tmp_path / "runs.parquet")
+    monkeypatch.setattr("costmodel.dataset._table_file._MOST_ROWS", 1)
+    monkeypatch.setattr("costmodel.dataset._table_file._MOST_TOTAL", 10_000)
+    with pytest.raises(CostModelError, match="at most 1 rows"):
+        read_source(tmp_path / "runs.parquet", ReadOptions(columns=tmp_path / "map.toml"))
+    with pytest.raises(CostModelError, match="at most 10,000 bytes unpacked"):
+        read(tmp_path, gzip.compress((rows + rows * 100).encode()))
+    with pytest.raises(CostModelError, match="a line must have at most"):
+        read(tmp_path, gzip.compress(b" " * 10**7))
 
 
 def test_a_platform_file_stands_in_for_the_device(tmp_path: Path) -> None:
