@@ -1,4 +1,4 @@
-"""``costmodel dataset``: build a dataset from record stores and foreign files, describe one."""
+"""``costmodel dataset``: build a dataset from record stores and foreign files, describe one, export one."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -8,6 +8,7 @@ from rich.table import Table
 
 from costmodel.cli._output import DatasetArgument, JsonOption, console, titled_table, write_json
 from costmodel.cli.dataset_diff import diff
+from costmodel.cli.dataset_export import export
 from costmodel.cli.dataset_split import split
 
 if TYPE_CHECKING:
@@ -17,10 +18,32 @@ app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode="
 app.command()(diff)
 app.command()(split)
 
+PlatformOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="TOML that says where files were measured that do not say it: `device`, `sms`, `isolation` "
+        "and [software]. A FILE with `FILE.platform.toml` beside it has its own.",
+        show_default=False,
+    ),
+]
+ColumnsOption = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="TOML that says which column of a table is what.", show_default=False),
+]
+WorkloadOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME",
+        help="What a T4 file measured, or a workload to look for in a MetaSchedule database (needs TVM).",
+        show_default=False,
+    ),
+]
+
 
 @app.callback()
 def _group() -> None:
-    """Build a dataset from record stores and cache files of Kernel Tuner, describe or compare them."""
+    """Build a dataset from record stores and files of other programs; describe, split, compare, export it."""
 
 
 @app.command()
@@ -29,7 +52,8 @@ def build(
         list[Path],
         typer.Argument(
             metavar="FILE",
-            help="Record stores, as `costmodel collect` writes them, and cache files of Kernel Tuner.",
+            help="Record stores, as `costmodel collect` writes them, datasets, cache files of Kernel Tuner, "
+            "T4 files, JSON databases of MetaSchedule, and tables in CSV or Parquet.",
         ),
     ],
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write.")],
@@ -39,6 +63,9 @@ def build(
             metavar="FILE", help="TOML with the texts title, summary, method, limits, licence and citation."
         ),
     ],
+    platform: PlatformOption = None,
+    columns: ColumnsOption = None,
+    workload: WorkloadOption = None,
     json: JsonOption = None,
 ) -> None:
     """Build a dataset: one checked parquet file with its card, pictures and checksums.
@@ -48,10 +75,28 @@ def build(
     Examples:
     - `costmodel dataset build out/*.jsonl --out datasets/mine --card card.toml`
     - `costmodel dataset build caches/*.json.gz --out datasets/convolution --card card.toml`
-    """
-    from costmodel.dataset import build_dataset, read_card_header
+    - `costmodel dataset build database_tuning_record.json --platform h100.toml --out mine --card card.toml`
+    - `costmodel dataset build runs.csv --columns map.toml --out mine --card card.toml`
 
-    report = build_dataset(files, out, header=read_card_header(card))
+    A file for `--columns`, where a text or a number is a constant and a table with `column` is a column:
+
+        workload = "suite.gemm-x4096-y4096"
+        device = { column = "gpu", values = { "3090" = "RTX 3090" } }
+        isolation = "whole"
+        outcome = { column = "status", values = { "yes" = "ok", "no" = "compile_error" } }
+        [parameters]
+        block = "block_size_x"
+        order = { column = "layout", type = "text" }
+        tile = { column = "tile", type = "factors", separator = "x" }
+        [latency]
+        columns = ["run_1", "run_2"]
+        unit = "ms"
+    """
+    from costmodel.dataset import ReadOptions, build_dataset, read_card_header
+    from costmodel.records import Workload
+
+    options = ReadOptions(platform, columns, tuple(map(Workload.parse, workload or ())))
+    report = build_dataset(files, out, header=read_card_header(card), options=options)
     _print_report(report)
     write_json(json, report)
 
@@ -82,6 +127,9 @@ def describe(
     if plots:
         room.write_plots(loaded, description, plots)
     write_json(json, {"path": path, "sha256": sha256, "description": description})
+
+
+app.command()(export)
 
 
 def _rich_table(table: "TextTable") -> Table:

@@ -25,7 +25,7 @@ def diff(
     """
     from costmodel import dataset as room
 
-    found = room.diff(*(room.read_dataset(path) for path in (first, second)))
+    found = room.diff(*(room.iter_measurements(path) for path in (first, second)))
     _print(found, first, second)
     write_json(
         json,

@@ -7,10 +7,14 @@ from costmodel.dataset._checksums import dataset_hash
 from costmodel.dataset._dataset import Dataset
 from costmodel.dataset._describe import Description, describe
 from costmodel.dataset._diff import Diff, WorkloadDiff, diff
+from costmodel.dataset._export import EXPORT_FORMATS, export_dataset
+from costmodel.dataset._export_report import ExportReport
 from costmodel.dataset._folds import Fold
 from costmodel.dataset._noise import Noise, Quantiles
-from costmodel.dataset._parquet import load_dataset, read_dataset
+from costmodel.dataset._parquet import load_dataset
 from costmodel.dataset._plots import write_plots
+from costmodel.dataset._read import ReadOptions
+from costmodel.dataset._rows import iter_measurements
 from costmodel.dataset._shipped import shipped_dataset
 from costmodel.dataset._similarity import DeviceSimilarity, device_similarity, twin_groups
 from costmodel.dataset._split_file import read_split, write_split
@@ -26,6 +30,7 @@ from costmodel.dataset._summary import TextTable, summary_tables
 from costmodel.dataset._tasks import Budget, Task
 
 __all__ = [
+    "EXPORT_FORMATS",
     "LEAVE_ONE_OUT",
     "STRATEGIES",
     "Budget",
@@ -35,9 +40,11 @@ __all__ = [
     "Description",
     "DeviceSimilarity",
     "Diff",
+    "ExportReport",
     "Fold",
     "Noise",
     "Quantiles",
+    "ReadOptions",
     "Split",
     "SplitRecipe",
     "Task",
@@ -50,10 +57,11 @@ __all__ = [
     "describe",
     "device_similarity",
     "diff",
+    "export_dataset",
+    "iter_measurements",
     "load_dataset",
     "make_split",
     "read_card_header",
-    "read_dataset",
     "read_split",
     "render_card",
     "shipped_dataset",

@@ -29,7 +29,7 @@ IntArray = NDArray[np.int64]
 
 _CANDIDATE_COLUMNS = ["workload", "space", "config", "launches"]
 _PLATFORM_COLUMNS = ["device", "isolation", "sms_requested", "sms_granted"]
-_SCALARS = [
+SCALARS = [
     "visit",
     "outcome",
     "runs_per_repeat",
@@ -40,8 +40,6 @@ _SCALARS = [
     "measured_at",
     "error",
 ]
-
-_FIELDS = [*_SCALARS, "latencies_s", "resources", "before", "after", "co_runners", "schema_version"]
 
 _decode_decisions = msgspec.json.Decoder(dict[str, Decision]).decode
 
@@ -57,10 +55,10 @@ def to_dataset(table: Any) -> Dataset:
     Launches of a candidate, and device and requested SMs of a platform, are those of its first row. A
     platform measured under several versions of a software carries them all, as in ``"580.1, 590.2"``.
     """
-    candidates, candidate_of = _distinct(table, "candidate_id", _CANDIDATE_COLUMNS, _candidate)
-    platforms, platform_of = _distinct(table, "platform_id", _PLATFORM_COLUMNS, _platform)
+    candidates, candidate_of = _distinct(table, "candidate_id", _CANDIDATE_COLUMNS, candidate_of_row)
+    platforms, platform_of = _distinct(table, "platform_id", _PLATFORM_COLUMNS, platform_of_row)
     latency_s, latencies_s = _latencies(table["latencies_s"].combine_chunks())
-    scalars = table.select(_SCALARS).to_pandas()
+    scalars = table.select(SCALARS).to_pandas()
     frame = pd.DataFrame({"candidate": candidate_of, "platform": platform_of, **scalars})
     frame["latency_s"] = latency_s
     frame["latencies_s"] = pd.Series(latencies_s, dtype=object)
@@ -73,42 +71,6 @@ def to_dataset(table: Any) -> Dataset:
         tuple(msgspec.structs.replace(p, software=s) for p, s in zip(platforms, software, strict=True)),
         frame,
     )
-
-
-class RowReader:
-    """Rows of tables that fit ``SCHEMA`` back to measurements, the inverse of ``to_table``.
-
-    Rows that share a candidate, or a platform and its software, share one object.
-    """
-
-    def __init__(self) -> None:
-        self._candidates: dict[tuple[str, str], Candidate] = {}
-        self._platforms: dict[tuple[str, str, int], Platform] = {}
-
-    def read(self, row: dict[str, Any]) -> Measurement:
-        """The measurement of one row, as ``Table.to_pylist`` gives it.
-
-        Raises:
-            msgspec.ValidationError: The row holds what no measurement can.
-        """
-        software = msgspec.json.decode(row["software"], type=dict[str, str])
-        fields = {name: row[name] for name in _FIELDS} | {
-            "candidate": self._candidate(row),
-            "platform": self._platform(row, software),
-        }
-        return msgspec.convert(fields, Measurement)
-
-    def _candidate(self, row: dict[str, Any]) -> Candidate:
-        key = row["candidate_id"], str(row["launches"])
-        if key not in self._candidates:
-            self._candidates[key] = _candidate(row)
-        return self._candidates[key]
-
-    def _platform(self, row: dict[str, Any], software: dict[str, str]) -> Platform:
-        key = row["platform_id"], row["software"], row["sms_requested"]
-        if key not in self._platforms:
-            self._platforms[key] = msgspec.structs.replace(_platform(row), software=software)
-        return self._platforms[key]
 
 
 def dataset_from_measurements(measurements: Iterable[Measurement]) -> Dataset:
@@ -155,13 +117,15 @@ def _distinct(
     return tuple(read(row) for row in rows), position
 
 
-def _candidate(row: dict[str, Any]) -> Candidate:
+def candidate_of_row(row: dict[str, Any]) -> Candidate:
+    """The candidate of a row as ``Table.to_pylist`` gives it."""
     launches = tuple(KernelLaunch(**launch) for launch in row["launches"])
     config = Config(_decode_decisions(row["config"]))
     return Candidate(Workload.parse(row["workload"]), row["space"], config, launches)
 
 
-def _platform(row: dict[str, Any]) -> Platform:
+def platform_of_row(row: dict[str, Any]) -> Platform:
+    """The platform of such a row, without its software."""
     return msgspec.convert({name: row[name] for name in _PLATFORM_COLUMNS}, Platform)
 
 

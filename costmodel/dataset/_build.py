@@ -13,7 +13,7 @@ from costmodel.dataset._checksums import dataset_hash, write_checksums
 from costmodel.dataset._describe import describe
 from costmodel.dataset._parquet import write_parquet
 from costmodel.dataset._plots import write_plots
-from costmodel.dataset._read import notes_on, read_source
+from costmodel.dataset._read import ReadOptions, notes_on, read_source
 from costmodel.dataset._schema import FILE_NAME
 from costmodel.dataset._validate import Reject, validate
 from costmodel.errors import CostModelError
@@ -45,21 +45,25 @@ class BuildReport:
     notes: tuple[str, ...] = ()
 
 
-def build_dataset(files: Sequence[Path], out: Path, *, header: CardHeader) -> BuildReport:
+def build_dataset(
+    files: Sequence[Path], out: Path, *, header: CardHeader, options: ReadOptions | None = None
+) -> BuildReport:
     """Build a dataset; the same records give the same bytes, in whatever order the files are named.
 
     Writes ``measurements.parquet``, the card ``README.md``, its pictures and ``SHA256SUMS``; and
     ``rejects.jsonl``, one ``{"reason": ..., "record": ...}`` a line, only if records were rejected.
 
     Args:
-        files: Record stores, read without a lock, and cache files of Kernel Tuner.
+        files: Record stores, read without a lock, datasets, cache files of Kernel Tuner, T4 files, databases
+            of MetaSchedule and tables.
         out: Folder to write, made if it is not there.
         header: The author's part of the card.
+        options: What files of other programs do not say.
 
     Raises:
         CostModelError: A file cannot be read, no record can enter, or the folder cannot be written.
     """
-    sources = [read_source(file) for file in sorted(files)]
+    sources = [read_source(file, options) for file in sorted(files)]
     validation = validate(record for source in sources for record in source.measurements)
     rejects = [reject for source in sources for reject in source.rejects] + list(validation.rejects)
     records = len(validation.accepted) + validation.duplicates + len(rejects)

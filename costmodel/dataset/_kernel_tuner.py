@@ -1,26 +1,24 @@
 """Cache files of Kernel Tuner, plain or gzipped: every config of one kernel measured on one device."""
 
-import gzip
-import json
 import re
-import zlib
+from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO
+from typing import Annotated, Any
 
 import msgspec
 
-from costmodel.dataset._checksums import sha256_of
-from costmodel.dataset._kernel_tuner_entry import EntryError, Space, read_entry
+from costmodel.dataset._document import MOST_BYTES, read_document
+from costmodel.dataset._entry import EntryError
+from costmodel.dataset._exported import KEY, records_behind
+from costmodel.dataset._kernel_tuner_entry import Space, read_entry
+from costmodel.dataset._kernel_tuner_shown import show_entry
+from costmodel.dataset._origin import Origin
 from costmodel.dataset._source import Source
 from costmodel.dataset._validate import Reject
 from costmodel.errors import CostModelError
-from costmodel.records import Device, Platform, Workload, content_id
+from costmodel.records import Device, Measurement, Platform, Workload, content_id
 
-_GZIP = b"\x1f\x8b"
-# Several times the largest public cache. A small file can unpack to any size.
-_MOST_BYTES = 128 * 2**20
-# Half of a character beyond the first 65,536, which no encoder takes.
-_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _AMD = re.compile(r"AMD|Radeon|Instinct|\bMI\d|\bW\d{4}\b")
 
 
@@ -38,18 +36,19 @@ class _Cache(msgspec.Struct):
     cache: dict[str, Any]
 
 
-def is_kernel_tuner_cache(head: bytes) -> bool:
-    """Whether a file that begins with these bytes can be a cache, and no record store."""
-    first_key = re.match(rb'\s*\{\s*"(\w+)"', head)
-    return head.startswith(_GZIP) or bool(first_key and first_key[1] != b"crc32")
+class _OwnCache(msgspec.Struct):
+    """The fields that are read of a cache that we exported: its entries have their records with them."""
+
+    tune_params_keys: list[str]
+    cache: dict[str, Any]
 
 
-def read_kernel_tuner_cache(path: Path, *, most_bytes: int = _MOST_BYTES) -> Source:
+def read_kernel_tuner_cache(path: Path, *, most_bytes: int = MOST_BYTES) -> Source:
     """Read a cache. Entries that cannot be believed are rejected with a reason; none is left out silently.
 
     The device is the one that the file names, or the file's own name where it names none. The platform's
     software says the file and its checksum, so that each row can be traced to its entry: its key lists the
-    values of the row's config.
+    values of the row's config. A cache that we exported gives the records that it was made of.
 
     Args:
         path: The file.
@@ -58,55 +57,41 @@ def read_kernel_tuner_cache(path: Path, *, most_bytes: int = _MOST_BYTES) -> Sou
     Raises:
         CostModelError: The file cannot be read or is no cache.
     """
+    return kernel_tuner_source(path, read_document(path, most_bytes=most_bytes))
+
+
+def kernel_tuner_source(path: Path, document: Mapping[str, Any]) -> Source:
+    """What a cache holds that is read already; see ``read_kernel_tuner_cache``."""
+    origin = Origin.of(path)
     try:
-        sha256 = sha256_of(path)
-        with path.open("rb") as file:
-            text = _unpack(file, most_bytes)
-        cache = msgspec.convert(_parse(text), _Cache)
-        space = _space(cache, path, sha256)
-    except (OSError, EOFError, zlib.error) as error:
-        raise CostModelError(f"Cannot read cache {path}: {error}. Copy the file again.") from None
-    except (ValueError, RecursionError, msgspec.MsgspecError) as error:
+        if KEY in document:
+            own = msgspec.convert(document, _OwnCache)
+            return Source.of(path, _own_records(own, origin))
+        cache = msgspec.convert(document, _Cache)
+        space = _space(cache, path, origin)
+    except (ValueError, OverflowError, msgspec.MsgspecError) as error:
         raise CostModelError(f"{path} must be a cache file of Kernel Tuner, but: {error}.") from None
-    measurements, rejects = [], []
+    return Source.of(path, _entries(cache, space, origin), {space.workload.name: len(cache.cache)})
+
+
+def _entries(cache: _Cache, space: Space, origin: Origin) -> Iterator[Measurement | Reject]:
     for key, entry in cache.cache.items():
         try:
-            measurements.append(read_entry(space, key, entry))
+            yield read_entry(space, key, entry)
         except EntryError as error:
-            rejects.append(
-                Reject(str(error), {"file": path.name, "sha256": sha256, "entry": json.dumps({key: entry})})
-            )
-    return Source(path, measurements, rejects, {space.workload.name: len(cache.cache)})
+            yield origin.reject(str(error), {key: entry})
 
 
-def _unpack(file: BinaryIO, most_bytes: int) -> str:
-    packed = file.read(2) == _GZIP
-    file.seek(0)
-    data = (gzip.GzipFile(fileobj=file) if packed else file).read(most_bytes + 1)
-    if len(data) > most_bytes:
-        raise ValueError(f"a cache must have at most {most_bytes:,} bytes unpacked, and this has more")
-    return data.decode()
+def _own_records(cache: _OwnCache, origin: Origin) -> Iterator[Measurement | Reject]:
+    show = partial(show_entry, cache.tune_params_keys)
+    for key, entry in cache.cache.items():
+        try:
+            yield from records_behind(entry, show)
+        except EntryError as error:
+            yield origin.reject(str(error), {key: entry})
 
 
-def _parse(text: str) -> Any:
-    """The document. Kernel Tuner closes a cache only when tuning ends; what was written until then counts."""
-    if _SURROGATE.search(text):
-        raise ValueError("characters must not be escaped by halves")
-    try:
-        return json.loads(text, object_pairs_hook=_object)
-    except json.JSONDecodeError:
-        return json.loads(text.rstrip().removesuffix(",") + "}}", object_pairs_hook=_object)
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object, of which no key may be lost."""
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a key stands twice in one object")
-    return found
-
-
-def _space(cache: _Cache, path: Path, sha256: str) -> Space:
+def _space(cache: _Cache, path: Path, origin: Origin) -> Space:
     """What all entries share.
 
     The kind of the kernel carries a hash of its parameters' names and fixed values: two kernels of one name
@@ -127,5 +112,5 @@ def _space(cache: _Cache, path: Path, sha256: str) -> Space:
     name = cache.device_name.strip() or path.name.partition(".")[0]
     # The cache does not say more of its device.
     device = Device(name, "hip" if _AMD.search(name) else "cuda", architecture="", sms=0, clock_mhz=0.0)
-    software = {"kernel_tuner_cache": f"{path.name} sha256:{sha256[:16]}"}
+    software = {"kernel_tuner_cache": origin.text}
     return Space(workload, f"kernel_tuner-{identity}", parameters, Platform(device, "whole", 0, 0, software))

@@ -8,26 +8,18 @@ number.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from statistics import fmean
 from typing import Any
 
-from costmodel.records import Candidate, Config, Decision, Measurement, Outcome, Platform, Workload
+from costmodel.dataset._entry import EntryError, decision, seconds, utc
+from costmodel.records import Candidate, Config, Measurement, Outcome, Platform, Workload
 
 _FAILURES = {
     "InvalidConfig": Outcome.INVALID_CONFIG,
     "CompilationFailedConfig": Outcome.COMPILE_ERROR,
     "RuntimeFailedConfig": Outcome.LAUNCH_ERROR,
 }
-_LEAST_MS = 1e-6
-# Eleven days for one kernel: numbers beyond, such as 1e10 and 1e20, were written in place of a failure.
-_HUGE_MS = 1e9
 _TOLERANCE = 0.01  # of the mean; rounding stays far below, another set of repeats does not
-_LARGEST_INTEGER = 2**53  # beyond, JSON readers disagree
-
-
-class EntryError(Exception):
-    """An entry cannot be believed. The message says what must hold, without values: it is counted."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +54,7 @@ def read_entry(space: Space, key: str, entry: Any) -> Measurement:
         outcome=outcome,
         latencies_s=latencies_s,
         runs_per_repeat=1 if latencies_s else 0,
-        measured_at=_utc(entry.get("timestamp", "")),
+        measured_at=utc(entry.get("timestamp", "")),
         error="" if latencies_s else entry["time"],
     )
 
@@ -72,19 +64,10 @@ def _config(space: Space, key: str, entry: Mapping[str, Any]) -> Config:
         raise EntryError("an entry must have a value for each of tune_params_keys")
     if key != ",".join(str(entry[name]) for name in space.parameters):
         raise EntryError("the key of an entry must list its parameters' values")
-    decisions = {name: _decision(entry[name]) for name in space.parameters}
+    decisions = {name: decision(entry[name]) for name in space.parameters}
     if any(value not in space.parameters[name] for name, value in decisions.items()):
         raise EntryError("a parameter's value must be among those of tune_params")
     return Config(decisions)
-
-
-def _decision(value: Any) -> Decision:
-    """A parameter's value; true is 1 and 2.0 is 2, so that one config has one identity in all files."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, int | float) and abs(value) < _LARGEST_INTEGER:
-        return int(value) if value == int(value) else value
-    raise EntryError("a parameter's value must be a text or a finite number")
 
 
 def _result(entry: Mapping[str, Any]) -> tuple[Outcome, tuple[float, ...]]:
@@ -97,30 +80,17 @@ def _result(entry: Mapping[str, Any]) -> tuple[Outcome, tuple[float, ...]]:
         if time not in _FAILURES:
             raise EntryError(f"time must be a number or one of {', '.join(_FAILURES)}")
         return _FAILURES[time], ()
-    mean_ms, repeats = _milliseconds(time), entry.get("times") or [time]
+    mean_s, repeats = _seconds(time), entry.get("times") or [time]
     if not isinstance(repeats, list):
         raise EntryError("times must be a list")
-    repeats_ms = [_milliseconds(repeat) for repeat in repeats]
-    if not math.isclose(fmean(repeats_ms), mean_ms, rel_tol=_TOLERANCE):
+    latencies_s = tuple(_seconds(repeat) for repeat in repeats)
+    if not math.isclose(fmean(latencies_s), mean_s, rel_tol=_TOLERANCE):
         raise EntryError(f"time must be the mean of times, to {_TOLERANCE:.0%}")
-    return Outcome.OK, tuple(ms / 1e3 for ms in repeats_ms)
+    return Outcome.OK, latencies_s
 
 
-def _milliseconds(value: Any) -> float:
+def _seconds(value: Any) -> float:
     match value:
         case [0, number] | number if isinstance(number, int | float) and not isinstance(number, bool):
-            if not _LEAST_MS <= number < math.inf:
-                raise EntryError("time and times must be finite, and a nanosecond at least")
-            if number >= _HUGE_MS:
-                raise EntryError(f"time and times must be below {_HUGE_MS:g} ms: more stands for a failure")
-            return float(number)
+            return seconds(number, 1e3, "time and times")
     raise EntryError("time and times must be numbers or pairs [0, ms]")
-
-
-def _utc(timestamp: Any) -> str:
-    """The time in UTC; empty if it is not given or does not say its zone."""
-    try:
-        time = datetime.fromisoformat(timestamp) if timestamp else None
-        return time.astimezone(UTC).isoformat() if time and time.tzinfo else ""
-    except (TypeError, ValueError, OverflowError):
-        raise EntryError("timestamp must be ISO 8601") from None

@@ -8,14 +8,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from costmodel.dataset._arrow import RowReader, to_dataset
+from costmodel.dataset._arrow import to_dataset
 from costmodel.dataset._checksums import check_checksum, parquet_file
 from costmodel.dataset._dataset import Dataset
 from costmodel.dataset._schema import SCHEMA
 from costmodel.errors import CostModelError
-from costmodel.records import Measurement
 
-_BATCH_ROWS = 16_384  # also of the groups of rows in a file
+BATCH_ROWS = 16_384  # also of the groups of rows in a file
 
 
 def write_parquet(table: Any, file: Path) -> None:
@@ -26,7 +25,7 @@ def write_parquet(table: Any, file: Path) -> None:
         partial,
         compression="zstd",
         compression_level=12,
-        row_group_size=_BATCH_ROWS,
+        row_group_size=BATCH_ROWS,
         write_page_checksum=True,
     )
     partial.replace(file)
@@ -51,21 +50,13 @@ def load_dataset(path: Path) -> Dataset:
             ...
         costmodel.errors.CostModelError: A dataset must be a folder with ...: nowhere is not there.
     """
-    with _opened(path) as file:
+    with open_parquet(path) as file:
         return to_dataset(file.read())
 
 
-def read_dataset(path: Path) -> Iterator[Measurement]:
-    """The measurements of a dataset as they were built, row by row; see ``load_dataset`` for errors."""
-    rows = RowReader()
-    with _opened(path) as file:
-        for batch in file.iter_batches(_BATCH_ROWS):
-            yield from map(rows.read, batch.to_pylist())
-
-
 @contextmanager
-def _opened(path: Path) -> Iterator[Any]:
-    """The ``pyarrow.parquet.ParquetFile`` of a dataset, once it is known to be one."""
+def open_parquet(path: Path) -> Iterator[Any]:
+    """The ``pyarrow.parquet.ParquetFile`` of a dataset, once it is known to be one; see ``load_dataset``."""
     name = parquet_file(path)
     check_checksum(name.parent, name.name)
     try:
@@ -80,10 +71,15 @@ def _opened(path: Path) -> Iterator[Any]:
                 raise CostModelError(f"{name} must hold measurements, but it has no rows: build it again.")
             yield file
     except (pa.ArrowException, OSError) as error:
-        raise CostModelError(
-            f"{name} must be a parquet file, but cannot be read: it is damaged or of another format "
-            f"({str(error).splitlines()[0]})."
-        ) from error
+        raise unreadable(name, error) from error
+
+
+def unreadable(file: Path, error: Exception) -> CostModelError:
+    """What to raise when a parquet file cannot be read."""
+    return CostModelError(
+        f"{file} must be a parquet file, but cannot be read: it is damaged or of another format "
+        f"({str(error).splitlines()[0]})."
+    )
 
 
 def _difference(schema: Any) -> str:

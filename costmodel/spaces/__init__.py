@@ -1,10 +1,11 @@
 """What can be chosen: design spaces as named discrete decisions. Importing this loads no TVM."""
 
+from costmodel.spaces._database_json import database_record, database_workload
 from costmodel.spaces._distinct import DistinctPrograms
 from costmodel.spaces._errors import InvalidConfigError
 from costmodel.spaces._parameters import Categorical, Parameter, Tile
 from costmodel.spaces._sample import open_space, sample_candidates
-from costmodel.spaces._target import make_target
+from costmodel.spaces._target import TargetKind, make_target
 from costmodel.spaces._tensor_intrin import register_tensor_intrinsics
 
 __all__ = [
@@ -12,7 +13,10 @@ __all__ = [
     "DistinctPrograms",
     "InvalidConfigError",
     "Parameter",
+    "TargetKind",
     "Tile",
+    "database_record",
+    "database_workload",
     "make_target",
     "open_space",
     "register_tensor_intrinsics",

@@ -13,8 +13,8 @@ from costmodel.dataset import (
     build_dataset,
     dataset_from_measurements,
     dataset_hash,
+    iter_measurements,
     load_dataset,
-    read_dataset,
 )
 from costmodel.dataset import _shipped as shipped
 from costmodel.errors import CostModelError
@@ -49,7 +49,7 @@ def test_rows_come_back_as_they_were_built(tmp_path: Path, header: CardHeader) -
     with RecordStore(store) as opened:
         opened.append(records)
     built = build_dataset([store], tmp_path / "mixed", header=header).path
-    assert by_key(list(read_dataset(built))) == by_key(records)
+    assert by_key(list(iter_measurements(built))) == by_key(records)
 
 
 def test_folder_and_file_are_the_same_dataset(built: Path) -> None:

@@ -1,0 +1,73 @@
+"""``costmodel dataset export``: a dataset as files of other programs."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from costmodel.cli._output import JsonOption, console, write_json
+
+if TYPE_CHECKING:
+    from costmodel.dataset import ExportReport
+
+
+class ExportFormat(StrEnum):
+    """Names of ``costmodel.dataset.EXPORT_FORMATS``, without importing it for the help."""
+
+    RECORDS = "records"
+    PARQUET = "parquet"
+    KERNEL_TUNER = "kernel-tuner"
+    T4 = "t4"
+    METASCHEDULE = "metaschedule"
+
+
+def export(
+    dataset: Annotated[Path, typer.Argument(metavar="DATASET", help="Dataset folder or its parquet file.")],
+    format_name: Annotated[ExportFormat, typer.Option("--format", help="What to write.")],
+    out: Annotated[
+        Path, typer.Option(metavar="PATH", help="New file for `records` and `parquet`, else a folder.")
+    ],
+    workload: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Take one workload.", show_default=False)
+    ] = None,
+    device: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Take one device.", show_default=False)
+    ] = None,
+    json: JsonOption = None,
+) -> None:
+    """Export a dataset, or a part of it, as files that other programs read.
+
+    - `records`: our JSON lines, to measure on or to merge. Nothing is lost.
+    - `parquet`: the table alone, one row a measurement. Nothing is lost.
+    - `kernel-tuner`: cache files, one for each workload on each platform; an entry shows the first
+      measurement of its config, and time-outs and wrong results as `RuntimeFailedConfig`. Nothing is lost:
+      each entry carries our records in the extra field `costmodel`, which `costmodel dataset build` reads.
+    - `t4`: result files of the auto-tuning community, one for each workload on each platform. Nothing is
+      lost, in the same way.
+    - `metaschedule`: one JSON database of TVM for each platform. Kernels of other spaces, repeats, and what
+      was measured beside co-runners are left out. Lost are: which failure it was and its message, cache
+      policy, kernel hash and resources, the device's states, board, attempts, runs per repeat and time.
+      Needs TVM.
+
+    Examples:
+    - `costmodel dataset export datasets/mine --format t4 --out out/t4`
+    - `costmodel dataset export datasets/mine --format metaschedule --out out/db --workload softmax-m512-n512`
+    """
+    from costmodel.dataset import export_dataset
+
+    report = export_dataset(dataset, out, format_name.value, workload=workload, device=device)
+    _print_report(report)
+    write_json(json, report)
+
+
+def _print_report(report: "ExportReport") -> None:
+    console.print(
+        f"{report.measurements:,} measurements in {len(report.files):,} files",
+        soft_wrap=True,
+        highlight=False,
+    )
+    for reason, count in report.left_out.items():
+        console.print(f"  {count:,} left out: {reason}", soft_wrap=True, highlight=False, markup=False)
+    if report.lost:
+        console.print(f"  lost: {report.lost}", soft_wrap=True, highlight=False, markup=False)

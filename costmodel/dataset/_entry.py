@@ -1,0 +1,72 @@
+"""What one entry of a foreign file may say: checks that all importers share."""
+
+import math
+from datetime import UTC, datetime
+from typing import Any
+
+from costmodel.records import Decision
+
+LEAST_S = 1e-9
+# Eleven days for one kernel: numbers beyond, such as 1e10 and 1e20, were written in place of a failure.
+MOST_S = 1e6
+_LARGEST_INTEGER = 2**53  # beyond, JSON readers disagree
+
+
+class EntryError(Exception):
+    """An entry cannot be believed. The message says what must hold, without values: it is counted."""
+
+
+def seconds(value: float, per_second: float, what: str) -> float:
+    """A latency in seconds.
+
+    Args:
+        value: The number in the file.
+        per_second: How many of its units make a second.
+        what: What the numbers are called in the file.
+
+    Raises:
+        EntryError: It is no latency of a kernel.
+    """
+    if not LEAST_S * per_second <= value < math.inf:
+        raise EntryError(f"{what} must be finite, and a nanosecond at least")
+    if value >= MOST_S * per_second:
+        raise EntryError(f"{what} must be below {MOST_S:g} s: more stands for a failure")
+    return float(value) / per_second
+
+
+def decision(value: Any) -> Decision:
+    """A parameter's value; true is 1 and 2.0 is 2, so that one config has one identity in all files.
+
+    Raises:
+        EntryError: It is neither a text nor a number.
+    """
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int | float) and abs(value) < _LARGEST_INTEGER:
+        return int(value) if value == int(value) else value
+    raise EntryError("a parameter's value must be a text or a finite number")
+
+
+def factors(values: Any) -> tuple[int, ...]:
+    """The factors of a tiled loop.
+
+    Raises:
+        EntryError: They are not a list of positive integers.
+    """
+    whole = isinstance(values, list) and all(type(value) is int for value in values)
+    if not whole or not values or not all(1 <= value < _LARGEST_INTEGER for value in values):
+        raise EntryError("the factors of a tile must be a list of positive integers")
+    return tuple(values)
+
+
+def utc(timestamp: Any) -> str:
+    """The time in UTC; empty if it is not given or does not say its zone.
+
+    Raises:
+        EntryError: It is no time.
+    """
+    try:
+        time = datetime.fromisoformat(timestamp) if timestamp else None
+        return time.astimezone(UTC).isoformat() if time and time.tzinfo else ""
+    except (TypeError, ValueError, OverflowError):
+        raise EntryError("timestamp must be ISO 8601") from None

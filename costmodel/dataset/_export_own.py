@@ -1,0 +1,33 @@
+"""Export in our own formats: a record store, or a dataset file without a card. Neither loses anything."""
+
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+from costmodel.dataset._arrow import to_table
+from costmodel.dataset._export_report import ExportReport, check_new
+from costmodel.dataset._parquet import write_parquet
+from costmodel.records import Measurement, RecordStore
+
+_BATCH = 1024
+
+
+def export_records(measurements: Iterator[Measurement], out: Path) -> ExportReport:
+    """Write a record store, a new ``.jsonl`` file, a batch at a time."""
+    check_new(out)
+    written = 0
+    with RecordStore(out) as store:
+        while batch := list(islice(measurements, _BATCH)):
+            store.append(batch)
+            written += len(batch)
+    return ExportReport((out,), written)
+
+
+def export_parquet(measurements: Iterator[Measurement], out: Path) -> ExportReport:
+    """Write a dataset file, a new one, with the columns of ``costmodel dataset build``."""
+    check_new(out)
+    table = to_table(measurements)
+    if table.num_rows:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        write_parquet(table, out)
+    return ExportReport((out,), table.num_rows)

@@ -1,0 +1,70 @@
+"""What an export did, and where it writes."""
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from costmodel.errors import CostModelError
+from costmodel.records import Measurement, content_id
+
+_LONGEST_NAME = 120  # a folder's entries may have 255 bytes, and suffixes follow
+
+
+@dataclass(frozen=True)
+class ExportReport:
+    """What an export did.
+
+    Attributes:
+        files: What was written.
+        measurements: Measurements that are in them.
+        left_out: How many measurements the format cannot hold, by reason.
+        lost: What the format cannot say of those that it holds; empty if ``dataset build`` gets all back.
+    """
+
+    files: tuple[Path, ...]
+    measurements: int
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    lost: str = ""
+
+
+def by_task(measurements: Iterable[Measurement]) -> dict[str, list[Measurement]]:
+    """The measurements of each workload on each platform, by a name that is fit for a file."""
+    tasks: defaultdict[str, list[Measurement]] = defaultdict(list)
+    for measurement in measurements:
+        workload = measurement.candidate.workload.name
+        tasks[file_name(workload, measurement)].append(measurement)
+    return dict(tasks)
+
+
+def file_name(first: str, measurement: Measurement) -> str:
+    """``first`` and the platform's name in letters that any file system takes, and a hash of both."""
+    platform = measurement.platform
+    readable = re.sub(r"[^\w.-]+", "_", f"{first}_{platform.name}", flags=re.ASCII).lstrip("._-")
+    return f"{readable[:_LONGEST_NAME]}-{content_id(first, platform.platform_id)[:6]}"
+
+
+def write_json_file(file: Path, document: Any) -> None:
+    """Write JSON at once: the file is there completely, or as it was before."""
+    write_text_file(file, json.dumps(document, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def write_text_file(file: Path, text: str) -> None:
+    """Write a text at once, in a folder that is made if it is not there."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    partial = file.with_name(f"{file.name}.partial")
+    partial.write_text(text, encoding="utf-8")
+    partial.replace(file)
+
+
+def check_new(out: Path) -> None:
+    """Refuse to write over a file.
+
+    Raises:
+        CostModelError: There is one.
+    """
+    if out.exists():
+        raise CostModelError(f"{out} must be a new file, but is there already: move it, or name another.")

@@ -1,0 +1,110 @@
+"""Where a foreign file was measured, for formats that do not say it: a TOML file beside it or named."""
+
+import math
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from costmodel.errors import CostModelError
+from costmodel.records import Device, Isolation, Platform, Workload, find_device
+
+SUFFIX = ".platform.toml"
+_EXAMPLE = (
+    'with lines such as `device = "RTX 3090"` (a name that `costmodel devices list` shows, or a table '
+    '[device] with the fields of a device), `sms = 82`, `isolation = "whole"` and a table [software] with '
+    'lines such as `driver = "580.1"`'
+)
+
+
+class _File(msgspec.Struct, forbid_unknown_fields=True):
+    """The file."""
+
+    device: str | Device
+    sms: int | None = None
+    sms_requested: int | None = None
+    isolation: Isolation = "whole"
+    software: dict[str, str] = {}
+    workload: str = ""
+    workloads: dict[str, str] = {}
+
+
+@dataclass(frozen=True)
+class PlatformFile:
+    """What a file of a platform says.
+
+    Attributes:
+        platform: Where it was measured.
+        workload: What was measured, for formats that hold one workload and do not name it.
+        workloads: By the hash that a MetaSchedule database gives a program, the workload that it is.
+    """
+
+    platform: Platform
+    workload: Workload | None
+    workloads: dict[str, Workload]
+
+
+def read_platform_file(path: Path) -> PlatformFile:
+    """Read a file of a platform.
+
+    Raises:
+        CostModelError: The file cannot be read, or does not describe a platform.
+    """
+    try:
+        file = msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), _File)
+    except OSError as error:
+        raise CostModelError(f"Cannot read platform {path}: {error.strerror}.") from None
+    except (ValueError, OverflowError, RecursionError, msgspec.MsgspecError) as error:
+        raise CostModelError(f"{path} must describe a platform {_EXAMPLE}, but: {error}.") from None
+    device = find_device(file.device) if isinstance(file.device, str) else _checked(file.device, path)
+    sms = device.sms if file.sms is None else file.sms
+    if file.isolation != "whole" and file.sms is None:
+        raise CostModelError(f"{path} must say the granted `sms` of isolation {file.isolation}.")
+    if not min(1, device.sms) <= sms <= device.sms or (file.isolation == "whole" and sms != device.sms):
+        raise CostModelError(
+            f"{path} must grant 1 to {device.sms} SMs of {device.name}, and all of them where isolation is "
+            f"whole, but got {sms} with isolation {file.isolation}."
+        )
+    requested = sms if file.sms_requested is None else file.sms_requested
+    return PlatformFile(
+        Platform(device, file.isolation, requested, sms, file.software),
+        Workload.parse(file.workload) if file.workload else None,
+        {program: Workload.parse(name) for program, name in file.workloads.items()},
+    )
+
+
+def platform_file_for(path: Path, named: Path | None) -> PlatformFile | None:
+    """The platform of a foreign file: that of ``<file name>.platform.toml`` beside it, or of the named file.
+
+    Raises:
+        CostModelError: The file that there is cannot be read.
+    """
+    beside = path.with_name(f"{path.name}{SUFFIX}")
+    found = beside if beside.is_file() else named
+    return read_platform_file(found) if found else None
+
+
+def needed_platform(found: PlatformFile | None, path: Path) -> PlatformFile:
+    """The platform of a file whose format says none.
+
+    Raises:
+        CostModelError: It is not known.
+    """
+    if found is None:
+        raise CostModelError(
+            f"{path} does not say where it was measured: give `--platform platform.toml`, or write "
+            f"{path.name}{SUFFIX} beside it, {_EXAMPLE}."
+        )
+    return found
+
+
+def _checked(device: Device, path: Path) -> Device:
+    numbers = {name: x for name, x in msgspec.structs.asdict(device).items() if not isinstance(x, str)}
+    wrong = [name for name, number in numbers.items() if not 0 <= number < math.inf]
+    if wrong or not device.name:
+        raise CostModelError(
+            f"{path} must describe a device with a name and with sizes and rates from 0, "
+            f"but got {', '.join(wrong) or 'no name'}."
+        )
+    return device

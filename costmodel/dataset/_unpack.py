@@ -1,0 +1,59 @@
+"""Files, plain or gzipped, as bytes of a bounded size."""
+
+import gzip
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BufferedReader
+from pathlib import Path
+
+from costmodel.errors import CostModelError
+
+Stream = BufferedReader | gzip.GzipFile
+
+_GZIP = b"\x1f\x8b"
+
+
+@contextmanager
+def unpacked(path: Path, what: str = "file") -> Iterator[tuple[Stream, bool]]:
+    """Open a file, and unpack what is gzipped while it is read.
+
+    Args:
+        path: The file.
+        what: What to call it in messages.
+
+    Yields:
+        The open file, and whether it is gzipped.
+
+    Raises:
+        CostModelError: The file cannot be read, also while the caller reads it.
+    """
+    try:
+        with path.open("rb") as file:
+            packed = file.read(2) == _GZIP
+            file.seek(0)
+            yield (gzip.GzipFile(fileobj=file) if packed else file), packed
+    except (OSError, EOFError, zlib.error) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise CostModelError(f"Cannot read {what} {path}: {reason}. Copy the file again.") from None
+
+
+def lines_of(file: Stream, *, most_bytes: int, most_total: int) -> Iterator[bytes]:
+    """Lines with their ends, one at a time.
+
+    Args:
+        file: An open file.
+        most_bytes: Longest line.
+        most_total: Most bytes of all lines; a small gzipped file can unpack to any size.
+
+    Raises:
+        ValueError: A line, or the file, is longer.
+    """
+    total = 0
+    while line := file.readline(most_bytes + 1):
+        total += len(line)
+        if len(line) > most_bytes:
+            raise ValueError(f"a line must have at most {most_bytes:,} bytes, and one has more")
+        if total > most_total:
+            raise ValueError(f"it must have at most {most_total:,} bytes unpacked, and this has more")
+        yield line

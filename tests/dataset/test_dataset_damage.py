@@ -1,0 +1,78 @@
+"""Damage in files of other programs is an error that can be acted on, or a reject; never anything else."""
+
+import tempfile
+from pathlib import Path
+
+import msgspec
+import pytest
+from damaged_files import Damaged, broken_files, lying_files, whole_files, write_damaged
+from fake_records import fake_measurement
+from msgspec.structs import replace
+
+from costmodel.dataset._export_report import file_name
+from costmodel.dataset._read import ReadOptions, read_source
+from costmodel.dataset._source import Source
+from costmodel.dataset._validate import validate
+from costmodel.errors import CostModelError
+from costmodel.records import Workload
+
+LIES = list(lying_files())
+# What an undamaged file gives.
+WHOLE = {"cache.json": 12, "own_cache.json": 2, "t4.json": 6, "own_t4.json": 2, "runs.csv": 4}
+WHOLE |= {"runs.parquet": 4, "database_tuning_record.json": 4}
+
+
+def read(folder: Path, damaged: Damaged) -> Source | None:
+    """What is read of it; None where it is refused as a whole."""
+    path = write_damaged(folder, damaged)
+    options = ReadOptions(platform=folder / "platform.toml", columns=folder / "map.toml")
+    try:
+        source = read_source(path, options)
+    except CostModelError:
+        return None
+    assert msgspec.json.encode(source.rejects)
+    validation = validate(source.measurements)
+    assert all(Workload.parse(m.candidate.workload.name) == m.candidate.workload for m in validation.accepted)
+    return source
+
+
+def test_there_are_enough_lies() -> None:
+    assert len(LIES) >= 200
+
+
+@pytest.mark.parametrize("file", WHOLE)
+def test_what_is_whole_is_read_whole(tmp_path: Path, file: str) -> None:
+    source = read(tmp_path, Damaged("whole", file, whole_files()[file]))
+    assert source is not None
+    assert (len(source.measurements), source.rejects) == (WHOLE[file], [])
+
+
+def test_every_lie_is_noticed() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        for lie in LIES:
+            source = read(Path(name), lie)
+            assert source is None or source.rejects, lie.name
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_broken_bytes_are_an_error_a_reject_or_harmless(seed: int) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        for broken in broken_files(150, seed):
+            folder = Path(name) / "inside"
+            folder.mkdir(exist_ok=True)
+            read(folder, broken)
+        assert [file.name for file in Path(name).iterdir()] == ["inside"]
+
+
+@pytest.mark.parametrize(
+    "device", ["../../etc/passwd", "/abs", "..", "", "a\x00b", "\U0001f600" * 300, "x" * 999]
+)
+def test_names_of_devices_stay_inside_the_folder_of_an_export(tmp_path: Path, device: str) -> None:
+    one = fake_measurement()
+    platform = replace(one.platform, device=replace(one.platform.device, name=device))
+    name = file_name("../" + one.candidate.workload.name, replace(one, platform=platform))
+    file = tmp_path / f"{name}.json"
+    file.write_text("x")
+    assert file.parent == tmp_path
+    assert [each.name for each in tmp_path.iterdir()] == [file.name]
+    assert not file.name.startswith(".")

@@ -1,0 +1,193 @@
+"""MetaSchedule databases: without TVM as foreign kernels, with TVM as configs of our spaces, and damage."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fake_foreign import PLATFORM_TOML, fake_records, fake_trace, json_lines, write_database
+
+from costmodel.dataset import build_dataset, load_dataset
+from costmodel.dataset._read import ReadOptions, read_source
+from costmodel.errors import CostModelError
+from costmodel.features import extract
+from costmodel.records import Outcome, Workload
+from costmodel.spaces import make_target, open_space
+
+MATMUL = "matmul-m32-n32-k32"
+
+
+@pytest.fixture
+def options(tmp_path: Path) -> ReadOptions:
+    (tmp_path / "platform.toml").write_text(PLATFORM_TOML)
+    return ReadOptions(platform=tmp_path / "platform.toml")
+
+
+def changed(change: Callable[[list[Any]], None]) -> list[Any]:
+    records = fake_records()
+    change(records[0])
+    return records
+
+
+def test_records_become_foreign_kernels_with_named_decisions(tmp_path: Path, options: ReadOptions) -> None:
+    path = write_database(tmp_path / "db", fake_records())
+    source = read_source(path, options)
+    assert source.rejects == []
+    assert [m.latencies_s for m in source.measurements] == [(1e-5, 1.1e-5), (2e-5,), (), ()]
+    first, second, third, failed = source.measurements
+    sketch = first.candidate.config.decisions["sketch"]
+    assert first.candidate.config.decisions == {
+        "sketch": sketch,
+        "tile.C.1": (16, 4),
+        "cooperative_fetch.b5": 2,
+    }
+    assert second.candidate.config.decisions == {
+        "sketch": sketch,
+        "tile.C.1": (8, 8),
+        "cooperative_fetch.b5": 4,
+    }
+    assert first.candidate.workload == third.candidate.workload != second.candidate.workload
+    assert first.candidate.workload.kind.startswith("metaschedule.p")
+    assert (failed.outcome, failed.error) == (Outcome.LAUNCH_ERROR, "MetaSchedule records no reason")
+    assert first.platform.name == "NVIDIA GeForce RTX 3090/whole/82"
+    assert first.platform.software["metaschedule_database"].startswith("database_tuning_record.json sha256:")
+    assert read_source(tmp_path / "db", options).measurements == source.measurements
+
+
+def test_foreign_kernels_have_features(tmp_path: Path, options: ReadOptions) -> None:
+    measurements = read_source(write_database(tmp_path / "db", fake_records()), options).measurements
+    table = extract([m.candidate for m in measurements], [m.platform for m in measurements])
+    names = [column.name for column in table.columns]
+    width = table.values[:, names.index(f"{measurements[0].candidate.workload.kind}/cooperative_fetch.b5")]
+    np.testing.assert_allclose(width[[0, 2]], np.log2(1.0 + np.array([2.0, 2.0])))
+    assert np.isnan(width[[1, 3]]).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda r: r.__setitem__(0, 7), "must name a line of the programs"),
+        (lambda r: r.__setitem__(0, True), "must name a line of the programs"),
+        (lambda r: r[1].append(1), r"a record must be [position"),
+        (lambda r: r[1].__setitem__(1, [1e-5, 1e10]), "stands for a failure"),
+        (lambda r: r[1].__setitem__(1, [-1.0]), "run seconds must be finite"),
+        (lambda r: r[1].__setitem__(1, [float("nan")]), "run seconds must be finite"),
+        (lambda r: r[1].__setitem__(1, ["1"]), "run seconds must be a list of numbers"),
+        (lambda r: r[1].__setitem__(1, 1.0), "run seconds must be a list of numbers"),
+        (lambda r: r[1].__setitem__(2, {"kind": "llvm"}), "must be of the platform's kind"),
+        (lambda r: r[1].__setitem__(0, []), "a trace must be a list of instructions"),
+        (lambda r: r[1][0][1].pop(), "one decision for each sampling instruction"),
+        (lambda r: r[1][0][1].append([2, [1, 64]]), "one decision for each sampling instruction"),
+        (lambda r: r[1][0][1].append([0, 1]), "only sampling instructions"),
+        (lambda r: r[1][0][1].append([-1, 1]), "one decision for each sampling instruction"),
+        (lambda r: r[1].__setitem__(0, fake_trace([0, 64])), "a list of positive integers"),
+        (lambda r: r[1].__setitem__(0, fake_trace(vector=3)), "a position among its choices"),
+        (lambda r: r[1].__setitem__(0, fake_trace(vector=1.5)), "an integer or a list"),
+    ],
+)
+def test_what_cannot_be_believed_is_rejected_alone(
+    tmp_path: Path, options: ReadOptions, change: Callable[[list[Any]], None], reason: str
+) -> None:
+    source = read_source(write_database(tmp_path / "db", changed(change)), options)
+    assert len(source.measurements) == 3
+    (reject,) = source.rejects
+    assert reason in reject.reason
+    assert reject.record["number"] == 1
+
+
+def test_a_torn_last_line_is_rejected_and_the_rest_read(tmp_path: Path, options: ReadOptions) -> None:
+    data = json_lines(fake_records())
+    source = read_source(write_database(tmp_path / "db", data[:-30]), options)
+    assert len(source.measurements) == 3
+    assert [r.reason for r in source.rejects] == [
+        "a line must be JSON; the last one of a killed process is torn"
+    ]
+    whole = read_source(write_database(tmp_path / "db", data[:-1]), options)
+    assert len(whole.measurements) == 4
+
+
+def test_a_damaged_program_costs_its_own_records_only(tmp_path: Path, options: ReadOptions) -> None:
+    path = write_database(tmp_path / "db", fake_records())
+    programs = path.with_name("database_workload.json")
+    first, second = programs.read_bytes().splitlines(keepends=True)
+    programs.write_bytes(b"[1\n" + second)
+    source = read_source(path, options)
+    assert {r.record["number"] for r in source.rejects} == {1, 3}
+    assert len(source.measurements) == 2
+    programs.write_bytes(first)
+    assert {r.reason for r in read_source(path, options).rejects} == {
+        "a record must name a line of the programs"
+    }
+
+
+def test_files_that_are_missing_are_one_error(tmp_path: Path, options: ReadOptions) -> None:
+    path = write_database(tmp_path / "db", fake_records())
+    with pytest.raises(CostModelError, match=r"database_tuning_record.json.platform.toml beside it"):
+        read_source(path)
+    programs = path.with_name("database_workload.json")
+    assert read_source(programs, options).measurements == ()
+    programs.unlink()
+    with pytest.raises(CostModelError, match="programs of a MetaSchedule database must be beside"):
+        read_source(path, options)
+    with pytest.raises(CostModelError, match="Cannot read"):
+        read_source(tmp_path, options)
+
+
+def test_a_database_becomes_a_dataset(tmp_path: Path, options: ReadOptions, header) -> None:
+    path = write_database(tmp_path / "db", fake_records())
+    files = [path, path.with_name("database_workload.json")]
+    report = build_dataset(files, tmp_path / "out", header=header, options=options)
+    assert (report.measurements, report.rejects) == (4, {})
+    assert report.notes == ("database_workload.json holds no record",)
+    assert len(load_dataset(tmp_path / "out").candidates) == 4
+
+
+@pytest.fixture
+def tuned(tmp_path: Path) -> tuple[Path, list[Any]]:
+    """A database that TVM wrote, of two configs of ours, a failure and a foreign trace; and the configs."""
+    pytest.importorskip("tvm")
+    from tvm.s_tir import Schedule
+    from tvm.s_tir import meta_schedule as ms
+
+    space, rng = open_space(Workload.parse(MATMUL), "cuda"), np.random.default_rng(0)
+    folder = tmp_path / "tuned"
+    folder.mkdir()
+    database = ms.database.JSONDatabase(work_dir=str(folder))
+    workload = database.commit_workload(space.module)
+    configs = [space.sample(rng) for _ in range(3)]
+    traces = [space.schedule(config).trace for config in configs] + [Schedule(space.module).trace]
+    for trace, run_secs in zip(traces, ([1e-5, 2e-5], [3e-5], [1e10], [4e-5]), strict=True):
+        database.commit_tuning_record(
+            ms.database.TuningRecord(trace, workload, run_secs, make_target("cuda"))
+        )
+    return folder, configs
+
+
+@pytest.mark.tvm
+def test_a_program_of_ours_is_known_by_its_hash(tuned, options: ReadOptions) -> None:
+    folder, configs = tuned
+    named = ReadOptions(options.platform, workloads=tuple(map(Workload.parse, (MATMUL, "softmax-m8-n8"))))
+    source = read_source(folder, named)
+    assert source.rejects == []
+    *ours, foreign = source.measurements
+    assert [m.candidate.config for m in ours] == configs
+    assert all(m.candidate.workload.name == MATMUL and m.candidate.launches for m in ours)
+    assert [m.latencies_s for m in ours] == [(1e-5, 2e-5), (3e-5,), ()]
+    assert foreign.candidate.workload.kind.startswith("metaschedule.p")
+    with pytest.raises(CostModelError, match=r"One of the 1 programs .* but none is"):
+        read_source(folder, ReadOptions(options.platform, workloads=(Workload.parse("softmax-m8-n8"),)))
+    unnamed = read_source(folder, options).measurements
+    assert len({m.candidate.candidate_id for m in unnamed}) == 4
+    assert {m.candidate.workload for m in unnamed} == {foreign.candidate.workload}
+
+
+@pytest.mark.tvm
+def test_a_file_of_the_platform_can_name_the_program(tuned, tmp_path: Path) -> None:
+    folder, configs = tuned
+    program, _ = json.loads((folder / "database_workload.json").read_text().splitlines()[0])
+    (folder / "database_tuning_record.json.platform.toml").write_text(
+        f'device = "RTX 3090"\n[workloads]\n{program} = "{MATMUL}"\n'
+    )
+    assert [m.candidate.config for m in read_source(folder).measurements[:3]] == configs

@@ -1,0 +1,190 @@
+"""Tables by a column map: cells to measurements, rejected rows with their number, CSV and Parquet."""
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from fake_foreign import COLUMN_MAP, PLATFORM_TOML, csv_text, fake_rows
+
+from costmodel.dataset import build_dataset, load_dataset
+from costmodel.dataset._read import ReadOptions, read_source
+from costmodel.errors import CostModelError
+from costmodel.records import Outcome
+
+
+def read(tmp_path: Path, text: str | bytes, column_map: str = COLUMN_MAP, name: str = "runs.csv"):
+    path, columns = tmp_path / name, tmp_path / "map.toml"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode("utf-8", "surrogateescape"))
+    columns.write_text(column_map)
+    return read_source(path, ReadOptions(columns=columns))
+
+
+def changed(**cells: Any) -> str:
+    first, *others = fake_rows()
+    return csv_text([{**first, **cells}, *others])
+
+
+def assert_all_read(source) -> None:
+    assert source.rejects == []
+    first, _, third, failed = source.measurements
+    assert first.latencies_s == (10.0 / 1e6, 11.0 / 1e6)
+    assert first.candidate.workload.name == "suite.gemm-x4096"
+    assert first.candidate.config.decisions == {"block": 16, "order": "row", "tile": (4, 1)}
+    assert first.platform.name == "NVIDIA GeForce RTX 3090/whole/82"
+    assert first.measured_at == "2023-01-29T03:49:35+00:00"
+    assert third.latencies_s == (30.0 / 1e6,)
+    assert (failed.outcome, failed.latencies_s, failed.error) == (
+        Outcome.COMPILE_ERROR,
+        (),
+        "compile_error",
+    )
+
+
+def test_csv_plain_gzipped_and_with_a_mark_in_front(tmp_path: Path) -> None:
+    text = csv_text(fake_rows()).encode()
+    for data in (text, gzip.compress(text), b"\xef\xbb\xbf" + text):
+        assert_all_read(read(tmp_path, data))
+
+
+def test_parquet_with_types_of_its_own(tmp_path: Path) -> None:
+    rows = [
+        {**row, "tile": [int(factor) for factor in row["tile"].split("x")]}
+        | {name: row[name] or None for name in ("run_1", "run_2")}
+        for row in fake_rows()
+    ]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "runs.parquet")
+    (tmp_path / "map.toml").write_text(COLUMN_MAP)
+    assert_all_read(read_source(tmp_path / "runs.parquet", ReadOptions(columns=tmp_path / "map.toml")))
+
+
+def test_repeats_in_one_cell_constants_and_another_delimiter(tmp_path: Path) -> None:
+    column_map = """
+    workload = "suite.gemm-x4096"
+    device = "RTX 3090"
+    sms = 8
+    isolation = "mps"
+    delimiter = ";"
+    software = { cuda = "13.0" }
+    [parameters]
+    block = "b"
+    [latency]
+    columns = ["times"]
+    separator = "|"
+    unit = "s"
+    runs_per_repeat = 7
+    """
+    (one,) = read(tmp_path, "b;times\n2.0;0.5|0.25|\n", column_map).measurements
+    assert one.candidate.config.decisions == {"block": 2}
+    assert (one.latencies_s, one.runs_per_repeat) == ((0.5, 0.25), 7)
+    assert (one.platform.isolation, one.platform.sms_granted) == ("mps", 8)
+    assert one.platform.software["cuda"] == "13.0"
+
+
+@pytest.mark.parametrize(
+    ("cells", "reason"),
+    [
+        ({"run_1": "fast"}, "latencies must be numbers"),
+        ({"run_1": "nan"}, "latencies must be finite"),
+        ({"run_1": "-5"}, "latencies must be finite"),
+        ({"run_1": "inf"}, "latencies must be finite"),
+        ({"run_1": "1e30"}, "stands for a failure"),
+        ({"run_1": "", "run_2": " "}, "a row without a latency must have an outcome"),
+        ({"status": "ugly"}, "outcome must be one of ok"),
+        ({"block_x": "row"}, "parameters must be numbers"),
+        ({"block_x": ""}, "each parameter must have a value"),
+        ({"block_x": "1e300"}, "a text or a finite number"),
+        ({"tile": "4x"}, "factors must be numbers"),
+        ({"tile": "4x-1"}, "a list of positive integers"),
+        ({"kernel": "../gemm"}, "workload must be spelled as"),
+        ({"gpu": "Voodoo 2"}, "device must be one that"),
+        ({"sms": "8.5"}, "sms must be an integer"),
+        ({"sms": "-1"}, "sms must be an integer"),
+        ({"sms": "8"}, "sms must be all of the device's"),
+        ({"sms": "", "how": "mps"}, "sms must be numbers"),
+        ({"how": "alone"}, "isolation must be one of whole"),
+        ({"when": "yesterday"}, "timestamp must be ISO 8601"),
+        ({"layout": "\udcff"}, "a text must be UTF-8"),
+        ({"layout": "x" * 200_000}, "a row must be CSV"),
+    ],
+)
+def test_a_row_that_cannot_be_believed_is_rejected_with_its_number(
+    tmp_path: Path, cells: dict, reason: str
+) -> None:
+    source = read(tmp_path, changed(**cells))
+    assert len(source.measurements) == 3
+    (reject,) = source.rejects
+    assert reason in reject.reason
+    assert reject.record["number"] == 1
+
+
+def test_rows_of_another_length(tmp_path: Path) -> None:
+    lines = csv_text(fake_rows()).splitlines()
+    source = read(tmp_path, "\n".join([*lines, "", lines[1] + ",more", "few"]))
+    assert [r.record["number"] for r in source.rejects] == [5, 6]
+    assert {r.reason for r in source.rejects} == {"a row must have as many cells as the header"}
+
+
+def test_a_quote_that_is_never_closed_costs_what_it_swallows(tmp_path: Path) -> None:
+    header, first, *others = csv_text(fake_rows()).splitlines()
+    source = read(tmp_path, "\n".join([header, first, '"' + others[0], *others[1:]]))
+    assert len(source.measurements) == 1
+    (reject,) = source.rejects
+    assert reject.reason.startswith("a row must be CSV: quotes closed")
+    assert reject.record["entry"] == "it ends in line 5 of the file"
+
+
+def test_wrong_tables_and_maps_are_one_error(tmp_path: Path) -> None:
+    rows = csv_text(fake_rows())
+    for text, column_map, message in (
+        ("", COLUMN_MAP, "'kernel' is there 0 times, 'gpu' is there 0 times"),
+        (rows.replace("status", "gpu"), COLUMN_MAP, "'gpu' is there 2 times, 'status' is there 0 times"),
+        ("x" * 2_000_000, COLUMN_MAP, "a line must have at most"),
+        (rows, COLUMN_MAP.replace("us", "days"), "must say which column"),
+        (rows, COLUMN_MAP + "\nmore = 1", "must say which column"),
+        (rows, "workload = ", "must say which column"),
+        (rows, COLUMN_MAP.replace("device", "# device"), "give `--platform"),
+    ):
+        with pytest.raises(CostModelError, match=message):
+            read(tmp_path, text, column_map)
+    with pytest.raises(CostModelError, match="Cannot read column map"):
+        read_source(tmp_path / "runs.csv", ReadOptions(columns=tmp_path / "nowhere.toml"))
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "a.parquet")
+    with pytest.raises(CostModelError, match=r"needs `--columns map\.toml`"):
+        read_source(tmp_path / "a.parquet")
+    (tmp_path / "map.toml").write_text(COLUMN_MAP)
+    (tmp_path / "cut.parquet").write_bytes((tmp_path / "a.parquet").read_bytes()[:-20])
+    with pytest.raises(CostModelError, match="must be a table in CSV or Parquet"):
+        read_source(tmp_path / "cut.parquet", ReadOptions(columns=tmp_path / "map.toml"))
+
+
+def test_a_small_file_cannot_unpack_to_any_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = csv_text(fake_rows())
+    (tmp_path / "map.toml").write_text(COLUMN_MAP)
+    pq.write_table(pa.Table.from_pylist(fake_rows()[:2]), tmp_path / "runs.parquet")
+    monkeypatch.setattr("costmodel.dataset._table_file._MOST_ROWS", 1)
+    monkeypatch.setattr("costmodel.dataset._table_file._MOST_TOTAL", 10_000)
+    with pytest.raises(CostModelError, match="at most 1 rows"):
+        read_source(tmp_path / "runs.parquet", ReadOptions(columns=tmp_path / "map.toml"))
+    with pytest.raises(CostModelError, match="at most 10,000 bytes unpacked"):
+        read(tmp_path, gzip.compress((rows + rows * 100).encode()))
+    with pytest.raises(CostModelError, match="a line must have at most"):
+        read(tmp_path, gzip.compress(b" " * 10**7))
+
+
+def test_a_platform_file_stands_in_for_the_device(tmp_path: Path) -> None:
+    (tmp_path / "runs.csv.platform.toml").write_text(PLATFORM_TOML)
+    column_map = "\n".join(line for line in COLUMN_MAP.splitlines() if not line.startswith("device"))
+    one = read(tmp_path, csv_text(fake_rows()), column_map).measurements[0]
+    assert one.platform.device.name == "NVIDIA GeForce RTX 3090"
+    assert one.platform.software["driver"] == "580.1"
+
+
+def test_a_table_becomes_a_dataset(tmp_path: Path, header) -> None:
+    read(tmp_path, csv_text(fake_rows()))
+    options = ReadOptions(columns=tmp_path / "map.toml")
+    report = build_dataset([tmp_path / "runs.csv"], tmp_path / "out", header=header, options=options)
+    assert (report.measurements, report.rejects) == (4, {})
+    assert len(load_dataset(tmp_path / "out").rows) == 4
