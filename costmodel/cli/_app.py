@@ -27,7 +27,7 @@ COMMANDS = {
     ),
     "dataset": (
         "costmodel.cli.dataset:app",
-        "Build a dataset from record stores and cache files of Kernel Tuner, or describe one.",
+        "Build a dataset from record stores and cache files of Kernel Tuner, check these, or describe one.",
     ),
     "train": (
         "costmodel.cli.train:train",

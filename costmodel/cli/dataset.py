@@ -1,4 +1,4 @@
-"""``costmodel dataset``: build a dataset from record stores and foreign files, describe one."""
+"""``costmodel dataset``: build a dataset from record stores and foreign files, check these, describe one."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -7,16 +7,18 @@ import typer
 from rich.table import Table
 
 from costmodel.cli._output import DatasetArgument, JsonOption, console, titled_table, write_json
+from costmodel.cli.dataset_validate import validate
 
 if TYPE_CHECKING:
     from costmodel.dataset import BuildReport, TextTable
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode="markdown")
+app.command()(validate)
 
 
 @app.callback()
 def _group() -> None:
-    """Build a dataset from record stores and cache files of Kernel Tuner, or describe one."""
+    """Build a dataset from record stores and cache files of Kernel Tuner, check these, or describe one."""
 
 
 @app.command()
@@ -106,5 +108,6 @@ def _print_report(report: "BuildReport") -> None:
     )
     for reason, count in report.rejects.items():
         console.print(f"  {count:,} rejected: {reason}", soft_wrap=True, highlight=False, markup=False)
-    for note in report.notes:
-        console.print(f"  {note}", soft_wrap=True, highlight=False, markup=False)
+    for finding in report.findings:
+        text = f"  {finding.severity}: {finding.concerns}: {finding.message}"
+        console.print(text, soft_wrap=True, highlight=False, markup=False)

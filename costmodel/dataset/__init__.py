@@ -6,6 +6,8 @@ from costmodel.dataset._card import CardHeader, read_card_header, render_card
 from costmodel.dataset._checksums import dataset_hash
 from costmodel.dataset._dataset import Dataset
 from costmodel.dataset._describe import Description, describe
+from costmodel.dataset._examine import Examination, FileCount, examine, write_rejects
+from costmodel.dataset._finding import Finding, Severity
 from costmodel.dataset._noise import Noise, Quantiles
 from costmodel.dataset._parquet import load_dataset
 from costmodel.dataset._plots import write_plots
@@ -19,18 +21,24 @@ __all__ = [
     "CardHeader",
     "Dataset",
     "Description",
+    "Examination",
+    "FileCount",
+    "Finding",
     "Noise",
     "Quantiles",
+    "Severity",
     "Task",
     "TextTable",
     "build_dataset",
     "dataset_from_measurements",
     "dataset_hash",
     "describe",
+    "examine",
     "load_dataset",
     "read_card_header",
     "render_card",
     "shipped_dataset",
     "summary_tables",
     "write_plots",
+    "write_rejects",
 ]

@@ -4,13 +4,14 @@ import gzip
 import json
 import re
 import zlib
+from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO
 
 import msgspec
 
 from costmodel.dataset._checksums import sha256_of
-from costmodel.dataset._kernel_tuner_entry import EntryError, Space, read_entry
+from costmodel.dataset._kernel_tuner_entry import EntryError, Space, read_entry, repairs
 from costmodel.dataset._source import Source
 from costmodel.dataset._validate import Reject
 from costmodel.errors import CostModelError
@@ -62,21 +63,31 @@ def read_kernel_tuner_cache(path: Path, *, most_bytes: int = _MOST_BYTES) -> Sou
         sha256 = sha256_of(path)
         with path.open("rb") as file:
             text = _unpack(file, most_bytes)
-        cache = msgspec.convert(_parse(text), _Cache)
+        document, closed = _parse(text)
+        cache = msgspec.convert(document, _Cache)
         space = _space(cache, path, sha256)
     except (OSError, EOFError, zlib.error) as error:
         raise CostModelError(f"Cannot read cache {path}: {error}. Copy the file again.") from None
     except (ValueError, RecursionError, msgspec.MsgspecError) as error:
         raise CostModelError(f"{path} must be a cache file of Kernel Tuner, but: {error}.") from None
-    measurements, rejects = [], []
+    return _read_entries(cache, space, path, sha256, closed)
+
+
+def _read_entries(cache: _Cache, space: Space, path: Path, sha256: str, closed: bool) -> Source:
+    measurements, rejects, repaired = [], [], Counter[str]()
     for key, entry in cache.cache.items():
         try:
             measurements.append(read_entry(space, key, entry))
+            repaired.update(repairs(entry))
         except EntryError as error:
-            rejects.append(
-                Reject(str(error), {"file": path.name, "sha256": sha256, "entry": json.dumps({key: entry})})
-            )
-    return Source(path, measurements, rejects, {space.workload.name: len(cache.cache)})
+            record = {"file": path.name, "sha256": sha256, "entry": json.dumps({key: entry})}
+            rejects.append(Reject(str(error), record))
+    if not cache.device_name.strip():
+        repaired[f"device_name is empty, and {space.platform.device.name} is from the file's name"] = len(
+            cache.cache
+        )
+    configs = {space.workload.name: len(cache.cache)}
+    return Source(path, measurements, rejects, configs, repaired, closed)
 
 
 def _unpack(file: BinaryIO, most_bytes: int) -> str:
@@ -88,14 +99,17 @@ def _unpack(file: BinaryIO, most_bytes: int) -> str:
     return data.decode()
 
 
-def _parse(text: str) -> Any:
-    """The document. Kernel Tuner closes a cache only when tuning ends; what was written until then counts."""
+def _parse(text: str) -> tuple[Any, bool]:
+    """The document, and whether it was closed.
+
+    Kernel Tuner closes a cache only when tuning ends; what was written until then counts.
+    """
     if _SURROGATE.search(text):
         raise ValueError("characters must not be escaped by halves")
     try:
-        return json.loads(text, object_pairs_hook=_object)
+        return json.loads(text, object_pairs_hook=_object), True
     except json.JSONDecodeError:
-        return json.loads(text.rstrip().removesuffix(",") + "}}", object_pairs_hook=_object)
+        return json.loads(text.rstrip().removesuffix(",") + "}}", object_pairs_hook=_object), False
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -17,9 +17,13 @@ class Source:
         measurements: What can be believed so far.
         rejects: What cannot.
         configs: By name of a workload whose space the file claims to cover, the configs that it has.
+        repairs: What was read otherwise than it is written, or left out of what was read; how often.
+        closed: Whether whoever wrote it came to the end.
     """
 
     path: Path
     measurements: Sequence[Measurement]
     rejects: Sequence[Reject] = ()
     configs: Mapping[str, int] = field(default_factory=dict)
+    repairs: Mapping[str, int] = field(default_factory=dict)
+    closed: bool = True
