@@ -1,6 +1,7 @@
 """``costmodel dataset validate``: what is wrong with files of measurements."""
 
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +12,7 @@ from rich.text import Text
 from costmodel.cli._output import JsonOption, console, progress, titled_table, write_json
 
 if TYPE_CHECKING:
-    from costmodel.dataset import Examination
+    from costmodel.dataset import Examination, Finding
 
 _COLOURS = {"error": "bold red", "warning": "yellow", "note": "dim"}
 
@@ -67,24 +68,29 @@ def _shown(files: Sequence[Path]) -> Iterator[Path]:
 
 
 def _print(examination: "Examination") -> None:
-    counts = titled_table("Files")
+    """Two tables; what all paths begin with stands in the title of the first, and in no cell."""
+    folders = {file.path.parent for file in examination.files}
+    root = Path(os.path.commonpath(folders)) if len({path.is_absolute() for path in folders}) == 1 else Path()
+    prefix = f"{root}{os.sep}" if root.name else ""
+    counts = titled_table(f"Files under {root}" if prefix else "Files")
     for name in ("file", "device", "records", "ok", "rejected"):
         counts.add_column(name, overflow="fold", justify="left" if name in ("file", "device") else "right")
     for file in examination.files:
         cells = (f"{file.records:,}", f"{file.ok:,}", f"{file.rejected:,}")
-        counts.add_row(Text(str(file.path)), Text(", ".join(file.devices)), *cells)
+        counts.add_row(Text(str(file.path).removeprefix(prefix)), Text(", ".join(file.devices)), *cells)
     console.print(counts)
     if examination.findings:
-        console.print(_finding_table(examination))
+        console.print(_finding_table(examination.findings, prefix))
     else:
         console.print("Nothing is wrong with them.")
 
 
-def _finding_table(examination: "Examination") -> Table:
+def _finding_table(findings: Iterable["Finding"], prefix: str) -> Table:
     table = titled_table("Findings")
     for name in ("severity", "concerns", "count", "message"):
         table.add_column(name, overflow="fold", justify="right" if name == "count" else "left")
-    for finding in examination.findings:
+    for finding in findings:
+        concerns, message = (text.replace(prefix, "") for text in (finding.concerns, finding.message))
         severity = Text(finding.severity, style=_COLOURS[finding.severity])
-        table.add_row(severity, Text(finding.concerns), f"{finding.count:,}", Text(finding.message))
+        table.add_row(severity, Text(concerns), f"{finding.count:,}", Text(message))
     return table

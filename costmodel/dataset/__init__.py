@@ -4,6 +4,7 @@ from costmodel.dataset._arrow import dataset_from_measurements
 from costmodel.dataset._build import BuildReport, build_dataset
 from costmodel.dataset._card import CardHeader, read_card_header, render_card
 from costmodel.dataset._checksums import dataset_hash
+from costmodel.dataset._coverage import Coverage
 from costmodel.dataset._dataset import Dataset
 from costmodel.dataset._describe import Description, describe
 from costmodel.dataset._examine import Examination, FileCount, examine, write_rejects
@@ -19,6 +20,7 @@ __all__ = [
     "Budget",
     "BuildReport",
     "CardHeader",
+    "Coverage",
     "Dataset",
     "Description",
     "Examination",

@@ -28,7 +28,8 @@ def failure_findings(table: pd.DataFrame) -> Iterator[Finding]:
                 concerns=f"{file}: {workload} on {device}",
                 count=len(stand_ins),
                 message=f"A failure must be an outcome, but {len(stand_ins):,} records share exactly "
-                f"{values}, the largest or far from all others: give them the outcome that they had, and no latency.",
+                f"{values}, the largest or far from all others: give them the outcome that they had, "
+                "and no latency.",
                 examples=some([str(r.candidate.config.decisions) for r in stand_ins["record"]]),
             )
 
@@ -39,4 +40,5 @@ def _stand_ins(task: pd.DataFrame) -> pd.DataFrame:
     configs_of = task.groupby("latency_s")["candidate"].transform("nunique")
     far = (latency == latency.max()) | (latency >= _FAR * latency.median())
     enough = task["candidate"].nunique() >= _LEAST_CONFIGS
-    return task.loc[(configs_of >= _LEAST_EQUAL) & far & enough]
+    found: pd.DataFrame = task[(configs_of >= _LEAST_EQUAL) & far & enough]
+    return found

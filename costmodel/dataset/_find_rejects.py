@@ -18,7 +18,7 @@ def reject_findings(sources: Sequence[Source], validation: Validation) -> Iterat
     for source in sources:
         yield from _rejected(str(source.path), source.rejects)
         for repair, count in source.repairs.items():
-            message = f"{repair[0].upper()}{repair[1:]} ({count:,} entries). Nothing is to be done."
+            message = f"{repair} ({count:,} entries): nothing is to be done."
             yield Finding("repair", Severity.NOTE, str(source.path), count, message)
     # A record does not know its file. Those of `validation` are the objects that the sources hold.
     file_of = {id(record): str(source.path) for source in sources for record in source.measurements}
@@ -47,7 +47,7 @@ def _rejected(file: str, rejects: Iterable[Reject]) -> Iterator[Finding]:
             severity=Severity.WARNING,
             concerns=file,
             count=len(group),
-            message=f"{reason[0].upper()}{reason[1:]}: {len(group):,} records do not enter. Correct them "
+            message=f"{reason}: {len(group):,} records do not enter. Correct them "
             "where they come from, or go without them.",
             examples=some([_name(reject) for reject in group]),
         )

@@ -45,7 +45,7 @@ def _disagreement(what: str, rows: pd.DataFrame, first: str, second: str) -> Ite
                 count=len(both),
                 message=f"Two files must agree on one device to {_WIDEST_SHIFT:.0%}, with a rank correlation "
                 f"of {_LEAST_CORRELATION:g}, but on {len(both):,} shared configs of {platform} the second "
-                f"takes {ratio:.3g} times as long (median), with a correlation of {correlation:.2f}: keep one "
-                "file, or give the device of one another name.",
+                f"takes {ratio:.3g} times as long (median), with a correlation of {correlation:.2f}: keep "
+                "one file, or give the device of one another name.",
                 examples=some(list(both.index.get_level_values(1))),
             )

@@ -8,6 +8,7 @@ Notations:
 
 import math
 from collections.abc import Iterator
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -63,7 +64,7 @@ def _beyond(file: str, device: str, tasks: pd.DataFrame, judged: int) -> Finding
         count=len(tasks),
         message=f"The best kernel of a task must reach {_LOWEST_SHARE:g} to {_HIGHEST_SHARE:g} of the peak "
         f"of its SMs, but in {len(tasks):,} of {judged:,} tasks it reaches {share:.2g} (median): latencies "
-        f"must be in seconds, {_advice(share)}.",
+        f"must be in seconds, {_advice(max(share, 1 / share), share > 1)}.",
         examples=some(
             [f"{row.workload} on {row.platform}: {row.latency_s:.3g} s" for row in tasks.itertuples()]
         ),
@@ -71,42 +72,52 @@ def _beyond(file: str, device: str, tasks: pd.DataFrame, judged: int) -> Finding
 
 
 def _apart_from_others(workload: str, rows: pd.DataFrame) -> Iterator[Finding]:
-    """Sources on the far side of the widest gap between the scales of sources, where that is too wide."""
-    sources = [rows["file"], rows["platform"]]
-    logs = np.log10(rows["latency_s"]).groupby([rows["candidate"], *sources]).median().unstack([1, 2])
-    shared = logs[logs.count(axis=1) >= 2]
-    scales = shared.sub(shared.median(axis=1), axis=0).median()[shared.count() >= _LEAST_SHARED].sort_values()
+    """Sources on the smaller side of the widest gap between the scales of sources, where that is too wide."""
+    scales = _scales(rows)
     gaps = np.diff(scales.to_numpy())
     if not gaps.size or gaps.max() < math.log10(_WIDEST_GAP):
         return
     low, high = np.split(scales.index.to_numpy(), [gaps.argmax() + 1])
     few, many = (low, high) if len(low) < len(high) else (high, low)
-    rule = f"Sources of one workload must be within {_WIDEST_GAP:g} times of each other on the same configs"
+    too_fast, times = few is low, float(10 ** gaps.max())
+    others = ", ".join(dict.fromkeys(file for file, _ in many))
     for file in dict.fromkeys(file for file, _ in few):
-        others = ", ".join(dict.fromkeys(other for other, _ in many))
+        platforms = [platform for name, platform in few if name == file]
         yield Finding(
             kind="unit",
             severity=Severity.ERROR,
-            concerns=file,
-            count=int((rows["file"] == file).sum()),
-            message=f"{rule}, but its latencies of {workload} are {10 ** gaps.max():.3g} times "
-            f"{'below' if few is low else 'above'} the next in {others}: find out which are in seconds, "
-            f"{_advice(10 ** (gaps.max() if few is low else -gaps.max()))}.",
-            examples=some([platform for name, platform in few if name == file]),
+            concerns=f"{file}: {workload}",
+            count=int(((rows["file"] == file) & rows["platform"].isin(platforms)).sum()),
+            message=f"Sources of one workload must be within {_WIDEST_GAP:g} times of each other on the same "
+            f"configs, but this is {times:.3g} times {'below' if too_fast else 'above'} {others}: find out "
+            f"which are in seconds. If the others are, {_advice(times, too_fast)}.",
+            examples=some(platforms),
         )
+
+
+def _scales(rows: pd.DataFrame) -> "pd.Series[float]":
+    """The scale of each source (file, platform) that shares enough configs, from low to high."""
+    sources = [rows["file"], rows["platform"]]
+    logs = np.log10(rows["latency_s"]).groupby([rows["candidate"], *sources]).median().unstack([1, 2])
+    shared = logs[logs.count(axis=1) >= 2]
+    offsets = shared.sub(shared.median(axis=1), axis=0).median()
+    scales: pd.Series[float] = offsets[shared.count() >= _LEAST_SHARED].sort_values()
+    return scales
 
 
 def _bound_s(workload: Workload, platform: Platform) -> float:
     """The bound of a task in seconds; 0 where the workload's work or the device's peak is not known."""
-    device = _with_peaks(platform.device)
+    device = _with_peaks(platform.device) if workload.flops else platform.device
     sms = platform.sms_granted or device.sms
-    if not device.bandwidth_gb_s or not 1 <= sms <= device.sms or not workload.flops:
+    peaks_known = device.bandwidth_gb_s and device.clock_mhz and device.fp32_lanes_per_sm > 1
+    if not (workload.flops and peaks_known and 1 <= sms <= device.sms):
         return 0.0
     peaks = peak_rates(device, sms)
     tflops = max(peaks.fp32_tflops, peaks.tensor_tflops if workload.dtype == "float16" else 0.0)
     return max(workload.flops / (1e12 * tflops), workload.min_bytes / (1e9 * peaks.bandwidth_gb_s))
 
 
+@cache
 def _with_peaks(device: Device) -> Device:
     """The device with its peaks, from the table of devices where the record does not say."""
     if device.bandwidth_gb_s:
@@ -117,9 +128,7 @@ def _with_peaks(device: Device) -> Device:
         return device
 
 
-def _advice(times_too_fast: float) -> str:
+def _advice(times: float, too_fast: bool) -> str:
     """What to do, in words; the factor is rounded to a power of 1,000."""
-    power = round(math.log10(times_too_fast) / 3)
-    return (
-        f"{'multiply' if power > 0 else 'divide'} them by {1000 ** abs(power):,}" if power else "check them"
-    )
+    power = round(math.log10(times) / 3)
+    return f"{'multiply' if too_fast else 'divide'} these by {1000**power:,}" if power else "check these"

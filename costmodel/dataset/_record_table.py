@@ -34,5 +34,5 @@ def record_table(sources: Sequence[Source]) -> pd.DataFrame:
 
 def working_alone(table: pd.DataFrame) -> pd.DataFrame:
     """The rows of kernels that worked, and had the device or their part of it for themselves."""
-    works = table["alone"] & np.isfinite(table["latency_s"])
-    return table.loc[works]
+    working: pd.DataFrame = table[table["alone"] & np.isfinite(table["latency_s"])]
+    return working

@@ -54,7 +54,7 @@ def test_build_reports_what_it_did(store: Path, card: Path, tmp_path: Path) -> N
         "measurements": 84,
         "duplicates": 84,
         "rejects": {},
-        "notes": [],
+        "findings": [],
     }
 
 
@@ -67,7 +67,7 @@ def test_describe_shows_counts_noise_and_gap(built: Path, tmp_path: Path) -> Non
     written = json.loads(file.read_text())
     assert written["description"]["measurements"] == 84
     assert written["sha256"] == dataset_hash(built)
-    assert {entry.name for entry in plots.iterdir()} == {"budget_gap.png", "noise.png"}
+    assert {entry.name for entry in plots.iterdir()} == {"budget_gap.png", "noise.png", "coverage.png"}
 
 
 def test_describe_takes_the_shipped_dataset_if_none_is_named() -> None:
