@@ -41,9 +41,9 @@ platform) that are that fast, median over the platforms; "log10 worst/best" is t
 
 ## Coverage and flatness
 
-Candidates of a workload are known if any platform here measured them. How many of them each platform measured,
-over the workloads that it has, and which share of a task's working kernels is within 10 % of the best: median,
-least and most of these workloads. Where that share is large, a random choice is good.
+Candidates of a workload are known if any platform here measured them. The table shows how many of them each
+platform measured, over the workloads that it has, and the share of a task's working kernels that is within
+10 % of the best: median, least and most of these workloads. Where it is large, a random choice is good.
 
 ![Coverage]({coverage_plot})
 

@@ -95,13 +95,14 @@ def _noise_table(description: Description) -> TextTable:
 
 
 def _coverage_table(description: Description) -> TextTable:
-    cells_of: dict[str, list[Coverage]] = {}
+    cells_of: dict[str, list[Coverage]] = {cell.platform: [] for cell in description.coverage}
     for cell in description.coverage:
         if cell.measured:
-            cells_of.setdefault(cell.platform, []).append(cell)
+            cells_of[cell.platform].append(cell)
     rows = (
         (platform, f"{len(cells)} of {description.workloads}", *_coverage_cells(cells))
         for platform, cells in cells_of.items()
+        if cells
     )
     header = ("platform", "workloads", "of known candidates", "share", "within 10 % of best", "least", "most")
     return TextTable("Coverage and flatness by platform", header, tuple(rows))

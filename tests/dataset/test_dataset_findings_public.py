@@ -1,10 +1,14 @@
 """The traps of the public caches of Kernel Tuner are found without being told of them."""
 
+import gzip
+import json
 import os
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
+from fake_caches import write_cache
 
 from costmodel.dataset import Examination, Severity, examine
 
@@ -74,3 +78,30 @@ def test_two_suites_of_one_kernel_and_entries_that_contradict_themselves(examina
 def test_nothing_is_called_an_error_that_is_none(examination: Examination) -> None:
     severities = Counter(finding.severity for finding in examination.findings)
     assert severities == {Severity.WARNING: 2, Severity.NOTE: 17}
+
+
+def milliseconds_made(make: Any, path: Path) -> dict[str, Any]:
+    """The cache with each number of milliseconds replaced."""
+    cache: dict[str, Any] = json.loads(gzip.decompress(path.read_bytes()))
+    for entry in cache["cache"].values():
+        if not isinstance(entry["time"], str):
+            entry["time"] = make(entry["time"])
+            entry["times"] = [make(ms) for ms in entry["times"]]
+    return cache
+
+
+def test_a_real_file_in_seconds_or_in_pairs_is_found_among_the_others(tmp_path: Path) -> None:
+    folder = PUBLIC / "hub" / "convolution_milo"
+    rest = [path for path in sorted(folder.glob("*.json.gz")) if path.name != "MI250X.json.gz"]
+    wrong = write_cache(
+        tmp_path / "MI250X.json", milliseconds_made(lambda ms: ms / 1e3, folder / "MI250X.json.gz")
+    )
+    (error,) = [f for f in examine([*rest, wrong]).findings if f.severity is Severity.ERROR]
+    assert (error.kind, error.count) == ("unit", 4362)
+    assert error.concerns.startswith(str(wrong))
+    assert "multiply these by 1,000." in error.message
+    pairs = write_cache(
+        tmp_path / "MI250X.json", milliseconds_made(lambda ms: [0, ms], folder / "MI250X.json.gz")
+    )
+    found = {finding.message: finding.count for finding in examine([pairs]).findings}
+    assert [count for message, count in found.items() if "pairs [0, ms]" in message] == [4362]
