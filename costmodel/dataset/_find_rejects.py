@@ -6,11 +6,9 @@ from costmodel.dataset._finding import Finding, Severity, some
 from costmodel.dataset._source import Source
 from costmodel.dataset._validate import SAME_KEY, Reject, Validation
 
-_KINDS = {SAME_KEY: "conflict"}
-_KIND = "rejected"
-_DUPLICATE = "duplicate"
-# Kinds of what `Validation` and the rejects of sources count as well.
-SORTED_OUT_KINDS = frozenset({*_KINDS.values(), _KIND, _DUPLICATE})
+_REJECTED, _CONFLICT, _DUPLICATE = "rejected", "conflict", "duplicate"
+# Kinds that count what `Validation` and the rejects of sources count as well.
+SORTED_OUT_KINDS = frozenset({_REJECTED, _CONFLICT, _DUPLICATE})
 
 
 def reject_findings(sources: Sequence[Source], validation: Validation) -> Iterator[Finding]:
@@ -43,7 +41,7 @@ def _rejected(file: str, rejects: Iterable[Reject]) -> Iterator[Finding]:
         of_reason.setdefault(reject.reason, []).append(reject)
     for reason, group in of_reason.items():
         yield Finding(
-            kind=_KINDS.get(reason, _KIND),
+            kind=_CONFLICT if reason == SAME_KEY else _REJECTED,
             severity=Severity.WARNING,
             concerns=file,
             count=len(group),

@@ -6,6 +6,7 @@ from fake_caches import fake_cache, write_cache
 from typer.testing import CliRunner, Result
 
 from costmodel.cli import app
+from costmodel.dataset import CardHeader, build_dataset
 
 
 def validate(*arguments: object) -> Result:
@@ -18,6 +19,19 @@ def test_files_in_order(store: Path) -> None:
     assert result.exit_code == 0
     assert "Nothing is wrong with them." in result.stdout
     assert "84" in result.stdout
+
+
+def test_a_dataset_is_read_like_the_store_that_it_is_made_of(
+    store: Path, header: CardHeader, tmp_path: Path
+) -> None:
+    folder = build_dataset([store], tmp_path / "out", header=header).path
+    for path in (folder, folder / "measurements.parquet"):
+        result = validate(path)
+        assert (result.exit_code, "Nothing is wrong" in result.stdout) == (0, True)
+    both = validate(store, folder)
+    assert both.exit_code == 0
+    (note,) = [line for line in both.stdout.splitlines() if "note" in line]
+    assert " 84 " in note
 
 
 def test_warnings_do_not_fail(tmp_path: Path) -> None:

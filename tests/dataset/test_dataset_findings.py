@@ -86,6 +86,7 @@ def test_a_unit_that_the_device_rules_out(device: Device, times: float, advice: 
 def test_one_slow_workload_is_no_wrong_unit_but_one_impossible_one_is() -> None:
     good, other = kernels(H100), kernels(H100, workload="matmul-m128-n768-k3072")
     assert findings_of(source("a", good + slower(other, 1e3))) == []
+    assert findings_of(source("a", slower(good, 50))) == []
     (finding,) = findings_of(source("a", good + slower(other, 1e-3)))
     assert (finding.count, "in 1 of 2 tasks" in finding.message) == (1, True)
 
@@ -168,6 +169,11 @@ def test_two_files_that_rank_the_configs_of_one_device_otherwise() -> None:
     logs = [np.log([m.latency_s for m in records]) for records in (first, second)]
     rank = [np.argsort(np.argsort(values)) for values in logs]
     assert f"a correlation of {np.corrcoef(rank)[0, 1]:.2f}" in finding.message
+    backwards = [
+        replace(m, latencies_s=other.latencies_s) for m, other in zip(first, kernels(H100)[::-1], strict=True)
+    ]
+    (finding,) = of_kind("suites disagree", source("a", first), source("b", backwards))
+    assert "takes 1 times as long (median)" in finding.message
     few = of_kind("suites disagree", source("a", first[:9]), source("b", second[:9]))
     assert few == []
     elsewhere = kernels(T4, seed=1)
