@@ -27,7 +27,7 @@ COMMANDS = {
     ),
     "dataset": (
         "costmodel.cli.dataset:app",
-        "Build a dataset from record stores and files of other programs, describe one, or export one.",
+        "Build a dataset from record stores and files of other programs; check, describe, split, export it.",
     ),
     "train": (
         "costmodel.cli.train:train",

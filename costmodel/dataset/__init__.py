@@ -4,14 +4,17 @@ from costmodel.dataset._arrow import dataset_from_measurements
 from costmodel.dataset._build import BuildReport, build_dataset
 from costmodel.dataset._card import CardHeader, read_card_header, render_card
 from costmodel.dataset._checksums import dataset_hash
+from costmodel.dataset._coverage import Coverage
 from costmodel.dataset._dataset import Dataset
 from costmodel.dataset._describe import Description, describe
 from costmodel.dataset._diff import Diff, WorkloadDiff, diff
+from costmodel.dataset._examine import Examination, FileCount, examine, write_rejects
 from costmodel.dataset._export import EXPORT_FORMATS, export_dataset
 from costmodel.dataset._export_report import ExportReport
+from costmodel.dataset._finding import Finding, Severity
 from costmodel.dataset._folds import Fold
 from costmodel.dataset._noise import Noise, Quantiles
-from costmodel.dataset._parquet import load_dataset
+from costmodel.dataset._parquet import check_dataset, load_dataset
 from costmodel.dataset._plots import write_plots
 from costmodel.dataset._read import ReadOptions
 from costmodel.dataset._rows import iter_measurements
@@ -36,27 +39,34 @@ __all__ = [
     "Budget",
     "BuildReport",
     "CardHeader",
+    "Coverage",
     "Dataset",
     "Description",
     "DeviceSimilarity",
     "Diff",
+    "Examination",
     "ExportReport",
+    "FileCount",
+    "Finding",
     "Fold",
     "Noise",
     "Quantiles",
     "ReadOptions",
+    "Severity",
     "Split",
     "SplitRecipe",
     "Task",
     "TextTable",
     "WorkloadDiff",
     "build_dataset",
+    "check_dataset",
     "check_split",
     "dataset_from_measurements",
     "dataset_hash",
     "describe",
     "device_similarity",
     "diff",
+    "examine",
     "export_dataset",
     "iter_measurements",
     "load_dataset",
@@ -68,5 +78,6 @@ __all__ = [
     "summary_tables",
     "twin_groups",
     "write_plots",
+    "write_rejects",
     "write_split",
 ]

@@ -5,17 +5,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
-
 from costmodel.dataset._arrow import to_dataset, to_table
 from costmodel.dataset._card import CardHeader, render_card
 from costmodel.dataset._checksums import dataset_hash, write_checksums
 from costmodel.dataset._describe import describe
+from costmodel.dataset._examine import examine, write_rejects
+from costmodel.dataset._find_rejects import SORTED_OUT_KINDS
+from costmodel.dataset._finding import Finding
 from costmodel.dataset._parquet import write_parquet
 from costmodel.dataset._plots import write_plots
-from costmodel.dataset._read import ReadOptions, notes_on, read_source
+from costmodel.dataset._read import ReadOptions
 from costmodel.dataset._schema import FILE_NAME
-from costmodel.dataset._validate import Reject, validate
 from costmodel.errors import CostModelError
 
 CARD_NAME = "README.md"
@@ -33,7 +33,7 @@ class BuildReport:
         measurements: Rows written.
         duplicates: Records dropped because an equal one is there.
         rejects: Records rejected, by reason.
-        notes: What to know of the files, a sentence each.
+        findings: What else to know of the files, the worst first; rejects and duplicates are counted above.
     """
 
     path: Path
@@ -42,7 +42,7 @@ class BuildReport:
     measurements: int
     duplicates: int
     rejects: dict[str, int]
-    notes: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
 
 
 def build_dataset(
@@ -63,9 +63,8 @@ def build_dataset(
     Raises:
         CostModelError: A file cannot be read, no record can enter, or the folder cannot be written.
     """
-    sources = [read_source(file, options) for file in sorted(files)]
-    validation = validate(record for source in sources for record in source.measurements)
-    rejects = [reject for source in sources for reject in source.rejects] + list(validation.rejects)
+    examination = examine(sorted(files), options)
+    validation, rejects = examination.validation, examination.rejects
     records = len(validation.accepted) + validation.duplicates + len(rejects)
     if not validation.accepted:
         first = f", the first because {rejects[0].reason}" if rejects else ""
@@ -81,7 +80,10 @@ def build_dataset(
         write_parquet(table, out / FILE_NAME)
         pictures = write_plots(dataset, description, out)
         (out / CARD_NAME).write_text(render_card(header, description), encoding="utf-8")
-        _write_rejects(rejects, out / REJECTS_NAME)
+        if rejects:
+            write_rejects(rejects, out / REJECTS_NAME)
+        else:
+            (out / REJECTS_NAME).unlink(missing_ok=True)
         # Last, so that a build that was cut off is noticed by the next reader.
         write_checksums(out, (FILE_NAME, CARD_NAME, *pictures))
     except OSError as error:
@@ -93,12 +95,5 @@ def build_dataset(
         measurements=len(validation.accepted),
         duplicates=validation.duplicates,
         rejects=dict(Counter(reject.reason for reject in rejects).most_common()),
-        notes=notes_on(sources),
+        findings=tuple(f for f in examination.findings if f.kind not in SORTED_OUT_KINDS),
     )
-
-
-def _write_rejects(rejects: Sequence[Reject], file: Path) -> None:
-    if rejects:
-        file.write_bytes(msgspec.json.Encoder().encode_lines(rejects))
-    else:
-        file.unlink(missing_ok=True)

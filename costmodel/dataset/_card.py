@@ -6,7 +6,7 @@ import msgspec
 
 from costmodel.dataset._checksums import SUMS_NAME
 from costmodel.dataset._describe import Description
-from costmodel.dataset._plots import GAP_PLOT, NOISE_PLOT
+from costmodel.dataset._plots import COVERAGE_PLOT, GAP_PLOT, NOISE_PLOT
 from costmodel.dataset._schema import FILE_NAME, SCHEMA
 from costmodel.dataset._summary import TextTable, summary_tables
 from costmodel.errors import CostModelError
@@ -38,6 +38,16 @@ Software:
 "Kernels" are the different ones that work wherever they were measured; the outcomes count measurements, A/A
 repeats included. "Within 10 % of best" is the share of the working kernels of a task (a workload on a
 platform) that are that fast, median over the platforms; "log10 worst/best" is the widest on any platform.
+
+## Coverage and flatness
+
+Candidates of a workload are known if any platform here measured them. The table shows how many of them each
+platform measured, over the workloads that it has, and the share of a task's working kernels that is within
+10 % of the best: median, least and most of these workloads. Where it is large, a random choice is good.
+
+![Coverage]({coverage_plot})
+
+{coverage}
 
 ## Budget gap
 
@@ -121,7 +131,7 @@ def read_card_header(path: Path) -> CardHeader:
 
 def render_card(header: CardHeader, description: Description) -> str:
     """The card in Markdown."""
-    counts, workloads, platforms, noise, *gaps = summary_tables(description)
+    counts, workloads, platforms, noise, coverage, *gaps = summary_tables(description)
     software = "\n".join(f"- {name}: {versions}" for name, versions in description.software.items())
     return _TEMPLATE.format(
         **{name: text.strip() for name, text in msgspec.structs.asdict(header).items()},
@@ -133,12 +143,14 @@ def render_card(header: CardHeader, description: Description) -> str:
         workloads=_markdown(workloads),
         platforms=_markdown(platforms),
         noise=_markdown(noise),
+        coverage=_markdown(coverage),
         gap="\n\n".join(f"### {gap.title}\n\n{_markdown(gap)}" for gap in gaps),
         columns=_columns(),
         data_file=FILE_NAME,
         sums_file=SUMS_NAME,
         gap_plot=GAP_PLOT,
         noise_plot=NOISE_PLOT,
+        coverage_plot=COVERAGE_PLOT,
     )
 
 

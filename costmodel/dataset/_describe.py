@@ -3,6 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass
 
+from costmodel.dataset._coverage import Coverage, describe_coverage
 from costmodel.dataset._dataset import Dataset
 from costmodel.dataset._noise import Noise, describe_noise
 from costmodel.dataset._tasks import Budget, Task, describe_budgets, describe_tasks
@@ -29,6 +30,7 @@ class Description:
         noise: How far equal measurements differ.
         tasks: By workload, then device, SMs and isolation.
         budgets: By device, SMs and isolation.
+        coverage: Each workload on each platform, measured or not; platforms in the order of ``budgets``.
     """
 
     workloads: int
@@ -45,11 +47,13 @@ class Description:
     noise: Noise
     tasks: tuple[Task, ...]
     budgets: tuple[Budget, ...]
+    coverage: tuple[Coverage, ...]
 
 
 def describe(dataset: Dataset) -> Description:
     """Describe a dataset that has at least one measurement."""
     tasks = describe_tasks(dataset)
+    budgets = describe_budgets(tasks, dataset.platforms)
     frame = dataset.measurements
     times = [time for time in frame["measured_at"] if time] or ["unknown"]
     return Description(
@@ -66,7 +70,8 @@ def describe(dataset: Dataset) -> Description:
         measured_to=max(times)[:10],
         noise=describe_noise(frame),
         tasks=tasks,
-        budgets=describe_budgets(tasks, dataset.platforms),
+        budgets=budgets,
+        coverage=describe_coverage(dataset, tasks, [budget.platform for budget in budgets]),
     )
 
 

@@ -14,8 +14,8 @@ MOST_BYTES = 128 * 2**20
 _ESCAPE = re.compile(r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|u([dD][89a-fA-F])|.)", re.DOTALL)
 
 
-def read_document(path: Path, *, most_bytes: int = MOST_BYTES) -> dict[str, Any]:
-    """Read a JSON object; one that Kernel Tuner had not closed yet is read to its end.
+def read_document(path: Path, *, most_bytes: int = MOST_BYTES) -> tuple[dict[str, Any], bool]:
+    """Read a JSON object, and say whether it was closed: Kernel Tuner closes a cache when tuning ends.
 
     Args:
         path: The file.
@@ -31,14 +31,14 @@ def read_document(path: Path, *, most_bytes: int = MOST_BYTES) -> dict[str, Any]
             raise ValueError(  # noqa: TRY301 (told below like what the parser finds)
                 f"it must have at most {most_bytes:,} bytes unpacked, and this has more"
             )
-        document = _parse_unclosed(data.decode())
+        document, closed = _parse_unclosed(data.decode())
         if not isinstance(document, dict):
             raise TypeError("it must be a JSON object")  # noqa: TRY301
     except (ValueError, TypeError, RecursionError) as error:
         raise CostModelError(
             f"{path} must be a cache file of Kernel Tuner or a T4 file, but: {error}."
         ) from None
-    return document
+    return document, closed
 
 
 def parse_json(text: str) -> Any:
@@ -53,12 +53,12 @@ def parse_json(text: str) -> Any:
     return json.loads(text, object_pairs_hook=_object)
 
 
-def _parse_unclosed(text: str) -> Any:
-    """The document. Kernel Tuner closes a cache only when tuning ends; what was written until then counts."""
+def _parse_unclosed(text: str) -> tuple[Any, bool]:
+    """The document, and whether it was closed; what was written until then counts."""
     try:
-        return parse_json(text)
+        return parse_json(text), True
     except json.JSONDecodeError:
-        return parse_json(text.rstrip().removesuffix(",") + "}}")
+        return parse_json(text.rstrip().removesuffix(",") + "}}"), False
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

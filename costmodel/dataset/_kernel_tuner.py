@@ -11,10 +11,10 @@ import msgspec
 from costmodel.dataset._document import MOST_BYTES, read_document
 from costmodel.dataset._entry import EntryError
 from costmodel.dataset._exported import KEY, records_behind
-from costmodel.dataset._kernel_tuner_entry import Space, read_entry
+from costmodel.dataset._kernel_tuner_entry import Space, read_entry, repairs
 from costmodel.dataset._kernel_tuner_shown import show_entry
 from costmodel.dataset._origin import Origin
-from costmodel.dataset._source import Source
+from costmodel.dataset._source import Repair, Source
 from costmodel.dataset._validate import Reject
 from costmodel.errors import CostModelError
 from costmodel.records import Device, Measurement, Platform, Workload, content_id
@@ -57,11 +57,11 @@ def read_kernel_tuner_cache(path: Path, *, most_bytes: int = MOST_BYTES) -> Sour
     Raises:
         CostModelError: The file cannot be read or is no cache.
     """
-    return kernel_tuner_source(path, read_document(path, most_bytes=most_bytes))
+    return kernel_tuner_source(path, *read_document(path, most_bytes=most_bytes))
 
 
-def kernel_tuner_source(path: Path, document: Mapping[str, Any]) -> Source:
-    """What a cache holds that is read already; see ``read_kernel_tuner_cache``."""
+def kernel_tuner_source(path: Path, document: Mapping[str, Any], closed: bool) -> Source:
+    """What a cache holds that is read already; see ``read_kernel_tuner_cache`` and ``read_document``."""
     origin = Origin.of(path)
     try:
         if KEY in document:
@@ -71,15 +71,21 @@ def kernel_tuner_source(path: Path, document: Mapping[str, Any]) -> Source:
         space = _space(cache, path, origin)
     except (ValueError, OverflowError, msgspec.MsgspecError) as error:
         raise CostModelError(f"{path} must be a cache file of Kernel Tuner, but: {error}.") from None
-    return Source.of(path, _entries(cache, space, origin), {space.workload.name: len(cache.cache)})
+    configs = {space.workload.name: len(cache.cache)}
+    return Source.of(path, _entries(cache, space, origin), configs, closed=closed)
 
 
-def _entries(cache: _Cache, space: Space, origin: Origin) -> Iterator[Measurement | Reject]:
+def _entries(cache: _Cache, space: Space, origin: Origin) -> Iterator[Measurement | Reject | Repair]:
     for key, entry in cache.cache.items():
         try:
             yield read_entry(space, key, entry)
         except EntryError as error:
             yield origin.reject(str(error), {key: entry})
+        else:
+            yield from map(Repair, repairs(entry))
+    if not cache.device_name.strip():
+        name = space.platform.device.name
+        yield Repair(f"device_name is empty, and {name} is from the file's name", len(cache.cache))
 
 
 def _own_records(cache: _OwnCache, origin: Origin) -> Iterator[Measurement | Reject]:

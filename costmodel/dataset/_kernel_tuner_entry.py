@@ -6,7 +6,7 @@ number.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
@@ -57,6 +57,19 @@ def read_entry(space: Space, key: str, entry: Any) -> Measurement:
         measured_at=utc(entry.get("timestamp", "")),
         error="" if latencies_s else entry["time"],
     )
+
+
+def repairs(entry: Mapping[str, Any]) -> Iterator[str]:
+    """What of an entry that `read_entry` accepts is not read as it is written, a clause each."""
+    time, repeats = entry["time"], entry.get("times") or []
+    if isinstance(time, str):
+        yield f"time is the text {time}, which is read as that failure"
+        if repeats:
+            yield "a failed config has times, which are left out"
+    elif any(isinstance(value, list) for value in (time, *repeats)):
+        yield "time or times hold pairs [0, ms], of which the second number is read"
+    elif not repeats:
+        yield "times are missing, and time is read as the only repeat"
 
 
 def _config(space: Space, key: str, entry: Mapping[str, Any]) -> Config:

@@ -54,6 +54,12 @@ def load_dataset(path: Path) -> Dataset:
         return to_dataset(file.read())
 
 
+def check_dataset(path: Path) -> None:
+    """Check that a folder or file is a dataset; see ``load_dataset`` for errors."""
+    with open_parquet(path):
+        pass
+
+
 @contextmanager
 def open_parquet(path: Path) -> Iterator[Any]:
     """The ``pyarrow.parquet.ParquetFile`` of a dataset, once it is known to be one; see ``load_dataset``."""

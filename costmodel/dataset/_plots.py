@@ -15,6 +15,7 @@ from costmodel.errors import CostModelError
 
 GAP_PLOT = "budget_gap.png"
 NOISE_PLOT = "noise.png"
+COVERAGE_PLOT = "coverage.png"
 
 _FLOOR_PERCENT = 1e-3  # a logarithmic axis cannot show that two visits agree to the last digit
 
@@ -34,9 +35,10 @@ def write_plots(dataset: Dataset, description: Description, folder: Path) -> tup
         folder.mkdir(parents=True, exist_ok=True)
         plot_budget_gap(description, folder / GAP_PLOT)
         plot_noise(dataset, folder / NOISE_PLOT)
+        plot_coverage(description, folder / COVERAGE_PLOT)
     except OSError as error:
         raise CostModelError(f"Cannot write pictures to {folder}: {error.strerror}.") from error
-    return GAP_PLOT, NOISE_PLOT
+    return GAP_PLOT, NOISE_PLOT, COVERAGE_PLOT
 
 
 def plot_budget_gap(description: Description, file: Path) -> None:
@@ -71,6 +73,31 @@ def _draw_gaps(axes: Any, tasks: Iterable[Task], workloads: list[str], budgets: 
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0)
     return image
+
+
+def plot_coverage(description: Description, file: Path) -> None:
+    """Heat map of the share of known candidates that a platform measured, with the flatness in each cell."""
+    workloads = list(dict.fromkeys(cell.workload for cell in description.coverage))
+    platforms = list(dict.fromkeys(cell.platform for cell in description.coverage))
+    figure = _figure(5.2 + 0.32 * len(platforms), 3.6 + 0.22 * len(workloads))
+    axes = figure.subplots()
+    shape = len(workloads), len(platforms)
+    share = np.array([cell.share for cell in description.coverage]).reshape(shape)
+    image = axes.imshow(100 * share, cmap="Blues", vmin=0, vmax=100, aspect="auto")
+    for index, cell in enumerate(description.coverage):
+        if not np.isnan(cell.near_best_share):
+            row, column = divmod(index, len(platforms))
+            color = "white" if cell.share > 0.6 else "black"
+            text = f"{100 * cell.near_best_share:.2g}"
+            axes.text(column, row, text, ha="center", va="center", fontsize=6, color=color)
+    axes.set_xticks(range(len(platforms)), platforms, fontsize=7, rotation=90)
+    axes.set_yticks(range(len(workloads)), workloads, fontsize=7)
+    axes.spines[:].set_visible(False)
+    axes.tick_params(length=0)
+    colour, number = "known candidates that were measured", "working kernels within 10 % of the best"
+    axes.set_title(f"Colour: {colour}, in %\nNumber: {number}, in %", fontsize=9)
+    figure.colorbar(image, ax=axes, fraction=0.04, pad=0.02).ax.tick_params(labelsize=7)
+    _save(figure, file)
 
 
 def plot_noise(dataset: Dataset, file: Path) -> None:

@@ -1,7 +1,6 @@
 """Files of any known kind to measurements; what kind a file is, its content says."""
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -70,10 +69,10 @@ def read_source(path: Path, options: ReadOptions | None = None) -> Source:
 
 
 def _read_document(path: Path, options: ReadOptions) -> Source:
-    document = read_document(path)
+    document, closed = read_document(path)
     if is_t4(document):
         return t4_source(path, document, platform_file_for(path, options.platform), options.workloads)
-    return kernel_tuner_source(path, document)
+    return kernel_tuner_source(path, document, closed)
 
 
 def _read_table(path: Path, options: ReadOptions) -> Source:
@@ -86,23 +85,3 @@ def _read_table(path: Path, options: ReadOptions) -> Source:
                 "are; `costmodel dataset build --help` shows one."
             ) from None
     return Source.of(path, table_entries(path, options.columns, platform_file_for(path, options.platform)))
-
-
-def notes_on(sources: Sequence[Source]) -> tuple[str, ...]:
-    """What no single record shows: one sentence for each file that holds nothing, or a part of a space.
-
-    A space is taken to be partial where another file has more configs of the same workload. The values of its
-    parameters cannot tell: most of their combinations break constraints that no cache file states.
-    """
-    empty = [f"{s.path.name} holds no record" for s in sources if not s.measurements and not s.rejects]
-    most: dict[str, int] = {}
-    for source in sources:
-        for workload, count in source.configs.items():
-            most[workload] = max(count, most.get(workload, 0))
-    partial = [
-        f"{source.path.name} has {count:,} of the {most[workload]:,} configs of {workload} that another has"
-        for source in sources
-        for workload, count in source.configs.items()
-        if count < most[workload]
-    ]
-    return (*empty, *partial)

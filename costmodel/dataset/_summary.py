@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from costmodel.dataset._coverage import Coverage
 from costmodel.dataset._describe import Description
 from costmodel.dataset._noise import Quantiles
 from costmodel.dataset._tasks import Task
@@ -32,6 +33,7 @@ def summary_tables(description: Description) -> tuple[TextTable, ...]:
         _workload_table(description),
         _platform_table(description),
         _noise_table(description),
+        _coverage_table(description),
         *(_gap_table(description, device) for device in description.devices),
     )
 
@@ -90,6 +92,29 @@ def _noise_table(description: Description) -> TextTable:
     )
     header = ("relative difference", "count", "median", "p90", "p99", "max")
     return TextTable("Noise", header, tuple((name, *_quantile_cells(q)) for name, q in rows))
+
+
+def _coverage_table(description: Description) -> TextTable:
+    cells_of: dict[str, list[Coverage]] = {cell.platform: [] for cell in description.coverage}
+    for cell in description.coverage:
+        if cell.measured:
+            cells_of[cell.platform].append(cell)
+    rows = (
+        (platform, f"{len(cells)} of {description.workloads}", *_coverage_cells(cells))
+        for platform, cells in cells_of.items()
+        if cells
+    )
+    header = ("platform", "workloads", "of known candidates", "share", "within 10 % of best", "least", "most")
+    return TextTable("Coverage and flatness by platform", header, tuple(rows))
+
+
+def _coverage_cells(cells: list[Coverage]) -> tuple[str, ...]:
+    """What was measured of the known candidates; median, least and most flatness."""
+    measured, known = sum(cell.measured for cell in cells), sum(cell.known for cell in cells)
+    flatness = [cell.near_best_share for cell in cells if not np.isnan(cell.near_best_share)]
+    spread = (np.median(flatness), min(flatness), max(flatness)) if flatness else ()
+    shares = [f"{share:.1%}" for share in spread] or ["-"] * 3
+    return f"{measured:,} of {known:,}", f"{measured / known:.1%}", *shares
 
 
 def _gap_table(description: Description, device: str) -> TextTable:

@@ -9,6 +9,8 @@ import msgspec
 
 from costmodel.records import Candidate, Device, KernelLaunch, Measurement, Outcome, is_reserved
 
+SAME_KEY = "another measurement has the same candidate, platform and visit"
+
 
 class Reject(msgspec.Struct, frozen=True):
     """A record that does not enter.
@@ -76,9 +78,7 @@ class _Sieve:
             return f"device {device.name} is described in two ways"
         if candidate.launches and self._known_launches(candidate) != candidate.launches:
             return "launches differ from those of another record of the same candidate"
-        return (
-            "another measurement has the same candidate, platform and visit" if key in self.accepted else ""
-        )
+        return SAME_KEY if key in self.accepted else ""
 
     def _known_launches(self, candidate: Candidate) -> tuple[KernelLaunch, ...]:
         return self.launches.setdefault(candidate.candidate_id, candidate.launches)

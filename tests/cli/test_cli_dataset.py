@@ -54,7 +54,7 @@ def test_build_reports_what_it_did(store: Path, card: Path, tmp_path: Path) -> N
         "measurements": 84,
         "duplicates": 84,
         "rejects": {},
-        "notes": [],
+        "findings": [],
     }
 
 
@@ -67,7 +67,7 @@ def test_describe_shows_counts_noise_and_gap(built: Path, tmp_path: Path) -> Non
     written = json.loads(file.read_text())
     assert written["description"]["measurements"] == 84
     assert written["sha256"] == dataset_hash(built)
-    assert {entry.name for entry in plots.iterdir()} == {"budget_gap.png", "noise.png"}
+    assert {entry.name for entry in plots.iterdir()} == {"budget_gap.png", "noise.png", "coverage.png"}
 
 
 def test_describe_takes_the_shipped_dataset_if_none_is_named() -> None:
@@ -121,3 +121,26 @@ def test_diff_of_a_dataset_and_one_with_less(store: Path, built: Path, card: Pat
 
 def test_diff_of_what_is_no_dataset_is_refused(built: Path, tmp_path: Path) -> None:
     assert_refused(costmodel("dataset", "diff", built, tmp_path / "absent"), "absent")
+
+
+def test_merge_of_two_parts_is_the_whole(store: Path, built: Path, card: Path, tmp_path: Path) -> None:
+    lines = store.read_text().splitlines(keepends=True)
+    parts = []
+    for name, some in (("a", lines[:50]), ("b", lines[40:])):
+        (tmp_path / f"{name}.jsonl").write_text("".join(some))
+        parts.append(tmp_path / name)
+        built_part = costmodel(
+            "dataset", "build", tmp_path / f"{name}.jsonl", "--out", parts[-1], "--card", card
+        )
+        assert built_part.exit_code == 0
+    out = tmp_path / "merged"
+    result = costmodel("dataset", "merge", *parts, "--out", out, "--card", card)
+    assert result.exit_code == 0
+    assert "84 of 94 records, 10 dropped as duplicates, 0 rejected" in result.stdout
+    assert dataset_hash(out) == dataset_hash(built)
+
+
+def test_only_datasets_are_merged(store: Path, card: Path, tmp_path: Path) -> None:
+    result = costmodel("dataset", "merge", store, "--out", tmp_path / "merged", "--card", card)
+    assert_refused(result, "parquet")
+    assert not (tmp_path / "merged").exists()

@@ -10,7 +10,7 @@ from costmodel.dataset import CardHeader, build_dataset, load_dataset, read_card
 from costmodel.errors import CostModelError
 from costmodel.records import Measurement, RecordStore, Workload
 
-FILES = {"measurements.parquet", "README.md", "SHA256SUMS", "budget_gap.png", "noise.png"}
+FILES = {"measurements.parquet", "README.md", "SHA256SUMS", "budget_gap.png", "noise.png", "coverage.png"}
 
 
 def write_store(path: Path, records: list[Measurement]) -> Path:
@@ -105,7 +105,7 @@ def test_the_card_says_what_the_data_say(store: Path, tmp_path: Path, header: Ca
     assert "| `latencies_s` | s |" in card
     assert "{" not in card
     tables = [block.splitlines() for block in card.split("\n\n") if block.startswith("|")]
-    assert len(tables) == 6
+    assert len(tables) == 7
     assert all(len({line.count("|") for line in table}) == 1 for table in tables)
 
 

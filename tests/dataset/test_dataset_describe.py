@@ -175,3 +175,35 @@ def test_devices_and_mechanisms_are_told_apart() -> None:
     *_, first, second = summary_tables(describe(dataset_from_measurements([green, mps, other])))
     assert ("Other GPU" in first.title, first.header[1:]) == (True, ("32",))
     assert ("Test GPU" in second.title, second.header[1:]) == (True, ("32", "32 MPS"))
+
+
+def test_coverage_and_flatness_against_sets(noisy: list[Measurement]) -> None:
+    first, second, third = WORKLOADS
+    tiles = {first: (1, 2), second: (1,)}
+    records = [
+        m
+        for m in noisy
+        if m.platform.sms_granted != 8
+        or m.candidate.config.decisions["tile"] in tiles.get(m.candidate.workload.name, ())
+        if (m.candidate.workload.name, m.candidate.config.decisions["tile"]) != (third, 16)
+    ]
+    description = describe(dataset_from_measurements(records))
+    known = defaultdict(set)
+    measured = defaultdict(set)
+    for m in records:
+        known[m.candidate.workload.name].add(m.candidate.candidate_id)
+        measured[m.candidate.workload.name, m.platform.name].add(m.candidate.candidate_id)
+    platforms = [budget.platform for budget in description.budgets]
+    assert [(c.workload, c.platform) for c in description.coverage] == [
+        (workload, platform) for workload in sorted(WORKLOADS) for platform in platforms
+    ]
+    flatness = {(t.workload, t.platform): t.near_best_share for t in description.tasks}
+    for cell in description.coverage:
+        here = len(measured[cell.workload, cell.platform])
+        assert (cell.known, cell.measured) == (len(known[cell.workload]), here)
+        assert cell.share == here / len(known[cell.workload])
+        share = flatness.get((cell.workload, cell.platform), math.nan)
+        assert cell.near_best_share == pytest.approx(share, nan_ok=True)
+    table = summary_tables(description)[4]
+    assert table.rows[0][1:4] == ("2 of 3", "3 of 10", "30.0%")
+    assert table.rows[1][1:4] == ("3 of 3", "14 of 14", "100.0%")

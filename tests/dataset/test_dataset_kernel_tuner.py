@@ -204,9 +204,11 @@ def test_stores_and_caches_become_one_dataset(store: Path, tmp_path: Path, heade
     report = build_dataset([store, *caches], tmp_path / "out", header=header)
     assert (report.records, report.measurements) == (84 + 12 + 11, 84 + 11 + 11)
     assert report.rejects == {"time and times must be finite, and a nanosecond at least": 1}
-    empty, note = report.notes
-    assert empty == "cut.json holds no record"
-    assert note.startswith("b.json has 11 of the 12 configs of kernel_tuner.convolution_kernel.")
+    empty, partial, *failed = report.findings
+    assert (empty.kind, empty.concerns) == ("empty file", str(caches[2]))
+    assert (partial.kind, partial.concerns, partial.count) == ("partial space", str(caches[1]), 11)
+    assert "it has 11 of the 12 that another file has" in partial.message
+    assert [(finding.kind, finding.count) for finding in failed] == [("repair", 2), ("repair", 2)]
     (reject,) = [json.loads(line) for line in (tmp_path / "out" / "rejects.jsonl").read_text().splitlines()]
     assert reject["record"]["file"] == "a.json.gz"
     assert json.loads(reject["record"]["entry"])[KEY]["time"] == -1.0

@@ -140,7 +140,8 @@ def test_a_database_becomes_a_dataset(tmp_path: Path, options: ReadOptions, head
     files = [path, path.with_name("database_workload.json")]
     report = build_dataset(files, tmp_path / "out", header=header, options=options)
     assert (report.measurements, report.rejects) == (4, {})
-    assert report.notes == ("database_workload.json holds no record",)
+    (finding,) = report.findings
+    assert finding.concerns.endswith("database_workload.json")
     assert len(load_dataset(tmp_path / "out").candidates) == 4
 
 

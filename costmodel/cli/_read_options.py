@@ -1,0 +1,39 @@
+"""What commands that read files of other programs are told about them."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from costmodel.dataset import ReadOptions
+
+PlatformOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="TOML that says where files were measured that do not say it: `device`, `sms`, `isolation` "
+        "and [software]. A FILE with `FILE.platform.toml` beside it has its own.",
+        show_default=False,
+    ),
+]
+ColumnsOption = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="TOML that says which column of a table is what.", show_default=False),
+]
+WorkloadOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME",
+        help="What a T4 file measured, or a workload to look for in a MetaSchedule database (needs TVM).",
+        show_default=False,
+    ),
+]
+
+
+def read_options(platform: Path | None, columns: Path | None, workload: list[str] | None) -> "ReadOptions":
+    """The options for the dataset room."""
+    from costmodel.dataset import ReadOptions
+    from costmodel.records import Workload
+
+    return ReadOptions(platform, columns, tuple(map(Workload.parse, workload or ())))

@@ -1,0 +1,56 @@
+"""``costmodel dataset describe``: what a dataset holds."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from costmodel.cli._output import DatasetArgument, JsonOption, console, titled_table, write_json
+
+if TYPE_CHECKING:
+    from costmodel.dataset import TextTable
+
+
+def describe(
+    dataset: DatasetArgument = None,
+    json: JsonOption = None,
+    plots: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Also write the pictures of the card there.", show_default=False),
+    ] = None,
+) -> None:
+    """Describe a dataset: counts, noise, and what a choice made for the whole device costs on fewer SMs.
+
+    Examples:
+    - `costmodel dataset describe datasets/mine --plots out`
+    """
+    from costmodel import dataset as room
+
+    path = dataset or room.shipped_dataset()
+    loaded = room.load_dataset(path)
+    description = room.describe(loaded)
+    sha256 = room.dataset_hash(path)
+    console.print(f"{path} (sha256 {sha256[:16]})", soft_wrap=True, highlight=False)
+    for table in room.summary_tables(description):
+        console.print(_rich_table(table))
+    if plots:
+        room.write_plots(loaded, description, plots)
+    write_json(json, {"path": path, "sha256": sha256, "description": description})
+
+
+def _rich_table(table: "TextTable") -> Table:
+    """The table for the terminal. Where that is narrow, names fold and numbers stay whole."""
+    rich_table = titled_table(table.title)
+    for name, cells in zip(table.header, zip(*table.rows, strict=True), strict=True):
+        is_name = name in (table.header[0], "worst on")
+        words = [] if is_name else [*cells, *name.split()]
+        rich_table.add_column(
+            name,
+            justify="left" if is_name else "right",
+            overflow="fold",
+            min_width=max(map(len, words), default=12),
+        )
+    for row in table.rows:
+        rich_table.add_row(*row)
+    return rich_table

@@ -1,0 +1,100 @@
+"""``costmodel dataset validate``: what is wrong with files of measurements."""
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from costmodel.cli._output import JsonOption, console, progress, titled_table, write_json
+from costmodel.cli._read_options import ColumnsOption, PlatformOption, WorkloadOption, read_options
+
+if TYPE_CHECKING:
+    from costmodel.dataset import Examination, Finding
+
+_COLOURS = {"error": "bold red", "warning": "yellow", "note": "dim"}
+
+
+def validate(
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILE",
+            help="Whatever `costmodel dataset build` reads, all judged together.",
+        ),
+    ],
+    platform: PlatformOption = None,
+    columns: ColumnsOption = None,
+    workload: WorkloadOption = None,
+    json: JsonOption = None,
+    quarantine: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Also write each rejected entry with its reason, one JSON object a line.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Find what is wrong with measurements from many sources, without being told what to look for.
+
+    Wrong units, failures written as huge numbers, partial spaces, suites that disagree, conflicting records,
+    impossible values, entries that are not read as they are written.
+
+    Exits with 1 if there is an error: something that would enter a dataset and teach what is not so.
+
+    Examples:
+    - `costmodel dataset validate out/*.jsonl caches/*.json.gz`
+    - `costmodel dataset validate caches/*.json.gz --json findings.json --quarantine rejects.jsonl`
+    """
+    from costmodel.dataset import Severity, examine, write_rejects
+
+    examination = examine(_shown(files), read_options(platform, columns, workload))
+    _print(examination)
+    write_json(json, {"files": examination.files, "findings": examination.findings})
+    if quarantine:
+        write_rejects(examination.rejects, quarantine)
+    if any(finding.severity is Severity.ERROR for finding in examination.findings):
+        raise typer.Exit(1)
+
+
+def _shown(files: Sequence[Path]) -> Iterator[Path]:
+    """The files, while a display on the terminal tells which is being read."""
+    with progress() as shown:
+        task = shown.add_task("reading", total=len(files))
+        for file in files:
+            shown.update(task, description=f"reading {file.name}")
+            yield file
+            shown.advance(task)
+
+
+def _print(examination: "Examination") -> None:
+    """Two tables; what all paths begin with stands in the title of the first, and in no cell."""
+    folders = {file.path.parent for file in examination.files}
+    root = Path(os.path.commonpath(folders)) if len({path.is_absolute() for path in folders}) == 1 else Path()
+    prefix = f"{root}{os.sep}" if root.name else ""
+    counts = titled_table(f"Files under {root}" if prefix else "Files")
+    for name in ("file", "device", "records", "ok", "rejected"):
+        counts.add_column(name, overflow="fold", justify="left" if name in ("file", "device") else "right")
+    for file in examination.files:
+        cells = (f"{file.records:,}", f"{file.ok:,}", f"{file.rejected:,}")
+        counts.add_row(Text(str(file.path).removeprefix(prefix)), Text(", ".join(file.devices)), *cells)
+    console.print(counts)
+    if examination.findings:
+        console.print(_finding_table(examination.findings, prefix))
+    else:
+        console.print("Nothing is wrong with them.")
+
+
+def _finding_table(findings: Iterable["Finding"], prefix: str) -> Table:
+    table = titled_table("Findings")
+    for name in ("severity", "concerns", "count", "message"):
+        table.add_column(name, overflow="fold", justify="right" if name == "count" else "left")
+    for finding in findings:
+        concerns, message = (text.replace(prefix, "") for text in (finding.concerns, finding.message))
+        severity = Text(finding.severity, style=_COLOURS[finding.severity])
+        table.add_row(severity, Text(concerns), f"{finding.count:,}", Text(message))
+    return table
