@@ -8,6 +8,7 @@ from costmodel.dataset._find_ranges import range_findings
 from costmodel.dataset._find_rejects import reject_findings
 from costmodel.dataset._find_spaces import space_findings
 from costmodel.dataset._find_suites import suite_findings
+from costmodel.dataset._find_twins import twin_findings
 from costmodel.dataset._find_units import unit_findings
 from costmodel.dataset._finding import Finding
 from costmodel.dataset._record_table import record_table
@@ -30,5 +31,6 @@ def find(sources: Sequence[Source], validation: Validation) -> tuple[Finding, ..
         failure_findings(table),
         unit_findings(table),
         suite_findings(table),
+        twin_findings(validation),
     )
     return tuple(sorted(findings, key=lambda finding: finding.rank))

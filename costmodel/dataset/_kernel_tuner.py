@@ -17,7 +17,7 @@ from costmodel.dataset._origin import Origin
 from costmodel.dataset._source import Repair, Source
 from costmodel.dataset._validate import Reject
 from costmodel.errors import CostModelError
-from costmodel.records import Device, Measurement, Platform, Workload, content_id
+from costmodel.records import Device, DeviceKind, Measurement, Platform, Workload, content_id, find_device
 
 _AMD = re.compile(r"AMD|Radeon|Instinct|\bMI\d|\bW\d{4}\b")
 
@@ -46,9 +46,10 @@ class _OwnCache(msgspec.Struct):
 def read_kernel_tuner_cache(path: Path, *, most_bytes: int = MOST_BYTES) -> Source:
     """Read a cache. Entries that cannot be believed are rejected with a reason; none is left out silently.
 
-    The device is the one that the file names, or the file's own name where it names none. The platform's
-    software says the file and its checksum, so that each row can be traced to its entry: its key lists the
-    values of the row's config. A cache that we exported gives the records that it was made of.
+    The device is the one that the file names, or the file's own name where it names none, with the figures of
+    the table of devices where it is there. The platform's software says the file and its checksum, so that
+    each row can be traced to its entry: its key lists the values of the row's config. A file that our export
+    wrote gives the records that it was made of.
 
     Args:
         path: The file.
@@ -116,7 +117,20 @@ def _space(cache: _Cache, path: Path, origin: Origin) -> Space:
     sizes = cache.problem_size if isinstance(cache.problem_size, list) else [cache.problem_size]
     workload = Workload(f"kernel_tuner.{kernel}.{identity}", dict(zip("xyz", sizes, strict=False)), "")
     name = cache.device_name.strip() or path.name.partition(".")[0]
-    # The cache does not say more of its device.
-    device = Device(name, "hip" if _AMD.search(name) else "cuda", architecture="", sms=0, clock_mhz=0.0)
+    device = _device(name)
     software = {"kernel_tuner_cache": origin.text}
-    return Space(workload, f"kernel_tuner-{identity}", parameters, Platform(device, "whole", 0, 0, software))
+    return Space(
+        workload,
+        f"kernel_tuner-{identity}",
+        parameters,
+        Platform(device, "whole", device.sms, device.sms, software),
+    )
+
+
+def _device(name: str) -> Device:
+    """The device of this name in the table of devices; else the name is all that is known."""
+    try:
+        return find_device(name)
+    except CostModelError:
+        kind: DeviceKind = "hip" if _AMD.search(name) else "cuda"
+        return Device(name, kind, architecture="", sms=0, clock_mhz=0.0)

@@ -41,7 +41,8 @@ def test_warnings_do_not_fail(tmp_path: Path) -> None:
     result = validate(*files)
     assert result.exit_code == 0
     assert "Files under" in result.stdout
-    (line,) = [line for line in result.stdout.splitlines() if "warning" in line]
+    twins, line = [line for line in result.stdout.splitlines() if "warning" in line]
+    assert twins.split()[:5] == ["warning", "NVIDIA", "A,", "NVIDIA", "B"]
     assert line.split()[:3] == ["warning", "b.json", "11"]
 
 
@@ -60,6 +61,7 @@ def test_errors_fail_and_files_tell_all(tmp_path: Path) -> None:
     ]
     assert [(f["kind"], f["severity"]) for f in written["findings"]] == [
         ("unit", "error"),
+        ("near-twins", "warning"),
         ("rejected", "warning"),
         ("repair", "note"),
         ("repair", "note"),

@@ -59,9 +59,15 @@ H100 = find_device("NVIDIA H100 80GB HBM3")
 T4 = find_device("Tesla T4")
 
 
+def test_devices_that_measured_the_same_are_named() -> None:
+    (found,) = of_kind("near-twins", source("a", kernels(H100)), source("b", kernels(T4)))
+    assert (found.severity, found.concerns, found.count) == (Severity.WARNING, f"{H100.name}, {T4.name}", 1)
+    assert "rank correlation 1.000, latencies within 0.0%" in found.examples[0]
+
+
 def test_files_in_order_give_no_finding() -> None:
     assert findings_of(source("a", list(fake_measurements()))) == []
-    assert findings_of(source("a", kernels(H100)), source("b", kernels(T4))) == []
+    assert findings_of(source("a", kernels(H100)), source("b", kernels(T4, seed=1))) == []
     assert findings_of() == []
 
 
@@ -280,7 +286,9 @@ def test_entries_that_contradict_themselves_or_stand_for_failures(tmp_path: Path
 
 def test_a_device_without_a_name(tmp_path: Path) -> None:
     found = examine([write_cache(tmp_path / "MI250X.json", fake_cache(""))]).findings
-    assert any("device_name is empty, and MI250X is from the file's name" in f.message for f in found)
+    assert any(
+        "device_name is empty, and AMD Instinct MI250X is from the file's name" in f.message for f in found
+    )
 
 
 def big_cache(count: int) -> dict[str, Any]:

@@ -2,26 +2,22 @@
 
 import gzip
 import json
-import os
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fake_caches import write_cache
+from public_data import KERNEL_TUNER, needs_public_data
 
 from costmodel.dataset import Examination, Severity, examine
 
-PUBLIC = Path(os.environ.get("COSTMODEL_PUBLIC_DATA", "")) / "kernel-tuner"
-
-pytestmark = pytest.mark.skipif(
-    not PUBLIC.is_dir(), reason="COSTMODEL_PUBLIC_DATA does not say where public data are"
-)
+pytestmark = needs_public_data
 
 
 @pytest.fixture(scope="module")
 def examination() -> Examination:
-    return examine(sorted(PUBLIC.glob("*/*/*.json.gz")))
+    return examine(sorted(KERNEL_TUNER.glob("*/*/*.json.gz")))
 
 
 def counts(examination: Examination, kind: str, text: str = "") -> dict[str, int]:
@@ -29,7 +25,7 @@ def counts(examination: Examination, kind: str, text: str = "") -> dict[str, int
     found: Counter[str] = Counter()
     for finding in examination.findings:
         if finding.kind == kind and text in finding.message:
-            found[finding.concerns.removeprefix(f"{PUBLIC}/").removesuffix(".json.gz")] += finding.count
+            found[finding.concerns.removeprefix(f"{KERNEL_TUNER}/").removesuffix(".json.gz")] += finding.count
     return dict(found)
 
 
@@ -56,7 +52,7 @@ def test_texts_in_the_place_of_times(examination: Examination) -> None:
 
 def test_no_pairs_are_in_these_files_and_two_do_not_name_their_device(examination: Examination) -> None:
     assert counts(examination, "repair", "pairs [0, ms]") == {}
-    assert counts(examination, "repair", "device_name is empty, and MI250X") == {
+    assert counts(examination, "repair", "device_name is empty, and AMD Instinct MI250X") == {
         "hub/convolution_milo/MI250X": 4362,
         "hub/dedispersion_milo/MI250X": 11130,
     }
@@ -66,7 +62,7 @@ def test_a_partial_space_with_and_without_another_file_of_it(examination: Examin
     laptop = "single-team/gemm/RTX_3060_laptop"
     assert counts(examination, "partial space") == {laptop: 10_000}
     assert counts(examination, "partial space", "10,000 of the 17,956") == {laptop: 10_000}
-    alone = examine([PUBLIC / f"{laptop}.json.gz"])
+    alone = examine([KERNEL_TUNER / f"{laptop}.json.gz"])
     assert counts(alone, "partial space", "so round that a limit") == {laptop: 10_000}
 
 
@@ -77,7 +73,11 @@ def test_two_suites_of_one_kernel_and_entries_that_contradict_themselves(examina
 
 def test_nothing_is_called_an_error_that_is_none(examination: Examination) -> None:
     severities = Counter(finding.severity for finding in examination.findings)
-    assert severities == {Severity.WARNING: 2, Severity.NOTE: 17}
+    assert severities == {Severity.WARNING: 3, Severity.NOTE: 17}
+
+
+def test_two_turing_cards_are_near_twins(examination: Examination) -> None:
+    assert counts(examination, "near-twins") == {"NVIDIA GeForce RTX 2080 Ti, NVIDIA TITAN RTX": 1}
 
 
 def milliseconds_made(make: Any, path: Path) -> dict[str, Any]:
@@ -91,7 +91,7 @@ def milliseconds_made(make: Any, path: Path) -> dict[str, Any]:
 
 
 def test_a_real_file_in_seconds_or_in_pairs_is_found_among_the_others(tmp_path: Path) -> None:
-    folder = PUBLIC / "hub" / "convolution_milo"
+    folder = KERNEL_TUNER / "hub" / "convolution_milo"
     rest = [path for path in sorted(folder.glob("*.json.gz")) if path.name != "MI250X.json.gz"]
     wrong = write_cache(
         tmp_path / "MI250X.json", milliseconds_made(lambda ms: ms / 1e3, folder / "MI250X.json.gz")

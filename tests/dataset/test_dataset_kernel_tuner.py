@@ -3,7 +3,6 @@
 import gzip
 import json
 import math
-import os
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -14,12 +13,13 @@ import pytest
 from fake_caches import fake_cache, write_cache
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from public_data import KERNEL_TUNER, needs_public_data
 
 from costmodel.dataset import build_dataset, load_dataset
 from costmodel.dataset._kernel_tuner import read_kernel_tuner_cache
 from costmodel.dataset._read import read_source
 from costmodel.errors import CostModelError
-from costmodel.records import Outcome, Workload
+from costmodel.records import Outcome, Workload, find_device
 
 KEY = "32,2,col,15"  # of the entry that tests change
 
@@ -149,9 +149,16 @@ def test_kernels_of_one_name_with_other_parameters_are_others(tmp_path: Path) ->
 
 
 def test_a_device_without_a_name_has_that_of_the_file_and_amd_runs_hip(tmp_path: Path) -> None:
+    path = write_cache(tmp_path / "MI9000.json.gz", fake_cache(device=""))
+    platform = read_source(path).measurements[0].platform
+    assert (platform.device.name, platform.device.kind, platform.sms_granted) == ("MI9000", "hip", 0)
+
+
+def test_a_device_of_the_table_has_its_figures(tmp_path: Path) -> None:
     path = write_cache(tmp_path / "MI250X.json.gz", fake_cache(device=""))
-    device = read_source(path).measurements[0].platform.device
-    assert (device.name, device.kind) == ("MI250X", "hip")
+    platform = read_source(path).measurements[0].platform
+    assert platform.device == find_device("AMD Instinct MI250X")
+    assert (platform.isolation, platform.sms_granted) == ("whole", 110)
 
 
 @pytest.mark.parametrize(
@@ -204,7 +211,8 @@ def test_stores_and_caches_become_one_dataset(store: Path, tmp_path: Path, heade
     report = build_dataset([store, *caches], tmp_path / "out", header=header)
     assert (report.records, report.measurements) == (84 + 12 + 11, 84 + 11 + 11)
     assert report.rejects == {"time and times must be finite, and a nanosecond at least": 1}
-    empty, partial, *failed = report.findings
+    empty, twins, partial, *failed = report.findings
+    assert (twins.kind, twins.concerns) == ("near-twins", "NVIDIA A, NVIDIA B")
     assert (empty.kind, empty.concerns) == ("empty file", str(caches[2]))
     assert (partial.kind, partial.concerns, partial.count) == ("partial space", str(caches[1]), 11)
     assert "it has 11 of the 12 that another file has" in partial.message
@@ -272,12 +280,10 @@ def test_any_damage_is_an_error_or_a_reject(data: bytes) -> None:
             assert one.key
 
 
-PUBLIC = Path(os.environ.get("COSTMODEL_PUBLIC_DATA", "")) / "kernel-tuner"
-
-
-@pytest.mark.skipif(not PUBLIC.is_dir(), reason="COSTMODEL_PUBLIC_DATA does not say where public data are")
+@needs_public_data
 def test_public_caches_show_their_traps() -> None:
-    sources = {str(p.relative_to(PUBLIC)): read_source(p) for p in sorted(PUBLIC.glob("*/conv*/*.json.gz"))}
+    files = sorted(KERNEL_TUNER.glob("*/conv*/*.json.gz"))
+    sources = {str(p.relative_to(KERNEL_TUNER)): read_source(p) for p in files}
     assert len(sources) == 9
     rejects = {name: dict(Counter(r.reason for r in s.rejects)) for name, s in sources.items() if s.rejects}
     assert rejects == {"hub/convolution_milo/A6000.json.gz": {"time must be the mean of times, to 1%": 19}}

@@ -1,12 +1,12 @@
 """How alike devices are: against SciPy, on planted twins, and on the data that the thresholds are from."""
 
-import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 from fake_devices import dataset_of, measured_on
 from fake_records import WORKLOADS
+from public_data import KERNEL_TUNER, needs_public_data
 from scipy.stats import spearmanr
 
 from costmodel.dataset import (
@@ -162,13 +162,10 @@ def test_h100_and_h200_are_twins() -> None:
     assert found.deviation[0, 1] < 0.01
 
 
-PUBLIC = Path(os.environ.get("COSTMODEL_PUBLIC_DATA", "")) / "kernel-tuner"
-
-
-@pytest.mark.skipif(not PUBLIC.is_dir(), reason="COSTMODEL_PUBLIC_DATA does not say where public data are")
+@needs_public_data
 def test_public_devices_are_twins_as_the_module_says() -> None:
     def twins(*folders: str) -> tuple[tuple[str, ...], ...]:
-        files = sorted(file for folder in folders for file in (PUBLIC / folder).glob("*.json.gz"))
+        files = sorted(file for folder in folders for file in (KERNEL_TUNER / folder).glob("*.json.gz"))
         measurements = (one for file in files for one in read_source(file).measurements)
         return twin_groups(device_similarity(dataset_from_measurements(measurements)))
 

@@ -3,12 +3,12 @@
 import csv
 import gzip
 import json
-import os
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
+from public_data import KERNEL_TUNER
 
 from costmodel.evaluation import RANDOM, evaluate
 from costmodel.learners import NearestTask, RandomLearner, WeightedConsensus
@@ -16,10 +16,7 @@ from costmodel.metrics import score_at_k
 from costmodel.testing import gpu_landscape
 from costmodel.transfer import make_model
 
-PUBLIC_DATA = Path(
-    os.environ.get("COSTMODEL_PUBLIC_DATA", Path(__file__).parents[3] / "shared" / "public-data")
-)
-CONVOLUTION = PUBLIC_DATA / "kernel-tuner" / "hub" / "convolution_milo"
+CONVOLUTION = KERNEL_TUNER / "hub" / "convolution_milo"
 
 
 def test_xgboost_beats_the_rules_and_these_beat_random_on_a_landscape() -> None:
@@ -47,7 +44,7 @@ def read_device(path: Path) -> tuple[list[tuple[float, ...]], list[float]]:
 
 def describe_devices() -> dict[str, np.ndarray]:
     """log2 of SMs, clock, bandwidth and FP32 rate, and the vendor, of each device."""
-    with (PUBLIC_DATA / "devices" / "devices_used_in_baselines.csv").open(newline="") as file:
+    with (KERNEL_TUNER.parent / "devices" / "devices_used_in_baselines.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     sizes = ("sm", "clock_mhz", "bw_gbs", "fp32_gflops")
     return {

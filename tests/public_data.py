@@ -1,0 +1,13 @@
+"""Where measurements of third parties are; tests that read them skip where they are absent."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+_BESIDE = Path(__file__).parents[2] / "shared" / "public-data"
+KERNEL_TUNER = Path(os.environ.get("COSTMODEL_PUBLIC_DATA", _BESIDE)) / "kernel-tuner"
+
+needs_public_data = pytest.mark.skipif(
+    not KERNEL_TUNER.is_dir(), reason="COSTMODEL_PUBLIC_DATA does not say where public data are"
+)
