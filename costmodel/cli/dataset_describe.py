@@ -33,7 +33,8 @@ def describe(
     sha256 = room.dataset_hash(path)
     console.print(f"{path} (sha256 {sha256[:16]})", soft_wrap=True, highlight=False)
     for table in room.summary_tables(description):
-        console.print(_rich_table(table))
+        if table.rows:
+            console.print(_rich_table(table))
     if plots:
         room.write_plots(loaded, description, plots)
     write_json(json, {"path": path, "sha256": sha256, "description": description})

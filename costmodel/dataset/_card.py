@@ -69,6 +69,14 @@ of the best kernel for that number of SMs, minus 1. The mean over workloads is g
 An A/A visit measures the same kernel on the same platform again, later. The latency of a measurement is the
 median of its repeats.
 
+## Similarity of devices
+
+{pairs}
+
+Over the tasks (a workload on a part of a device) that both measured: the median of Spearman's rank
+correlation of latencies, and of how far these are from a constant factor. Near-twins count as one device
+where devices are held out.
+
 ## Columns
 
 {columns}
@@ -131,7 +139,7 @@ def read_card_header(path: Path) -> CardHeader:
 
 def render_card(header: CardHeader, description: Description) -> str:
     """The card in Markdown."""
-    counts, workloads, platforms, noise, coverage, *gaps = summary_tables(description)
+    counts, workloads, platforms, noise, coverage, pairs, *gaps = summary_tables(description)
     software = "\n".join(f"- {name}: {versions}" for name, versions in description.software.items())
     return _TEMPLATE.format(
         **{name: text.strip() for name, text in msgspec.structs.asdict(header).items()},
@@ -144,6 +152,7 @@ def render_card(header: CardHeader, description: Description) -> str:
         platforms=_markdown(platforms),
         noise=_markdown(noise),
         coverage=_markdown(coverage),
+        pairs=_markdown(pairs) if pairs.rows else "No two devices share tasks.",
         gap="\n\n".join(f"### {gap.title}\n\n{_markdown(gap)}" for gap in gaps),
         columns=_columns(),
         data_file=FILE_NAME,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from costmodel.dataset._coverage import Coverage, describe_coverage
 from costmodel.dataset._dataset import Dataset
 from costmodel.dataset._noise import Noise, describe_noise
+from costmodel.dataset._similarity import DevicePair, describe_pairs, device_similarity
 from costmodel.dataset._tasks import Budget, Task, describe_budgets, describe_tasks
 from costmodel.records import Outcome
 
@@ -30,6 +31,7 @@ class Description:
         noise: How far equal measurements differ.
         tasks: By workload, then device, SMs and isolation.
         budgets: By device, SMs and isolation.
+        pairs: How alike each two devices are, the most alike first.
         coverage: Each workload on each platform, measured or not; platforms in the order of ``budgets``.
     """
 
@@ -47,6 +49,7 @@ class Description:
     noise: Noise
     tasks: tuple[Task, ...]
     budgets: tuple[Budget, ...]
+    pairs: tuple[DevicePair, ...]
     coverage: tuple[Coverage, ...]
 
 
@@ -71,6 +74,7 @@ def describe(dataset: Dataset) -> Description:
         noise=describe_noise(frame),
         tasks=tasks,
         budgets=budgets,
+        pairs=describe_pairs(device_similarity(dataset)),
         coverage=describe_coverage(dataset, tasks, [budget.platform for budget in budgets]),
     )
 

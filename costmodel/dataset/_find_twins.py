@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from costmodel.dataset._arrow import dataset_from_measurements
 from costmodel.dataset._finding import Finding, Severity, some
-from costmodel.dataset._similarity import DeviceSimilarity, device_similarity, twin_groups
+from costmodel.dataset._similarity import DevicePair, describe_pairs, device_similarity, twin_groups
 from costmodel.dataset._validate import Validation
 
 
@@ -13,22 +13,22 @@ def twin_findings(validation: Validation) -> Iterator[Finding]:
     if len({record.platform.device.name for record in validation.accepted}) < 2:
         return
     similarity = device_similarity(dataset_from_measurements(validation.accepted))
+    every = describe_pairs(similarity)
     for group in twin_groups(similarity):
-        positions = [similarity.devices.index(name) for name in group]
-        pairs = [(i, j) for i in positions for j in positions if i < j and similarity.tasks[i, j]]
+        pairs = [pair for pair in every if pair.first in group and pair.second in group]
         yield Finding(
             kind="near-twins",
             severity=Severity.WARNING,
             concerns=", ".join(group),
-            count=int(sum(similarity.tasks[pair] for pair in pairs)),
+            count=sum(pair.tasks for pair in pairs),
             message="Devices must differ if one is to be held out alone, but these measured nearly the same "
             "in the tasks that are counted: a split holds them out as one, unless told to keep them apart.",
-            examples=some([_agreement(similarity, *pair) for pair in pairs]),
+            examples=some(list(map(_agreement, pairs))),
         )
 
 
-def _agreement(similarity: DeviceSimilarity, i: int, j: int) -> str:
+def _agreement(pair: DevicePair) -> str:
     return (
-        f"{similarity.devices[i]} and {similarity.devices[j]}: rank correlation {similarity.rho[i, j]:.3f}, "
-        f"latencies within {similarity.deviation[i, j]:.1%} of a factor"
+        f"{pair.first} and {pair.second}: rank correlation {pair.rho:.3f}, latencies within "
+        f"{pair.deviation:.1%} of a factor"
     )

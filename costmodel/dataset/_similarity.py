@@ -66,6 +66,45 @@ class DeviceSimilarity:
     tasks: NDArray[np.int64]
 
 
+@dataclass(frozen=True)
+class DevicePair:
+    """Two devices that share tasks; see ``DeviceSimilarity``.
+
+    Attributes:
+        first: Name of one.
+        second: Name of the other.
+        tasks: Shared tasks.
+        rho: Rank correlation.
+        deviation: How far latencies are from a constant factor.
+        twins: Whether a split holds them out as one.
+    """
+
+    first: str
+    second: str
+    tasks: int
+    rho: float
+    deviation: float
+    twins: bool
+
+
+def describe_pairs(similarity: DeviceSimilarity) -> tuple[DevicePair, ...]:
+    """Each two devices that share tasks, the most alike first."""
+    group_of = {name: group for group in twin_groups(similarity) for name in group}
+    pairs = (
+        DevicePair(
+            first,
+            second,
+            int(similarity.tasks[i, j]),
+            float(similarity.rho[i, j]),
+            float(similarity.deviation[i, j]),
+            second in group_of.get(first, ()),
+        )
+        for (i, first), (j, second) in combinations(enumerate(similarity.devices), 2)
+        if similarity.tasks[i, j]
+    )
+    return tuple(sorted(pairs, key=lambda pair: (-pair.rho, pair.first, pair.second)))
+
+
 def device_similarity(dataset: Dataset) -> DeviceSimilarity:
     """Compare each two devices of a dataset on what both measured; see this module for the words."""
     latencies = _log_latencies(dataset)

@@ -34,6 +34,7 @@ def summary_tables(description: Description) -> tuple[TextTable, ...]:
         _platform_table(description),
         _noise_table(description),
         _coverage_table(description),
+        _pair_table(description),
         *(_gap_table(description, device) for device in description.devices),
     )
 
@@ -92,6 +93,21 @@ def _noise_table(description: Description) -> TextTable:
     )
     header = ("relative difference", "count", "median", "p90", "p99", "max")
     return TextTable("Noise", header, tuple((name, *_quantile_cells(q)) for name, q in rows))
+
+
+def _pair_table(description: Description) -> TextTable:
+    rows = (
+        (
+            f"{pair.first}, {pair.second}",
+            f"{pair.tasks:,}",
+            f"{pair.rho:.3f}",
+            f"{pair.deviation:.1%}",
+            "yes" if pair.twins else "no",
+        )
+        for pair in description.pairs
+    )
+    header = ("devices", "shared tasks", "rank correlation", "off a factor", "near-twins")
+    return TextTable("Similarity of devices", header, tuple(rows))
 
 
 def _coverage_table(description: Description) -> TextTable:
