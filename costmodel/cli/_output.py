@@ -28,6 +28,10 @@ JsonOption = Annotated[
     Path | None,
     typer.Option("--json", metavar="FILE", help="Also write the result as JSON.", show_default=False),
 ]
+KeepTwinsApartOption = Annotated[
+    bool,
+    typer.Option("--keep-twins-apart", help="Hold out each device alone, near-twins too."),
+]
 DatasetArgument = Annotated[
     Path | None,
     typer.Argument(

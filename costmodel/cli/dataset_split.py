@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from costmodel.cli._output import JsonOption, console, print_twins, titled_table, write_json
+from costmodel.cli._output import (
+    JsonOption,
+    KeepTwinsApartOption,
+    console,
+    print_twins,
+    titled_table,
+    write_json,
+)
 
 if TYPE_CHECKING:
     from costmodel.dataset import Dataset, Split
@@ -30,12 +37,7 @@ def split(
     base: Annotated[
         str, typer.Option(metavar="STRATEGY", help="Of few-shot: strategy that holds tasks out.")
     ] = "leave-one-workload-out",
-    keep_twins_apart: Annotated[
-        bool,
-        typer.Option(
-            "--keep-twins-apart", help="Hold out each device alone, even if another is nearly the same."
-        ),
-    ] = False,
+    keep_twins_apart: KeepTwinsApartOption = False,
     force: Annotated[bool, typer.Option("--force", help="Replace another split of this name.")] = False,
     json: JsonOption = None,
 ) -> None:

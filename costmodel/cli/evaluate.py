@@ -12,6 +12,7 @@ from rich.table import Table
 from costmodel.cli._output import (
     DatasetArgument,
     JsonOption,
+    KeepTwinsApartOption,
     console,
     print_twins,
     progress,
@@ -35,13 +36,7 @@ def evaluate(
             "few-shot, or a split that `costmodel dataset split` wrote.",
         ),
     ] = "leave-one-workload-out",
-    keep_twins_apart: Annotated[
-        bool,
-        typer.Option(
-            "--keep-twins-apart",
-            help="Hold out each device alone, even if another is nearly the same. Not for written splits.",
-        ),
-    ] = False,
+    keep_twins_apart: KeepTwinsApartOption = False,
     learner: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="Learner to compare; repeatable.", show_default="all"),

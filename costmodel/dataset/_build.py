@@ -7,6 +7,7 @@ from pathlib import Path
 
 from costmodel.dataset._arrow import to_dataset, to_table
 from costmodel.dataset._card import CardHeader, render_card
+from costmodel.dataset._card_page import render_page
 from costmodel.dataset._checksums import dataset_hash, write_checksums
 from costmodel.dataset._describe import describe
 from costmodel.dataset._examine import examine, write_rejects
@@ -19,6 +20,7 @@ from costmodel.dataset._schema import FILE_NAME
 from costmodel.errors import CostModelError
 
 CARD_NAME = "README.md"
+PAGE_NAME = "card.html"
 REJECTS_NAME = "rejects.jsonl"
 
 
@@ -50,8 +52,8 @@ def build_dataset(
 ) -> BuildReport:
     """Build a dataset; the same records give the same bytes, in whatever order the files are named.
 
-    Writes ``measurements.parquet``, the card ``README.md``, its pictures and ``SHA256SUMS``; and
-    ``rejects.jsonl``, one ``{"reason": ..., "record": ...}`` a line, only if records were rejected.
+    Writes ``measurements.parquet``, the card as ``README.md`` and ``card.html``, its pictures and
+    ``SHA256SUMS``; and ``rejects.jsonl``, one ``{"reason": ..., "record": ...}`` a line, only if records were rejected.
 
     Args:
         files: Record stores, read without a lock, datasets, cache files of Kernel Tuner, T4 files, databases
@@ -79,13 +81,15 @@ def build_dataset(
         out.mkdir(parents=True, exist_ok=True)
         write_parquet(table, out / FILE_NAME)
         pictures = write_plots(dataset, description, out)
-        (out / CARD_NAME).write_text(render_card(header, description), encoding="utf-8")
+        card = render_card(header, description)
+        (out / CARD_NAME).write_text(card, encoding="utf-8")
+        (out / PAGE_NAME).write_text(render_page(header.title, card), encoding="utf-8")
         if rejects:
             write_rejects(rejects, out / REJECTS_NAME)
         else:
             (out / REJECTS_NAME).unlink(missing_ok=True)
         # Last, so that a build that was cut off is noticed by the next reader.
-        write_checksums(out, (FILE_NAME, CARD_NAME, *pictures))
+        write_checksums(out, (FILE_NAME, CARD_NAME, PAGE_NAME, *pictures))
     except OSError as error:
         raise CostModelError(f"Cannot write dataset {out}: {error.strerror}.") from error
     return BuildReport(

@@ -1,5 +1,7 @@
 import hashlib
 import tomllib
+from collections import Counter
+from html.parser import HTMLParser
 from pathlib import Path
 
 import msgspec
@@ -10,7 +12,8 @@ from costmodel.dataset import CardHeader, build_dataset, load_dataset, read_card
 from costmodel.errors import CostModelError
 from costmodel.records import Measurement, RecordStore, Workload
 
-FILES = {"measurements.parquet", "README.md", "SHA256SUMS", "budget_gap.png", "noise.png", "coverage.png"}
+PICTURES = {"budget_gap.png", "noise.png", "coverage.png"}
+FILES = {"measurements.parquet", "README.md", "card.html", "SHA256SUMS", *PICTURES}
 
 
 def write_store(path: Path, records: list[Measurement]) -> Path:
@@ -107,6 +110,34 @@ def test_the_card_says_what_the_data_say(store: Path, tmp_path: Path, header: Ca
     tables = [block.splitlines() for block in card.split("\n\n") if block.startswith("|")]
     assert len(tables) == 7
     assert all(len({line.count("|") for line in table}) == 1 for table in tables)
+
+
+class _Page(HTMLParser):
+    """Pictures, rows of tables and headings of a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pictures: set[str] = set()
+        self.tags: Counter[str] = Counter()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags[tag] += 1
+        if tag == "img":
+            self.pictures.add(str(dict(attrs)["src"]))
+
+
+def test_the_page_shows_what_the_card_says(store: Path, tmp_path: Path, header: CardHeader) -> None:
+    header = msgspec.structs.replace(header, title="A <title>", limits="No <script>alert(1)</script> here.")
+    out = build_dataset([store], tmp_path / "out", header=header).path
+    card, page = (out / "README.md").read_text(), _Page()
+    text = (out / "card.html").read_text()
+    page.feed(text)
+    assert page.pictures == PICTURES
+    assert page.tags["h2"] == card.count("\n## ")
+    rows = [line for line in card.splitlines() if line.startswith("|")]
+    assert page.tags["tr"] == sum(not line.startswith("| ---") for line in rows)
+    assert page.tags["script"] == 0
+    assert "<title>A &lt;title&gt;</title>" in text
 
 
 def test_card_header_round_trip(tmp_path: Path, header: CardHeader) -> None:
