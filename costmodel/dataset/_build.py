@@ -53,7 +53,8 @@ def build_dataset(
     """Build a dataset; the same records give the same bytes, in whatever order the files are named.
 
     Writes ``measurements.parquet``, the card as ``README.md`` and ``card.html``, its pictures and
-    ``SHA256SUMS``; and ``rejects.jsonl``, one ``{"reason": ..., "record": ...}`` a line, only if records were rejected.
+    ``SHA256SUMS``; and ``rejects.jsonl``, one ``{"reason": ..., "record": ...}`` a line, only if records were
+    rejected.
 
     Args:
         files: Record stores, read without a lock, datasets, cache files of Kernel Tuner, T4 files, databases
