@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from costmodel.dataset._arrow import to_dataset, to_table
 from costmodel.dataset._card import CardHeader, render_card
 from costmodel.dataset._card_page import render_page
 from costmodel.dataset._checksums import dataset_hash, write_checksums
@@ -75,12 +74,11 @@ def build_dataset(
             f"A dataset must have at least one measurement, but {len(rejects)} of {records} "
             f"records were rejected{first}."
         )
-    table = to_table(validation.accepted)
-    dataset = to_dataset(table)
+    dataset = validation.dataset
     description = describe(dataset)
     try:
         out.mkdir(parents=True, exist_ok=True)
-        write_parquet(table, out / FILE_NAME)
+        write_parquet(validation.table, out / FILE_NAME)
         pictures = write_plots(dataset, description, out)
         card = render_card(header, description)
         (out / CARD_NAME).write_text(card, encoding="utf-8")

@@ -12,7 +12,6 @@ _EXAMPLE = (
     'It needs at least `workload = "suite.kernel-x4096"`, a table [parameters] with lines such as '
     '`block = "block_size_x"`, and a table [latency] with `columns = ["run_1", "run_2"]` and `unit = "ms"`'
 )
-PER_SECOND = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 
 
 class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -6,6 +6,8 @@ from typing import Any
 
 from costmodel.records import Decision
 
+# How many of each unit make a second.
+PER_SECOND = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 LEAST_S = 1e-9
 # Eleven days for one kernel: numbers beyond, such as 1e10 and 1e20, were written in place of a failure.
 MOST_S = 1e6

@@ -14,7 +14,7 @@ from typing import Any
 from costmodel.dataset._entry import EntryError, decision, seconds, utc
 from costmodel.records import Candidate, Config, Measurement, Outcome, Platform, Workload
 
-_FAILURES = {
+FAILURES = {
     "InvalidConfig": Outcome.INVALID_CONFIG,
     "CompilationFailedConfig": Outcome.COMPILE_ERROR,
     "RuntimeFailedConfig": Outcome.LAUNCH_ERROR,
@@ -90,9 +90,9 @@ def _result(entry: Mapping[str, Any]) -> tuple[Outcome, tuple[float, ...]]:
     """
     time = entry.get("time")
     if isinstance(time, str):
-        if time not in _FAILURES:
-            raise EntryError(f"time must be a number or one of {', '.join(_FAILURES)}")
-        return _FAILURES[time], ()
+        if time not in FAILURES:
+            raise EntryError(f"time must be a number or one of {', '.join(FAILURES)}")
+        return FAILURES[time], ()
     mean_s, repeats = _seconds(time), entry.get("times") or [time]
     if not isinstance(repeats, list):
         raise EntryError("times must be a list")

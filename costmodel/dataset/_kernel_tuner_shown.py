@@ -9,16 +9,14 @@ from statistics import fmean
 from typing import Any
 
 from costmodel.dataset._exported import milliseconds
+from costmodel.dataset._kernel_tuner_entry import FAILURES
 from costmodel.records import Config, Decision, Measurement, Outcome
 
 _NOT_CHOSEN = "-"  # what a config shows of a parameter that its sketch has not
-_FAILURES = {
-    Outcome.INVALID_CONFIG: "InvalidConfig",
-    Outcome.COMPILE_ERROR: "CompilationFailedConfig",
-    Outcome.LAUNCH_ERROR: "RuntimeFailedConfig",
-    Outcome.TIMEOUT: "RuntimeFailedConfig",
-    Outcome.WRONG_RESULT: "RuntimeFailedConfig",
-}
+_SHOWN_FAILURES = {outcome: name for name, outcome in FAILURES.items()}
+_SHOWN_FAILURES |= dict.fromkeys(
+    (Outcome.TIMEOUT, Outcome.WRONG_RESULT), _SHOWN_FAILURES[Outcome.LAUNCH_ERROR]
+)
 # The schema wants them, and our records do not have them.
 _UNKNOWN_TIMES = dict.fromkeys(
     ("compile_time", "verification_time", "benchmark_time", "strategy_time", "framework_time"), 0.0
@@ -48,7 +46,7 @@ def show_entry(names: Sequence[str], records: Sequence[Measurement]) -> dict[str
     times = milliseconds(first.latencies_s)
     return {
         **show_config(names, first.candidate.config),
-        "time": fmean(times) if times else _FAILURES[first.outcome],
+        "time": fmean(times) if times else _SHOWN_FAILURES[first.outcome],
         "times": times,
         **_UNKNOWN_TIMES,
         "timestamp": first.measured_at,

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from costmodel.dataset._entry import EntryError, decision, factors, seconds, utc
+from costmodel.dataset._entry import PER_SECOND, EntryError, decision, factors, seconds, utc
 from costmodel.dataset._exported import milliseconds
 from costmodel.records import (
     Candidate,
@@ -35,12 +35,8 @@ OUTCOMES = {
     "correctness": Outcome.WRONG_RESULT,
 }
 _INVALIDITY = {outcome: name for name, outcome in OUTCOMES.items()}
-_PER_SECOND = {
-    **dict.fromkeys(("s", "seconds"), 1.0),
-    **dict.fromkeys(("ms", "milliseconds"), 1e3),
-    **dict.fromkeys(("us", "microseconds"), 1e6),
-    **dict.fromkeys(("ns", "nanoseconds"), 1e9),
-}
+_WORDS = {"seconds": "s", "milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"}
+_PER_SECOND = PER_SECOND | {word: PER_SECOND[unit] for word, unit in _WORDS.items()}
 _TIME = "time"  # what Kernel Tuner calls the latency, whatever the objective is
 _TOLERANCE = 0.01
 

@@ -6,8 +6,8 @@ from typing import Any, get_args
 
 import msgspec
 
-from costmodel.dataset._column_map import PER_SECOND, Column, ColumnMap, ParameterColumn
-from costmodel.dataset._entry import EntryError, decision, factors, seconds, utc
+from costmodel.dataset._column_map import Column, ColumnMap, ParameterColumn
+from costmodel.dataset._entry import PER_SECOND, EntryError, decision, factors, seconds, utc
 from costmodel.errors import CostModelError
 from costmodel.records import (
     Candidate,

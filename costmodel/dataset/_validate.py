@@ -3,10 +3,13 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import cached_property
 from typing import Any
 
 import msgspec
 
+from costmodel.dataset._arrow import to_dataset, to_table
+from costmodel.dataset._dataset import Dataset
 from costmodel.records import Candidate, Device, KernelLaunch, Measurement, Outcome, is_reserved
 
 SAME_KEY = "another measurement has the same candidate, platform and visit"
@@ -38,6 +41,16 @@ class Validation:
     accepted: tuple[Measurement, ...]
     rejects: tuple[Reject, ...]
     duplicates: int
+
+    @cached_property
+    def table(self) -> Any:
+        """The ``pyarrow.Table`` of what enters."""
+        return to_table(self.accepted)
+
+    @cached_property
+    def dataset(self) -> Dataset:
+        """The dataset of what enters."""
+        return to_dataset(self.table)
 
 
 def validate(records: Iterable[Measurement]) -> Validation:
