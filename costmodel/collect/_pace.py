@@ -1,25 +1,30 @@
 """Whether a device runs at its usual pace, and waiting until it does."""
 
-import math
 import time
+from collections import deque
 from collections.abc import Callable
+
+import numpy as np
 
 from costmodel.records import DeviceState
 
-# A step of an H100's clock is 0.8 %; what is slower by more than that is no rounding.
-_SLOWER = 0.01
-# Where launches were late on an H200, they were by 0.17 us of 1 us.
-_LATER = 0.05
+# Two measurements at most this far from usual are at most 3 % apart. The clock of an H100 moved in steps of
+# 0.8 %; of its readings, 7 % were further from the median than this.
+_UNUSUAL = 0.015
 # An idle GPU lowers its clock; 2 % is over ten times the median noise between two visits.
 _UNSTEADY = 0.02
-_MOST_WAITING = 0.2
+_WAITING_SHARE = 0.25  # of the time that measuring takes: a fifth of both together
+# Slow spells of an H100 took 8 s of each minute; it gives some 60 readings a second.
+_RECENT = 5000
 
 
 class Pace:
     """How fast a device is, compared with how fast it has been.
 
     The clock that a driver names is not always the one that the SMs run at: on an H100 that said 1980 MHz all
-    the time, kernels were 1 to 3 % slower for eight seconds of every minute.
+    the time, kernels took up to 3 % more or less as the clock that was counted did (slope -1, correlation
+    -0.8 over 2,352 kernels measured twice). Launches are late on a GPU that idles, or that runs nothing but
+    long kernels: by 0.2 to 0.5 us, which is much to a kernel of 3 us and nothing to one of 300.
 
     Args:
         read_state: What the device's sensors say now.
@@ -30,38 +35,42 @@ class Pace:
         self, read_state: Callable[[], DeviceState], clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._read_state, self._clock = read_state, clock
-        self._clock_mhz, self._launch_s = 0.0, math.inf
-        self._opened, self._waited_s = clock(), 0.0
+        self._clocks_mhz: deque[float] = deque(maxlen=_RECENT)
+        self._launches_s: deque[float] = deque(maxlen=_RECENT)
+        self._usual_mhz = self._usual_launch_s = 0.0
+        self._measured_s = self._waited_s = 0.0
 
-    def read(self) -> DeviceState:
-        """What the sensors say now."""
-        state = self._read_state()
-        self._clock_mhz = max(self._clock_mhz, state.spin_clock_mhz)
-        self._launch_s = min(self._launch_s, state.launch_s or math.inf)
-        return state
+    def measure(
+        self,
+        measurement: Callable[[], None],
+        latency_s: float,
+        patience_s: float,
+        work: Callable[[], None],
+    ) -> tuple[DeviceState, DeviceState]:
+        """Measure once the pace is usual, or no more time may be spent on waiting for it.
 
-    def wait(self, patience_s: float, work: Callable[[], object]) -> DeviceState:
-        """What the sensors say once the pace is usual.
-
-        A pace that lasts longer than the patience is the usual one from then on. So is one for which no time
-        is left: all waiting takes a fifth of the time at most.
+        All waiting takes a fifth of the time at most.
 
         Args:
+            measurement: What to do.
+            latency_s: Latency of the shortest kernel that it runs.
             patience_s: Seconds to wait at most.
             work: Keeps the device busy for a while: one that idles does not come back to its pace.
-        """
-        start = self._clock()
-        left_s = min(patience_s, _MOST_WAITING * (start - self._opened) - self._waited_s)
-        while not self._is_usual(state := self.read()):
-            if self._clock() - start >= left_s:
-                self._clock_mhz, self._launch_s = state.spin_clock_mhz, state.launch_s or math.inf
-                break
-            work()
-        self._waited_s += self._clock() - start
-        return state
 
-    def is_steady(self, before: DeviceState, after: DeviceState) -> bool:
-        """Whether the device kept its usual pace from one state to the other, and nothing held it down.
+        Returns:
+            What the sensors said before and after the measurement.
+        """
+        before = self._wait(latency_s, patience_s, work)
+        start = self._clock()
+        measurement()
+        self._measured_s += self._clock() - start
+        after = self._read_state()
+        self._remember(before)
+        self._remember(after)
+        return before, after
+
+    def is_steady(self, before: DeviceState, after: DeviceState, latency_s: float) -> bool:
+        """Whether the device kept its usual pace, to a kernel of this latency, and nothing held it down.
 
         What is unknown counts as steady.
         """
@@ -70,10 +79,32 @@ class Pace:
         known = before.clock_mhz and after.clock_mhz
         if known and abs(after.clock_mhz / before.clock_mhz - 1) > _UNSTEADY:
             return False
-        return self._is_usual(before) and self._is_usual(after)
+        return self._is_usual(before, latency_s) and self._is_usual(after, latency_s)
 
-    def _is_usual(self, state: DeviceState) -> bool:
-        clock_mhz = state.spin_clock_mhz or self._clock_mhz
-        return (
-            clock_mhz >= (1 - _SLOWER) * self._clock_mhz and state.launch_s <= (1 + _LATER) * self._launch_s
-        )
+    def _wait(self, latency_s: float, patience_s: float, work: Callable[[], None]) -> DeviceState:
+        start = self._clock()
+        left_s = min(patience_s, _WAITING_SHARE * self._measured_s - self._waited_s)
+        while not self._is_usual(state := self._read_state(), latency_s):
+            if self._clock() - start >= left_s:
+                break
+            work()
+        self._waited_s += self._clock() - start
+        return state
+
+    def _is_usual(self, state: DeviceState, latency_s: float) -> bool:
+        """Whether a kernel of this latency takes about as long as it usually would."""
+        slower = later = 0.0
+        if state.spin_clock_mhz and self._usual_mhz:
+            slower = self._usual_mhz / state.spin_clock_mhz - 1
+        if state.launch_s and self._usual_launch_s:
+            later = (state.launch_s - self._usual_launch_s) / max(latency_s, 1e-9)
+        return abs(slower + later) <= _UNUSUAL
+
+    def _remember(self, state: DeviceState) -> None:
+        """Clocks vary both ways, so that their median is usual; launches are late or not."""
+        if state.spin_clock_mhz:
+            self._clocks_mhz.append(state.spin_clock_mhz)
+            self._usual_mhz = float(np.median(self._clocks_mhz))
+        if state.launch_s:
+            self._launches_s.append(state.launch_s)
+            self._usual_launch_s = float(np.quantile(self._launches_s, 0.05))

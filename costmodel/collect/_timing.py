@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Annotated, Protocol
 
 import msgspec
@@ -35,7 +36,7 @@ class Timing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             is its only one. In a campaign, 3 % of the measurements are of kernels that run for 10 ms and
             more, which nobody will use; with 60 ms they took 40 % of the time.
         attempts: Times that a suspicious measurement is made, at most.
-        patience_s: Longest wait for a device that is slower than it has been. Such spells took up to eight
+        patience_s: Longest wait for a device that is not at its usual pace. Such spells took up to eight
             seconds on an H100 (see ``Pace``).
     """
 
@@ -105,16 +106,19 @@ def time_kernels(watches: Mapping[str, Stopwatch], timing: Timing, pace: Pace) -
     found: dict[str, Repeats] = {}
     suspects = list(watches)
     for attempt in range(1, timing.attempts + 1):
-        before = pace.wait(timing.patience_s, work)
-        seconds = {name: _Seconds(watches[name], timing) for name in suspects}
-        _interleave(list(seconds.values()))
-        after = pace.read()
-        for name, known in seconds.items():
-            found[name] = Repeats(tuple(known.seconds), known.runs, before, after, attempt)
-        steady = pace.is_steady(before, after)
-        suspects = [name for name, known in seconds.items() if not (steady and known.is_precise)]
         if not suspects:
             break
+        seconds = {name: _Seconds(watches[name], timing) for name in suspects}
+        kernels = list(seconds.values())
+        shortest_s = min(kernel.latency_s for kernel in kernels)
+        before, after = pace.measure(partial(_interleave, kernels), shortest_s, timing.patience_s, work)
+        for name, known in seconds.items():
+            found[name] = Repeats(tuple(known.seconds), known.runs, before, after, attempt)
+        suspects = [
+            name
+            for name, known in seconds.items()
+            if not (known.is_precise and pace.is_steady(before, after, known.latency_s))
+        ]
     return found
 
 
@@ -126,7 +130,13 @@ def _interleave(kernels: "list[_Seconds]") -> None:
 
 
 class _Seconds:
-    """The repeats of one kernel so far."""
+    """The repeats of one kernel so far.
+
+    Attributes:
+        seconds: One number a repeat.
+        runs: Runs that each averages over.
+        latency_s: About how long one run takes.
+    """
 
     def __init__(self, watch: Stopwatch, timing: Timing) -> None:
         """Warm the kernel up.
@@ -136,13 +146,15 @@ class _Seconds:
         """
         self._watch, self._timing = watch, timing
         self.seconds: list[float] = []
-        first_s = watch.time(1)
+        first_s = self.latency_s = watch.time(1)
         if first_s > max(timing.most_s, timing.repeat_s):
             self.runs = 1
             self.seconds.append(first_s)
             return
         few = runs_within(timing.repeat_s / 5, first_s, timing)
-        enough = runs_within(timing.repeat_s, watch.time(few) if few > 1 else first_s, timing)
+        if few > 1:
+            self.latency_s = watch.time(few)
+        enough = runs_within(timing.repeat_s, self.latency_s, timing)
         fewest = min(timing.fewest_runs, math.floor(timing.most_s / max(first_s, 1e-9)))
         self.runs = max(enough, fewest)
 
