@@ -13,7 +13,9 @@ from costmodel.records import DeviceState
 _UNUSUAL = 0.015
 # An idle GPU lowers its clock; 2 % is over ten times the median noise between two visits.
 _UNSTEADY = 0.02
-_WAITING_SHARE = 0.25  # of the time that measuring takes: a fifth of both together
+# Of the time that measuring takes: a fifth of both together. A worker that measures little may wait at first
+# all the same: launches late after idling were most of what differed between visits under MPS (up to 9 %).
+_WAITING_SHARE = 0.25
 # Slow spells of an H100 took 8 s of each minute; it gives some 60 readings a second.
 _RECENT = 5000
 
@@ -49,7 +51,7 @@ class Pace:
     ) -> tuple[DeviceState, DeviceState]:
         """Measure once the pace is usual, or no more time may be spent on waiting for it.
 
-        All waiting takes a fifth of the time at most.
+        All waiting takes a fifth of the time at most, after a first spell of the longest wait.
 
         Args:
             measurement: What to do.
@@ -83,7 +85,7 @@ class Pace:
 
     def _wait(self, latency_s: float, patience_s: float, work: Callable[[], None]) -> DeviceState:
         start = self._clock()
-        left_s = min(patience_s, _WAITING_SHARE * self._measured_s - self._waited_s)
+        left_s = min(patience_s, patience_s + _WAITING_SHARE * self._measured_s - self._waited_s)
         while not self._is_usual(state := self._read_state(), latency_s):
             if self._clock() - start >= left_s:
                 break
