@@ -2,8 +2,9 @@
 
 import sys
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -17,6 +18,8 @@ from costmodel.errors import CostModelError
 
 if TYPE_CHECKING:
     from costmodel.dataset import Split
+
+T = TypeVar("T")
 
 # A file or a pipe has no width; at the default of 80 columns names would fold.
 console = Console(width=None if sys.stdout.isatty() else 140)
@@ -65,6 +68,16 @@ def progress() -> Progress:
         transient=True,
         disable=not stderr.is_terminal,
     )
+
+
+def track(items: Sequence[T], what: str) -> Iterator[T]:
+    """The items of a loop, while a display on the terminal tells which is at hand; see ``progress``."""
+    with progress() as shown:
+        task = shown.add_task(what, total=len(items))
+        for item in items:
+            shown.update(task, description=f"{what} {item.name if isinstance(item, Path) else item}")
+            yield item
+            shown.advance(task)
 
 
 def duration(seconds: float) -> str:

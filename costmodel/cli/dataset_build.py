@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from costmodel.cli._output import JsonOption, console, write_json
+from costmodel.cli._output import JsonOption, console, track, write_json
 from costmodel.cli._read_options import ColumnsOption, PlatformOption, WorkloadOption, read_options
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def _build(
 ) -> None:
     from costmodel.dataset import build_dataset, read_card_header
 
-    report = build_dataset(files, out, header=read_card_header(card), options=options)
+    report = build_dataset(files, out, header=read_card_header(card), options=options, track=track)
     _print_report(report)
     write_json(json, report)
 

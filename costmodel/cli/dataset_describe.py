@@ -28,15 +28,17 @@ def describe(
     from costmodel import dataset as room
 
     path = dataset or room.shipped_dataset()
-    loaded = room.load_dataset(path)
-    description = room.describe(loaded)
+    describer = room.Describer()
+    for part in room.iter_datasets(path):
+        describer.add(part)
+    description = describer.description()
     sha256 = room.dataset_hash(path)
     console.print(f"{path} (sha256 {sha256[:16]})", soft_wrap=True, highlight=False)
     for table in room.summary_tables(description):
         if table.rows:
             console.print(_rich_table(table))
     if plots:
-        room.write_plots(loaded, description, plots)
+        room.write_plots(description, describer.shifts, plots)
     write_json(json, {"path": path, "sha256": sha256, "description": description})
 
 

@@ -1,7 +1,7 @@
 """``costmodel dataset validate``: what is wrong with files of measurements."""
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from costmodel.cli._output import JsonOption, console, progress, titled_table, write_json
+from costmodel.cli._output import JsonOption, console, titled_table, track, write_json
 from costmodel.cli._read_options import ColumnsOption, PlatformOption, WorkloadOption, read_options
 
 if TYPE_CHECKING:
@@ -52,23 +52,13 @@ def validate(
     """
     from costmodel.dataset import Severity, examine, write_rejects
 
-    examination = examine(_shown(files), read_options(platform, columns, workload))
+    examination = examine(files, read_options(platform, columns, workload), track=track)
     _print(examination)
     write_json(json, {"files": examination.files, "findings": examination.findings})
     if quarantine:
         write_rejects(examination.rejects, quarantine)
     if any(finding.severity is Severity.ERROR for finding in examination.findings):
         raise typer.Exit(1)
-
-
-def _shown(files: Sequence[Path]) -> Iterator[Path]:
-    """The files, while a display on the terminal tells which is being read."""
-    with progress() as shown:
-        task = shown.add_task("reading", total=len(files))
-        for file in files:
-            shown.update(task, description=f"reading {file.name}")
-            yield file
-            shown.advance(task)
 
 
 def _print(examination: "Examination") -> None:

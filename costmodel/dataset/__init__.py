@@ -6,7 +6,7 @@ from costmodel.dataset._card import CardHeader, read_card_header, render_card
 from costmodel.dataset._checksums import dataset_hash
 from costmodel.dataset._coverage import Coverage
 from costmodel.dataset._dataset import Dataset
-from costmodel.dataset._describe import Description, describe
+from costmodel.dataset._describe import Describer, Description, describe
 from costmodel.dataset._diff import Diff, WorkloadDiff, diff
 from costmodel.dataset._examine import Examination, FileCount, examine, write_rejects
 from costmodel.dataset._export import EXPORT_FORMATS, export_dataset
@@ -14,7 +14,7 @@ from costmodel.dataset._export_report import ExportReport
 from costmodel.dataset._finding import Finding, Severity
 from costmodel.dataset._folds import Fold
 from costmodel.dataset._noise import Noise, Quantiles
-from costmodel.dataset._parquet import check_dataset, load_dataset
+from costmodel.dataset._parquet import check_dataset, iter_datasets, load_dataset
 from costmodel.dataset._plots import write_plots
 from costmodel.dataset._read import ReadOptions
 from costmodel.dataset._rows import iter_measurements
@@ -41,6 +41,7 @@ __all__ = [
     "CardHeader",
     "Coverage",
     "Dataset",
+    "Describer",
     "Description",
     "DeviceSimilarity",
     "Diff",
@@ -68,6 +69,7 @@ __all__ = [
     "diff",
     "examine",
     "export_dataset",
+    "iter_datasets",
     "iter_measurements",
     "load_dataset",
     "make_split",

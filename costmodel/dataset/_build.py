@@ -8,14 +8,15 @@ from pathlib import Path
 from costmodel.dataset._card import CardHeader, render_card
 from costmodel.dataset._card_page import render_page
 from costmodel.dataset._checksums import dataset_hash, write_checksums
-from costmodel.dataset._describe import describe
-from costmodel.dataset._examine import examine, write_rejects
+from costmodel.dataset._describe import Describer
+from costmodel.dataset._examine import Examination, Track, examine, write_rejects
 from costmodel.dataset._find_rejects import SORTED_OUT_KINDS
 from costmodel.dataset._finding import Finding
 from costmodel.dataset._parquet import write_parquet
 from costmodel.dataset._plots import write_plots
 from costmodel.dataset._read import ReadOptions
 from costmodel.dataset._schema import FILE_NAME
+from costmodel.dataset._validate import Validation
 from costmodel.errors import CostModelError
 
 CARD_NAME = "README.md"
@@ -47,13 +48,18 @@ class BuildReport:
 
 
 def build_dataset(
-    files: Sequence[Path], out: Path, *, header: CardHeader, options: ReadOptions | None = None
+    files: Sequence[Path],
+    out: Path,
+    *,
+    header: CardHeader,
+    options: ReadOptions | None = None,
+    track: Track = lambda items, _: items,
 ) -> BuildReport:
     """Build a dataset; the same records give the same bytes, in whatever order the files are named.
 
     Writes ``measurements.parquet``, the card as ``README.md`` and ``card.html``, its pictures and
     ``SHA256SUMS``; and ``rejects.jsonl``, one ``{"reason": ..., "record": ...}`` a line, only if records were
-    rejected.
+    rejected. Memory holds the records of one workload at a time, and what does not enter.
 
     Args:
         files: Record stores, read without a lock, datasets, cache files of Kernel Tuner, T4 files, databases
@@ -61,30 +67,25 @@ def build_dataset(
         out: Folder to write, made if it is not there.
         header: The author's part of the card.
         options: What files of other programs do not say.
+        track: Shows how far it is, as in ``examine``.
 
     Raises:
         CostModelError: A file cannot be read, no record can enter, or the folder cannot be written.
     """
-    examination = examine(sorted(files), options)
-    validation, rejects = examination.validation, examination.rejects
-    records = len(validation.accepted) + validation.duplicates + len(rejects)
-    if not validation.accepted:
-        first = f", the first because {rejects[0].reason}" if rejects else ""
-        raise CostModelError(
-            f"A dataset must have at least one measurement, but {len(rejects)} of {records} "
-            f"records were rejected{first}."
-        )
-    dataset = validation.dataset
-    description = describe(dataset)
+    describer = Describer()
     try:
-        out.mkdir(parents=True, exist_ok=True)
-        write_parquet(validation.table, out / FILE_NAME)
-        pictures = write_plots(dataset, description, out)
-        card = render_card(header, description)
-        (out / CARD_NAME).write_text(card, encoding="utf-8")
-        (out / PAGE_NAME).write_text(render_page(header.title, card), encoding="utf-8")
-        if rejects:
-            write_rejects(rejects, out / REJECTS_NAME)
+        with write_parquet(out / FILE_NAME) as write:
+
+            def take(validation: Validation) -> None:
+                if validation.accepted:
+                    write(validation.table)
+                    describer.add(validation.dataset)
+
+            examination = examine(sorted(files), options, on_workload=take, track=track)
+            _check_not_empty(examination)
+        pictures = _write_papers(describer, header, out)
+        if examination.rejects:
+            write_rejects(examination.rejects, out / REJECTS_NAME)
         else:
             (out / REJECTS_NAME).unlink(missing_ok=True)
         # Last, so that a build that was cut off is noticed by the next reader.
@@ -94,9 +95,29 @@ def build_dataset(
     return BuildReport(
         path=out,
         sha256=dataset_hash(out),
-        records=records,
-        measurements=len(validation.accepted),
-        duplicates=validation.duplicates,
-        rejects=dict(Counter(reject.reason for reject in rejects).most_common()),
+        records=examination.accepted + examination.duplicates + len(examination.rejects),
+        measurements=examination.accepted,
+        duplicates=examination.duplicates,
+        rejects=dict(Counter(reject.reason for reject in examination.rejects).most_common()),
         findings=tuple(f for f in examination.findings if f.kind not in SORTED_OUT_KINDS),
     )
+
+
+def _check_not_empty(examination: Examination) -> None:
+    if not examination.accepted:
+        rejects = examination.rejects
+        first = f", the first because {rejects[0].reason}" if rejects else ""
+        raise CostModelError(
+            f"A dataset must have at least one measurement, but {len(rejects)} of "
+            f"{examination.duplicates + len(rejects)} records were rejected{first}."
+        )
+
+
+def _write_papers(describer: Describer, header: CardHeader, out: Path) -> tuple[str, ...]:
+    """Write the card and its pictures, and give the names of these."""
+    description = describer.description()
+    pictures = write_plots(description, describer.shifts, out)
+    card = render_card(header, description)
+    (out / CARD_NAME).write_text(card, encoding="utf-8")
+    (out / PAGE_NAME).write_text(render_page(header.title, card), encoding="utf-8")
+    return pictures

@@ -38,24 +38,45 @@ class Coverage:
         return self.measured / self.known
 
 
-def describe_coverage(
-    dataset: Dataset, tasks: Iterable[Task], platforms: Iterable[str]
-) -> tuple[Coverage, ...]:
-    """Each workload on each platform, by workload, in the order of ``platforms`` (names)."""
+@dataclass(frozen=True)
+class CandidateCounts:
+    """How many candidates were measured.
+
+    Attributes:
+        known: By workload, on any platform.
+        measured: By workload and platform.
+    """
+
+    known: dict[str, int]
+    measured: dict[tuple[str, str], int]
+
+
+def count_candidates(dataset: Dataset) -> CandidateCounts:
+    """Count the candidates that were measured, failures included."""
     rows = dataset.rows
     names = [dataset.platforms[position].name for position in rows["platform"]]
-    measured = rows.groupby([rows["workload"], names])["candidate"].nunique()
     known = rows.groupby("workload")["candidate"].nunique()
+    measured = rows.groupby([rows["workload"], names])["candidate"].nunique()
+    return CandidateCounts(
+        {str(workload): int(count) for workload, count in known.items()},
+        {(task[0], task[1]): int(count) for task, count in measured.items()},  # type: ignore[index]
+    )
+
+
+def describe_coverage(
+    counts: CandidateCounts, tasks: Iterable[Task], platforms: Iterable[str]
+) -> tuple[Coverage, ...]:
+    """Each workload on each platform, by workload, in the order of ``platforms`` (names)."""
     flatness = {(task.workload, task.platform): task.near_best_share for task in tasks}
     names = list(dict.fromkeys(platforms))
     return tuple(
         Coverage(
             workload=workload,
             platform=platform,
-            known=int(known[workload]),
-            measured=int(measured.get((workload, platform), 0)),
+            known=known,
+            measured=counts.measured.get((workload, platform), 0),
             near_best_share=flatness.get((workload, platform), np.nan),
         )
-        for workload in known.index
+        for workload, known in sorted(counts.known.items())
         for platform in names
     )

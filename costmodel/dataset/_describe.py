@@ -2,13 +2,24 @@
 
 from collections import Counter
 from dataclasses import dataclass
+from operator import attrgetter
 
-from costmodel.dataset._coverage import Coverage, describe_coverage
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from costmodel.dataset._coverage import CandidateCounts, Coverage, count_candidates, describe_coverage
 from costmodel.dataset._dataset import Dataset
-from costmodel.dataset._noise import Noise, describe_noise
-from costmodel.dataset._similarity import DevicePair, describe_pairs, device_similarity
+from costmodel.dataset._noise import Noise, describe_noise, repeat_spreads, visit_shifts
+from costmodel.dataset._similarity import (
+    DevicePair,
+    DeviceSimilarity,
+    describe_pairs,
+    similarity_of,
+    task_agreements,
+)
 from costmodel.dataset._tasks import Budget, Task, describe_budgets, describe_tasks
-from costmodel.records import Outcome
+from costmodel.records import Outcome, Platform
 
 
 @dataclass(frozen=True)
@@ -55,28 +66,82 @@ class Description:
 
 def describe(dataset: Dataset) -> Description:
     """Describe a dataset that has at least one measurement."""
-    tasks = describe_tasks(dataset)
-    budgets = describe_budgets(tasks, dataset.platforms)
-    frame = dataset.measurements
-    times = [time for time in frame["measured_at"] if time] or ["unknown"]
-    return Description(
-        workloads=len({candidate.workload.name for candidate in dataset.candidates}),
-        candidates=len(dataset.candidates),
-        kernels=len(set(frame["kernel_hash"]) - {""}),
-        working_kernels=_working_kernels(dataset),
-        platforms=len(dataset.platforms),
-        measurements=len(frame),
-        outcomes=dict(Counter(frame["outcome"]).most_common()),
-        devices=tuple(sorted({platform.device.name for platform in dataset.platforms})),
-        software=_software(dataset),
-        measured_from=min(times)[:10],
-        measured_to=max(times)[:10],
-        noise=describe_noise(frame),
-        tasks=tasks,
-        budgets=budgets,
-        pairs=describe_pairs(device_similarity(dataset)),
-        coverage=describe_coverage(dataset, tasks, [budget.platform for budget in budgets]),
-    )
+    parts = Describer()
+    parts.add(dataset)
+    return parts.description()
+
+
+class Describer:
+    """Describes a dataset that is too large for memory, from parts that share no workload."""
+
+    def __init__(self) -> None:
+        self._tasks: list[Task] = []
+        self._counts = CandidateCounts({}, {})
+        self._platforms: dict[str, Platform] = {}
+        self._software: dict[str, set[str]] = {}
+        self._working_kernels: dict[str, int] = {}
+        self._outcomes = Counter[str]()
+        self._measurements = self._candidates = 0
+        self._days: set[str] = set()
+        self._kernels: list[NDArray[np.uint64]] = []
+        self._repeats: list[NDArray[np.float64]] = []
+        self._shifts: list[pd.DataFrame] = []
+        self._agreements: list[pd.DataFrame] = []
+
+    def add(self, part: Dataset) -> None:
+        """Take in some workloads."""
+        frame = part.measurements
+        self._tasks += describe_tasks(part)
+        counts = count_candidates(part)
+        self._counts.known.update(counts.known)
+        self._counts.measured.update(counts.measured)
+        for platform in part.platforms:
+            self._platforms.setdefault(platform.platform_id, platform)
+            for name, versions in platform.software.items():
+                self._software.setdefault(name, set()).update(versions.split(", "))
+        self._working_kernels |= _working_kernels(part)
+        self._outcomes.update(frame["outcome"])
+        self._measurements += len(frame)
+        self._candidates += len(part.candidates)
+        self._days.update(time[:10] for time in frame["measured_at"] if time)
+        known = frame["kernel_hash"][frame["kernel_hash"] != ""]
+        self._kernels.append(pd.util.hash_array(known.unique()))
+        self._repeats.append(repeat_spreads(frame))
+        self._shifts.append(visit_shifts(frame))
+        self._agreements.append(task_agreements(part))
+
+    @property
+    def shifts(self) -> pd.DataFrame:
+        """The ``visit_shifts`` of all parts."""
+        return pd.concat(self._shifts, ignore_index=True)
+
+    @property
+    def similarity(self) -> DeviceSimilarity:
+        """How alike the devices are."""
+        return similarity_of(self._agreements)
+
+    def description(self) -> Description:
+        """What all parts together hold: at least one measurement."""
+        budgets = describe_budgets(self._tasks, self._platforms.values())
+        days = self._days or {"unknown"}
+        return Description(
+            workloads=len(self._working_kernels),
+            candidates=self._candidates,
+            kernels=len(np.unique(np.concatenate(self._kernels))),
+            working_kernels=dict(sorted(self._working_kernels.items())),
+            platforms=len(self._platforms),
+            measurements=self._measurements,
+            outcomes=dict(self._outcomes.most_common()),
+            devices=tuple(sorted({platform.device.name for platform in self._platforms.values()})),
+            software={name: ", ".join(sorted(found)) for name, found in sorted(self._software.items())},
+            measured_from=min(days),
+            measured_to=max(days),
+            noise=describe_noise(np.concatenate(self._repeats), self.shifts),
+            tasks=tuple(sorted(self._tasks, key=attrgetter("workload"))),
+            budgets=budgets,
+            pairs=describe_pairs(self.similarity),
+            coverage=describe_coverage(self._counts, self._tasks, [budget.platform for budget in budgets]),
+        )
 
 
 def _working_kernels(dataset: Dataset) -> dict[str, int]:
@@ -87,12 +152,3 @@ def _working_kernels(dataset: Dataset) -> dict[str, int]:
     hashes, names = working["kernel_hash"], working["candidate"].astype(str)
     kernels = working.assign(kernel=hashes.where(hashes != "", names)).groupby("workload")["kernel"].nunique()
     return {workload: int(kernels.get(workload, 0)) for workload in sorted(set(frame["workload"]))}
-
-
-def _software(dataset: Dataset) -> dict[str, str]:
-    """All versions of each software."""
-    versions: dict[str, set[str]] = {}
-    for platform in dataset.platforms:
-        for name, version in platform.software.items():
-            versions.setdefault(name, set()).update(version.split(", "))
-    return {name: ", ".join(sorted(found)) for name, found in sorted(versions.items())}

@@ -1,17 +1,36 @@
 """Read files and say what is wrong with them; building a dataset begins with the same."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 import msgspec
 
 from costmodel.dataset._finding import Finding
-from costmodel.dataset._findings import find
+from costmodel.dataset._findings import Findings
 from costmodel.dataset._read import ReadOptions, read_source
 from costmodel.dataset._source import Source
-from costmodel.dataset._validate import Reject, Validation, validate
+from costmodel.dataset._validate import Reject, Sieve, Validation
 from costmodel.errors import CostModelError
+from costmodel.records import Measurement
+
+T = TypeVar("T")
+
+
+class Track(Protocol):
+    """Shows on a terminal how far a loop is."""
+
+    def __call__(self, items: Sequence[T], what: str, /) -> Iterable[T]:
+        """The items, one by one.
+
+        Args:
+            items: What is gone through.
+            what: What is done with them.
+        """
+        ...
 
 
 @dataclass(frozen=True)
@@ -39,34 +58,107 @@ class Examination:
 
     Attributes:
         files: What each file holds, in the order in which they were named.
-        validation: What became of the records of all files together.
+        accepted: Measurements that can enter a dataset.
+        duplicates: Records that are equal to others.
         rejects: What does not enter: of each file, then of all together.
         findings: What to know of the files, the worst first.
     """
 
     files: tuple[FileCount, ...]
-    validation: Validation
+    accepted: int
+    duplicates: int
     rejects: tuple[Reject, ...]
     findings: tuple[Finding, ...]
 
 
-def examine(files: Iterable[Path], options: ReadOptions | None = None) -> Examination:
+def examine(
+    files: Iterable[Path],
+    options: ReadOptions | None = None,
+    *,
+    on_workload: Callable[[Validation], None] = lambda _: None,
+    track: Track = lambda items, _: items,
+) -> Examination:
     """Read record stores, datasets and files of other programs, and look for what is wrong with them.
+
+    Memory holds the records of one workload at a time, and what does not enter.
 
     Args:
         files: The files, or folders of datasets.
         options: What files of other programs do not say.
+        on_workload: Called with what became of the records of each workload, by name.
+        track: Shows how far a loop is: gives back the items, as they are taken, and is told what is done.
 
     Raises:
         CostModelError: A file cannot be read.
     """
-    sources = [read_source(file, options) for file in files]
-    validation = validate(record for source in sources for record in source.measurements)
-    return Examination(
-        files=tuple(map(_count, sources)),
-        validation=validation,
-        rejects=(*(reject for source in sources for reject in source.rejects), *validation.rejects),
-        findings=find(sources, validation),
+    with ExitStack() as cleanup:
+        sources = []
+        for file in track(list(files), "reading"):
+            sources.append(read_source(file, options))
+            cleanup.callback(sources[-1].measurements.close)
+        judge = Judge(sources)
+        for workload in track(judge.workloads, "checking"):
+            on_workload(judge.judge(workload))
+        return judge.examination()
+
+
+class Judge:
+    """Judges what was read, one workload after the other."""
+
+    def __init__(self, sources: Sequence[Source]) -> None:
+        self._sources = sources
+        self._sieve, self._findings = Sieve(), Findings()
+        self._accepted = self._duplicates = 0
+        self._rejects = [reject for source in sources for reject in source.rejects]
+        self._counts = [_Count() for _ in sources]
+
+    @property
+    def workloads(self) -> list[str]:
+        """Names of the workloads."""
+        return sorted({name for source in self._sources for name in source.measurements.workloads})
+
+    def judge(self, workload: str) -> Validation:
+        """Sort out the records of a workload."""
+        files: dict[str, list[Measurement]] = {}
+        for source, count in zip(self._sources, self._counts, strict=True):
+            records = list(source.measurements.of(workload))
+            files.setdefault(str(source.path), []).extend(records)
+            count.devices.update(record.platform.device.name for record in records)
+            count.ok += sum(bool(record.latencies_s) for record in records)
+        validation = self._sieve.sift(chain.from_iterable(files.values()))
+        self._findings.add(files, validation)
+        self._accepted += len(validation.accepted)
+        self._duplicates += validation.duplicates
+        self._rejects += validation.rejects
+        return validation
+
+    def examination(self) -> Examination:
+        """What all workloads together gave."""
+        return Examination(
+            files=tuple(map(_file_count, self._sources, self._counts)),
+            accepted=self._accepted,
+            duplicates=self._duplicates,
+            rejects=tuple(self._rejects),
+            findings=self._findings.all(self._sources),
+        )
+
+
+@dataclass
+class _Count:
+    """Devices and working kernels of one file so far."""
+
+    devices: set[str] = field(default_factory=set)
+    ok: int = 0
+
+
+def _file_count(source: Source, count: _Count) -> FileCount:
+    rejected = len(source.rejects)
+    return FileCount(
+        path=source.path,
+        devices=tuple(sorted(count.devices)),
+        records=len(source.measurements) + rejected,
+        ok=count.ok,
+        rejected=rejected,
     )
 
 
@@ -81,13 +173,3 @@ def write_rejects(rejects: Iterable[Reject], file: Path) -> None:
         file.write_bytes(msgspec.json.Encoder().encode_lines(rejects))
     except OSError as error:
         raise CostModelError(f"Cannot write {file}: {error.strerror}.") from error
-
-
-def _count(source: Source) -> FileCount:
-    return FileCount(
-        path=source.path,
-        devices=tuple(sorted({record.platform.device.name for record in source.measurements})),
-        records=len(source.measurements) + len(source.rejects),
-        ok=sum(bool(record.latencies_s) for record in source.measurements),
-        rejected=len(source.rejects),
-    )

@@ -26,8 +26,9 @@ def export_records(measurements: Iterator[Measurement], out: Path) -> ExportRepo
 def export_parquet(measurements: Iterator[Measurement], out: Path) -> ExportReport:
     """Write a dataset file, a new one, with the columns of ``costmodel dataset build``."""
     check_new(out)
-    table = to_table(measurements)
-    if table.num_rows:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        write_parquet(table, out)
-    return ExportReport((out,), table.num_rows)
+    written = 0
+    with write_parquet(out) as write:
+        while batch := list(islice(measurements, _BATCH)):
+            write(to_table(batch))
+            written += len(batch)
+    return ExportReport((out,), written)

@@ -5,12 +5,12 @@ decodes a record, as ``SCHEMA`` does for a file. What is left is one comparison 
 would add a second description of the columns and not spare the table of limits.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 
-import pandas as pd
-
-from costmodel.dataset._finding import Finding, Severity, some
+from costmodel.dataset._finding import MOST_EXAMPLES, Finding, Severity, some
 from costmodel.records import Measurement
 
 
@@ -74,14 +74,41 @@ _QUANTITIES = (
 )
 
 
-def range_findings(table: pd.DataFrame) -> Iterator[Finding]:
-    """Quantities out of range, by file; ``table`` as by ``record_table``."""
-    for file, rows in table.groupby("file", sort=True):
-        records = list(rows["record"])
+@dataclass
+class _Tally:
+    """The values of one quantity in one file that are out of range."""
+
+    count: int = 0
+    least: float = math.inf
+    most: float = -math.inf
+    examples: list[str] = field(default_factory=list)
+
+    def add(self, values: tuple[float, ...], record: Measurement) -> None:
+        self.count += 1
+        self.least, self.most = min(self.least, *values), max(self.most, *values)
+        if len(self.examples) < MOST_EXAMPLES:
+            self.examples.append(f"{record.candidate.workload.name} on {record.platform.name}: {values[0]:g}")
+
+
+class RangeTallies:
+    """Counts quantities out of range, by file."""
+
+    def __init__(self) -> None:
+        self._records = Counter[str]()
+        self._tallies: dict[tuple[str, _Quantity], _Tally] = {}
+
+    def add(self, file: str, records: Sequence[Measurement]) -> None:
+        """Count those of some records of a file."""
+        self._records[file] += len(records)
         for quantity in _QUANTITIES:
-            wrong = [(values, r) for r in records if (values := _out_of_range(quantity, r))]
-            if wrong:
-                yield _finding(str(file), quantity, wrong, len(records))
+            for record in records:
+                if values := _out_of_range(quantity, record):
+                    self._tallies.setdefault((file, quantity), _Tally()).add(values, record)
+
+    def findings(self) -> Iterator[Finding]:
+        """One finding a quantity and file."""
+        for (file, quantity), tally in self._tallies.items():
+            yield _finding(file, quantity, tally, self._records[file])
 
 
 def _out_of_range(quantity: _Quantity, record: Measurement) -> tuple[float, ...]:
@@ -90,17 +117,14 @@ def _out_of_range(quantity: _Quantity, record: Measurement) -> tuple[float, ...]
     return tuple(v for v in values if v != 0 and not quantity.least <= v <= quantity.most)
 
 
-def _finding(
-    file: str, quantity: _Quantity, wrong: list[tuple[tuple[float, ...], Measurement]], all_: int
-) -> Finding:
-    values = [value for found, _ in wrong for value in found]
+def _finding(file: str, quantity: _Quantity, tally: _Tally, all_: int) -> Finding:
     return Finding(
         kind="range",
         severity=Severity.ERROR,
         concerns=f"{file}: {quantity.name}",
-        count=len(wrong),
+        count=tally.count,
         message=f"{quantity.name} must be in {quantity.unit}, {quantity.least:g} to {quantity.most:g}, or 0 "
-        f"where not known, but {len(wrong):,} of {all_:,} records have {min(values):g} to {max(values):g}: "
+        f"where not known, but {tally.count:,} of {all_:,} records have {tally.least:g} to {tally.most:g}: "
         "check the unit that it was written in.",
-        examples=some([f"{r.candidate.workload.name} on {r.platform.name}: {v[0]:g}" for v, r in wrong]),
+        examples=some(tally.examples),
     )

@@ -3,15 +3,11 @@
 from collections.abc import Iterator
 
 from costmodel.dataset._finding import Finding, Severity, some
-from costmodel.dataset._similarity import DevicePair, describe_pairs, device_similarity, twin_groups
-from costmodel.dataset._validate import Validation
+from costmodel.dataset._similarity import DevicePair, DeviceSimilarity, describe_pairs, twin_groups
 
 
-def twin_findings(validation: Validation) -> Iterator[Finding]:
+def twin_findings(similarity: DeviceSimilarity) -> Iterator[Finding]:
     """Near-twins among the devices of what enters; see ``_similarity`` for the rule."""
-    if len({record.platform.device.name for record in validation.accepted}) < 2:
-        return
-    similarity = device_similarity(validation.dataset)
     every = describe_pairs(similarity)
     for group in twin_groups(similarity):
         pairs = [pair for pair in every if pair.first in group and pair.second in group]

@@ -32,21 +32,34 @@ _LEAST_SHARED = 5
 
 
 def unit_findings(table: pd.DataFrame) -> Iterator[Finding]:
-    """Files whose latencies are a power of 1,000 off; ``table`` as by ``record_table``."""
-    working = working_alone(table)
-    yield from _beyond_the_device(working)
-    for workload, rows in working.groupby("workload", sort=True):
+    """Files of which a workload is a power of 1,000 off from others; ``table`` as by ``record_table``."""
+    for workload, rows in working_alone(table).groupby("workload", sort=True):
         by_kind = rows.groupby([record.platform.device.kind == "cpu" for record in rows["record"]])
         for _, alike in by_kind:
             yield from _apart_from_others(str(workload), alike)
 
 
-def _beyond_the_device(working: pd.DataFrame) -> Iterator[Finding]:
-    """Tasks that are faster than the device can be, and files whose tasks are all far slower."""
+def peak_shares(table: pd.DataFrame) -> pd.DataFrame:
+    """One row for each file, platform and workload whose bound is known.
+
+    Columns: ``file``, ``device``, ``platform``, ``workload``, ``latency_s`` (the best) and ``share`` (bound /
+    best latency).
+    """
+    working = working_alone(table)
     best = working.loc[working.groupby(["file", "platform", "workload"])["latency_s"].idxmin()]
     bounds = [_bound_s(record.candidate.workload, record.platform) for record in best["record"]]
-    share = np.array(bounds) / best["latency_s"].to_numpy()
-    judged = best.assign(share=share)[np.array(bounds) >= _SHORTEST_BOUND_S]
+    judged = best[["file", "device", "platform", "workload", "latency_s"]].assign(
+        share=np.array(bounds, dtype=np.float64) / best["latency_s"].to_numpy()
+    )
+    return judged[np.array(bounds) >= _SHORTEST_BOUND_S]
+
+
+def peak_findings(judged: pd.DataFrame) -> Iterator[Finding]:
+    """Tasks that are faster than the device can be, and files whose tasks are all far slower.
+
+    Args:
+        judged: As by ``peak_shares``.
+    """
     for (file, device), tasks in judged.groupby(["file", "device"], sort=True):
         fast = tasks[tasks["share"] > _HIGHEST_SHARE]
         if len(fast):

@@ -4,7 +4,7 @@ from enum import StrEnum
 
 import msgspec
 
-_MOST_EXAMPLES = 3
+MOST_EXAMPLES = 3
 
 
 class Severity(StrEnum):
@@ -46,4 +46,4 @@ class Finding(msgspec.Struct, frozen=True):
 
 def some(texts: list[str]) -> tuple[str, ...]:
     """The first few as examples."""
-    return tuple(texts[:_MOST_EXAMPLES])
+    return tuple(texts[:MOST_EXAMPLES])

@@ -1,36 +1,72 @@
 """What is wrong with measurements of many sources, found without being told what to look for."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 
+import pandas as pd
+
 from costmodel.dataset._find_failures import failure_findings
-from costmodel.dataset._find_ranges import range_findings
-from costmodel.dataset._find_rejects import reject_findings
+from costmodel.dataset._find_ranges import RangeTallies
+from costmodel.dataset._find_rejects import duplicate_findings, reject_findings, repair_findings
 from costmodel.dataset._find_spaces import space_findings
 from costmodel.dataset._find_suites import suite_findings
 from costmodel.dataset._find_twins import twin_findings
-from costmodel.dataset._find_units import unit_findings
+from costmodel.dataset._find_units import peak_findings, peak_shares, unit_findings
 from costmodel.dataset._finding import Finding
 from costmodel.dataset._record_table import record_table
+from costmodel.dataset._similarity import similarity_of, task_agreements
 from costmodel.dataset._source import Source
-from costmodel.dataset._validate import Validation
+from costmodel.dataset._validate import Reject, Validation
+from costmodel.records import Measurement
 
 
-def find(sources: Sequence[Source], validation: Validation) -> tuple[Finding, ...]:
-    """All findings, the worst first.
+class Findings:
+    """Gathers findings, one workload after the other."""
 
-    Args:
-        sources: What was read from each file.
-        validation: What became of the records of all of them together.
-    """
-    table = record_table(sources)
-    findings = chain(
-        reject_findings(sources, validation),
-        space_findings(sources),
-        range_findings(table),
-        failure_findings(table),
-        unit_findings(table),
-        suite_findings(table),
-        twin_findings(validation),
-    )
-    return tuple(sorted(findings, key=lambda finding: finding.rank))
+    def __init__(self) -> None:
+        self._found: list[Finding] = []
+        self._ranges = RangeTallies()
+        self._shares: list[pd.DataFrame] = []
+        self._agreements: list[pd.DataFrame] = []
+        self._rejects: dict[str, list[Reject]] = {}
+        self._duplicates = 0
+
+    def add(self, files: Mapping[str, Sequence[Measurement]], validation: Validation) -> None:
+        """Judge a workload.
+
+        Args:
+            files: Its records in each file.
+            validation: What became of all of them together, the very objects.
+        """
+        table = record_table(files)
+        self._found += chain(failure_findings(table), unit_findings(table), suite_findings(table))
+        self._shares.append(peak_shares(table))
+        for file, records in files.items():
+            self._ranges.add(file, records)
+        if validation.accepted:
+            self._agreements.append(task_agreements(validation.dataset))
+        self._duplicates += validation.duplicates
+        # A record does not know its file.
+        file_of = {id(record): file for file, records in files.items() for record in records}
+        for reject in validation.rejects:
+            self._rejects.setdefault(file_of[id(reject.record)], []).append(reject)
+
+    def all(self, sources: Sequence[Source]) -> tuple[Finding, ...]:
+        """All findings, the worst first.
+
+        Args:
+            sources: What was read from each file.
+        """
+        of_readers = ((str(source.path), source.rejects) for source in sources)
+        rejects = (reject_findings(*of_file) for of_file in (*of_readers, *self._rejects.items()))
+        findings = chain(
+            self._found,
+            self._ranges.findings(),
+            peak_findings(pd.concat(self._shares)) if self._shares else (),
+            twin_findings(similarity_of(self._agreements)) if self._agreements else (),
+            chain.from_iterable(rejects),
+            duplicate_findings(sources, self._duplicates),
+            repair_findings(sources),
+            space_findings(sources),
+        )
+        return tuple(sorted(findings, key=lambda finding: finding.rank))

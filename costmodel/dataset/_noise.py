@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 _TIME_UNITS = (("s", 0), ("ms", -3), ("us", -6), ("ns", -9))
 
@@ -43,11 +43,8 @@ class Noise:
     visits_by_latency: dict[str, Quantiles]
 
 
-def describe_noise(measurements: pd.DataFrame) -> Noise:
-    """Noise of the measurements of a dataset that are ok."""
-    ok = measurements[measurements["outcome"] == "ok"]
-    repeats = [np.ptp(row) / np.median(row) for row in ok["latencies_s"]]
-    shifts = visit_shifts(measurements)
+def describe_noise(repeats: ArrayLike, shifts: pd.DataFrame) -> Noise:
+    """Noise of a dataset, of its ``repeat_spreads`` and ``visit_shifts``."""
     decades = np.floor(np.log10(shifts["latency_s"])).astype(int)
     return Noise(
         repeats=quantiles(repeats),
@@ -57,6 +54,12 @@ def describe_noise(measurements: pd.DataFrame) -> Noise:
             for decade, group in shifts["shift"].groupby(decades)
         },
     )
+
+
+def repeat_spreads(measurements: pd.DataFrame) -> NDArray[np.float64]:
+    """(slowest - fastest) / median over the repeats of each measurement that is ok."""
+    ok = measurements[measurements["outcome"] == "ok"]
+    return np.array([np.ptp(row) / np.median(row) for row in ok["latencies_s"]], dtype=np.float64)
 
 
 def visit_shifts(measurements: pd.DataFrame) -> pd.DataFrame:

@@ -1,10 +1,12 @@
 """The dataset file: written with the same bytes each time, read with checks."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -17,18 +19,52 @@ from costmodel.errors import CostModelError
 BATCH_ROWS = 16_384  # also of the groups of rows in a file
 
 
-def write_parquet(table: Any, file: Path) -> None:
-    """Write a table of ``SCHEMA``; the same table gives the same bytes with the same release of pyarrow."""
+@contextmanager
+def write_parquet(file: Path) -> Iterator[Callable[[Any], None]]:
+    """Write tables of ``SCHEMA`` one after the other; the file is there once all of them are, if any.
+
+    The same rows give the same bytes with the same release of pyarrow, however they are cut into tables.
+    """
     partial = file.with_name(f"{file.name}.partial")
-    pq.write_table(
-        table,
-        partial,
-        compression="zstd",
-        compression_level=12,
-        row_group_size=BATCH_ROWS,
-        write_page_checksum=True,
-    )
-    partial.replace(file)
+    settings = {"compression": "zstd", "compression_level": 12, "write_page_checksum": True}
+    writer: pq.ParquetWriter | None = None
+    rest = SCHEMA.empty_table()
+    with ExitStack() as cleanup:
+
+        def write(table: Any) -> None:
+            nonlocal writer, rest
+            if writer is None:
+                file.parent.mkdir(parents=True, exist_ok=True)
+                cleanup.callback(partial.unlink, missing_ok=True)
+                writer = cleanup.enter_context(pq.ParquetWriter(partial, SCHEMA, **settings))
+            rest = pa.concat_tables([rest, table])
+            while len(rest) >= BATCH_ROWS:
+                writer.write_table(rest.slice(0, BATCH_ROWS).combine_chunks())
+                rest = rest.slice(BATCH_ROWS)
+
+        yield write
+        if writer is not None:
+            writer.write_table(rest.combine_chunks())
+            writer.close()
+            partial.replace(file)
+
+
+def iter_datasets(path: Path) -> Iterator[Dataset]:
+    """Read a dataset one workload at a time, in the order of the file; see ``load_dataset``."""
+    with open_parquet(path) as file:
+        rest = SCHEMA.empty_table()
+        for batch in file.iter_batches(BATCH_ROWS):
+            rest = pa.concat_tables([rest, pa.Table.from_batches([batch])])
+            *whole, rest = _by_workload(rest)
+            yield from map(to_dataset, whole)
+        yield to_dataset(rest)
+
+
+def _by_workload(table: Any) -> list[Any]:
+    """The rows of each workload, whose rows stand together."""
+    runs = table["workload"].combine_chunks().dictionary_encode().indices.to_numpy()
+    cuts = [0, *(np.flatnonzero(np.diff(runs)) + 1), len(table)]
+    return [table.slice(start, end - start) for start, end in pairwise(cuts)]
 
 
 def load_dataset(path: Path) -> Dataset:

@@ -5,11 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
-from costmodel.dataset._dataset import Dataset
 from costmodel.dataset._describe import Description
-from costmodel.dataset._noise import visit_shifts
 from costmodel.dataset._tasks import Budget, Task
 from costmodel.errors import CostModelError
 
@@ -20,12 +19,12 @@ COVERAGE_PLOT = "coverage.png"
 _FLOOR_PERCENT = 1e-3  # a logarithmic axis cannot show that two visits agree to the last digit
 
 
-def write_plots(dataset: Dataset, description: Description, folder: Path) -> tuple[str, ...]:
+def write_plots(description: Description, shifts: pd.DataFrame, folder: Path) -> tuple[str, ...]:
     """Write all pictures into a folder and give their names.
 
     Args:
-        dataset: What to show.
-        description: Its description.
+        description: Of the dataset to show.
+        shifts: Its ``visit_shifts``.
         folder: Made if it is not there.
 
     Raises:
@@ -34,7 +33,7 @@ def write_plots(dataset: Dataset, description: Description, folder: Path) -> tup
     try:
         folder.mkdir(parents=True, exist_ok=True)
         plot_budget_gap(description, folder / GAP_PLOT)
-        plot_noise(dataset, folder / NOISE_PLOT)
+        plot_noise(shifts, folder / NOISE_PLOT)
         plot_coverage(description, folder / COVERAGE_PLOT)
     except OSError as error:
         raise CostModelError(f"Cannot write pictures to {folder}: {error.strerror}.") from error
@@ -100,9 +99,8 @@ def plot_coverage(description: Description, file: Path) -> None:
     _save(figure, file)
 
 
-def plot_noise(dataset: Dataset, file: Path) -> None:
+def plot_noise(shifts: pd.DataFrame, file: Path) -> None:
     """A/A shift of each pair of visits against its latency, with quantiles of each decade of latency."""
-    shifts = visit_shifts(dataset.measurements)
     figure = _figure(6.4, 4.2)
     axes = figure.subplots()
     if shifts.empty:

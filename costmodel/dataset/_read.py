@@ -56,7 +56,7 @@ def read_source(path: Path, options: ReadOptions | None = None) -> Source:
     with unpacked(path) as (file, packed):
         head = file.read(256)
     if is_program_table(head):
-        return Source(path, ())
+        return Source.of(path, ())
     if is_database(head):
         platform = platform_file_for(path, options.platform)
         return Source.of(path, metaschedule_entries(path, platform, options.workloads))
@@ -65,7 +65,7 @@ def read_source(path: Path, options: ReadOptions | None = None) -> Source:
         return _read_document(path, options)
     if not first and (options.columns or head.startswith(PARQUET)):
         return _read_table(path, options)
-    return _read_document(path, options) if packed else Source(path, list(read_records(path)))
+    return _read_document(path, options) if packed else Source.of(path, read_records(path))
 
 
 def _read_document(path: Path, options: ReadOptions) -> Source:

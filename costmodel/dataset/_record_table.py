@@ -1,23 +1,23 @@
 """Records of several files side by side: one row a record, with the file that it is from."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 
-from costmodel.dataset._source import Source
+from costmodel.records import Measurement
 
 
-def record_table(sources: Sequence[Source]) -> pd.DataFrame:
-    """One row a record, in order of the sources.
+def record_table(files: Mapping[str, Sequence[Measurement]]) -> pd.DataFrame:
+    """One row a record, in order of the files.
 
     Columns: ``file`` (its path), ``record`` (the measurement), ``workload``, ``device`` and ``platform``
     (names), ``candidate`` (id), ``alone`` (no co-runners), ``latency_s`` (median of its repeats, inf unless
     ok).
     """
-    records = [record for source in sources for record in source.measurements]
+    records = [record for held in files.values() for record in held]
     columns = {
-        "file": [str(source.path) for source in sources for _ in source.measurements],
+        "file": [file for file, held in files.items() for _ in held],
         "record": records,
         "workload": [record.candidate.workload.name for record in records],
         "device": [record.platform.device.name for record in records],

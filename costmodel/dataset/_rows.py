@@ -22,11 +22,10 @@ def iter_measurements(path: Path) -> Iterator[Measurement]:
     Raises:
         CostModelError: The file is missing, damaged or of another format.
     """
-    reader = _RowReader()
     with open_parquet(path) as file:
         for batch in file.iter_batches(BATCH_ROWS):
             try:
-                yield from map(reader.read, batch.to_pylist())
+                yield from map(_RowReader().read, batch.to_pylist())
             except msgspec.MsgspecError as error:
                 raise unreadable(path, error) from error
 

@@ -31,7 +31,7 @@ Where only the convolution was measured, the laptop's RTX 3060 and the RTX 3090 
 sets them apart. A group that is too large makes an evaluation harder, one that is too small a pretence.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -107,15 +107,39 @@ def describe_pairs(similarity: DeviceSimilarity) -> tuple[DevicePair, ...]:
 
 def device_similarity(dataset: Dataset) -> DeviceSimilarity:
     """Compare each two devices of a dataset on what both measured; see this module for the words."""
+    return similarity_of([task_agreements(dataset)])
+
+
+def task_agreements(dataset: Dataset) -> pd.DataFrame:
+    """How each two devices agree on each task that they share; each device shares its own with itself.
+
+    Columns: ``first``, ``second`` (names; a device without tasks has one row of NaN), ``rho``, ``deviation``.
+    """
     latencies = _log_latencies(dataset)
-    devices = tuple(latencies.columns)
-    rho, deviation = np.eye(len(devices)), np.zeros((len(devices),) * 2)
-    tasks = np.diag([len(_by_task(latencies[name].dropna())) for name in devices])
-    for i, j in combinations(range(len(devices)), 2):
-        agreement = _agreement(latencies.iloc[:, [i, j]].dropna())
-        rho[i, j] = rho[j, i] = agreement["rho"].median()
-        deviation[i, j] = deviation[j, i] = agreement["deviation"].median()
-        tasks[i, j] = tasks[j, i] = len(agreement)
+    frames = []
+    for name in map(str, latencies):
+        own = len(_by_task(latencies[name].dropna()))
+        alike = pd.DataFrame({"rho": 1.0, "deviation": 0.0}, index=range(own)).reindex(range(max(own, 1)))
+        frames.append(alike.assign(first=name, second=name))
+    for first, second in combinations(latencies.columns, 2):
+        agreement = _agreement(latencies[[first, second]].dropna())
+        frames.append(agreement.assign(first=first, second=second))
+    return pd.concat(frames, ignore_index=True)
+
+
+def similarity_of(agreements: Iterable[pd.DataFrame]) -> DeviceSimilarity:
+    """The similarity of the devices of datasets that share no workload, each as by ``task_agreements``."""
+    every = pd.concat(list(agreements), ignore_index=True)
+    devices = tuple(sorted(every["first"].unique()))
+    rho, deviation = (np.full((len(devices),) * 2, np.nan) for _ in range(2))
+    tasks = np.zeros((len(devices),) * 2, dtype=np.int64)
+    for (first, second), shared in every.groupby(["first", "second"]):
+        i, j = devices.index(first), devices.index(second)
+        tasks[i, j] = tasks[j, i] = shared["deviation"].notna().sum()
+        rho[i, j] = rho[j, i] = shared["rho"].median()
+        deviation[i, j] = deviation[j, i] = shared["deviation"].median()
+    np.fill_diagonal(rho, 1.0)
+    np.fill_diagonal(deviation, 0.0)
     return DeviceSimilarity(devices, rho, deviation, tasks)
 
 

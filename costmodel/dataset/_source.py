@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
+from costmodel.dataset._spool import RecordSpool
 from costmodel.dataset._validate import Reject
 from costmodel.records import Measurement
 
@@ -37,7 +38,7 @@ class Source:
     """
 
     path: Path
-    measurements: Sequence[Measurement]
+    measurements: RecordSpool
     rejects: Sequence[Reject] = ()
     configs: Mapping[str, int] = field(default_factory=dict)
     repairs: Mapping[str, int] = field(default_factory=dict)
@@ -52,8 +53,8 @@ class Source:
         *,
         closed: bool = True,
     ) -> Self:
-        """Read all that an importer yields."""
-        measurements: list[Measurement] = []
+        """Keep all that an importer yields."""
+        measurements = RecordSpool()
         rejects: list[Reject] = []
         repairs = Counter[str]()
         for entry in entries:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from functools import cached_property
+from functools import cached_property, total_ordering
 from typing import Any
 
 import msgspec
@@ -53,26 +53,36 @@ class Validation:
         return to_dataset(self.table)
 
 
-def validate(records: Iterable[Measurement]) -> Validation:
-    """Sort out records; the result does not depend on their order.
+class Sieve:
+    """Sorts out records, those of one workload after the other.
 
-    Of several different measurements of one key the earliest stays.
+    The result does not depend on the order of the records, as long as workloads come in the order of their
+    names: what devices are is remembered from one to the next.
     """
-    sieve = _Sieve()
-    for record in sorted(records, key=_order):
-        sieve.admit(record)
-    accepted = tuple(sieve.with_launches(measurement) for measurement in sieve.accepted.values())
-    return Validation(accepted, tuple(sieve.rejects), sieve.duplicates)
+
+    def __init__(self) -> None:
+        self._devices: dict[str, Device] = {}
+
+    def sift(self, records: Iterable[Measurement]) -> Validation:
+        """Sort out all records of some workloads.
+
+        Of several different measurements of one key the earliest stays.
+        """
+        pass_ = _Pass(self._devices)
+        for record in sorted(records, key=_order):
+            pass_.admit(record)
+        accepted = tuple(pass_.with_launches(measurement) for measurement in pass_.accepted.values())
+        return Validation(accepted, tuple(pass_.rejects), pass_.duplicates)
 
 
 @dataclass
-class _Sieve:
+class _Pass:
     """Admits records one by one and remembers what they must agree with."""
 
+    devices: dict[str, Device]
     accepted: dict[str, Measurement] = field(default_factory=dict)
     rejects: list[Reject] = field(default_factory=list)
     duplicates: int = 0
-    devices: dict[str, Device] = field(default_factory=dict)
     launches: dict[str, tuple[KernelLaunch, ...]] = field(default_factory=dict)
 
     def admit(self, record: Measurement) -> None:
@@ -143,5 +153,16 @@ def _order(record: Measurement) -> tuple[Any, ...]:
         record.visit,
         bool(record.co_runners),
         record.measured_at,
-        msgspec.json.encode(record),
+        _Content(record),
     )
+
+
+@total_ordering
+@dataclass(frozen=True)
+class _Content:
+    """Orders records by their bytes, which are needed where all else is equal."""
+
+    record: Measurement
+
+    def __lt__(self, other: "_Content") -> bool:
+        return msgspec.json.encode(self.record) < msgspec.json.encode(other.record)

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from costmodel.dataset._export_report import file_name
 from costmodel.dataset._read import ReadOptions, read_source
 from costmodel.dataset._source import Source
-from costmodel.dataset._validate import validate
+from costmodel.dataset._validate import Sieve
 from costmodel.errors import CostModelError
 from costmodel.records import Workload
 
@@ -31,7 +31,7 @@ def read(folder: Path, damaged: Damaged) -> Source | None:
     except CostModelError:
         return None
     assert msgspec.json.encode(source.rejects)
-    validation = validate(source.measurements)
+    validation = Sieve().sift(source.measurements)
     assert all(Workload.parse(m.candidate.workload.name) == m.candidate.workload for m in validation.accepted)
     return source
 

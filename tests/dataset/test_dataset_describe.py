@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from fake_records import BUDGETS, DEVICE, WORKLOADS, fake_measurement, fake_measurements
 
-from costmodel.dataset import dataset_from_measurements, describe, summary_tables, write_plots
+from costmodel.dataset import Describer, dataset_from_measurements, describe, summary_tables, write_plots
 from costmodel.records import Measurement, Outcome
 
 replace = msgspec.structs.replace
@@ -159,12 +159,13 @@ def test_a_failing_choice_shows_in_tables_and_pictures(tmp_path: Path) -> None:
         fake_measurement(tile=1, sms=8, outcome=Outcome.TIMEOUT),
         fake_measurement(tile=1, sms=32, outcome=Outcome.TIMEOUT),
     ]
-    dataset = dataset_from_measurements(records)
-    description = describe(dataset)
+    describer = Describer()
+    describer.add(dataset_from_measurements(records))
+    description = describer.description()
     gap_table = summary_tables(description)[-1]
     assert gap_table.header == ("workload \\ SMs", "8", "32", "132")
     assert gap_table.rows == ((WORKLOADS[0], "fails", "-", "0%"),)
-    for name in write_plots(dataset, description, tmp_path / "plots"):
+    for name in write_plots(description, describer.shifts, tmp_path / "plots"):
         assert (tmp_path / "plots" / name).read_bytes().startswith(b"\x89PNG")
 
 

@@ -138,7 +138,7 @@ def test_a_change_by_hand_is_noticed(tmp_path: Path, document: Any) -> None:
     entry["times" if "cache" in written else "invalidity"] = "timeout"
     write_json_file(tmp_path / "a.json", written)
     source = read_source(tmp_path / "a.json")
-    assert source.measurements == [fake_measurement(tile=2)]
+    assert list(source.measurements) == [fake_measurement(tile=2)]
     assert [r.reason for r in source.rejects] == [
         "an entry must show what the records behind it say: it was changed"
     ]

@@ -13,16 +13,18 @@ from fake_caches import fake_cache, write_cache
 from fake_records import fake_measurement, fake_measurements, fake_platform
 
 from costmodel.dataset import Finding, Severity, examine
-from costmodel.dataset._findings import find
+from costmodel.dataset._examine import Judge
 from costmodel.dataset._source import Source
-from costmodel.dataset._validate import validate
 from costmodel.records import Candidate, Config, Device, Measurement, Platform, Workload, find_device
 
 replace = msgspec.structs.replace
 
 
 def findings_of(*sources: Source) -> list[Finding]:
-    return list(find(sources, validate(record for source in sources for record in source.measurements)))
+    judge = Judge(sources)
+    for workload in judge.workloads:
+        judge.judge(workload)
+    return list(judge.examination().findings)
 
 
 def of_kind(kind: str, *sources: Source) -> list[Finding]:
@@ -30,7 +32,7 @@ def of_kind(kind: str, *sources: Source) -> list[Finding]:
 
 
 def source(name: str, records: list[Measurement]) -> Source:
-    return Source(Path(name), records)
+    return Source.of(Path(name), records)
 
 
 def slower(records: list[Measurement], times: float) -> list[Measurement]:

@@ -136,7 +136,7 @@ def test_a_cache_that_was_never_closed_is_read_to_its_end(tmp_path: Path) -> Non
 
 def test_kernels_of_one_name_with_other_parameters_are_others(tmp_path: Path) -> None:
     def workload(cache: dict[str, Any]) -> Workload:
-        return read(tmp_path, cache).measurements[0].candidate.workload
+        return next(iter(read(tmp_path, cache).measurements)).candidate.workload
 
     ours, restricted, other = fake_cache(), fake_cache(), fake_cache()
     restricted["tune_params"] = {**ours["tune_params"], "block": [16, 32]}
@@ -150,13 +150,13 @@ def test_kernels_of_one_name_with_other_parameters_are_others(tmp_path: Path) ->
 
 def test_a_device_without_a_name_has_that_of_the_file_and_amd_runs_hip(tmp_path: Path) -> None:
     path = write_cache(tmp_path / "MI9000.json.gz", fake_cache(device=""))
-    platform = read_source(path).measurements[0].platform
+    platform = next(iter(read_source(path).measurements)).platform
     assert (platform.device.name, platform.device.kind, platform.sms_granted) == ("MI9000", "hip", 0)
 
 
 def test_a_device_of_the_table_has_its_figures(tmp_path: Path) -> None:
     path = write_cache(tmp_path / "MI250X.json.gz", fake_cache(device=""))
-    platform = read_source(path).measurements[0].platform
+    platform = next(iter(read_source(path).measurements)).platform
     assert platform.device == find_device("AMD Instinct MI250X")
     assert (platform.isolation, platform.sms_granted) == ("whole", 110)
 
@@ -273,7 +273,7 @@ def test_any_damage_is_an_error_or_a_reject(data: bytes) -> None:
             source = read_source(path)
         except CostModelError:
             return
-        assert msgspec.json.encode([source.measurements, source.rejects])
+        assert msgspec.json.encode([list(source.measurements), source.rejects])
         assert all(0 < latency < 1e6 for one in source.measurements for latency in one.latencies_s)
         for one in source.measurements:
             assert Workload.parse(one.candidate.workload.name) == one.candidate.workload

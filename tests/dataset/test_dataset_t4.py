@@ -53,7 +53,7 @@ def test_each_invalidity_has_its_outcome(tmp_path: Path) -> None:
 def test_the_objective_says_the_unit_of_the_runtimes(tmp_path: Path, unit: str, second: float) -> None:
     measurements = [{"name": "TotalDuration", "value": 5.0, "unit": unit}]
     document = changed(times={"runtimes": [5.0]}, measurements=measurements, objectives=["TotalDuration"])
-    assert read(tmp_path, document).measurements[0].latencies_s == (5.0 / second,)
+    assert next(iter(read(tmp_path, document).measurements)).latencies_s == (5.0 / second,)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_the_command_line_can_say_where_and_what(tmp_path: Path) -> None:
         read_source(path, ReadOptions(platform))
     named = read_source(path, ReadOptions(platform, workloads=(Workload.parse("a.b-x3"),)))
     assert {m.candidate.workload.name for m in named.measurements} == {"a.b-x3"}
-    assert named.measurements[0].platform.sms_granted == 82
+    assert next(iter(named.measurements)).platform.sms_granted == 82
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_a_device_of_ones_own_and_a_part_of_it(tmp_path: Path) -> None:
         'sms = 8\nisolation = "mps"\nworkload = "a.b-x3"\n'
         '[device]\nname = "A"\nkind = "cuda"\narchitecture = "sm_90"\nsms = 16\nclock_mhz = 1000.0'
     )
-    platform = read_source(tmp_path / "results.json").measurements[0].platform
+    platform = next(iter(read_source(tmp_path / "results.json").measurements)).platform
     assert (platform.name, platform.device.sms) == ("A/mps/8", 16)
 
 
@@ -146,6 +146,6 @@ def test_a_field_that_stands_twice(tmp_path: Path) -> None:
 
 def test_characters_in_two_halves_are_whole_and_backslashes_are_none(tmp_path: Path) -> None:
     document = changed(configuration={"layout": "\U0001f600 \\ud800"})
-    assert read(tmp_path, document).measurements[0].candidate.config.decisions == {
+    assert next(iter(read(tmp_path, document).measurements)).candidate.config.decisions == {
         "layout": "\U0001f600 \\ud800"
     }

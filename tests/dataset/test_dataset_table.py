@@ -177,7 +177,7 @@ def test_a_small_file_cannot_unpack_to_any_size(tmp_path: Path, monkeypatch: pyt
 def test_a_platform_file_stands_in_for_the_device(tmp_path: Path) -> None:
     (tmp_path / "runs.csv.platform.toml").write_text(PLATFORM_TOML)
     column_map = "\n".join(line for line in COLUMN_MAP.splitlines() if not line.startswith("device"))
-    one = read(tmp_path, csv_text(fake_rows()), column_map).measurements[0]
+    one = next(iter(read(tmp_path, csv_text(fake_rows()), column_map).measurements))
     assert one.platform.device.name == "NVIDIA GeForce RTX 3090"
     assert one.platform.software["driver"] == "580.1"
 

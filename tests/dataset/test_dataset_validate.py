@@ -6,14 +6,14 @@ from fake_records import DEVICE, fake_candidate, fake_measurement
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costmodel.dataset._validate import validate
+from costmodel.dataset._validate import Sieve
 from costmodel.records import Candidate, Measurement, Outcome, Platform, Workload
 
 replace = msgspec.structs.replace
 
 
 def reasons(records: list[Measurement]) -> list[str]:
-    return [reject.reason for reject in validate(records).rejects]
+    return [reject.reason for reject in Sieve().sift(records).rejects]
 
 
 def on_platform(**changes: Any) -> Measurement:
@@ -55,14 +55,14 @@ def test_each_fault_has_its_reason(record: Measurement, reason: str | None) -> N
 
 
 def test_equal_records_are_dropped_and_counted() -> None:
-    result = validate([fake_measurement(), fake_measurement(), fake_measurement(tile=2)])
+    result = Sieve().sift([fake_measurement(), fake_measurement(), fake_measurement(tile=2)])
     assert (len(result.accepted), result.duplicates, result.rejects) == (2, 1, ())
 
 
 def test_of_two_records_of_one_key_the_earlier_stays() -> None:
     early = replace(fake_measurement(), measured_at="2026-01-01T00:00:00Z", latencies_s=(1.0,))
     late = replace(fake_measurement(), measured_at="2026-02-01T00:00:00Z", latencies_s=(2.0,))
-    result = validate([late, early])
+    result = Sieve().sift([late, early])
     assert result.accepted == (early,)
     assert [reject.record for reject in result.rejects] == [late]
     assert reasons([late, early]) == ["another measurement has the same candidate, platform and visit"]
@@ -80,7 +80,7 @@ def test_launches_are_shared_by_the_records_of_a_candidate() -> None:
         fake_measurement(sms=8, outcome=Outcome.COMPILE_ERROR),
         candidate=replace(known.candidate, launches=()),
     )
-    assert [m.candidate for m in validate([unknown, known]).accepted] == [known.candidate] * 2
+    assert [m.candidate for m in Sieve().sift([unknown, known]).accepted] == [known.candidate] * 2
 
 
 def test_launches_that_differ_are_refused() -> None:
@@ -94,6 +94,6 @@ def test_launches_that_differ_are_refused() -> None:
 
 @given(st.permutations([fake_measurement(tile=t, sms=s) for t in (1, 2) for s in (8, 132)] * 2))
 def test_the_order_of_records_does_not_matter(records: list[Measurement]) -> None:
-    result = validate(records)
-    assert result == validate(sorted(records, key=lambda m: m.key))
+    result = Sieve().sift(records)
+    assert result == Sieve().sift(sorted(records, key=lambda m: m.key))
     assert result.duplicates == 4
