@@ -15,6 +15,7 @@ from costmodel.dataset._similarity import (
     DevicePair,
     DeviceSimilarity,
     describe_pairs,
+    latencies_by_part,
     similarity_of,
     task_agreements,
 )
@@ -108,7 +109,7 @@ class Describer:
         self._kernels.append(pd.util.hash_array(known.unique()))
         self._repeats.append(repeat_spreads(frame))
         self._shifts.append(visit_shifts(frame))
-        self._agreements.append(task_agreements(part))
+        self._agreements.append(task_agreements(latencies_by_part(part)))
 
     @property
     def shifts(self) -> pd.DataFrame:

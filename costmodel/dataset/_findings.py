@@ -14,7 +14,7 @@ from costmodel.dataset._find_twins import twin_findings
 from costmodel.dataset._find_units import peak_findings, peak_shares, unit_findings
 from costmodel.dataset._finding import Finding
 from costmodel.dataset._record_table import record_table
-from costmodel.dataset._similarity import similarity_of, task_agreements
+from costmodel.dataset._similarity import part_of, similarity_of, task_agreements
 from costmodel.dataset._source import Source
 from costmodel.dataset._validate import Reject, Validation
 from costmodel.records import Measurement
@@ -44,7 +44,9 @@ class Findings:
         for file, records in files.items():
             self._ranges.add(file, records)
         if validation.accepted:
-            self._agreements.append(task_agreements(validation.dataset))
+            accepted = record_table({"": validation.accepted})
+            parts = [part_of(record.platform) for record in accepted["record"]]
+            self._agreements.append(task_agreements(accepted.assign(part=parts)[accepted["alone"]]))
         self._duplicates += validation.duplicates
         # A record does not know its file.
         file_of = {id(record): file for file, records in files.items() for record in records}

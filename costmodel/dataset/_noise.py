@@ -59,7 +59,9 @@ def describe_noise(repeats: ArrayLike, shifts: pd.DataFrame) -> Noise:
 def repeat_spreads(measurements: pd.DataFrame) -> NDArray[np.float64]:
     """(slowest - fastest) / median over the repeats of each measurement that is ok."""
     ok = measurements[measurements["outcome"] == "ok"]
-    return np.array([np.ptp(row) / np.median(row) for row in ok["latencies_s"]], dtype=np.float64)
+    width = np.array([row.max() - row.min() for row in ok["latencies_s"]], dtype=np.float64)
+    spreads: NDArray[np.float64] = width / ok["latency_s"].to_numpy()
+    return spreads
 
 
 def visit_shifts(measurements: pd.DataFrame) -> pd.DataFrame:

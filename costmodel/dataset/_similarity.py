@@ -40,6 +40,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from costmodel.dataset._dataset import Dataset
+from costmodel.records import Platform
 
 LEAST_CONFIGS = 8
 TWIN_RHO = 0.98
@@ -107,15 +108,32 @@ def describe_pairs(similarity: DeviceSimilarity) -> tuple[DevicePair, ...]:
 
 def device_similarity(dataset: Dataset) -> DeviceSimilarity:
     """Compare each two devices of a dataset on what both measured; see this module for the words."""
-    return similarity_of([task_agreements(dataset)])
+    return similarity_of([task_agreements(latencies_by_part(dataset))])
 
 
-def task_agreements(dataset: Dataset) -> pd.DataFrame:
+def latencies_by_part(dataset: Dataset) -> pd.DataFrame:
+    """The rows of a dataset for ``task_agreements``."""
+    parts = [part_of(platform) for platform in dataset.platforms]
+    return dataset.rows.assign(part=[parts[i] for i in dataset.rows["platform"]])
+
+
+def part_of(platform: Platform) -> str:
+    """The part of its device that a platform is."""
+    return "whole" if platform.isolation == "whole" else f"{platform.isolation}/{platform.sms_granted}"
+
+
+def task_agreements(rows: pd.DataFrame) -> pd.DataFrame:
     """How each two devices agree on each task that they share; each device shares its own with itself.
 
-    Columns: ``first``, ``second`` (names; a device without tasks has one row of NaN), ``rho``, ``deviation``.
+    Args:
+        rows: With columns ``workload``, ``part``, ``candidate``, ``device`` and ``latency_s``, inf where it
+            did not run; of several latencies of one candidate, the geometric mean counts.
+
+    Returns:
+        Columns ``first``, ``second`` (names; a device without tasks has one row of NaN), ``rho``,
+        ``deviation``.
     """
-    latencies = _log_latencies(dataset)
+    latencies = _log_latencies(rows)
     frames = []
     for name in map(str, latencies):
         own = len(_by_task(latencies[name].dropna()))
@@ -164,18 +182,11 @@ def twin_groups(
     )
 
 
-def _log_latencies(dataset: Dataset) -> pd.DataFrame:
+def _log_latencies(rows: pd.DataFrame) -> pd.DataFrame:
     """Log latency of each (workload, part, candidate) on each device; NaN where it did not run."""
-    rows = dataset.rows
-    parts = [
-        "whole" if platform.isolation == "whole" else f"{platform.isolation}/{platform.sms_granted}"
-        for platform in dataset.platforms
-    ]
-    ran = rows.assign(part=[parts[i] for i in rows["platform"]], log=np.log(rows["latency_s"]))
-    ran = ran[np.isfinite(ran["log"])]
-    index = ["workload", "part", "candidate"]
-    table: pd.DataFrame = ran.pivot_table(index=index, columns="device", values="log")
-    return table.reindex(columns=sorted(rows["device"].unique()))
+    index = [rows[name] for name in ("workload", "part", "candidate", "device")]
+    table: pd.DataFrame = np.log(rows["latency_s"]).groupby(index).mean().unstack()
+    return table.where(np.isfinite(table)).reindex(columns=sorted(rows["device"].unique()))
 
 
 def _by_task(values: "pd.Series[float]") -> "pd.Series[int]":
