@@ -4,6 +4,7 @@ import shutil
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from costmodel.collect._campaign_config import CampaignConfig
 from costmodel.errors import CostModelError
@@ -39,7 +40,8 @@ class CampaignFolder:
     def claim(self, config: CampaignConfig) -> None:
         """Make the folder and write the config into it, or check that it is the one there.
 
-        A config by which nothing was drawn or measured yet is replaced: its author may have mended it.
+        A config by which nothing was drawn or measured yet is replaced: its author may have mended it. So is
+        one that asks for fewer rounds, and one with another time limit: the campaign goes on from there.
 
         Raises:
             CostModelError: The folder belongs to another campaign or cannot be made.
@@ -50,15 +52,14 @@ class CampaignFolder:
             raise CostModelError(
                 f"{self.path} must be a folder for measurements, but it cannot be made: {error.strerror}."
             ) from None
-        content = msgspec.json.encode(config)
         is_begun = self.store.exists() or any(self._proposals.glob("*.json"))
-        if not (is_begun and self._config.exists()):
-            _write_atomically(self._config, content)
-        elif self._config.read_bytes() != content:
+        if is_begun and self._config.exists() and not _continues(config, self.config()):
             raise CostModelError(
                 f"{self.path} must hold this campaign or none, but it holds another one ({self._config.name} "
-                "differs). Go on with the file it was started with, or give another folder."
+                "differs, by more than rounds to come). Go on with the file it was started with, or give "
+                "another folder."
             )
+        _write_atomically(self._config, msgspec.json.encode(config))
 
     def config(self) -> CampaignConfig:
         """The campaign that the folder belongs to.
@@ -113,6 +114,13 @@ class CampaignFolder:
 
     def _proposal_path(self, workload: Workload, round_: int) -> Path:
         return self._proposals / f"{workload.name}.{round_}.json"
+
+
+def _continues(config: CampaignConfig, begun: CampaignConfig) -> bool:
+    """Whether a campaign is the one that was begun, with as many rounds or more."""
+    same_rounds = replace(config.kernels, rounds=begun.kernels.rounds)
+    same = replace(config, kernels=same_rounds, time_limit_s=begun.time_limit_s)
+    return same == begun and config.kernels.rounds >= begun.kernels.rounds
 
 
 def _write_atomically(path: Path, content: bytes) -> None:

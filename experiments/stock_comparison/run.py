@@ -14,6 +14,7 @@ from queue import SimpleQueue
 from statistics import median
 from typing import Any
 
+import msgspec
 import numpy as np
 from stock_search import AnyRunner, Settings, search_stock
 
@@ -29,10 +30,19 @@ MOST_GAIN = 0.03  # what stock may find at best, over the dataset
 
 @dataclass(frozen=True)
 class Job:
-    """A workload to compare, with the fastest kernels that the dataset has for the whole device."""
+    """A workload to compare.
+
+    Attributes:
+        workload: The workload.
+        recorded: The fastest kernels that the dataset has for the whole device.
+        found: The fastest of a stock search that was made before, if one was.
+        kind: What measures.
+        settings: Of the search.
+    """
 
     workload: Workload
     recorded: list[Candidate]
+    found: list[Candidate]
     kind: str
     settings: Settings
 
@@ -40,26 +50,32 @@ class Job:
 def main() -> None:
     """Compare workload after workload, as many at once as there are devices; go on where a run was cut."""
     args = arguments()
-    rows = (
-        [row for row in json.loads(args.json.read_text()) if "error" not in row] if args.json.exists() else []
-    )
-    done = {row["workload"] for row in rows}
-    jobs = [job for job in make_jobs(args) if job.workload.name not in done]
+    earlier = {row["workload"]: row for row in read_rows(args.json) if "error" not in row}
+    jobs = make_jobs(args, earlier)
+    if not args.again:
+        jobs = [job for job in jobs if job.workload.name not in earlier]
     devices: SimpleQueue[int] = SimpleQueue()
     for position in range(args.devices):
         devices.put(position)
     with ThreadPoolExecutor(args.devices) as threads:
         for future in as_completed([threads.submit(compare_apart, job, devices) for job in jobs]):
-            rows.append(future.result())
-            args.json.write_text(json.dumps(rows, indent=2) + "\n")
-            say(f"{rows[-1]['workload']}: {rows[-1].get('error', 'done')}")
-    print(table(rows))
+            row = future.result()
+            say(f"{row['workload']}: {row.get('error', 'done')}")
+            if "error" not in row or row["workload"] not in earlier:
+                earlier[row["workload"]] = earlier.get(row["workload"], {}) | row
+            args.json.write_bytes(msgspec.json.format(msgspec.json.encode(list(earlier.values()))))
+    print(table(list(earlier.values())))
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "--json", type=Path, required=True, metavar="FILE", help="where results go; goes on with it"
+    )
+    parser.add_argument(
+        "--again",
+        action="store_true",
+        help="measure what earlier searches found beside the data as it is now",
     )
     parser.add_argument("--runner", choices=RUNNERS, default="cuda")
     parser.add_argument(
@@ -74,7 +90,12 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def make_jobs(args: argparse.Namespace) -> list[Job]:
+def read_rows(file: Path) -> list[dict[str, Any]]:
+    """The results of earlier runs."""
+    return json.loads(file.read_text()) if file.exists() else []
+
+
+def make_jobs(args: argparse.Namespace, earlier: Mapping[str, Mapping[str, Any]]) -> list[Job]:
     """One job a workload."""
     data = load(args.data or shipped_dataset())
     whole = [i for i, platform in enumerate(data.platforms) if platform.sms_granted == platform.device.sms]
@@ -91,7 +112,8 @@ def make_jobs(args: argparse.Namespace) -> list[Job]:
         half = "cuda-tensorcore" if workload.dtype == "float16" else "cuda"
         rules = {"cuda": half, "cpu": "llvm"}[args.runner]
         settings = Settings(rules, args.trials, args.population, args.generations, threads, end)
-        jobs.append(Job(workload, recorded[name], args.runner, settings))
+        found = msgspec.convert(earlier.get(name, {}).get("stock", []), list[Candidate])
+        jobs.append(Job(workload, recorded[name], found, args.runner, settings))
     return jobs
 
 
@@ -131,11 +153,11 @@ def see_device(position: int) -> None:
 def compare(job: Job) -> dict[str, Any]:
     """Search, then measure the fastest kernels of both sides again."""
     with RUNNERS[job.kind](build_workers=job.settings.threads) as runner:
-        runner.prefetch(job.recorded)
-        search = search_stock(runner, job.workload, job.kind, job.settings)
-        if not search.trials:
+        runner.prefetch([*job.recorded, *job.found])
+        search = None if job.found else search_stock(runner, job.workload, job.kind, job.settings)
+        if search and not search.trials:
             raise TimeoutError("the time was over")
-        stock = search.fastest[:FINALISTS]
+        stock = search.fastest[:FINALISTS] if search else job.found
         latency_s = measure_finalists(runner, [*stock, *job.recorded])
         device = runner.device.name
     stock_s, dataset_s = (
@@ -144,12 +166,20 @@ def compare(job: Job) -> dict[str, Any]:
     )
     if not stock_s or not dataset_s:
         raise RuntimeError(f"no kernel runs of {'the dataset' if stock_s else 'the stock search'}")
+    searched = (
+        {
+            "trials": search.trials,
+            "foreign": search.foreign,
+            "failed": search.failed,
+            "search_seconds": search.seconds,
+            "stock": msgspec.to_builtins(stock),
+        }
+        if search
+        else {}
+    )
     return {
+        **searched,
         "device": device,
-        "trials": search.trials,
-        "foreign": search.foreign,
-        "failed": search.failed,
-        "search_seconds": search.seconds,
         "stock_s": stock_s,
         "dataset_s": dataset_s,
         "stock_to_dataset": min(stock_s) / min(dataset_s),

@@ -270,6 +270,7 @@ def test_what_fails_beside_others_is_not_measured_again(tmp_path: Path) -> None:
         replace(CONFIG, seed=1),
         replace(CONFIG, sms=(8, 132)),
         replace(CONFIG, kernels=replace(CONFIG.kernels, random=11)),
+        replace(CONFIG, kernels=replace(CONFIG.kernels, rounds=1)),
         replace(CONFIG, repeat_share=0.5),
     ],
 )
@@ -280,6 +281,15 @@ def test_the_folder_of_another_campaign_is_left_alone(tmp_path: Path, other: Cam
         campaign(tmp_path, other)
     assert files(tmp_path) == before
     assert stored(CampaignFolder(tmp_path)) == found
+
+
+def test_a_campaign_goes_on_with_more_rounds(tmp_path: Path) -> None:
+    more = replace(CONFIG, kernels=replace(CONFIG.kernels, rounds=3), time_limit_s=100.0)
+    first = collect(tmp_path / "a")
+    both = collect(tmp_path / "a", more)
+    assert first.items() < both.items()
+    assert both == collect(tmp_path / "b", more)
+    assert CampaignFolder(tmp_path / "a").config() == more
 
 
 def test_a_config_can_be_mended_until_something_was_drawn_by_it(tmp_path: Path) -> None:

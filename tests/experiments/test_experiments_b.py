@@ -131,3 +131,7 @@ def test_stock_search_is_compared_with_a_campaign(tmp_path: Path) -> None:
     assert (len(row["stock_s"]), len(row["dataset_s"])) == (8, 2)
     assert row["stock_to_dataset"] == pytest.approx(min(row["stock_s"]) / min(row["dataset_s"]))
     assert cells(lines[2])[:2] == [MATMUL, "16"]
+    ((again,), _) = run(tmp_path, "stock_comparison", *arguments[:2], "--trials", 1, "--again")
+    assert (again["trials"], again["stock"]) == (16, row["stock"])
+    assert again["stock_to_dataset"] == pytest.approx(min(again["stock_s"]) / min(again["dataset_s"]))
+    assert again["stock_s"] != row["stock_s"]
