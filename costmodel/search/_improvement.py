@@ -11,9 +11,10 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import ndtr
 
-from costmodel.features import extract
-from costmodel.learners import FloatArray
+from costmodel.features import FeatureTable, extract
+from costmodel.learners import FloatArray, Learner, Prediction
 from costmodel.records import Candidate, Measurement, Outcome, Platform
+from costmodel.search._decisions import DecisionColumns
 from costmodel.search._gaussian_process import GaussianProcess
 
 
@@ -23,7 +24,7 @@ class KernelRows:
 
     Attributes:
         X: ``(m, b, d)`` features of each kernel at each budget.
-        bound: ``(m, b)`` natural log of its analytic time in seconds.
+        bound: ``(m, b)`` natural log of seconds that latency is predicted above.
     """
 
     X: FloatArray
@@ -40,31 +41,56 @@ class KernelRows:
 
 
 @dataclass(frozen=True)
+class Description:
+    """How kernels of one workload are described.
+
+    Attributes:
+        decisions: Columns of the decisions that were measured; beside the features, they tell kernels apart.
+        prior: Predicts latency from features, as learned from other workloads; None for the analytic time.
+    """
+
+    decisions: DecisionColumns
+    prior: Learner | None
+
+    def of(
+        self, candidates: Sequence[Candidate], platforms: Sequence[Platform]
+    ) -> tuple[FloatArray, FloatArray]:
+        """``(n, d)`` columns of ``candidates[i]`` on ``platforms[i]``, and the ``(n,)`` bound of latency."""
+        table = extract(candidates, platforms)
+        X = np.hstack([table.values, self.decisions.values([c.config for c in candidates])])
+        return X, _analytic(table) if self.prior is None else _log_latency(self.prior.predict(table.values))
+
+
+@dataclass(frozen=True)
 class ImprovementModel:
     """Expected improvement of kernels at several SM budgets, from measurements of one workload.
 
     The improvement is that of log latency over the fastest at a budget, so that budgets compare (Jones,
     Schonlau and Welch, "Efficient Global Optimization of Expensive Black-Box Functions", 1998, equation 15),
     times the probability that the kernel works at all. One Gaussian process serves all budgets and predicts
-    how far above its analytic time a kernel stays. A second one, where something failed, predicts failure:
-    what failed has no latency to learn from.
+    how far above its bound, the analytic time or what a prior predicts, the latency of a kernel is. A second
+    one, where something failed, predicts failure: what failed has no latency to learn from.
 
     Attributes:
+        description: What the processes know of a kernel.
         platforms: Platforms of the budgets.
         best: ``(b,)`` log latency of the fastest.
-        latency: Predicts log latency above the analytic time.
+        latency: Predicts log latency above the bound.
         failure: Predicts 1 for failure and 0 for success; None where nothing failed.
     """
 
+    description: Description
     platforms: tuple[Platform, ...]
     best: FloatArray
     latency: GaussianProcess
     failure: GaussianProcess | None
 
     @classmethod
-    def fit(cls, measured: Sequence[Measurement]) -> Self:
+    def fit(cls, measured: Sequence[Measurement], prior: Learner | None = None) -> Self:
         """Learn from measurements of one workload, at least one of them ok at each budget."""
-        X, bound = _described([m.candidate for m in measured], [m.platform for m in measured])
+        candidates = [m.candidate for m in measured]
+        description = Description(DecisionColumns.of([c.config for c in candidates]), prior)
+        X, bound = description.of(candidates, [m.platform for m in measured])
         log_latency = np.log([m.latency_s for m in measured])
         ok = np.array([m.outcome is Outcome.OK for m in measured])
         platforms = {m.platform.platform_id: m.platform for m in measured}
@@ -72,6 +98,7 @@ class ImprovementModel:
         best = np.full(len(platforms), np.inf)
         np.minimum.at(best, [position[m.platform.platform_id] for m in measured], log_latency)
         return cls(
+            description=description,
             platforms=tuple(platforms.values()),
             best=best,
             latency=GaussianProcess.fit(X[ok], (log_latency - bound)[ok]),
@@ -81,7 +108,8 @@ class ImprovementModel:
     def rows(self, candidates: Sequence[Candidate]) -> KernelRows:
         """``candidates`` as this model sees them."""
         shape = len(candidates), len(self.platforms)
-        X, bound = _described([c for c in candidates for _ in self.platforms], self.platforms * shape[0])
+        every = [candidate for candidate in candidates for _ in self.platforms]
+        X, bound = self.description.of(every, self.platforms * len(candidates))
         return KernelRows(X.reshape(*shape, X.shape[1]), bound.reshape(shape))
 
     def improvement(self, rows: KernelRows) -> FloatArray:
@@ -115,13 +143,17 @@ class ImprovementModel:
         return np.asarray(1.0 - np.clip(failure, 0.0, 1.0)).reshape(rows.bound.shape)
 
 
-def _described(
-    candidates: Sequence[Candidate], platforms: Sequence[Platform]
-) -> tuple[FloatArray, FloatArray]:
-    """Features of ``candidates[i]`` on ``platforms[i]``, and natural log of the analytic time in seconds."""
-    table = extract(candidates, platforms)
+def _analytic(table: FeatureTable) -> FloatArray:
+    """Natural log of the analytic time in seconds."""
     roofline, analytic = (
         table.values[:, table.index(name)] for name in ("log2_roofline_s", "log2_analytic_over_roofline")
     )
     # A kernel that was never lowered has no analytic time: its roofline is the next best bound.
-    return table.values, np.log(2.0) * (roofline + np.nan_to_num(analytic))
+    return np.asarray(np.log(2.0) * (roofline + np.nan_to_num(analytic)))
+
+
+def _log_latency(prediction: Prediction) -> FloatArray:
+    """Natural log of the predicted seconds."""
+    if prediction.latency_s is None:
+        raise ValueError("prior must predict latencies, but got one that gives scores only")
+    return np.log(prediction.latency_s)

@@ -12,8 +12,9 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.learners import FloatArray
+from costmodel.learners import FloatArray, Learner
 from costmodel.records import Candidate, Config, Measurement, Outcome, Workload
+from costmodel.search._decisions import SKETCH
 from costmodel.search._improvement import ImprovementModel
 from costmodel.spaces import DistinctPrograms, InvalidConfigError, open_space, sample_candidates
 
@@ -33,8 +34,6 @@ _FINALISTS, _FINALISTS_OF_SKETCH = 64, 8
 # Every how many proposals one explores. Every fourth, every sixth and never found kernels as fast; exploring
 # is there for the model that is wrong, and for variety in what is measured.
 _EXPLORE_EVERY = 6
-# Sketches are the rules that MetaSchedule applied; those with Tensor Cores are sketches of their own.
-_SKETCH = "sketch"
 
 
 class Space(Protocol):
@@ -62,6 +61,7 @@ def propose_candidates(  # noqa: PLR0913 (one argument a knob)
     measured: Sequence[Measurement],
     budgets: Sequence[int],
     time_limit_s: float = 20.0,
+    prior: Learner | None = None,
 ) -> list[Candidate]:
     """Choose valid candidates that are worth measuring next, all of different programs.
 
@@ -78,6 +78,9 @@ def propose_candidates(  # noqa: PLR0913 (one argument a knob)
         measured: Measurements of this workload so far, failures included.
         budgets: SM budgets, as requested, at which fast kernels are sought; threads on a CPU.
         time_limit_s: Seconds after which the evolution stops and the choice begins.
+        prior: Predicts latency from features (``costmodel.features.extract``), fitted on other workloads of
+            the same kind of device: worth most while little is measured of this one. None for nothing but
+            the analytic time.
 
     Raises:
         MissingExtraError: TVM is not installed.
@@ -87,7 +90,7 @@ def propose_candidates(  # noqa: PLR0913 (one argument a knob)
     if rows := _to_learn_from(measured, budgets):
         space = open_space(workload, kind)
         deadline = time.monotonic() + time_limit_s
-        model = ImprovementModel.fit(rows)
+        model = ImprovementModel.fit(rows, prior)
         pool = _evolve(space, model, _starts(rows), np.random.default_rng(seed), deadline)
         programs = DistinctPrograms(space, known)
         for candidate in _best_first(model, pool):
@@ -115,7 +118,7 @@ def _starts(measured: Sequence[Measurement]) -> list[Config]:
     faster = Counter[tuple[str, object]]()
     for m in sorted((m for m in measured if m.outcome is Outcome.OK), key=lambda m: m.latency_s):
         of_all = m.platform.platform_id, None
-        of_sketch = m.platform.platform_id, m.candidate.config.decisions.get(_SKETCH)
+        of_sketch = m.platform.platform_id, m.candidate.config.decisions.get(SKETCH)
         if faster[of_all] < _PARENTS or not faster[of_sketch]:
             starts[m.candidate.candidate_id] = m.candidate.config
         faster.update((of_all, of_sketch))
@@ -177,14 +180,14 @@ def _child(space: Space, parents: Sequence[Config], rng: np.random.Generator) ->
 def _crossed(config: Config, other: Config, rng: np.random.Generator) -> Config:
     """Each decision that both have from one or the other, where both are of the same sketch."""
     mine, theirs = config.decisions, other.decisions
-    if mine.get(_SKETCH) != theirs.get(_SKETCH):
+    if mine.get(SKETCH) != theirs.get(SKETCH):
         return config
     return Config({name: (mine if rng.random() < 0.5 else theirs)[name] for name in mine})
 
 
 def _best_first(model: ImprovementModel, pool: Sequence[Candidate]) -> Iterator[Candidate]:
     """Candidates of ``pool`` in the order in which they should be measured, each believed before the next."""
-    rows, sketches = model.rows(pool), np.array([str(c.config.decisions.get(_SKETCH)) for c in pool])
+    rows, sketches = model.rows(pool), np.array([str(c.config.decisions.get(SKETCH)) for c in pool])
     left = _finalists(model.improvement(rows), sketches)
     turn = 0
     for place in range(1, len(left) + 1):

@@ -1,26 +1,35 @@
-"""How well models of a workload's first kernels predict those measured later: see README.md."""
+"""How well models of a workload's first rounds predict the kernels measured later: see README.md."""
 
+import argparse
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from rich.progress import track
 from scipy.stats import spearmanr
 from sklearn.ensemble import ExtraTreesRegressor
 
-from costmodel.dataset import Dataset, load_dataset, shipped_dataset
-from costmodel.features import FeatureTable, extract
+from costmodel.dataset import load_dataset
+from costmodel.features import COLUMNS, FeatureTable, extract
+from costmodel.learners import XGBoostLearner
+from costmodel.records import Workload
+from costmodel.search._decisions import DecisionColumns
 from costmodel.search._gaussian_process import GaussianProcess
 
+DATASET = Path(__file__).parents[2] / "datasets" / "sm-budgets"
+DEVICE = "NVIDIA H200"
 BUDGETS = (8, 32, 132)
-FIRST = (24, 52)
-LEAST_LATER = 20
+FIRST, PER_ROUND, ROUNDS = 24, 14, 5
+GROUPS = ("matmul, float32", "matmul, float16", "conv, float32", "conv, float16", "row-wise")
 
 Predict = Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
 def trees(X: np.ndarray, y: np.ndarray, asked: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and spread over 200 extremely randomised trees."""
-    forest = ExtraTreesRegressor(200, max_features=0.5, random_state=0).fit(X, y)
+    known, asked = (np.nan_to_num(values, nan=-1.0) for values in (X, asked))
+    forest = ExtraTreesRegressor(200, max_features=0.5, random_state=0).fit(known, y)
     every = np.array([tree.predict(asked.astype(np.float32)) for tree in forest.estimators_])
     return every.mean(axis=0), every.std(axis=0)
 
@@ -30,60 +39,124 @@ def process(X: np.ndarray, y: np.ndarray, asked: np.ndarray) -> tuple[np.ndarray
     return GaussianProcess.fit(X, y).predict(asked)
 
 
-def bounds(table: FeatureTable) -> dict[str, np.ndarray]:
+# Name, predictor, what it sees of a kernel, what log latency it predicts above.
+MODELS: tuple[tuple[str, Predict, str, str], ...] = (
+    ("trees", trees, "features and decisions", "analytic time"),
+    ("process", process, "features", "analytic time"),
+    ("process", process, "features and decisions", "analytic time"),
+    ("process", process, "features", "other workloads"),
+    ("process", process, "features and decisions", "other workloads"),
+    ("process", process, "before lowering: features", "roofline"),
+    ("process", process, "before lowering: features and decisions", "roofline"),
+)
+
+
+def group(name: str) -> str:
+    """Which of ``GROUPS`` a workload is reported in."""
+    workload = Workload.parse(name)
+    family = "matmul" if "matmul" in workload.kind else "conv"
+    return f"{family}, {workload.dtype}" if family in workload.kind else "row-wise"
+
+
+def half(names: list[str], reported: bool) -> list[str]:
+    """Every second workload of each group: models were chosen on the first, the second is reported."""
+    return [name for of in GROUPS for name in [n for n in names if group(n) == of][reported::2]]
+
+
+def bounds(table: FeatureTable, prior: np.ndarray) -> dict[str, np.ndarray]:
     """What log latency is predicted above."""
     roofline, above = (
         np.log(2.0) * table.values[:, table.index(name)]
         for name in ("log2_roofline_s", "log2_analytic_over_roofline")
     )
-    return {"nothing": np.zeros(len(above)), "roofline": roofline, "analytic time": roofline + above}
+    return {"roofline": roofline, "analytic time": roofline + above, "other workloads": prior}
 
 
-def splits(dataset: Dataset, rows: pd.DataFrame) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-    """Positions of the rows of the kernels measured first and of those measured later, by workload."""
-    measured_at = dataset.measurements.groupby("candidate")["measured_at"].min()
-    for _, of_workload in rows.groupby("workload"):
-        order = measured_at[of_workload["candidate"].unique()].sort_values().index
-        for count in FIRST:
-            if len(order) >= count + LEAST_LATER:
-                early = rows["candidate"].isin(order[:count]).to_numpy()
-                later = rows["candidate"].isin(order[count:]).to_numpy()
-                yield count, np.flatnonzero(early), np.flatnonzero(later)
+def views(table: FeatureTable, decisions: np.ndarray) -> dict[str, np.ndarray]:
+    """What a model sees of a kernel."""
+    bare = table.values[:, [column.group != "launch" for column in table.columns]]
+    seen = {"features": table.values, "before lowering: features": bare}
+    return seen | {f"{name} and decisions": np.hstack([X, decisions]) for name, X in seen.items()}
+
+
+def prior_of(rows: pd.DataFrame, X: np.ndarray, workload: str) -> np.ndarray:
+    """Log seconds of one workload's rows as boosted trees predict them that saw all others."""
+    own = (rows["workload"] == workload).to_numpy()
+    roofline = [column.name for column in COLUMNS].index("log2_roofline_s")
+    learner = XGBoostLearner(roofline)
+    learner.fit(X[~own], rows["latency_s"].to_numpy()[~own], rows["task"].to_numpy()[~own])
+    return np.log(learner.predict(X[own]).latency_s)
+
+
+def rounds_of(rows: pd.DataFrame, measured_at: pd.Series) -> np.ndarray:
+    """The round of each row's kernel, told by the order in which kernels were measured."""
+    order = measured_at[rows["candidate"].unique()].sort_values(kind="stable").index
+    place = pd.Series(np.arange(len(order)), index=order)[rows["candidate"]].to_numpy()
+    return np.maximum(0, (place - FIRST) // PER_ROUND + 1)
 
 
 def judge(y: np.ndarray, mean: np.ndarray, spread: np.ndarray) -> dict[str, float]:
     """How good a prediction of one task is."""
-    five = np.argsort(mean)[:5]
+    order = np.argsort(mean, kind="stable")
     return {
         "rank correlation": spearmanr(y, mean).statistic,
+        "loss of first": float(np.exp(y[order[0]] - y.min()) - 1.0),
+        "loss of 4": float(np.exp(y[order[:4]].min() - y.min()) - 1.0),
         "rms error": float(np.sqrt(np.mean((y - mean) ** 2))),
-        "score at 5": float(np.exp(y.min() - y[five].min())),
         "within 1 spread": float((np.abs(y - mean) < spread).mean()),
     }
 
 
+def judged(
+    rows: pd.DataFrame, table: FeatureTable, prior: np.ndarray, decisions: np.ndarray
+) -> Iterator[dict]:
+    """Each model, after each round, on all kernels measured later, at each budget."""
+    y, sms, round_ = (rows[name].to_numpy() for name in ("log_latency", "sms_granted", "round"))
+    seen, above = views(table, decisions), bounds(table, prior)
+    for known in range(1, ROUNDS + 1):
+        early, later = round_ < known, round_ >= known
+        for name, predict, view, bound in MODELS if later.any() else ():
+            X, above_s = seen[view], above[bound]
+            mean, spread = predict(X[early], (y - above_s)[early], X[later])
+            mean = mean + above_s[later]
+            for budget in BUDGETS:
+                at = sms[later] == budget
+                scores = judge(y[later][at], mean[at], spread[at])
+                yield {"model": name, "sees": view, "above": bound, "known": known, **scores}
+
+
 def main() -> None:
-    """Judge each model above each bound on every workload and budget."""
-    dataset = load_dataset(shipped_dataset())
-    rows = dataset.rows
-    broken = rows.loc[np.isinf(rows["latency_s"]), "candidate"]
-    rows = rows[rows["sms_granted"].isin(BUDGETS) & ~rows["candidate"].isin(broken)].reset_index(drop=True)
-    table = extract(
-        [dataset.candidates[i] for i in rows["candidate"]], [dataset.platforms[i] for i in rows["platform"]]
-    )
-    models: dict[str, Predict] = {"extra trees": trees, "Gaussian process": process}
-    y, found = np.log(rows["latency_s"].to_numpy()), []
-    for count, early, later in splits(dataset, rows):
-        for (name, predict), (above, bound) in (
-            (model, bound) for model in models.items() for bound in bounds(table).items()
-        ):
-            mean, spread = predict(table.values[early], (y - bound)[early], table.values[later])
-            mean += bound[later]
-            for sms in BUDGETS:
-                at = (rows["sms_granted"].to_numpy()[later] == sms).nonzero()[0]
-                judged = judge(y[later][at], mean[at], spread[at])
-                found.append({"kernels": count, "model": name, "above": above, **judged})
-    print(pd.DataFrame(found).groupby(["kernels", "model", "above"], sort=False).mean().round(3).to_string())
+    """Judge each model on every second workload."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--chosen-on", action="store_true", help="the workloads that models were chosen on")
+    arguments = parser.parse_args()
+    dataset = load_dataset(DATASET)
+    places = [i for i, p in enumerate(dataset.platforms) if p.device.name == DEVICE and p.isolation != "mps"]
+    rows = dataset.rows[dataset.rows["platform"].isin(places) & dataset.rows["sms_granted"].isin(BUDGETS)]
+    rows = rows[np.isfinite(rows["latency_s"])].assign(log_latency=lambda at: np.log(at["latency_s"]))
+    candidates = [dataset.candidates[i] for i in rows["candidate"]]
+    table = extract(candidates, [dataset.platforms[i] for i in rows["platform"]])
+    measured = dataset.measurements[dataset.measurements["platform"].isin(places)]
+    measured_at = measured.groupby("candidate")["measured_at"].min()
+    found = []
+    for workload in track(half(sorted(rows["workload"].unique()), not arguments.chosen_on)):
+        own = np.flatnonzero(rows["workload"] == workload)
+        of_workload = rows.iloc[own]
+        of_workload = of_workload.assign(round=rounds_of(of_workload, measured_at))
+        configs = [candidates[i].config for i in own]
+        decisions = DecisionColumns.of(configs).values(configs)
+        prior = prior_of(rows, table.values, workload)
+        of_table = FeatureTable(table.values[own], table.columns)
+        found += [
+            {"group": group(workload), **row} for row in judged(of_workload, of_table, prior, decisions)
+        ]
+    results, by = pd.DataFrame(found), ["model", "sees", "above"]
+    scores = results.columns[5:]
+    print(results.groupby(by, sort=False)[scores].mean().round(3).to_string())
+    for score in ("loss of 4", "loss of first", "rank correlation"):
+        for columns in ("group", "known"):
+            print(f"\n{score}")
+            print(results.pivot_table(score, by, columns, sort=False).round(3).to_string())
 
 
 if __name__ == "__main__":
