@@ -10,7 +10,17 @@ import numpy as np
 import pytest
 from fake_records import BUDGETS, DEVICE, WORKLOADS, fake_measurement, fake_measurements
 
-from costmodel.dataset import Describer, dataset_from_measurements, describe, summary_tables, write_plots
+from costmodel.dataset import (
+    Describer,
+    dataset_from_measurements,
+    describe,
+    iter_datasets,
+    load_dataset,
+    shipped_dataset,
+    summary_tables,
+    write_plots,
+)
+from costmodel.dataset._noise import visit_shifts
 from costmodel.records import Measurement, Outcome
 
 replace = msgspec.structs.replace
@@ -208,3 +218,15 @@ def test_coverage_and_flatness_against_sets(noisy: list[Measurement]) -> None:
     table = summary_tables(description)[4]
     assert table.rows[0][1:4] == ("2 of 3", "3 of 10", "30.0%")
     assert table.rows[1][1:4] == ("3 of 3", "14 of 14", "100.0%")
+
+
+def test_a_dataset_is_described_the_same_a_workload_at_a_time() -> None:
+    parts = list(iter_datasets(shipped_dataset()))
+    assert len(parts) == len({part.measured_workloads[0] for part in parts}) > 20
+    describer = Describer()
+    for part in parts:
+        assert len(set(part.measured_workloads)) == 1
+        describer.add(part)
+    whole = load_dataset(shipped_dataset())
+    assert repr(describer.description()) == repr(describe(whole))
+    assert len(describer.shifts) == len(visit_shifts(whole.measurements))
