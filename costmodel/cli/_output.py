@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -70,12 +70,13 @@ def progress() -> Progress:
     )
 
 
-def track(items: Sequence[T], what: str) -> Iterator[T]:
+def track(items: Iterable[T], what: str, total: int) -> Iterator[T]:
     """The items of a loop, while a display on the terminal tells which is at hand; see ``progress``."""
     with progress() as shown:
-        task = shown.add_task(what, total=len(items))
+        task = shown.add_task(what, total=total)
         for item in items:
-            shown.update(task, description=f"{what} {item.name if isinstance(item, Path) else item}")
+            name = item.name if isinstance(item, Path) else item if isinstance(item, str) else ""
+            shown.update(task, description=f"{what} {name}".rstrip())
             yield item
             shown.advance(task)
 

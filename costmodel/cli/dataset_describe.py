@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from costmodel.cli._output import DatasetArgument, JsonOption, console, titled_table, write_json
+from costmodel.cli._output import DatasetArgument, JsonOption, console, titled_table, track, write_json
 
 if TYPE_CHECKING:
     from costmodel.dataset import TextTable
@@ -29,7 +29,7 @@ def describe(
 
     path = dataset or room.shipped_dataset()
     describer = room.Describer()
-    for part in room.iter_datasets(path):
+    for part in room.iter_datasets(path, track):
         describer.add(part)
     description = describer.description()
     sha256 = room.dataset_hash(path)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from costmodel.cli._output import JsonOption, console, titled_table, write_json
+from costmodel.cli._output import JsonOption, console, titled_table, track, write_json
 
 if TYPE_CHECKING:
     from costmodel.dataset import Diff
@@ -25,7 +25,7 @@ def diff(
     """
     from costmodel import dataset as room
 
-    found = room.diff(*(room.iter_measurements(path) for path in (first, second)))
+    found = room.diff(*(room.iter_measurements(path, track) for path in (first, second)))
     _print(found, first, second)
     write_json(
         json,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from costmodel.cli._output import JsonOption, console, write_json
+from costmodel.cli._output import JsonOption, console, track, write_json
 
 if TYPE_CHECKING:
     from costmodel.dataset import ExportReport
@@ -56,7 +56,7 @@ def export(
     """
     from costmodel.dataset import export_dataset
 
-    report = export_dataset(dataset, out, format_name.value, workload=workload, device=device)
+    report = export_dataset(dataset, out, format_name.value, workload=workload, device=device, track=track)
     _print_report(report)
     write_json(json, report)
 

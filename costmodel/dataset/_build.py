@@ -9,13 +9,14 @@ from costmodel.dataset._card import CardHeader, render_card
 from costmodel.dataset._card_page import render_page
 from costmodel.dataset._checksums import dataset_hash, write_checksums
 from costmodel.dataset._describe import Describer
-from costmodel.dataset._examine import Examination, Track, examine, write_rejects
+from costmodel.dataset._examine import Examination, examine, write_rejects
 from costmodel.dataset._find_rejects import SORTED_OUT_KINDS
 from costmodel.dataset._finding import Finding
 from costmodel.dataset._parquet import write_parquet
 from costmodel.dataset._plots import write_plots
 from costmodel.dataset._read import ReadOptions
 from costmodel.dataset._schema import FILE_NAME
+from costmodel.dataset._track import Track, untracked
 from costmodel.dataset._validate import Validation
 from costmodel.errors import CostModelError
 
@@ -53,7 +54,7 @@ def build_dataset(
     *,
     header: CardHeader,
     options: ReadOptions | None = None,
-    track: Track = lambda items, _: items,
+    track: Track = untracked,
 ) -> BuildReport:
     """Build a dataset; the same records give the same bytes, in whatever order the files are named.
 
@@ -67,7 +68,7 @@ def build_dataset(
         out: Folder to write, made if it is not there.
         header: The author's part of the card.
         options: What files of other programs do not say.
-        track: Shows how far it is, as in ``examine``.
+        track: Shows how far it is.
 
     Raises:
         CostModelError: A file cannot be read, no record can enter, or the folder cannot be written.

@@ -5,7 +5,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import Protocol, TypeVar
 
 import msgspec
 
@@ -13,24 +12,10 @@ from costmodel.dataset._finding import Finding
 from costmodel.dataset._findings import Findings
 from costmodel.dataset._read import ReadOptions, read_source
 from costmodel.dataset._source import Source
+from costmodel.dataset._track import Track, untracked
 from costmodel.dataset._validate import Reject, Sieve, Validation
 from costmodel.errors import CostModelError
 from costmodel.records import Measurement
-
-T = TypeVar("T")
-
-
-class Track(Protocol):
-    """Shows on a terminal how far a loop is."""
-
-    def __call__(self, items: Sequence[T], what: str, /) -> Iterable[T]:
-        """The items, one by one.
-
-        Args:
-            items: What is gone through.
-            what: What is done with them.
-        """
-        ...
 
 
 @dataclass(frozen=True)
@@ -76,7 +61,7 @@ def examine(
     options: ReadOptions | None = None,
     *,
     on_workload: Callable[[Validation], None] = lambda _: None,
-    track: Track = lambda items, _: items,
+    track: Track = untracked,
 ) -> Examination:
     """Read record stores, datasets and files of other programs, and look for what is wrong with them.
 
@@ -86,18 +71,19 @@ def examine(
         files: The files, or folders of datasets.
         options: What files of other programs do not say.
         on_workload: Called with what became of the records of each workload, by name.
-        track: Shows how far a loop is: gives back the items, as they are taken, and is told what is done.
+        track: Shows how far it is.
 
     Raises:
         CostModelError: A file cannot be read.
     """
+    paths = list(files)
     with ExitStack() as cleanup:
         sources = []
-        for file in track(list(files), "reading"):
+        for file in track(paths, "reading", len(paths)):
             sources.append(read_source(file, options))
             cleanup.callback(sources[-1].measurements.close)
         judge = Judge(sources)
-        for workload in track(judge.workloads, "checking"):
+        for workload in track(judge.workloads, "checking", len(judge.workloads)):
             on_workload(judge.judge(workload))
         return judge.examination()
 

@@ -8,6 +8,7 @@ from costmodel.dataset._export_metaschedule import export_metaschedule
 from costmodel.dataset._export_own import export_parquet, export_records
 from costmodel.dataset._export_report import ExportReport
 from costmodel.dataset._rows import iter_measurements
+from costmodel.dataset._track import Track, untracked
 from costmodel.errors import CostModelError
 from costmodel.records import Measurement
 
@@ -23,8 +24,14 @@ _EXPORTS: Mapping[str, Export] = {
 EXPORT_FORMATS = tuple(_EXPORTS)
 
 
-def export_dataset(
-    dataset: Path, out: Path, format_name: str, *, workload: str | None = None, device: str | None = None
+def export_dataset(  # noqa: PLR0913 (one argument a knob)
+    dataset: Path,
+    out: Path,
+    format_name: str,
+    *,
+    workload: str | None = None,
+    device: str | None = None,
+    track: Track = untracked,
 ) -> ExportReport:
     """Write a dataset, or a part of it, as files of other programs.
 
@@ -34,6 +41,7 @@ def export_dataset(
         format_name: One of ``EXPORT_FORMATS``.
         workload: Name of the workload to take; all if not given.
         device: Name of the device to take; all if not given.
+        track: Shows how far it is.
 
     Raises:
         CostModelError: The dataset cannot be read, has no such measurements, or the files cannot be written.
@@ -42,7 +50,7 @@ def export_dataset(
         raise CostModelError(f"The format must be one of {', '.join(_EXPORTS)}, but got {format_name!r}.")
     chosen = (
         each
-        for each in iter_measurements(dataset)
+        for each in iter_measurements(dataset, track)
         if workload in (None, each.candidate.workload.name) and device in (None, each.platform.device.name)
     )
     try:

@@ -1,6 +1,6 @@
 """The dataset file: written with the same bytes each time, read with checks."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -14,6 +14,7 @@ from costmodel.dataset._arrow import to_dataset
 from costmodel.dataset._checksums import check_checksum, parquet_file
 from costmodel.dataset._dataset import Dataset
 from costmodel.dataset._schema import SCHEMA
+from costmodel.dataset._track import Track, untracked
 from costmodel.errors import CostModelError
 
 BATCH_ROWS = 16_384  # also of the groups of rows in a file
@@ -49,15 +50,20 @@ def write_parquet(file: Path) -> Iterator[Callable[[Any], None]]:
             partial.replace(file)
 
 
-def iter_datasets(path: Path) -> Iterator[Dataset]:
+def iter_datasets(path: Path, track: Track = untracked) -> Iterator[Dataset]:
     """Read a dataset one workload at a time, in the order of the file; see ``load_dataset``."""
     with open_parquet(path) as file:
         rest = SCHEMA.empty_table()
-        for batch in file.iter_batches(BATCH_ROWS):
+        for batch in iter_batches(file, track):
             rest = pa.concat_tables([rest, pa.Table.from_batches([batch])])
             *whole, rest = _by_workload(rest)
             yield from map(to_dataset, whole)
         yield to_dataset(rest)
+
+
+def iter_batches(file: Any, track: Track) -> Iterable[Any]:
+    """Batches of rows of an open dataset."""
+    return track(file.iter_batches(BATCH_ROWS), "reading", -(-file.metadata.num_rows // BATCH_ROWS))
 
 
 def _by_workload(table: Any) -> list[Any]:

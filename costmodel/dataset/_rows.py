@@ -7,23 +7,25 @@ from typing import Any
 import msgspec
 
 from costmodel.dataset._arrow import SCALARS, candidate_of_row, platform_of_row
-from costmodel.dataset._parquet import BATCH_ROWS, open_parquet, unreadable
+from costmodel.dataset._parquet import iter_batches, open_parquet, unreadable
+from costmodel.dataset._track import Track, untracked
 from costmodel.records import Candidate, Measurement, Platform
 
 _FIELDS = (*SCALARS, "latencies_s", "resources", "before", "after", "co_runners", "schema_version")
 
 
-def iter_measurements(path: Path) -> Iterator[Measurement]:
+def iter_measurements(path: Path, track: Track = untracked) -> Iterator[Measurement]:
     """Every measurement of a dataset, with the launches, device and software of its own row.
 
     Args:
         path: The dataset's folder, or its parquet file.
+        track: Shows how far it is.
 
     Raises:
         CostModelError: The file is missing, damaged or of another format.
     """
     with open_parquet(path) as file:
-        for batch in file.iter_batches(BATCH_ROWS):
+        for batch in iter_batches(file, track):
             try:
                 yield from map(_RowReader().read, batch.to_pylist())
             except msgspec.MsgspecError as error:
