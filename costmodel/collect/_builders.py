@@ -50,9 +50,12 @@ class Builders:
         return self._workers.submit(function, *arguments, **options)
 
     def prefetch(self, candidates: Sequence[Candidate]) -> None:
-        """Start building, and computing reference outputs. Safe to call from any thread."""
+        """Start building, what takes longest first, and computing reference outputs.
+
+        Safe to call from any thread.
+        """
         with self._lock:
-            for candidate in candidates:
+            for candidate in sorted(candidates, key=compile_effort, reverse=True):
                 self._start(candidate)
 
     def futures(self, candidate: Candidate) -> "tuple[Future[Built], Future[Path]]":
@@ -95,6 +98,18 @@ class Builders:
     def close(self) -> None:
         """End the processes. May be called twice."""
         self._workers.close()
+
+
+def compile_effort(candidate: Candidate) -> int:
+    """A number that grows with the time that a candidate takes to compile: code that is unrolled.
+
+    Its rank correlation with NVRTC's time is .71 over 128 random kernels of four workloads. With 15 processes
+    these take 10.4 s in this order, 14.3 s in any, and 10.2 s at best.
+    """
+    return sum(
+        (launch.unroll_steps + 1) * (launch.local_bytes + 1) * max(1, launch.vthreads)
+        for launch in candidate.launches
+    )
 
 
 def _has_failed(future: "Future[Any]") -> bool:

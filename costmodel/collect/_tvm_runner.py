@@ -140,13 +140,17 @@ class TvmRunner(Runner):
         return drawn
 
     def prefetch(self, candidates: Sequence[Candidate]) -> None:
-        """Start building, and computing reference outputs. Safe to call from any thread."""
+        """Start building, what takes longest first, and computing reference outputs.
+
+        Safe to call from any thread.
+        """
         self._builders.prefetch(candidates)
 
     def measure(
         self, candidates: Sequence[Candidate], platform: Platform, *, visit: int = 0
     ) -> list[Measurement]:
         """Build what is not built yet, and time each candidate on ``platform``, one after the other."""
+        self.prefetch(candidates)
         batches = [self.submit([Request(candidate, platform, visit)]) for candidate in candidates]
         return [measurement for batch in batches for measurement in batch.result()]
 

@@ -115,6 +115,7 @@ def timed(work: Callable[[], Latencies]) -> tuple[float, Latencies]:
 def measure(runner: CudaRunner | CpuRunner, candidates: Sequence[Candidate]) -> Latencies:
     """Build and measure on the whole device."""
     platform = runner.platform()
+    runner.prefetch(candidates)
     by_workload: dict[str, list[Request]] = {}
     for candidate in candidates:
         by_workload.setdefault(candidate.workload.name, []).append(Request(candidate, platform))
