@@ -109,6 +109,8 @@ class _Pass:
     def with_launches(self, measurement: Measurement) -> Measurement:
         candidate = measurement.candidate
         launches = self.launches.get(candidate.candidate_id, ())
+        if launches == candidate.launches:
+            return measurement
         return msgspec.structs.replace(
             measurement, candidate=msgspec.structs.replace(candidate, launches=launches)
         )

@@ -1,5 +1,7 @@
 """A candidate: a config of a workload, with what is known of its kernels before they run."""
 
+from functools import cached_property
+
 import msgspec
 
 from costmodel.records._identity import content_id
@@ -59,7 +61,7 @@ class KernelLaunch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     unroll_steps: int = 0
 
 
-class Candidate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Candidate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     """A config of a workload.
 
     Attributes:
@@ -74,7 +76,7 @@ class Candidate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     config: Config
     launches: tuple[KernelLaunch, ...] = ()
 
-    @property
+    @cached_property
     def candidate_id(self) -> str:
         """Content address of workload, space and config; what is known of the launches does not enter."""
         return content_id(self.workload, self.space, self.config.decisions)

@@ -1,5 +1,6 @@
 """A platform: a device, the part of it that is granted, and the software on it."""
 
+from functools import cached_property
 from typing import Literal
 
 import msgspec
@@ -47,7 +48,7 @@ class Device(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tensor_flops_per_sm_clock: int = 0
 
 
-class Platform(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Platform(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     """A device, the SMs granted on it, how they were set apart, and software versions.
 
     Attributes:
@@ -64,12 +65,12 @@ class Platform(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sms_granted: int
     software: dict[str, str] = {}
 
-    @property
+    @cached_property
     def name(self) -> str:
         """Readable name without software versions, such as ``NVIDIA H100 80GB HBM3/green_context/32``."""
         return f"{self.device.name}/{self.isolation}/{self.sms_granted}"
 
-    @property
+    @cached_property
     def platform_id(self) -> str:
         """Content address of device name, isolation and granted SMs; software versions do not enter."""
         return content_id(self.device.name, self.isolation, self.sms_granted)

@@ -1,6 +1,7 @@
 """A workload: an operator with concrete shapes and dtypes, or a kernel of another suite."""
 
 import re
+from functools import cached_property
 from typing import Self
 
 import msgspec
@@ -14,7 +15,7 @@ DTYPE_BYTES = {"float32": 4, "float16": 2}
 _FOREIGN_KIND = re.compile(r"[a-z]\w*(\.\w+)+", re.ASCII)
 
 
-class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     """An operator with concrete shapes and dtypes, or a kernel of another suite.
 
     A foreign kernel can be learned from but not built: nothing is known of it but its name and its sizes.
@@ -90,7 +91,7 @@ class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             )
         return OPERATORS[self.kind]
 
-    @property
+    @cached_property
     def name(self) -> str:
         """Short unique name, such as ``matmul-m128-n768-k3072``."""
         suffix = "" if self.dtype in ("", "float32") else f"-{self.dtype}"
