@@ -67,8 +67,7 @@ class Pace:
         measurement()
         self._measured_s += self._clock() - start
         after = self._read_state()
-        self._remember(before)
-        self._remember(after)
+        self._remember(before, after)
         return before, after
 
     def is_steady(self, before: DeviceState, after: DeviceState, latency_s: float) -> bool:
@@ -102,11 +101,11 @@ class Pace:
             later = (state.launch_s - self._usual_launch_s) / max(latency_s, 1e-9)
         return abs(slower + later) <= _UNUSUAL
 
-    def _remember(self, state: DeviceState) -> None:
+    def _remember(self, *states: DeviceState) -> None:
         """Clocks vary both ways, so that their median is usual; launches are late or not."""
-        if state.spin_clock_mhz:
-            self._clocks_mhz.append(state.spin_clock_mhz)
+        self._clocks_mhz.extend(state.spin_clock_mhz for state in states if state.spin_clock_mhz)
+        self._launches_s.extend(state.launch_s for state in states if state.launch_s)
+        if self._clocks_mhz:
             self._usual_mhz = float(np.median(self._clocks_mhz))
-        if state.launch_s:
-            self._launches_s.append(state.launch_s)
+        if self._launches_s:
             self._usual_launch_s = float(np.quantile(self._launches_s, 0.05))

@@ -13,7 +13,6 @@ from costmodel.dataset._dataset import Dataset
 from costmodel.dataset._noise import Noise, describe_noise, repeat_spreads, visit_shifts
 from costmodel.dataset._similarity import (
     DevicePair,
-    DeviceSimilarity,
     describe_pairs,
     latencies_by_part,
     similarity_of,
@@ -116,11 +115,6 @@ class Describer:
         """The ``visit_shifts`` of all parts."""
         return pd.concat(self._shifts, ignore_index=True)
 
-    @property
-    def similarity(self) -> DeviceSimilarity:
-        """How alike the devices are."""
-        return similarity_of(self._agreements)
-
     def description(self) -> Description:
         """What all parts together hold: at least one measurement."""
         budgets = describe_budgets(self._tasks, self._platforms.values())
@@ -140,7 +134,7 @@ class Describer:
             noise=describe_noise(np.concatenate(self._repeats), self.shifts),
             tasks=tuple(sorted(self._tasks, key=attrgetter("workload"))),
             budgets=budgets,
-            pairs=describe_pairs(self.similarity),
+            pairs=describe_pairs(similarity_of(self._agreements)),
             coverage=describe_coverage(self._counts, self._tasks, [budget.platform for budget in budgets]),
         )
 

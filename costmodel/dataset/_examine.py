@@ -125,7 +125,7 @@ class Judge:
             accepted=self._accepted,
             duplicates=self._duplicates,
             rejects=tuple(self._rejects),
-            findings=self._findings.all(self._sources),
+            findings=self._findings.all(self._sources, self._duplicates),
         )
 
 

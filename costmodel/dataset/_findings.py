@@ -29,7 +29,6 @@ class Findings:
         self._shares: list[pd.DataFrame] = []
         self._agreements: list[pd.DataFrame] = []
         self._rejects: dict[str, list[Reject]] = {}
-        self._duplicates = 0
 
     def add(self, files: Mapping[str, Sequence[Measurement]], validation: Validation) -> None:
         """Judge a workload.
@@ -47,17 +46,17 @@ class Findings:
             accepted = record_table({"": validation.accepted})
             parts = [part_of(record.platform) for record in accepted["record"]]
             self._agreements.append(task_agreements(accepted.assign(part=parts)[accepted["alone"]]))
-        self._duplicates += validation.duplicates
         # A record does not know its file.
         file_of = {id(record): file for file, records in files.items() for record in records}
         for reject in validation.rejects:
             self._rejects.setdefault(file_of[id(reject.record)], []).append(reject)
 
-    def all(self, sources: Sequence[Source]) -> tuple[Finding, ...]:
+    def all(self, sources: Sequence[Source], duplicates: int) -> tuple[Finding, ...]:
         """All findings, the worst first.
 
         Args:
             sources: What was read from each file.
+            duplicates: Records that are equal to others.
         """
         of_readers = ((str(source.path), source.rejects) for source in sources)
         rejects = (reject_findings(*of_file) for of_file in (*of_readers, *self._rejects.items()))
@@ -67,7 +66,7 @@ class Findings:
             peak_findings(pd.concat(self._shares)) if self._shares else (),
             twin_findings(similarity_of(self._agreements)) if self._agreements else (),
             chain.from_iterable(rejects),
-            duplicate_findings(sources, self._duplicates),
+            duplicate_findings(sources, duplicates),
             repair_findings(sources),
             space_findings(sources),
         )
