@@ -32,11 +32,12 @@ class Pulse:
     def read(self) -> tuple[float, float]:
         """Cycles that an SM counts in a microsecond, and seconds from one launch in a graph to the next.
 
-        Takes 0.5 ms.
+        Takes 0.5 ms. The cycles are 0, unknown, where the idle launches took longer than the spinning ones:
+        something else had the GPU meanwhile.
 
         Raises:
             RuntimeError: The driver refuses.
         """
         launch_s = self._empty.time(_LAUNCHES)
         spin_s = self._busy.time(_LAUNCHES) - launch_s
-        return _CYCLES / spin_s * 1e-6, launch_s
+        return (_CYCLES / spin_s * 1e-6 if spin_s > 0 else 0.0), launch_s

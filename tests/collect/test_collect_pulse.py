@@ -21,3 +21,12 @@ def test_clock_and_launches_are_told_apart(clock_mhz: float, launch_s: float) ->
     for _ in range(2):
         assert pulse.read() == pytest.approx((clock_mhz, launch_s))
     assert [entry for entry in driver.log if entry.startswith("capture")] == ["capture 50"] * 2
+
+
+def test_a_clock_is_unknown_where_idle_launches_took_longer_than_spinning_ones() -> None:
+    driver = FakeDriver()
+    spin = SimpleNamespace(
+        launch=lambda stream, cycles: driver.launch(1e-3 if cycles else 5e-3), hold=lambda stream: None
+    )
+    clock_mhz, launch_s = Pulse(driver, call, spin, STREAM).read()  # type: ignore[arg-type]
+    assert (clock_mhz, launch_s) == (0.0, pytest.approx(5e-6))
