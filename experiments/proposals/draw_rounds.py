@@ -2,9 +2,9 @@
 
     python experiments/proposals/draw_rounds.py FOLDER
 
-FOLDER is that of `costmodel collect run configs/sm-budgets.toml`, six rounds measured (`rounds = 6`); the
-same command as it is then measures what is drawn here. The workloads make four groups. Boosted trees learn from
-three of them what the Gaussian process of a workload in the fourth corrects.
+FOLDER is that of `costmodel collect run configs/sm-budgets.toml`, six rounds measured (`rounds = 6`).
+The same command as it is then measures what is drawn here. The workloads make four groups: boosted trees
+learn from three of them what the Gaussian process of a workload in the fourth corrects.
 """
 
 import argparse
