@@ -4,7 +4,7 @@ Notations are those of ``costmodel.learners``.
 """
 
 from abc import ABC, abstractmethod
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 from costmodel.learners import FloatArray, Prediction, TaskIds
 
@@ -36,3 +36,19 @@ class TransferModel(ABC):
             X: ``(m, d)`` measured candidates of the task, m >= 1.
             y: ``(m,)`` their latencies in seconds; inf for a config that failed.
         """
+
+
+class StorableModel(TransferModel):
+    """A transfer model that can be kept in a file.
+
+    ``__init__`` only stores settings under the names of its arguments: numbers, strings, tuples of them,
+    learners, and storable models.
+    """
+
+    @abstractmethod
+    def state(self) -> dict[str, Any]:
+        """Learned state as numpy arrays, numbers, strings and bytes, without pickle."""
+
+    @abstractmethod
+    def load_state(self, state: dict[str, Any]) -> Self:
+        """Take over what ``state`` gave."""

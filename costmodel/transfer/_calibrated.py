@@ -9,6 +9,8 @@ import numpy as np
 
 from costmodel.learners import FloatArray, Prediction, Scaler
 
+_BLOCK = 128  # rows whose covariance is worked out at once, where only its diagonal is wanted
+
 # A config that failed counts as 4 times slower than the slowest that ran: bad enough to steer away from its
 # neighbours, not so bad as to bend the whole surface.
 FAILURE_LOG_PENALTY = float(np.log(4.0))
@@ -20,8 +22,8 @@ class Calibrated:
     ``log latency = prior + c + deviation + noise``: c is the same for all candidates of the task, normal
     around 0 with standard deviation ``scale``; the deviation has covariance ``kernel``. Without anything
     near, a candidate keeps its prior, shifted by c; with one measurement only c and its neighbourhood move.
-    The posterior mean is that of Rasmussen and Williams, "Gaussian Processes for Machine Learning", equations
-    2.25 and 2.41-2.42.
+    The posterior mean and covariance are those of Rasmussen and Williams, "Gaussian Processes for Machine
+    Learning", equations 2.25, 2.26 and 2.41-2.42.
 
     Args:
         prior: Maps ``(n, d)`` features to ``(n,)`` log latency.
@@ -53,20 +55,57 @@ class Calibrated:
             raise ValueError(
                 f"latencies must be positive, inf for failures, but got {y[~(y > 0)][:3].tolist()}"
             )
-        self._prior, self._kernel, self._X = prior, kernel, X
+        self._prior, self._kernel, self._X, self._noise = prior, kernel, X, noise
         self._knows_latency = bool(np.isfinite(y).any())
-        surprise = _surprise(np.log(y), prior(X))
-        covariance = kernel(X, X) + noise**2 * np.eye(y.size)
-        by_surprise, by_one = np.linalg.solve(covariance, np.stack([surprise, np.ones(y.size)], axis=1)).T
+        self._precision = np.linalg.inv(kernel(X, X) + noise**2 * np.eye(y.size))
+        self._by_one = self._precision.sum(axis=1)
         # Failures alone tell no scale: c stays 0, and they push their neighbourhoods down instead.
-        precision = scale**-2.0 if self._knows_latency else np.inf
-        self._shift = float(by_surprise.sum() / (by_one.sum() + precision))
-        self._weights = by_surprise - self._shift * by_one
+        self._c_precision = float(self._by_one.sum()) + (scale**-2.0 if self._knows_latency else np.inf)
+        self._surprise = _surprise(np.log(y), prior(X))
+        self._shift = float(self._precision.sum(axis=0) @ self._surprise) / self._c_precision
+        self._weights = self._precision @ (self._surprise - self._shift)
 
     def predict(self, X: FloatArray) -> Prediction:
         """Posterior mean; the score is -log latency. No latency is given when every measurement failed."""
-        log_latency = self._prior(X) + self._shift + self._kernel(X, self._X) @ self._weights
+        log_latency = self._mean(X, self._kernel(X, self._X))
         return Prediction(-log_latency, np.exp(log_latency) if self._knows_latency else None)
+
+    def posterior(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Joint belief in the log latencies of n candidates, without the noise of a measurement.
+
+        Returns:
+            Mean ``(n,)`` and covariance ``(n, n)``. Where all measurements failed, the mean is known up to a
+            constant only.
+        """
+        known = self._kernel(X, self._X)
+        unexplained = 1.0 - known @ self._by_one
+        covariance = self._kernel(X, X) - known @ self._precision @ known.T
+        return self._mean(X, known), covariance + np.outer(unexplained, unexplained) / self._c_precision
+
+    def spread(self, X: FloatArray) -> FloatArray:
+        """``(n,)`` standard deviation of a new measurement's log latency, its noise included."""
+        known = self._kernel(X, self._X)
+        unexplained = 1.0 - known @ self._by_one
+        blocks = np.split(X, np.arange(_BLOCK, len(X), _BLOCK))
+        own = np.concatenate([np.diag(self._kernel(block, block)) for block in blocks])
+        explained = (known @ self._precision * known).sum(axis=1)
+        variance = own - explained + unexplained**2 / self._c_precision
+        return np.asarray(np.sqrt(np.maximum(variance, 0.0) + self._noise**2))
+
+    def leave_one_out(self) -> FloatArray:
+        """``(m,)`` log density of each measurement's log latency, given the others (ibid., 5.10-5.12).
+
+        c is integrated out. Of a single measurement with ``scale`` inf nothing can be said: its density is 1.
+        """
+        # The inverse covariance with c integrated out.
+        inverse = self._precision - np.outer(self._by_one, self._by_one) / self._c_precision
+        diagonal = np.maximum(np.diag(inverse), 1e-12)
+        residual = inverse @ self._surprise / diagonal
+        density = 0.5 * (np.log(diagonal) - np.log(2 * np.pi) - diagonal * residual**2)
+        return np.asarray(np.where(np.diag(inverse) > 1e-9, density, 0.0))
+
+    def _mean(self, X: FloatArray, known: FloatArray) -> FloatArray:
+        return np.asarray(self._prior(X) + self._shift + known @ self._weights)
 
 
 def neighbourhood(scaler: Scaler, A: FloatArray, B: FloatArray, length: float) -> FloatArray:
