@@ -11,6 +11,9 @@ from costmodel.learners import FloatArray, Prediction, Scaler
 
 _BLOCK = 128  # rows whose covariance is worked out at once, where only its diagonal is wanted
 
+# Shape and rate of the belief in how well variances are known: as after four measurements.
+_DOUBT = 2.0
+
 # A config that failed counts as 4 times slower than the slowest that ran: bad enough to steer away from its
 # neighbours, not so bad as to bend the whole surface.
 FAILURE_LOG_PENALTY = float(np.log(4.0))
@@ -92,17 +95,31 @@ class Calibrated:
         variance = own - explained + unexplained**2 / self._c_precision
         return np.asarray(np.sqrt(np.maximum(variance, 0.0) + self._noise**2))
 
-    def leave_one_out(self) -> FloatArray:
-        """``(m,)`` log density of each measurement's log latency, given the others (ibid., 5.10-5.12).
+    def log_evidence(self) -> float:
+        """Log density of the measurements' log latencies up to a common shift, to compare beliefs by.
 
-        c is integrated out. Of a single measurement with ``scale`` inf nothing can be said: its density is 1.
+        The likelihood of their contrasts (Harville, JASA 72, 1977), in which c does not occur, with all
+        variances multiplied by an unknown factor whose inverse is gamma distributed with shape and rate
+        ``_DOUBT``: a belief that is too sure of itself loses less than one whose order is wrong. Constants
+        that depend on m alone are left out; of a single measurement it is 0.
         """
-        # The inverse covariance with c integrated out.
-        inverse = self._precision - np.outer(self._by_one, self._by_one) / self._c_precision
-        diagonal = np.maximum(np.diag(inverse), 1e-12)
-        residual = inverse @ self._surprise / diagonal
-        density = 0.5 * (np.log(diagonal) - np.log(2 * np.pi) - diagonal * residual**2)
-        return np.asarray(np.where(np.diag(inverse) > 1e-9, density, 0.0))
+        if self._surprise.size < 2:
+            return 0.0
+        one, total = self._by_one, float(self._by_one.sum())
+        centred = self._surprise - float(one @ self._surprise) / total
+        misfit = float(centred @ self._precision @ centred)
+        logdet = float(np.linalg.slogdet(self._precision)[1]) - np.log(total)
+        freedom = _DOUBT + (self._surprise.size - 1) / 2
+        return float(0.5 * logdet - freedom * np.log1p(0.5 * misfit / _DOUBT))
+
+    def level_surprise(self) -> float:
+        """By how many of its standard deviations c was found off 0; 0 where a prior tells no latency."""
+        own = self._c_precision - float(self._by_one.sum())
+        if not np.isfinite(self._c_precision) or own <= 0.0:
+            return 0.0
+        total = float(self._by_one.sum())
+        found = float(self._by_one @ self._surprise) / total
+        return float(found / np.sqrt(1.0 / own + 1.0 / total))
 
     def _mean(self, X: FloatArray, known: FloatArray) -> FloatArray:
         return np.asarray(self._prior(X) + self._shift + known @ self._weights)

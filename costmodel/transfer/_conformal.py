@@ -125,7 +125,8 @@ class Conformal(StorableModel):
         """``(n,)`` residuals of the rows left out, not finite for failures, and rehearsals on their tasks."""
         rng = np.random.default_rng(self.seed)
         tasks = rng.permutation(np.unique(task_ids))[: self.rehearsals]
-        residual, rehearsed = np.full(len(y), np.nan), []
+        residual = np.full(len(y), np.nan)
+        rehearsed: list[Rehearsed] = []
         for fold in np.unique(folds):
             out = folds == fold
             if not np.isfinite(y[~out]).any():

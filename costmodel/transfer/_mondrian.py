@@ -66,7 +66,7 @@ class MondrianQuantiles:
 
 
 def _two_sided(scores: FloatArray, level: float) -> FloatArray:
-    """Lower and upper quantile of n scores, at rank ``ceil((n + 1) q)`` (Lei et al., JASA 113, 2018, alg. 2)."""
+    """Lower and upper quantile of n scores, at rank ``ceil((n + 1) q)``: Lei et al. (2018), algorithm 2."""
     ordered = np.sort(scores)
     rank = int(np.ceil((len(ordered) + 1) * (1.0 + level) / 2))
     high = min(len(ordered), rank) - 1
