@@ -52,3 +52,13 @@ class StorableModel(TransferModel):
     @abstractmethod
     def load_state(self, state: dict[str, Any]) -> Self:
         """Take over what ``state`` gave."""
+
+
+def check_measured(X: FloatArray, y: FloatArray) -> None:
+    """Raise ValueError unless X is ``(m, d)`` and y ``(m,)`` positive latencies, m >= 1."""
+    if X.ndim != 2 or y.shape != X.shape[:1] or not y.size:
+        raise ValueError(
+            f"X and y must have shapes (m, d) and (m,) with m >= 1, but got {X.shape} and {y.shape}"
+        )
+    if not (y > 0).all():
+        raise ValueError(f"latencies must be positive, inf for failures, but got {y[~(y > 0)][:3].tolist()}")

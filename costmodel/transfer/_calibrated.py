@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from costmodel.learners import FloatArray, Prediction, Scaler
+from costmodel.transfer._base import check_measured
 
 _BLOCK = 128  # rows whose covariance is worked out at once, where only its diagonal is wanted
 
@@ -50,14 +51,7 @@ class Calibrated:
         noise: float,
         scale: float = np.inf,
     ) -> None:
-        if X.ndim != 2 or y.shape != X.shape[:1] or not y.size:
-            raise ValueError(
-                f"X and y must have shapes (m, d) and (m,) with m >= 1, but got {X.shape} and {y.shape}"
-            )
-        if not (y > 0).all():
-            raise ValueError(
-                f"latencies must be positive, inf for failures, but got {y[~(y > 0)][:3].tolist()}"
-            )
+        check_measured(X, y)
         self._prior, self._kernel, self._X, self._noise = prior, kernel, X, noise
         self._knows_latency = bool(np.isfinite(y).any())
         self._precision = np.linalg.inv(kernel(X, X) + noise**2 * np.eye(y.size))

@@ -5,7 +5,7 @@ from typing import Any, Self
 import numpy as np
 
 from costmodel.learners import FloatArray, Prediction, TaskIds
-from costmodel.transfer._base import Predictor, StorableModel, TransferModel
+from costmodel.transfer._base import Predictor, StorableModel, TransferModel, check_measured
 from costmodel.transfer._familiarity import Familiarity
 from costmodel.transfer._folds import Codes, group_codes, group_folds
 from costmodel.transfer._rank import rank_correlation
@@ -85,15 +85,13 @@ class Guarded(StorableModel):
             X: ``(m, d)`` measured candidates of the task, in the order in which they were measured.
             y: ``(m,)`` their latencies in seconds; inf for a config that failed.
         """
+        check_measured(X, y)
         refuted = self._refuted_after(X, y)
         if refuted is None:
             return Mixture(self.model.adapt(X, y), self.fallback.adapt(X, y), self.weight(X, y))
         if refuted == len(y):
             return self.fallback
-        import os
-
-        k = refuted if os.environ.get("DROP") else 0
-        return self.fallback.adapt(X[k:], y[k:])
+        return self.fallback.adapt(X, y)
 
     def _refuted_after(self, X: FloatArray, y: FloatArray) -> int | None:
         """After how many measurements the transfer model was refuted; 0 if before, None if it was not."""

@@ -6,7 +6,7 @@ from typing import Any, Self
 import numpy as np
 
 from costmodel.learners import FloatArray, Learner, Prediction, TaskIds
-from costmodel.transfer._base import StorableModel
+from costmodel.transfer._base import StorableModel, check_measured
 
 
 class JoinedTask(StorableModel):
@@ -45,6 +45,7 @@ class JoinedTask(StorableModel):
 
     def adapt(self, X: FloatArray, y: FloatArray) -> Learner:
         """The learner's prediction from sources and target."""
+        check_measured(X, y)
         joined = np.repeat(np.arange(len(y)), self.copies)
         task = np.full(joined.size, self.tasks_.max(initial=-1) + 1)
         rows = np.vstack([self.X_, X[joined]]), np.append(self.y_, y[joined]), np.append(self.tasks_, task)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.learners import FloatArray, Prediction, TaskCurves, TaskIds, prepare
-from costmodel.transfer._base import Predictor, StorableModel
+from costmodel.transfer._base import Predictor, StorableModel, check_measured
 from costmodel.transfer._rank import rank_correlation
 
 
@@ -56,6 +56,7 @@ class SimilarSources(StorableModel):
 
     def adapt(self, X: FloatArray, y: FloatArray) -> Predictor:
         """The adaptation of a model of the sources that agree with the measurements."""
+        check_measured(X, y)
         similarity = self.similarity(X, y)
         return self._fitted(np.sort(np.argsort(-similarity, kind="stable")[: self.k])).adapt(X, y)
 
