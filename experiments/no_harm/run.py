@@ -29,7 +29,8 @@ def main() -> None:
     table = extract(
         [dataset.candidates[i] for i in rows["candidate"]], [dataset.platforms[i] for i in rows["platform"]]
     )
-    workloads = sorted(rows["workload"].unique())[: arguments.workloads]
+    every = sorted(rows["workload"].unique())
+    workloads = every[:: max(1, len(every) // (arguments.workloads or len(every)))]
     found = [
         result
         for workload in track(workloads, "searching")
@@ -46,7 +47,7 @@ def main() -> None:
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--dataset", type=Path, default=Path("datasets/h100-sm-budgets"))
-    parser.add_argument("--workloads", type=int, help="the first so many; all if not given")
+    parser.add_argument("--workloads", type=int, help="about so many, evenly by name; all if not given")
     parser.add_argument("--sms", type=int, nargs="+", default=[8, 48, 132])
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--json", type=Path)
