@@ -33,6 +33,10 @@ COMMANDS = {
         "costmodel.cli.train:train",
         "Train a model on a dataset and write it to one file, without pickle.",
     ),
+    "model": (
+        "costmodel.cli.model:app",
+        "Show what a trained model is, or rank the kernels of a workload by it.",
+    ),
     "evaluate": (
         "costmodel.cli.evaluate:evaluate",
         "Compare learners on workloads that they never saw, each held out in turn with all its SM budgets.",

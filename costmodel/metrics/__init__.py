@@ -1,6 +1,7 @@
 """Pure functions on arrays that say how good choices are. ``*_score`` goes up, ``*_error`` goes down."""
 
 from costmodel.metrics._budget import budget_gap_error, gap_recovered
+from costmodel.metrics._coverage import coverage_score, log_width_error
 from costmodel.metrics._expected import expected_log_excess, expected_n_eps, expected_score_at_k
 from costmodel.metrics._interval import cluster_bootstrap_interval
 from costmodel.metrics._score import chosen_first, n_eps, regret_error, relative_error, score, score_at_k
@@ -9,10 +10,12 @@ __all__ = [
     "budget_gap_error",
     "chosen_first",
     "cluster_bootstrap_interval",
+    "coverage_score",
     "expected_log_excess",
     "expected_n_eps",
     "expected_score_at_k",
     "gap_recovered",
+    "log_width_error",
     "n_eps",
     "regret_error",
     "relative_error",

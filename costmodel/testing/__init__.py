@@ -1,4 +1,4 @@
-"""Public aids for tests: landscapes with a known formula, and contract checks for learners and runners."""
+"""Public aids for tests: landscapes with a known formula, contracts of learners, transfer models, runners."""
 
 from costmodel.testing._landscapes import (
     LANDSCAPE_DEVICE,
@@ -10,6 +10,7 @@ from costmodel.testing._landscapes import (
 )
 from costmodel.testing._learner_contract import LEARNER_CHECKS, check_learner, contract_rows
 from costmodel.testing._runner_contract import RUNNER_CHECKS, RunnerCase
+from costmodel.testing._transfer_contract import TRANSFER_CHECKS
 
 __all__ = [
     "LANDSCAPE_DEVICE",
@@ -17,6 +18,7 @@ __all__ = [
     "LANDSCAPE_WORKLOADS",
     "LEARNER_CHECKS",
     "RUNNER_CHECKS",
+    "TRANSFER_CHECKS",
     "RunnerCase",
     "check_learner",
     "contract_rows",

@@ -4,7 +4,7 @@ Notations are those of ``costmodel.learners``.
 """
 
 from abc import ABC, abstractmethod
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 from costmodel.learners import FloatArray, Prediction, TaskIds
 
@@ -36,3 +36,29 @@ class TransferModel(ABC):
             X: ``(m, d)`` measured candidates of the task, m >= 1.
             y: ``(m,)`` their latencies in seconds; inf for a config that failed.
         """
+
+
+class StorableModel(TransferModel):
+    """A transfer model that can be kept in a file.
+
+    ``__init__`` only stores settings under the names of its arguments: numbers, strings, tuples of them,
+    learners, and storable models.
+    """
+
+    @abstractmethod
+    def state(self) -> dict[str, Any]:
+        """Learned state as numpy arrays, numbers, strings and bytes, without pickle."""
+
+    @abstractmethod
+    def load_state(self, state: dict[str, Any]) -> Self:
+        """Take over what ``state`` gave."""
+
+
+def check_measured(X: FloatArray, y: FloatArray) -> None:
+    """Raise ValueError unless X is ``(m, d)`` and y ``(m,)`` positive latencies, m >= 1."""
+    if X.ndim != 2 or y.shape != X.shape[:1] or not y.size:
+        raise ValueError(
+            f"X and y must have shapes (m, d) and (m,) with m >= 1, but got {X.shape} and {y.shape}"
+        )
+    if not (y > 0).all():
+        raise ValueError(f"latencies must be positive, inf for failures, but got {y[~(y > 0)][:3].tolist()}")

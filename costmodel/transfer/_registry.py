@@ -13,8 +13,11 @@ from costmodel.learners import (
     XGBoostLearner,
 )
 from costmodel.transfer._base import TransferModel
+from costmodel.transfer._conformal import Conformal
+from costmodel.transfer._guard import Guarded
 from costmodel.transfer._residual import Residual
 from costmodel.transfer._ridge_on_sources import RidgeOnSources
+from costmodel.transfer._scratch import FromScratch
 
 Factory = Callable[[Sequence[Column], int], TransferModel]
 
@@ -22,6 +25,21 @@ Factory = Callable[[Sequence[Column], int], TransferModel]
 def task_columns(columns: Sequence[Column]) -> tuple[int, ...]:
     """Positions of the columns that are constant within a task."""
     return tuple(i for i, column in enumerate(columns) if column.group in ("workload", "platform"))
+
+
+def workload_columns(columns: Sequence[Column]) -> tuple[int, ...]:
+    """Positions of the columns that tell workloads apart."""
+    return tuple(i for i, column in enumerate(columns) if column.group == "workload")
+
+
+def bucket_columns(columns: Sequence[Column]) -> tuple[int, ...]:
+    """Positions of the columns by which intervals must hold: SM budget and device, whatever the workload."""
+    names = ("log2_sms_granted", "device_share", "log2_bandwidth")
+    return tuple(i for i, column in enumerate(columns) if column.name in names)
+
+
+def _kernel_ridge(columns: Sequence[Column], seed: int) -> Residual:
+    return Residual(KernelRidge(_roofline(columns), seed=seed))
 
 
 def _roofline(columns: Sequence[Column]) -> int:
@@ -35,7 +53,13 @@ LEARNERS: Mapping[str, Factory] = {
     "consensus": lambda columns, _seed: Residual(WeightedConsensus(task_columns(columns))),
     "ridge": lambda _columns, _seed: Residual(RidgeLearner()),
     "ridge-on-sources": lambda columns, _seed: RidgeOnSources(task_columns(columns)),
-    "kernel-ridge": lambda columns, seed: Residual(KernelRidge(_roofline(columns), seed=seed)),
+    "kernel-ridge": _kernel_ridge,
+    "kernel-ridge-intervals": lambda columns, seed: Conformal(
+        _kernel_ridge(columns, seed), workload_columns(columns), bucket_columns(columns), seed=seed
+    ),
+    "guarded": lambda columns, seed: Guarded(
+        _kernel_ridge(columns, seed), FromScratch(), workload_columns(columns)
+    ),
     "xgboost": lambda columns, seed: Residual(XGBoostLearner(_roofline(columns), seed=seed)),
 }
 

@@ -5,11 +5,11 @@ from typing import Any, Self
 import numpy as np
 
 from costmodel.learners import FloatArray, Learner, Prediction, Scaler, TaskIds
-from costmodel.transfer._base import TransferModel
+from costmodel.transfer._base import StorableModel
 from costmodel.transfer._calibrated import Calibrated, neighbourhood
 
 
-class Residual(TransferModel):
+class Residual(StorableModel):
     """Zero-shot a learner; few-shot the learner plus a Gaussian process on its residuals.
 
     The prior log latency is that which the learner predicts. A learner that predicts none has its score read

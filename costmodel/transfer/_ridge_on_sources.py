@@ -5,11 +5,11 @@ from typing import Any, Self
 import numpy as np
 
 from costmodel.learners import FloatArray, Prediction, TaskCurves, TaskIds, prepare
-from costmodel.transfer._base import TransferModel
+from costmodel.transfer._base import StorableModel
 from costmodel.transfer._calibrated import Calibrated
 
 
-class RidgeOnSources(TransferModel):
+class RidgeOnSources(StorableModel):
     """Reads a new task as a mixture of source tasks.
 
     Each source's log score, interpolated where it did not measure a config (``TaskCurves``), is one

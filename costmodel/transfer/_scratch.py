@@ -1,15 +1,15 @@
 """No transfer at all: what a new task's own measurements teach."""
 
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
 from costmodel.learners import FloatArray, Prediction, Scaler, TaskIds
-from costmodel.transfer._base import TransferModel
+from costmodel.transfer._base import StorableModel
 from costmodel.transfer._calibrated import Calibrated, neighbourhood
 
 
-class FromScratch(TransferModel):
+class FromScratch(StorableModel):
     """A Gaussian process on the features of the new task alone; the baseline that transfer must not harm.
 
     Before the first measurement all candidates are equal to it. Its covariance is
@@ -38,6 +38,15 @@ class FromScratch(TransferModel):
     def adapt(self, X: FloatArray, y: FloatArray) -> Calibrated:
         """What the measurements show."""
         return Calibrated(lambda rows: np.zeros(len(rows)), self._kernel, X, y, noise=self.noise)
+
+    def state(self) -> dict[str, Any]:
+        """Learned state."""
+        return self.scaler_.state()
+
+    def load_state(self, state: dict[str, Any]) -> Self:
+        """Take over what ``state`` gave."""
+        self.scaler_ = Scaler().load_state(state)
+        return self
 
     def _kernel(self, A: FloatArray, B: FloatArray) -> FloatArray:
         return self.deviation**2 * neighbourhood(self.scaler_, A, B, self.length)

@@ -9,15 +9,18 @@ import inspect
 import io
 import json
 import os
+import platform
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
+from costmodel import __version__
 from costmodel.errors import CostModelError
 from costmodel.learners import (
     KernelRidge,
@@ -28,24 +31,34 @@ from costmodel.learners import (
     WeightedConsensus,
     XGBoostLearner,
 )
-from costmodel.transfer._base import TransferModel
+from costmodel.transfer._base import StorableModel, TransferModel
+from costmodel.transfer._conformal import Conformal
+from costmodel.transfer._guard import Guarded
+from costmodel.transfer._multitask import JoinedTask
+from costmodel.transfer._predicted_optimum import PredictedOptimum
 from costmodel.transfer._residual import Residual
 from costmodel.transfer._ridge_on_sources import RidgeOnSources
+from costmodel.transfer._scratch import FromScratch
+from costmodel.transfer._source_choice import SimilarSources
 
 FORMAT = "costmodel-model"
 FORMAT_VERSION = 1
 
-Storable: TypeAlias = Residual | RidgeOnSources
-
-_CLASSES: dict[str, type[Storable | Learner]] = {
+_CLASSES: dict[str, type[StorableModel | Learner]] = {
     cls.__name__: cls
     for cls in (
+        Conformal,
+        FromScratch,
+        Guarded,
+        JoinedTask,
         KernelRidge,
         NearestTask,
+        PredictedOptimum,
         RandomLearner,
         Residual,
         RidgeLearner,
         RidgeOnSources,
+        SimilarSources,
         WeightedConsensus,
         XGBoostLearner,
     )
@@ -72,11 +85,31 @@ class LoadedModel:
 
     Attributes:
         model: The model, fitted.
-        metadata: What was saved with it, such as the dataset's hash, the training workloads and versions.
+        metadata: What was saved with it, such as the dataset's hash and the training workloads.
+        versions: Of costmodel, Python and NumPy, as of writing; empty for a file written before these were
+            kept.
     """
 
-    model: TransferModel
+    model: StorableModel
     metadata: dict[str, Any]
+    versions: dict[str, str]
+
+
+@dataclass(frozen=True)
+class ModelCard:
+    """What a file says of its model, read without its arrays.
+
+    Attributes:
+        model: Class and settings; models and learners inside are described the same way, as ``$model``.
+        metadata: As in ``LoadedModel``.
+        versions: As in ``LoadedModel``.
+        bytes: Size of the file.
+    """
+
+    model: dict[str, Any]
+    metadata: dict[str, Any]
+    versions: dict[str, str]
+    bytes: int
 
 
 def save_model(model: TransferModel, path: Path, metadata: Mapping[str, Any]) -> None:
@@ -91,8 +124,8 @@ def save_model(model: TransferModel, path: Path, metadata: Mapping[str, Any]) ->
         TypeError: The model or its learner is of another class.
         CostModelError: The file cannot be written.
     """
-    if not isinstance(model, Storable):
-        raise TypeError(f"a model to save must be Residual or RidgeOnSources, but got {type(model).__name__}")
+    if not isinstance(model, StorableModel):
+        raise TypeError(f"a model to save must be a StorableModel, but got {type(model).__name__}")
     members: dict[str, bytes] = {}
     document = {
         "format": FORMAT,
@@ -100,6 +133,11 @@ def save_model(model: TransferModel, path: Path, metadata: Mapping[str, Any]) ->
         "model": _describe(model),
         "state": _flatten(model.state(), members),
         "metadata": dict(metadata),
+        "versions": {
+            "costmodel": __version__,
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+        },
     }
     members["model.json"] = json.dumps(document, indent=1).encode()
     try:
@@ -115,12 +153,33 @@ def load_model(path: Path) -> LoadedModel:
         CostModelError: There is no such file, it is damaged, or it is no model of a version that is
             understood.
     """
-    try:
+    with _readable(path):
         with zipfile.ZipFile(path) as archive:
             members = {name: archive.read(name) for name in archive.namelist()}
         document = json.loads(members["model.json"])
         _check_format(document, path)
         model = _restore(document["model"], _unflatten(document["state"], members))
+    return LoadedModel(model, document["metadata"], document.get("versions", {}))
+
+
+def read_card(path: Path) -> ModelCard:
+    """What a model's file says of it; nothing is built from it.
+
+    Raises:
+        CostModelError: As ``load_model``.
+    """
+    with _readable(path), zipfile.ZipFile(path) as archive:
+        document = json.loads(archive.read("model.json"))
+        _check_format(document, path)
+        size = path.stat().st_size
+        return ModelCard(document["model"], document["metadata"], document.get("versions", {}), size)
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """Say of a file that cannot be read, or is damaged, what to do about it."""
+    try:
+        yield
     except OSError as error:
         raise CostModelError(f"Cannot read the model {path}: {error.strerror}.") from error
     except _DAMAGE as error:
@@ -128,7 +187,6 @@ def load_model(path: Path) -> LoadedModel:
             f"{path} must be a model written by `costmodel train`, but it is damaged or something else "
             f"({error}). Train it again."
         ) from error
-    return LoadedModel(model, document["metadata"])
 
 
 def _check_format(document: dict[str, Any], path: Path) -> None:
@@ -141,15 +199,15 @@ def _check_format(document: dict[str, Any], path: Path) -> None:
         )
 
 
-def _restore(description: dict[str, Any], state: dict[str, Any]) -> Storable:
+def _restore(description: dict[str, Any], state: dict[str, Any]) -> StorableModel:
     model = _build(description)
-    if not isinstance(model, Storable):
+    if not isinstance(model, StorableModel):
         raise TypeError(f"{type(model).__name__} is no transfer model")
     return model.load_state(state)
 
 
-def _describe(model: Storable | Learner) -> dict[str, Any]:
-    """Class name and settings; a setting that is itself a learner is described the same way."""
+def _describe(model: StorableModel | Learner) -> dict[str, Any]:
+    """Class name and settings; a setting that is itself a learner or a model is described the same way."""
     if _CLASSES.get(type(model).__name__) is not type(model):
         raise TypeError(
             f"a learner to save must be one of {sorted(_CLASSES)}, but got {type(model).__name__}"
@@ -157,13 +215,13 @@ def _describe(model: Storable | Learner) -> dict[str, Any]:
     names = inspect.signature(type(model)).parameters
     settings = {name: getattr(model, name) for name in names}
     described = {
-        name: {"$model": _describe(value)} if isinstance(value, Learner) else value
+        name: {"$model": _describe(value)} if isinstance(value, Learner | StorableModel) else value
         for name, value in settings.items()
     }
     return {"class": type(model).__name__, "settings": described}
 
 
-def _build(description: dict[str, Any]) -> Storable | Learner:
+def _build(description: dict[str, Any]) -> StorableModel | Learner:
     """An unfitted model; the inverse of ``_describe``."""
     settings = {name: _setting(value) for name, value in description["settings"].items()}
     return _CLASSES[description["class"]](**settings)

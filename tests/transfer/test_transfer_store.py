@@ -1,4 +1,6 @@
 import json
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
@@ -15,7 +17,20 @@ from costmodel.learners import (
     XGBoostLearner,
 )
 from costmodel.testing import contract_rows
-from costmodel.transfer import FromScratch, Residual, RidgeOnSources, TransferModel, load_model, save_model
+from costmodel.transfer import (
+    Conformal,
+    FromScratch,
+    Guarded,
+    JoinedTask,
+    PredictedOptimum,
+    Residual,
+    RidgeOnSources,
+    SimilarSources,
+    TransferModel,
+    load_model,
+    read_card,
+    save_model,
+)
 
 MODELS = {
     "random": Residual(RandomLearner(7)),
@@ -25,6 +40,12 @@ MODELS = {
     "xgboost": Residual(XGBoostLearner(0, rounds=10, seed=3)),
     "kernel ridge": Residual(KernelRidge(0, landmarks=20)),
     "sources": RidgeOnSources((0, 1), spread=2.0),
+    "scratch": FromScratch(),
+    "intervals": Conformal(Residual(KernelRidge(0, landmarks=20)), (0, 1), (0,), folds=2),
+    "guarded": Guarded(Residual(RidgeLearner()), FromScratch(), (0, 1), folds=2),
+    "joined": JoinedTask(RidgeLearner(), source_rows=50),
+    "similar": SimilarSources(Residual(WeightedConsensus((0, 1))), (0, 1), k=2),
+    "optimum": Residual(PredictedOptimum((0, 1))),
 }
 
 
@@ -145,8 +166,56 @@ def test_models_of_other_classes_are_not_saved(tmp_path) -> None:
     class Mine(RidgeLearner):
         pass
 
-    with pytest.raises(TypeError, match="but got FromScratch"):
-        save(tmp_path / "model", FromScratch())
+    class Unstorable(TransferModel):
+        def fit(self, X, y, task_ids):
+            return self
+
+        def predict(self, X):
+            raise NotImplementedError
+
+        def adapt(self, X, y):
+            raise NotImplementedError
+
+    with pytest.raises(TypeError, match="but got Unstorable"):
+        save(tmp_path / "model", Unstorable())
     with pytest.raises(TypeError, match="but got Mine"):
         save(tmp_path / "model", Residual(Mine()))
     assert not list(tmp_path.iterdir())
+
+
+def test_the_card_says_what_the_model_is_without_its_arrays(tmp_path) -> None:
+    path = tmp_path / "model"
+    save(path, MODELS["guarded"])
+    card = read_card(path)
+    assert card.metadata == load_model(path).metadata
+    assert card.model["class"] == "Guarded"
+    assert (
+        card.model["settings"]["model"]["$model"]["settings"]["learner"]["$model"]["class"] == "RidgeLearner"
+    )
+    assert card.versions["numpy"] == np.__version__
+    assert card.bytes == path.stat().st_size
+
+
+def test_files_from_before_versions_were_kept_can_be_read(tmp_path) -> None:
+    path = tmp_path / "model"
+    save(path, MODELS["ridge"])
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    document = json.loads(members["model.json"])
+    del document["versions"]
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in (members | {"model.json": json.dumps(document).encode()}).items():
+            archive.writestr(name, content)
+    assert load_model(path).versions == read_card(path).versions == {}
+
+
+def test_loading_a_model_of_arrays_imports_nothing_heavy(tmp_path) -> None:
+    path = tmp_path / "model"
+    save(path, MODELS["guarded"])
+    code = (
+        "import sys; from pathlib import Path; from costmodel.transfer import load_model\n"
+        f"load_model(Path({str(path)!r}))\n"
+        "print({'torch', 'sklearn', 'scipy', 'xgboost', 'pandas', 'pyarrow'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"

@@ -1,0 +1,33 @@
+"""Folds that keep what belongs together on one side."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.learners import FloatArray, TaskIds
+
+Codes = NDArray[np.intp]
+
+
+def group_codes(X: FloatArray, columns: tuple[int, ...], task_ids: TaskIds) -> Codes:
+    """``(n,)`` number of each row's group: rows with equal values in these columns, NaN equal to NaN.
+
+    Where the columns tell no two groups apart (there are none, or one workload only), tasks are the groups.
+    """
+    described = np.nan_to_num(X[:, list(columns)], nan=np.inf)
+    distinct, codes = np.unique(described, axis=0, return_inverse=True)
+    if len(distinct) < 2:
+        _, codes = np.unique(task_ids, return_inverse=True)
+    return np.asarray(codes.ravel(), dtype=np.intp)
+
+
+def group_folds(groups: Codes, folds: int, seed: int) -> Codes:
+    """``(n,)`` fold of each row, in 0 ... folds - 1; whole groups are dealt out at random, evenly.
+
+    Raises:
+        ValueError: ``folds < 2``, or there are fewer than two groups.
+    """
+    distinct, codes = np.unique(groups, return_inverse=True)
+    if folds < 2 or len(distinct) < 2:
+        raise ValueError(f"folds and groups must be at least 2, but got {folds} and {len(distinct)}")
+    dealt = np.random.default_rng(seed).permutation(len(distinct)) % min(folds, len(distinct))
+    return np.asarray(dealt[codes], dtype=np.intp)

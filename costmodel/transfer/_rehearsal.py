@@ -1,0 +1,119 @@
+"""Few-shot adaptation, tried out on tasks that a model did not learn from."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol, Self, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.learners import FloatArray, TaskIds
+from costmodel.transfer._base import Predictor, TransferModel
+
+
+@runtime_checkable
+class KnowsSpread(Protocol):
+    """A predictor that tells how sure it is of each candidate."""
+
+    def spread(self, X: FloatArray) -> FloatArray:
+        """``(n,)`` standard deviation of a measurement's log latency."""
+        ...
+
+
+@dataclass(frozen=True)
+class Rehearsed:
+    """Scores of one rehearsal.
+
+    Attributes:
+        shots: Measurements that the model was adapted to.
+        scores: ``(n,)`` log(measured / predicted) of the others in the task that ran, in spreads.
+    """
+
+    shots: int
+    scores: FloatArray
+
+
+SHOTS = (1, 4, 16, 64)
+
+
+def rehearse(
+    model: TransferModel, X: FloatArray, y: FloatArray, task_ids: TaskIds, rng: np.random.Generator
+) -> Iterator[Rehearsed]:
+    """Adapt a model to each of these tasks, with each number of measurements that leaves as many to judge.
+
+    Half of the measurements are those predicted best, as a search would make them, half are drawn.
+    """
+    for task in np.unique(task_ids):
+        at = np.flatnonzero(task_ids == task)
+        for shots in SHOTS:
+            chosen = _choose(model.predict(X[at]).score, shots, rng)
+            seen, rest = at[chosen], at[~chosen & np.isfinite(y[at])]
+            if 2 * shots > len(at) or not rest.size or not np.isfinite(y[seen]).any():
+                continue
+            predictor = model.adapt(X[seen], y[seen])
+            predicted = predictor.predict(X[rest]).latency_s
+            if predicted is not None:
+                yield Rehearsed(shots, np.log(y[rest] / predicted) / spread_of(predictor, X[rest]))
+
+
+def spread_of(predictor: Predictor, X: FloatArray) -> FloatArray:
+    """``(n,)`` spread of a predictor, 1 where it tells none."""
+    return predictor.spread(X) if isinstance(predictor, KnowsSpread) else np.ones(len(X))
+
+
+class ShotQuantiles:
+    """Quantiles of few-shot scores as a function of the number of measurements.
+
+    Between the numbers that were rehearsed they are linear in its logarithm, beyond them constant.
+
+    Args:
+        level: Share of the scores between the two quantiles.
+    """
+
+    def __init__(self, *, level: float = 0.9) -> None:
+        self.level = level
+
+    def fit(self, rehearsed: list[Rehearsed]) -> Self:
+        """Learn from rehearsals; each counts the same, however many candidates its task has."""
+        self.shots_ = np.array(sorted({item.shots for item in rehearsed}), dtype=np.float64)
+        tails = [(1.0 - self.level) / 2, (1.0 + self.level) / 2]
+        quantiles = []
+        for shots in self.shots_:
+            scores = [item.scores for item in rehearsed if item.shots == shots]
+            weights = np.concatenate([np.full(len(each), 1.0 / len(each)) for each in scores])
+            quantiles.append(_weighted_quantiles(np.concatenate(scores), weights, tails))
+        self.quantiles_ = np.array(quantiles).reshape(-1, 2)
+        return self
+
+    def at(self, shots: int) -> FloatArray | None:
+        """Lower and upper quantile after so many measurements; None where nothing was rehearsed."""
+        if not self.shots_.size:
+            return None
+        position = np.log(self.shots_)
+        return np.array([np.interp(np.log(shots), position, side) for side in self.quantiles_.T])
+
+    def state(self) -> dict[str, Any]:
+        """Learned state."""
+        return {"shots": self.shots_, "quantiles": self.quantiles_}
+
+    def load_state(self, state: dict[str, Any]) -> Self:
+        """Take over what ``state`` gave."""
+        self.shots_, self.quantiles_ = state["shots"], state["quantiles"]
+        return self
+
+
+def _choose(score: FloatArray, shots: int, rng: np.random.Generator) -> NDArray[np.bool_]:
+    """``(n,)`` whether each candidate is measured."""
+    chosen = np.zeros(len(score), dtype=bool)
+    chosen[np.argsort(-score, kind="stable")[: shots // 2]] = True
+    others = rng.permutation(np.flatnonzero(~chosen))
+    chosen[others[: shots - shots // 2]] = True
+    return chosen
+
+
+def _weighted_quantiles(values: FloatArray, weights: FloatArray, quantiles: list[float]) -> FloatArray:
+    """The least value below which at least that share of the weight lies."""
+    order = np.argsort(values, kind="stable")
+    cumulated = np.cumsum(weights[order]) / weights.sum()
+    at = np.searchsorted(cumulated, np.array(quantiles) - 1e-12)
+    return np.asarray(values[order][np.minimum(at, len(values) - 1)])

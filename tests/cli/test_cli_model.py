@@ -1,0 +1,131 @@
+import json
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+from typer.testing import CliRunner, Result
+
+from costmodel.cli import app
+from costmodel.evaluation import train
+from costmodel.records import Candidate
+from costmodel.testing import LANDSCAPE_DEVICE, gpu_landscape, landscape_platform
+from costmodel.transfer import make_model, save_model
+
+WORKLOADS = ("matmul-m128-n768-k768", "matmul-m512-n512-k512", "matmul-m64-n2304-k768")
+
+
+def costmodel(*arguments: object) -> Result:
+    return CliRunner().invoke(app, ["model", *map(str, arguments)], env={"COLUMNS": "160"})
+
+
+@pytest.fixture(scope="module")
+def data():
+    return gpu_landscape(workloads=WORKLOADS, configs_per_workload=16, sms=(8, 132))
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory, data) -> dict[str, Path]:
+    """A model with intervals, one without, and the candidates of one workload that both never saw."""
+    folder = tmp_path_factory.mktemp("model")
+    for name in ("kernel-ridge-intervals", "ridge"):
+        trained = train(data, lambda columns, name=name: make_model(name, columns), hold_out=WORKLOADS[:1])
+        metadata = {
+            "learner": name,
+            "dataset": "abc",
+            "workloads": list(trained.workloads),
+            "columns": list(trained.columns),
+            "metrics": trained.metrics(),
+        }
+        save_model(trained.model, folder / name, metadata)
+    held_out = [c for c in data.candidates if c.workload.name == WORKLOADS[0]]
+    (folder / "new.jsonl").write_bytes(b"".join(msgspec.json.encode(c) + b"\n" for c in held_out))
+    return {path.name: path for path in folder.iterdir()}
+
+
+@pytest.fixture
+def known_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The landscape's device is among those known by name."""
+    from costmodel import records
+
+    monkeypatch.setattr(records, "find_device", lambda name: LANDSCAPE_DEVICE)
+
+
+def test_info_shows_the_card(files, tmp_path) -> None:
+    written = tmp_path / "card.json"
+    result = costmodel("info", files["kernel-ridge-intervals"], "--json", written)
+    assert result.exit_code == 0, result.output
+    for text in ("Conformal(Residual(KernelRidge))", "abc", "score at 1", WORKLOADS[1], "numpy", "MB"):
+        assert text in result.stdout.replace("_", " "), text
+    card = json.loads(written.read_text())
+    assert card["model"]["class"] == "Conformal"
+    assert card["metadata"]["learner"] == "kernel-ridge-intervals"
+    assert card["versions"]["numpy"] == np.__version__
+
+
+def test_predict_ranks_as_the_model_does(files, data, known_device, tmp_path) -> None:
+    from costmodel.features import extract
+    from costmodel.transfer import load_model
+
+    written = tmp_path / "ranking.json"
+    model = files["kernel-ridge-intervals"]
+    arguments = [model, WORKLOADS[0], files["new.jsonl"], "--device", "any", "--sms", 8, "--top", 4]
+    result = costmodel("predict", *arguments, "--json", written)
+    assert result.exit_code == 0, result.output
+    assert "landscape GPU/green_context/8: 16 kernels" in result.stdout
+    kernels = json.loads(written.read_text())["kernels"]
+    candidates = [
+        msgspec.json.decode(line, type=Candidate) for line in files["new.jsonl"].read_bytes().splitlines()
+    ]
+    X = extract(candidates, [landscape_platform(8)] * 16).values
+    expected = load_model(model).model.predict(X)
+    best = np.argsort(-expected.score)[:4]
+    assert [kernel["candidate_id"] for kernel in kernels] == [candidates[i].candidate_id for i in best]
+    np.testing.assert_allclose([kernel["latency_s"] for kernel in kernels], expected.latency_s[best])
+    for kernel in kernels:
+        assert kernel["low_s"] < kernel["latency_s"] < kernel["high_s"]
+        assert kernel["unfamiliar"] is (kernel["unfamiliarity"] > 1.0)
+
+
+def test_a_model_without_intervals_leaves_them_empty(files, known_device, tmp_path) -> None:
+    written = tmp_path / "ranking.json"
+    arguments = [files["ridge"], WORKLOADS[0], files["new.jsonl"], "--device", "any", "--json", written]
+    assert costmodel("predict", *arguments).exit_code == 0
+    document = json.loads(written.read_text())
+    assert document["platform"] == "landscape GPU/whole/132"
+    assert document["kernels"][0]["low_s"] is document["kernels"][0]["unfamiliar"] is None
+    assert len(document["kernels"]) == 10
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["ridge", "matmul-m1-n1-k1", "new.jsonl", "--device", "H200"],
+            "must hold candidates of matmul-m1-n1-k1",
+        ),
+        (["ridge", WORKLOADS[0], "new.jsonl", "--device", "Voodoo 2"], "Voodoo 2"),
+        (["ridge", WORKLOADS[0], "new.jsonl", "--device", "H200", "--sms", "999"], "at most the 132 SMs"),
+        (["new.jsonl", WORKLOADS[0], "new.jsonl", "--device", "H200"], "damaged or something else"),
+        (["ridge", WORKLOADS[0], "ridge.jsonl", "--device", "H200"], "Cannot read"),
+        (["ridge", WORKLOADS[0], "broken.jsonl", "--device", "H200"], "one candidate a line"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(files, arguments, message) -> None:
+    folder = files["ridge"].parent
+    (folder / "broken.jsonl").write_text('{"workload": 3}\n')
+    named = [folder / a if a.endswith("jsonl") or a == "ridge" else a for a in arguments]
+    result = costmodel("predict", *named)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_a_model_of_other_columns_is_refused(files, tmp_path) -> None:
+    from costmodel.transfer import load_model
+
+    loaded = load_model(files["ridge"])
+    save_model(loaded.model, tmp_path / "other", {**loaded.metadata, "columns": ["a"]})
+    result = costmodel("predict", tmp_path / "other", WORKLOADS[0], files["new.jsonl"], "--device", "H200")
+    assert result.exit_code == 2
+    assert "feature columns" in result.stderr

@@ -1,0 +1,181 @@
+import numpy as np
+import pytest
+from scipy.stats import spearmanr
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+
+from costmodel.learners import KernelRidge, NearestTask, WeightedConsensus
+from costmodel.transfer import (
+    Calibrated,
+    FromScratch,
+    Guarded,
+    JoinedTask,
+    PredictedOptimum,
+    Residual,
+    SimilarSources,
+    choose_first,
+    rank_correlation,
+)
+
+
+def family(seed: int = 0, tasks: int = 12, reverse: tuple[int, ...] = ()):
+    """Tasks whose best config moves with the task's descriptor; X, y and task ids.
+
+    Column 0 describes the task, columns 1 and 2 the config: log latency is a squared distance to t (0.5, -1).
+    """
+    rng = np.random.default_rng(seed)
+    t = np.repeat(np.linspace(-1, 1, tasks), 60)
+    config = np.tile(rng.uniform(-1.5, 1.5, size=(60, 2)), (tasks, 1))
+    distance = (config[:, 0] - 0.5 * t) ** 2 + (config[:, 1] + t) ** 2
+    number = np.repeat(np.arange(tasks), 60)
+    sign = np.where(np.isin(number, reverse), -1.0, 1.0)
+    y = 1e-5 * np.exp(sign * distance + 0.02 * rng.normal(size=len(t)))
+    return np.column_stack([t, config]), y, number
+
+
+def without(X, y, tasks, task):
+    known = tasks != task
+    return (X[known], y[known], tasks[known]), (X[~known], y[~known])
+
+
+def test_posterior_is_that_of_scikit_learns_gaussian_process() -> None:
+    rng = np.random.default_rng(1)
+    X, queries = rng.normal(size=(9, 2)), rng.normal(size=(5, 2))
+    y = np.exp(rng.normal(size=9))
+    kernel = ConstantKernel(0.09, "fixed") * RBF(0.7, "fixed")
+    ours = Calibrated(lambda rows: rows[:, 0], kernel, X, y, noise=0.2, scale=0.5)
+    reference = GaussianProcessRegressor(kernel + ConstantKernel(0.25, "fixed"), alpha=0.04, optimizer=None)
+    reference.fit(X, np.log(y) - X[:, 0])
+    mean, covariance = reference.predict(queries, return_cov=True)
+    np.testing.assert_allclose(ours.posterior(queries)[0], queries[:, 0] + mean)
+    np.testing.assert_allclose(ours.posterior(queries)[1], covariance, atol=1e-12)
+    np.testing.assert_allclose(ours.spread(queries), np.sqrt(np.diag(covariance) + 0.04))
+    many = rng.normal(size=(300, 2))
+    np.testing.assert_allclose(ours.spread(many)[::7], ours.spread(many[::7]))
+
+
+def test_evidence_prefers_the_prior_that_orders_right_at_any_level_and_ignores_overconfidence() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(12, 1))
+    y = 1e-4 * np.exp(X[:, 0] + 0.3 * rng.normal(size=12))
+
+    def independent(a, b):
+        return np.zeros((len(a), len(b)))
+
+    def evidence(slope: float, noise: float, factor: float = 1.0) -> float:
+        adapted = Calibrated(
+            lambda rows: slope * rows[:, 0],
+            independent,
+            X,
+            factor * y,
+            noise=noise,
+        )
+        return adapted.log_evidence()
+
+    assert evidence(1.0, 0.05) > evidence(0.0, 0.05) + 2 > evidence(-1.0, 0.05) + 4
+    assert evidence(1.0, 0.05) == pytest.approx(evidence(1.0, 0.05, factor=1e3))
+    assert abs(evidence(1.0, 0.05) - evidence(1.0, 0.3)) < 12
+
+
+def test_level_surprise_counts_standard_deviations() -> None:
+    X, zero = np.zeros((1, 1)), (lambda rows: np.zeros(len(rows)), lambda a, b: np.zeros((len(a), len(b))))
+    adapted = Calibrated(*zero, X, np.exp([1.3]), noise=0.3, scale=0.4)
+    assert adapted.level_surprise() == pytest.approx(1.3 / 0.5)
+    assert Calibrated(*zero, X, np.exp([1.3]), noise=0.3).level_surprise() == 0.0
+
+
+def test_joined_task_learns_what_is_special_about_the_target() -> None:
+    X, y, tasks = family()
+    sources, (target_X, target_y) = without(X, y, tasks, 6)
+    slow = np.where(target_X[:, 1] > 0.5, 8.0, 1.0)
+    model = JoinedTask(KernelRidge(), copies=60).fit(*sources)
+    seen = np.arange(20)
+    before = spearmanr(model.predict(target_X).score, -target_y * slow).statistic
+    adapted = model.adapt(target_X[seen], (target_y * slow)[seen]).predict(target_X)
+    assert spearmanr(adapted.score, -target_y * slow).statistic > before + 0.1
+
+
+def test_the_optimum_of_a_new_task_is_foretold() -> None:
+    X, y, tasks = family()
+    sources, (target_X, target_y) = without(X, y, tasks, 10)
+    foretold = PredictedOptimum((0,)).fit(*sources).predict(target_X).score
+    nearest = np.argmin(np.square(target_X[:, 1:] - [0.5 * target_X[0, 0], -target_X[0, 0]]).sum(axis=1))
+    assert np.argsort(-foretold).tolist().index(int(nearest)) < 6
+    assert spearmanr(foretold, -target_y).statistic > 0.9
+
+
+def test_similar_sources_are_the_near_ones_then_those_that_agree() -> None:
+    X, y, tasks = family(reverse=(5, 7))
+    sources, (target_X, target_y) = without(X, y, tasks, 6)
+    model = SimilarSources(Residual(NearestTask((0,))), (0,), k=1).fit(*sources)
+    # Neighbours of task 6 are 5 and 7, which are upside down.
+    assert spearmanr(model.predict(target_X).score, -target_y).statistic < -0.5
+    adapted = model.adapt(target_X[:20], target_y[:20]).predict(target_X).score
+    assert spearmanr(adapted, -target_y).statistic > 0.8
+    similarity = model.similarity(target_X[:20], target_y[:20])
+    assert similarity[[5, 6]].max() < similarity[[4, 7]].min()
+
+
+@pytest.mark.parametrize("values", [([1.0, 2, 3], [1.0, 3, 2]), ([1.0, 1, 2, 5], [4.0, 3, 3, 1])])
+def test_rank_correlation_is_scipys(values) -> None:
+    a, b = map(np.array, values)
+    assert rank_correlation(a, b) == pytest.approx(spearmanr(a, b).statistic)
+    assert rank_correlation(a, np.ones(len(a))) == 0.0
+    assert rank_correlation(a, np.where(a == a.max(), np.inf, b)) <= 1.0
+
+
+def test_what_is_measured_first_is_good_and_no_two_are_alike() -> None:
+    X, y, tasks = family()
+    sources, (target_X, target_y) = without(X, y, tasks, 6)
+    model = Residual(WeightedConsensus((0,))).fit(*sources)
+    twins = np.vstack([target_X, target_X + 1e-9])
+    greedy, spread = choose_first(model, twins, 8, optimism=0.0), choose_first(model, twins, 8, optimism=5.0)
+    assert len(set(greedy % 60)) == 4
+    assert len(set(spread % 60)) >= 7
+    worth = -np.log(np.tile(target_y, 2))
+    assert worth[spread].mean() > np.quantile(worth, 0.6)
+    assert sorted(choose_first(model, target_X[:3], 8)) == [0, 1, 2]
+    with pytest.raises(ValueError, match="m must be at least 1"):
+        choose_first(model, target_X, 0)
+
+
+def test_the_guard_trusts_sources_that_foretell_and_refuses_those_that_do_not() -> None:
+    X, y, tasks = family()
+    make = lambda: Guarded(Residual(WeightedConsensus((0,))), FromScratch(), (0,))  # noqa: E731
+    honest = make().fit(X, y, tasks)
+    assert honest.prior_trust_ == 0.9
+    assert honest.predict(X).score.std() > 0
+    shuffled = y.copy()
+    for task in range(12):
+        shuffled[tasks == task] = np.random.default_rng(task).permutation(y[tasks == task])
+    misled = make().fit(X, shuffled, tasks)
+    assert misled.refuses
+    np.testing.assert_array_equal(misled.predict(X).score, 0.0)
+    scratch = FromScratch().fit(X, y, tasks).adapt(X[:5], y[:5]).predict(X[:60]).score
+    np.testing.assert_allclose(misled.adapt(X[:5], y[:5]).predict(X[:60]).score, scratch)
+
+
+def test_the_guard_gives_way_to_measurements_that_contradict() -> None:
+    X, y, tasks = family()
+    sources, (target_X, target_y) = without(X, y, tasks, 6)
+    model = Guarded(Residual(KernelRidge()), FromScratch(), (0,)).fit(*sources)
+    upside_down = target_y.max() * target_y.min() / target_y
+    assert model.weight(target_X[:16], target_y[:16]) > 0.5
+    assert spearmanr(model.predict(target_X).score, -upside_down).statistic < -0.9
+    corrected = model.adapt(target_X[:16], upside_down[:16]).predict(target_X).score
+    assert spearmanr(corrected, -upside_down).statistic > 0.6
+    assert model.weight(target_X[:1], 1000 * target_y[:1]) < 0.05
+    refuted = model.adapt(target_X[:1], 1000 * target_y[:1])
+    np.testing.assert_array_equal(refuted.predict(target_X).score, 0.0)
+    later = model.adapt(target_X[:9], 1000 * target_y[:9]).predict(target_X).score
+    alone = model.fallback.adapt(target_X[:9], 1000 * target_y[:9]).predict(target_X).score
+    np.testing.assert_array_equal(later, alone)
+
+
+def test_what_is_unfamiliar_lowers_the_guards_trust() -> None:
+    X, y, tasks = family()
+    model = Guarded(Residual(KernelRidge()), FromScratch(), (0,)).fit(X, y, tasks)
+    far = X[:1] + np.array([30.0, 0.0, 0.0])
+    assert model.unfamiliarity(far)[0] > 3.0
+    inf = np.array([np.inf])
+    assert model.weight(far, inf) < model.weight(X[:1], inf) == pytest.approx(0.9)
