@@ -1,8 +1,9 @@
 """The loops of each anchor and how its operands are indexed by them, which is all that traffic depends on.
 
-A loop has one letter. An operand is spelled by its axes: a letter is the loop that indexes it, two letters are
-the rows or columns of a window, indexed by ``stride * first + second``: the halo of a convolution. The order of
-loops is that in which MetaSchedule tiles them, spatial ones first; of the operands, that in which it stages them.
+A loop has one letter. An operand is spelled by its axes: a letter is the loop that indexes it, two letters
+are the rows or columns of a window, indexed by ``stride * first + second``: the halo of a convolution. The
+order of loops is that in which MetaSchedule tiles them, spatial ones first; of the operands, that in which it
+stages them.
 """
 
 from collections.abc import Mapping, Sequence

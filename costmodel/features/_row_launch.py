@@ -1,7 +1,7 @@
 """The launches of a reduction over rows (softmax and the norms), from its decisions alone.
 
-Such an operator is a chain of stages: each but the last reduces a row to a number, the last writes a result for
-each element. A stage is run in one of three ways, which the sketch and its ``split.*`` decisions tell:
+Such an operator is a chain of stages: each but the last reduces a row to a number, the last writes a result
+for each element. A stage is run in one of three ways, which the sketch and its ``split.*`` decisions tell:
 
 - across threads: one block a row, whose ``split`` threads share the row; such stages in a row share a kernel
   with the last, and pass numbers on through shared memory;
@@ -85,6 +85,22 @@ def _known_dtypes(batch: ConfigBatch) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
+class _Grid:
+    """Blocks, threads of a block, elements that all threads visit, and values that they store; all ``(n,)``."""
+
+    blocks: FloatArray
+    threads: FloatArray
+    elements: FloatArray
+    stores: FloatArray
+
+
+def _elementwise(elements: int, threads: FloatArray, blocks: FloatArray) -> _Grid:
+    """The grid of an element a thread, in as many rounds as it takes."""
+    visited = np.ceil(elements / (blocks * threads)) * blocks * threads
+    return _Grid(blocks, threads, visited, visited)
+
+
+@dataclass(frozen=True)
 class _Kernel:
     """A kernel: the stages from ``first`` to ``last`` of ``stages``, across threads or not."""
 
@@ -108,52 +124,49 @@ class _Kernel:
 
     def launch(self, batch: ConfigBatch) -> dict[str, FloatArray]:
         """Each field of ``KernelLaunch`` as ``(n,)``."""
-        blocks, threads, elements, stores = self._shape(batch)
+        grid = self._grid(batch)
         mine = self.stages[self.first : self.last + 1]
-        passed = len(mine) - 1 if self.across_threads and self.writes_results else 0
+        passed = len(mine) - 1 if self.writes_results else 0
+        reductions = passed if self.writes_results else int(self.across_threads)
         size = DTYPE_BYTES[batch.workload.dtype]
         shared_loads, number_loads = self._number_loads(passed)
-        inputs = sum(stage.inputs for stage in mine)
-        by_input, by_number = size * inputs, _NUMBER_BYTES * number_loads
-        zeros = np.zeros(batch.size)
-        reductions = passed if self.writes_results else int(self.across_threads)
+        load_bytes = size * sum(stage.inputs for stage in mine) + _NUMBER_BYTES * number_loads
         widest = max(size, _NUMBER_BYTES if number_loads or not self.writes_results else 0)
-        loops_over_all = self.writes_results and not self.across_threads
+        zeros = np.zeros(batch.size)
         return {
-            "blocks": blocks,
-            "threads_per_block": threads,
+            "blocks": grid.blocks,
+            "threads_per_block": grid.threads,
             "vthreads": zeros + 1.0,
             "shared_bytes": zeros + _NUMBER_BYTES * passed,
             "local_bytes": zeros + 2 * _NUMBER_BYTES * reductions,
-            "global_load_bytes": elements * (by_input + by_number),
-            "global_store_bytes": stores * (size if self.writes_results else _NUMBER_BYTES),
-            "shared_load_bytes": elements * _NUMBER_BYTES * shared_loads,
-            "shared_store_bytes": blocks * threads * _NUMBER_BYTES * passed,
-            "flops": elements * sum(stage.flops for stage in mine),
+            "global_load_bytes": grid.elements * load_bytes,
+            "global_store_bytes": grid.stores * (size if self.writes_results else _NUMBER_BYTES),
+            "shared_load_bytes": grid.elements * _NUMBER_BYTES * shared_loads,
+            "shared_store_bytes": grid.blocks * grid.threads * _NUMBER_BYTES * passed,
+            "flops": grid.elements * sum(stage.flops for stage in mine),
             "tensor_flops": zeros,
             "vector_bytes": zeros + widest,
-            "unroll_steps": zeros if loops_over_all else unroll_steps(batch),
+            "unroll_steps": zeros if self._is_elementwise else unroll_steps(batch),
         }
 
-    def _shape(self, batch: ConfigBatch) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Blocks, threads of a block, elements that are visited, and values that are stored."""
+    @property
+    def _is_elementwise(self) -> bool:
+        return self.writes_results and not self.across_threads
+
+    def _grid(self, batch: ConfigBatch) -> _Grid:
         rows, columns = batch.workload.dims["m"], batch.workload.dims["n"]
-        split = batch.decisions.get(self._split)
-        threads = np.full(batch.size, _MOST_THREADS, np.float64) if split is None else split.astype(np.float64)
+        if self._is_elementwise and self._split not in batch.decisions:
+            threads = np.full(batch.size, _MOST_THREADS, dtype=np.float64)
+            return _elementwise(rows * columns, threads, np.full(batch.size, _MOST_BLOCKS, dtype=np.float64))
+        threads = batch.decisions[self._split].astype(np.float64)
+        if self._is_elementwise:
+            return _elementwise(rows * columns, threads, np.ceil(rows * columns / threads))
         if self.across_threads:
             blocks = np.full(batch.size, float(rows))
-            elements = rows * np.ceil(columns / threads) * threads
-            return blocks, threads, elements, elements if self.writes_results else blocks * threads
-        if self.writes_results:
-            blocks = np.ceil(rows * columns / threads)
-            rounds = 1.0
-            if split is None:
-                blocks = np.full(batch.size, float(_MOST_BLOCKS))
-                rounds = np.ceil(rows * columns / (blocks * threads))
-            elements = rounds * blocks * threads
-            return blocks, threads, elements, elements
+            elements = blocks * np.ceil(columns / threads) * threads
+            return _Grid(blocks, threads, elements, elements if self.writes_results else blocks * threads)
         blocks = np.ceil(rows / threads)
-        return blocks, threads, blocks * threads * columns, blocks * threads * (columns + 1)
+        return _Grid(blocks, threads, blocks * threads * columns, blocks * threads * (columns + 1))
 
     def _number_loads(self, passed: int) -> tuple[int, int]:
         """Numbers loaded for each element: from shared memory, and from device memory."""

@@ -1,9 +1,9 @@
 """The launch of a tensorised loop nest, from its decisions alone.
 
-MetaSchedule sees every anchor as a matrix product in fragments of 16 x 16 x 16 (``MultiLevelTilingTensorCore``
-of TVM). The loops m and n are tiled as [blockIdx.y, blockIdx.x, warp, inner, innermost], k as [step, middle,
-inner]. A block stages two boxes a step, its warps load fragments of them, and the results go through shared
-memory once more, where the epilogue is applied.
+MetaSchedule sees every anchor as a matrix product in fragments of 16 x 16 x 16
+(``MultiLevelTilingTensorCore`` of TVM). The loops m and n are tiled as [blockIdx.y, blockIdx.x, warp, inner,
+innermost], k as [step, middle, inner]. A block stages two boxes a step, its warps load fragments of them, and
+the results go through shared memory once more, where the epilogue is applied.
 """
 
 import numpy as np
@@ -23,7 +23,11 @@ _TRANSPOSED_SKETCH = 3
 def is_tensorised(batch: ConfigBatch) -> bool:
     """Whether the batch tiles a matrix product of fragments."""
     fetches = batch.named("cooperative_fetch.")
-    return [tile.shape[1:] for tile in batch.named("tensor_tile.")] == [(5,), (5,), (3,)] and len(fetches) == 3 and SKETCH in batch.decisions
+    return (
+        [tile.shape[1:] for tile in batch.named("tensor_tile.")] == [(5,), (5,), (3,)]
+        and len(fetches) == 3
+        and SKETCH in batch.decisions
+    )
 
 
 def tensor_launch(batch: ConfigBatch) -> dict[str, FloatArray]:

@@ -91,4 +91,4 @@ def unroll_steps(batch: ConfigBatch) -> FloatArray:
 
 def _copies(batch: ConfigBatch) -> FloatArray:
     sketch = batch.decisions.get(SKETCH, np.zeros(batch.size, dtype=np.int64))
-    return _PIPELINE_COPIES[np.minimum(sketch, len(_PIPELINE_COPIES) - 1)]
+    return np.asarray(_PIPELINE_COPIES[np.minimum(sketch, len(_PIPELINE_COPIES) - 1)])
