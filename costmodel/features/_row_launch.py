@@ -13,15 +13,18 @@ Threads that are masked count in full, as they do in the lowered program.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from costmodel.features._loops import FloatArray
 from costmodel.features._tiled_launch import unroll_steps
 from costmodel.records import DTYPE_BYTES, SKETCH, ConfigBatch
 
 _NUMBER_BYTES = 4  # what a row is reduced to is float32 in every dtype
-# Threads and blocks of a kernel without a ``split``: more elements than this are looped over (``AutoBind``).
+# Without a ``split``, less than two warps of items have one, and more than so many are looped over.
+_WARP = 32
 _MOST_BLOCKS, _MOST_THREADS = 256, 1024
 
 
@@ -66,7 +69,6 @@ def is_row_reduction(batch: ConfigBatch) -> bool:
     sketch = batch.decisions.get(SKETCH, np.empty(0))
     return (
         stages is not None
-        and batch.workload.dtype in _known_dtypes(batch)
         and len(np.unique(sketch)) == 1
         and all(kernel.is_decided(batch) for kernel in _kernels(stages, int(sketch[0])))
     )
@@ -79,14 +81,9 @@ def row_launches(batch: ConfigBatch) -> dict[str, FloatArray]:
     return {field: np.column_stack([launch[field] for launch in kernels]) for field in kernels[0]}
 
 
-def _known_dtypes(batch: ConfigBatch) -> tuple[str, ...]:
-    """Softmax in float16 has stages of its own for its conversions, which are not counted here."""
-    return ("float32",) if batch.workload.operator.anchor == "softmax" else ("float32", "float16")
-
-
 @dataclass(frozen=True)
 class _Grid:
-    """Blocks, threads of a block, elements that all threads visit, and values that they store; all ``(n,)``."""
+    """Blocks, threads of a block, elements that all threads visit, values that they store; all ``(n,)``."""
 
     blocks: FloatArray
     threads: FloatArray
@@ -94,10 +91,13 @@ class _Grid:
     stores: FloatArray
 
 
-def _elementwise(elements: int, threads: FloatArray, blocks: FloatArray) -> _Grid:
-    """The grid of an element a thread, in as many rounds as it takes."""
-    visited = np.ceil(elements / (blocks * threads)) * blocks * threads
-    return _Grid(blocks, threads, visited, visited)
+def _binding(items: int, split: NDArray[Any] | None, size: int) -> tuple[FloatArray, FloatArray]:
+    """``(size,)`` blocks, and threads of each, that have an item a thread (``AutoBind`` of TVM)."""
+    if split is not None:
+        return np.ceil(items / split), split.astype(np.float64)
+    threads = min(_WARP, items) if items < 2 * _WARP else _MOST_THREADS
+    blocks = min(-(-items // threads), _MOST_BLOCKS)
+    return np.full(size, float(blocks)), np.full(size, float(threads))
 
 
 @dataclass(frozen=True)
@@ -119,8 +119,11 @@ class _Kernel:
         return self.stages[self.last].split
 
     def is_decided(self, batch: ConfigBatch) -> bool:
-        """Whether its threads are known: only an element a thread has a default."""
-        return self._split in batch.decisions or (self.writes_results and not self.across_threads)
+        """Whether its threads are known: with few items, or very many, nothing is left to decide."""
+        items = self._items(batch)
+        return self._split in batch.decisions or (
+            not self.across_threads and not 2 * _WARP <= items <= _MOST_BLOCKS * _MOST_THREADS
+        )
 
     def launch(self, batch: ConfigBatch) -> dict[str, FloatArray]:
         """Each field of ``KernelLaunch`` as ``(n,)``."""
@@ -153,20 +156,22 @@ class _Kernel:
     def _is_elementwise(self) -> bool:
         return self.writes_results and not self.across_threads
 
-    def _grid(self, batch: ConfigBatch) -> _Grid:
+    def _items(self, batch: ConfigBatch) -> int:
+        """Rows, or elements, of which a thread has one at a time."""
         rows, columns = batch.workload.dims["m"], batch.workload.dims["n"]
-        if self._is_elementwise and self._split not in batch.decisions:
-            threads = np.full(batch.size, _MOST_THREADS, dtype=np.float64)
-            return _elementwise(rows * columns, threads, np.full(batch.size, _MOST_BLOCKS, dtype=np.float64))
-        threads = batch.decisions[self._split].astype(np.float64)
-        if self._is_elementwise:
-            return _elementwise(rows * columns, threads, np.ceil(rows * columns / threads))
+        return rows * columns if self._is_elementwise else rows
+
+    def _grid(self, batch: ConfigBatch) -> _Grid:
+        items, columns = self._items(batch), batch.workload.dims["n"]
+        blocks, threads = _binding(items, batch.decisions.get(self._split), batch.size)
         if self.across_threads:
-            blocks = np.full(batch.size, float(rows))
+            blocks = np.full(batch.size, float(items))
             elements = blocks * np.ceil(columns / threads) * threads
             return _Grid(blocks, threads, elements, elements if self.writes_results else blocks * threads)
-        blocks = np.ceil(rows / threads)
-        return _Grid(blocks, threads, blocks * threads * columns, blocks * threads * (columns + 1))
+        visited = np.ceil(items / (blocks * threads)) * blocks * threads
+        if self._is_elementwise:
+            return _Grid(blocks, threads, visited, visited)
+        return _Grid(blocks, threads, visited * columns, visited * (columns + 1))
 
     def _number_loads(self, passed: int) -> tuple[int, int]:
         """Numbers loaded for each element: from shared memory, and from device memory."""
