@@ -109,7 +109,8 @@ def print_table(results: list[dict[str, Any]]) -> None:
         score = "-" if row["score_s"] is None else f"{row['score_s']:.2f}"
         print(
             f"| {row['workload']} | {row['configs']:,} | {row['draw_s']:.2f} | {row['features_s']:.2f} "
-            f"| {score} | {1e3 * row['per_store_s'] / row['lowered']:.1f} | {row['per_store_over_features']:,.0f} |"
+            f"| {score} "
+            f"| {1e3 * row['per_store_s'] / row['lowered']:.1f} | {row['per_store_over_features']:,.0f} |"
         )
 
 
