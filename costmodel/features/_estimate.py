@@ -23,6 +23,7 @@ def estimate_launches(batch: ConfigBatch) -> dict[str, FloatArray]:
         tell no launches, as of a foreign kernel or on a CPU.
 
     Example:
+        >>> from costmodel.records import Config, Workload
         >>> tiles = {"tile.C.i": (2, 1, 16, 2, 1), "tile.C.j": (4, 1, 8, 1, 2), "tile.C.k": (8, 1, 8)}
         >>> fetches = {"cooperative_fetch.A_shared": 4, "cooperative_fetch.B_shared": 1}
         >>> config = Config({"sketch": 0, **tiles, **fetches, "unroll_explicit.root": 64})
