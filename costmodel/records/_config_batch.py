@@ -24,8 +24,8 @@ class ConfigBatch:
             a number or a category; in the order of the space.
 
     Example:
-        >>> batch = ConfigBatch.from_configs(Workload.parse("matmul-m4-n4-k4"), [Config({"tile.C.i": (2,
-        2)})])
+        >>> configs = [Config({"tile.C.i": (2, 2)})]
+        >>> batch = ConfigBatch.from_configs(Workload.parse("matmul-m4-n4-k4"), configs)
         >>> batch.decisions["tile.C.i"].shape
         (1, 2)
     """
