@@ -1,6 +1,17 @@
 """Columns with names and units, for many candidates and platforms at once."""
 
-from costmodel.features._extract import COLUMNS, extract
+from costmodel.features._estimate import estimate_launches
+from costmodel.features._extract import COLUMNS, extract, extract_batch
+from costmodel.features._facts import Launches
 from costmodel.features._table import Column, FeatureTable, Group
 
-__all__ = ["COLUMNS", "Column", "FeatureTable", "Group", "extract"]
+__all__ = [
+    "COLUMNS",
+    "Column",
+    "FeatureTable",
+    "Group",
+    "Launches",
+    "estimate_launches",
+    "extract",
+    "extract_batch",
+]

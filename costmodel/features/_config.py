@@ -1,4 +1,4 @@
-"""Features of a config from its decisions alone, before anything is lowered.
+"""Features of configs from their decisions alone, before anything is lowered.
 
 Decisions follow MetaSchedule's multi-level tiling (Shao et al., "Tensor Program Optimization with
 Probabilistic Programs", arXiv:2205.13603). ``tile.<buffer>.<loop>`` holds the factors of a loop, outermost
@@ -14,14 +14,16 @@ three show in what they lead to: blocks, threads, launches, shared memory and tr
 ``launch``.
 """
 
-import math
+from collections.abc import Sequence
 
+import numpy as np
+
+from costmodel.features._loops import FloatArray, level, loop_tiles, product, within
 from costmodel.features._table import Column
 from costmodel.features._tiles import contiguous, operand_loads, thread_part, unfolded
-from costmodel.records import Candidate, Config
+from costmodel.records import ConfigBatch
 
-_SPATIAL_PARTS = (5, 4)
-_REDUCTION_PARTS = (3, 2)
+_LEVELS = 5
 
 CONFIG_COLUMNS = (
     *(Column(f"log2_spatial_{level}", "log2(1)", "config") for level in range(5)),
@@ -40,8 +42,8 @@ CONFIG_COLUMNS = (
 )
 
 
-def config_values(candidate: Candidate) -> list[float]:
-    """One value for each of ``CONFIG_COLUMNS``; NaN where no decision tells, as in a foreign kernel.
+def config_values(batch: ConfigBatch) -> list[FloatArray | float]:
+    """A number or ``(n,)`` numbers for each of ``CONFIG_COLUMNS``; NaN where no decision tells.
 
     ``spatial_i`` and ``reduction_i`` multiply the factors at level i over all loops. ``thread_tile`` is what
     one thread computes and ``block_tile`` what one block computes. ``last_*`` look at the last spatial loop
@@ -50,66 +52,55 @@ def config_values(candidate: Candidate) -> list[float]:
     counts from 1, so that no unrolling is 0; over the body it tells whether accumulators can stay in
     registers, which cannot be indexed by a loop that is left.
     """
-    if candidate.workload.is_foreign:
-        return [math.nan] * len(CONFIG_COLUMNS)
-    tiles = _tiles(candidate.config, "tile.")
-    tensor_tiles = [unfolded(tile) for tile in _tiles(candidate.config, "tensor_tile.")]
-    anchor = "matmul" if tensor_tiles else candidate.workload.operator.anchor
-    tiles += tensor_tiles
-    spatial = [tile for tile in tiles if len(tile) in _SPATIAL_PARTS]
-    reductions = [tile for tile in tiles if len(tile) in _REDUCTION_PARTS]
+    if batch.workload.is_foreign:
+        return [np.nan] * len(CONFIG_COLUMNS)
+    spatial, reductions, anchor = _loops(batch)
+    last = spatial[-1] if spatial else None
     thread_tile = _log2_product([thread_part(tile) for tile in spatial])
-    body = thread_tile + _log2_product([math.prod(tile[1:]) for tile in reductions])
-    last = spatial[-1] if spatial else ()
-    unroll = math.log2(1.0 + _largest(candidate.config, "unroll"))
+    body = thread_tile + _log2_product([within(tile, 1) for tile in reductions])
+    unroll = np.log2(1.0 + _largest(batch, "unroll"))
     return [
-        *_level_products(spatial, 5),
+        *_level_products(spatial, _LEVELS),
         *_level_products(reductions, 3),
         thread_tile,
-        _log2_product([math.prod(tile[1:]) for tile in spatial]),
-        math.log2(math.prod(last[1:])) if last else math.nan,
-        math.log2(last[2]) if last else math.nan,
-        math.log2(last[-1]) if last else math.nan,
-        math.log2(contiguous(reductions)) if reductions else math.nan,
-        math.log2(operand_loads(anchor, spatial)),
+        _log2_product([within(tile, 1) for tile in spatial]),
+        np.nan if last is None else np.log2(within(last, 1)),
+        np.nan if last is None else np.log2(last[:, 2]),
+        np.nan if last is None else np.log2(last[:, -1]),
+        np.log2(contiguous(reductions)) if reductions else np.nan,
+        np.log2(operand_loads(anchor, spatial)),
         body,
         unroll - body,
         unroll,
-        _largest(candidate.config, "cooperative_fetch"),
+        _largest(batch, "cooperative_fetch"),
     ]
 
 
-def _tiles(config: Config, prefix: str) -> list[tuple[int, ...]]:
-    """Factors of each loop whose decision's name starts so."""
-    return [
-        value
-        for name, value in config.decisions.items()
-        if name.startswith(prefix) and isinstance(value, tuple)
-    ]
+def _loops(batch: ConfigBatch) -> tuple[list[FloatArray], list[FloatArray], str]:
+    """Tiles of the spatial and of the reduction loops, and the anchor whose loops they are."""
+    spatial, reductions = loop_tiles(batch)
+    tensor_tiles = [unfolded(tile.astype(np.float64)) for tile in batch.named("tensor_tile.")]
+    if not tensor_tiles:
+        return spatial, reductions, batch.workload.operator.anchor
+    spatial += [tile for tile in tensor_tiles if tile.shape[1] == _LEVELS]
+    reductions += [tile for tile in tensor_tiles if tile.shape[1] < _LEVELS]
+    return spatial, reductions, "matmul"
 
 
-def _log2_product(factors: list[int]) -> float:
+def _log2_product(factors: Sequence[FloatArray]) -> FloatArray | float:
     """log2 of the product; NaN of none."""
-    return math.log2(math.prod(factors)) if factors else math.nan
+    return np.log2(product(factors)) if factors else np.nan
 
 
-def _level_products(tiles: list[tuple[int, ...]], levels: int) -> list[float]:
+def _level_products(tiles: Sequence[FloatArray], levels: int) -> list[FloatArray | float]:
     """log2 of the product over tiles of the factors at each level; NaN for a level that no tile has."""
     return [
-        sum(math.log2(tile[level]) for tile in tiles if level < len(tile))
-        if any(level < len(tile) for tile in tiles)
-        else math.nan
-        for level in range(levels)
+        _log2_product([level([tile], part) for tile in tiles if part < tile.shape[1]])
+        for part in range(levels)
     ]
 
 
-def _largest(config: Config, prefix: str) -> float:
-    """Largest number among the decisions whose name starts so; NaN if there is none."""
-    return max(
-        (
-            float(value)
-            for name, value in config.decisions.items()
-            if name.startswith(prefix) and isinstance(value, int | float)
-        ),
-        default=math.nan,
-    )
+def _largest(batch: ConfigBatch, prefix: str) -> FloatArray | float:
+    """``(n,)`` largest number among the decisions whose name starts so; NaN if there is none."""
+    numbers = [values for values in batch.named(prefix) if values.ndim == 1 and values.dtype.kind in "iuf"]
+    return np.maximum.reduce(numbers).astype(np.float64) if numbers else np.nan

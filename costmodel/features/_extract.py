@@ -1,4 +1,4 @@
-"""Features of many (candidate, platform) pairs at once."""
+"""Features of many (candidate, platform) pairs, or of many configs on one platform, at once."""
 
 from collections.abc import Sequence
 from typing import TypeVar
@@ -6,11 +6,14 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.features._config import CONFIG_COLUMNS, config_values
+from costmodel.features._config import CONFIG_COLUMNS
+from costmodel.features._facts import ConfigFacts, Launches, batch_facts, candidate_facts, stacked
 from costmodel.features._foreign import foreign_features
-from costmodel.features._launch import LAUNCH_COLUMNS, launch_facts, launch_values
+from costmodel.features._launch import LAUNCH_COLUMNS, launch_values
+from costmodel.features._loops import FloatArray
 from costmodel.features._platform import (
     PLATFORM_COLUMNS,
+    Limits,
     peak_flops,
     platform_limits,
     platform_values,
@@ -19,19 +22,32 @@ from costmodel.features._platform import (
 from costmodel.features._table import FeatureTable
 from costmodel.features._times import Work
 from costmodel.features._workload import WORKLOAD_COLUMNS, workload_values
-from costmodel.records import Candidate, Platform
+from costmodel.records import DTYPE_BYTES, Candidate, ConfigBatch, Platform, Workload
 
 T = TypeVar("T")
 
 COLUMNS = WORKLOAD_COLUMNS + PLATFORM_COLUMNS + CONFIG_COLUMNS + LAUNCH_COLUMNS
+_LOADS, _STEPS = (
+    [column.name for column in CONFIG_COLUMNS].index(name)
+    for name in ("log2_loads_per_fma", "log2_reduction_0")
+)
 
 
-def extract(candidates: Sequence[Candidate], platforms: Sequence[Platform]) -> FeatureTable:
+def extract(
+    candidates: Sequence[Candidate], platforms: Sequence[Platform], launches: Launches = "estimated"
+) -> FeatureTable:
     """Features of ``candidates[i]`` on ``platforms[i]`` in row i.
 
-    Works on candidates that were never lowered: without launches the columns of group ``launch`` are NaN.
-    Behind ``COLUMNS`` are those of the foreign kernels among the candidates, see ``_foreign``.
-    Objects that repeat are looked at once, so pass the same object rather than equal copies.
+    Behind ``COLUMNS`` are those of the foreign kernels among the candidates, see ``_foreign``. Objects that
+    repeat are looked at once, so pass the same object rather than equal copies.
+
+    Args:
+        candidates: What would run. Nothing is lowered.
+        platforms: Where, one for each candidate.
+        launches: Where the facts of group ``launch`` are from. ``estimated``: the decisions, as in
+            ``estimate_launches``, so that a kernel has the same features before and after it was lowered;
+            what was recorded stands in where decisions do not tell. ``lowered``: what was recorded with the
+            candidates, NaN for those that were never lowered.
 
     Raises:
         ValueError: The sequences differ in length.
@@ -42,29 +58,63 @@ def extract(candidates: Sequence[Candidate], platforms: Sequence[Platform]) -> F
             f"but got {len(candidates)} candidates and {len(platforms)} platforms"
         )
     distinct, row = _distinct(candidates)
+    workloads, workload_row = _distinct([candidate.workload for candidate in distinct])
     limits = platform_limits(*_distinct(platforms))
-    flops = np.array([candidate.workload.flops or np.nan for candidate in distinct], dtype=np.float64)[row]
-    min_bytes = np.array([c.workload.min_bytes or np.nan for c in distinct], dtype=np.float64)[row]
-    is_float16 = np.array([candidate.workload.dtype == "float16" for candidate in distinct], dtype=bool)[row]
-    peak = peak_flops(limits, is_float16)
-    facts = {name: values[row] for name, values in launch_facts(distinct).items()}
-    workloads = np.array([workload_values(candidate.workload) for candidate in distinct])
-    configs = np.array([config_values(candidate) for candidate in distinct])
-    configs = configs.reshape(-1, len(CONFIG_COLUMNS))[row]
-    names = [column.name for column in CONFIG_COLUMNS]
-    loads, steps = (2.0 ** configs[:, names.index(n)] for n in ("log2_loads_per_fma", "log2_reduction_0"))
-    work = Work(flops, min_bytes, roofline_s(limits, peak, flops, min_bytes), loads, steps)
+    columns = _columns(workloads, workload_row[row], limits, candidate_facts(distinct, launches).take(row))
     foreign_columns, foreign_values = foreign_features(distinct)
-    values = np.hstack(
-        [
-            workloads.reshape(-1, len(WORKLOAD_COLUMNS))[row],
-            platform_values(limits, peak, flops, min_bytes, work.bound_s),
-            configs,
-            launch_values(facts, limits, work),
-            foreign_values[row],
-        ]
-    )
+    values = np.hstack([stacked(columns, len(row)), foreign_values[row]])
     return FeatureTable(values, COLUMNS + foreign_columns)
+
+
+def extract_batch(batch: ConfigBatch, platform: Platform) -> FeatureTable:
+    """Features of all configs of a batch on one platform: those that ``extract`` gives of each.
+
+    Raises:
+        ValueError: The batch is of a foreign kernel, whose columns depend on its parameters.
+    """
+    if batch.workload.is_foreign:
+        raise ValueError(f"workload must be an operator, but got the foreign kernel {batch.workload.name}")
+    one = np.zeros(1, dtype=np.intp)
+    columns = _columns([batch.workload], one, platform_limits([platform], one), batch_facts(batch))
+    return FeatureTable(stacked(columns, batch.size), COLUMNS)
+
+
+def _columns(
+    workloads: Sequence[Workload], row: NDArray[np.intp], limits: Limits, facts: ConfigFacts
+) -> list[FloatArray]:
+    """A column for each of ``COLUMNS``: ``(n,)``, or ``(1,)`` where all rows have the same value.
+
+    Args:
+        workloads: The distinct workloads.
+        row: ``(n,)`` or ``(1,)`` position of each row's workload.
+        limits: ``(n,)`` or ``(1,)`` arrays of each row's platform.
+        facts: What is known of each row's config.
+    """
+    described = np.array([workload_values(workload) for workload in workloads])
+    described = described.reshape(-1, len(WORKLOAD_COLUMNS))[row]
+    flops, min_bytes, element_bytes, is_float16 = (
+        np.array([_sizes(w) for w in workloads]).reshape(-1, 4)[row].T
+    )
+    peak = peak_flops(limits, is_float16 == 1.0)
+    bound_s = roofline_s(limits, peak, flops, min_bytes)
+    loads, steps = 2.0 ** facts.config[:, _LOADS], 2.0 ** facts.config[:, _STEPS]
+    work = Work(flops, min_bytes, bound_s, loads, steps, element_bytes)
+    return [
+        *described.T,
+        *platform_values(limits, peak, flops, min_bytes, bound_s),
+        *facts.config.T,
+        *launch_values(facts.launches, limits, work),
+    ]
+
+
+def _sizes(workload: Workload) -> tuple[float, float, float, float]:
+    """Flops, fewest bytes, bytes of an element, and whether it is float16; NaN where unknown."""
+    return (
+        workload.flops or np.nan,
+        workload.min_bytes or np.nan,
+        DTYPE_BYTES.get(workload.dtype, np.nan),
+        float(workload.dtype == "float16"),
+    )
 
 
 def _distinct(objects: Sequence[T]) -> tuple[list[T], NDArray[np.intp]]:

@@ -7,15 +7,14 @@ Notations:
     n: rows. l: most launches of any row. Arrays of facts are ``(n, l)``, and NaN behind a row's last launch.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
 from costmodel.features._occupancy import Occupancy, occupancy_of
 from costmodel.features._platform import FloatArray, Limits
 from costmodel.features._table import Column
-from costmodel.features._times import Times, Work, times_of
-from costmodel.records import Candidate, KernelLaunch
+from costmodel.features._times import Times, Work, memory_s, times_of
 
 _DOMINANT_COLUMNS = (
     Column("log2_blocks", "log2(1)", "launch"),
@@ -39,6 +38,12 @@ _DOMINANT_COLUMNS = (
 )
 _TOTAL_COLUMNS = (
     Column("launches", "1", "launch"),
+    Column("log2_global_bytes", "log2(byte)", "launch"),
+    Column("log2_shared_traffic_bytes", "log2(byte)", "launch"),
+    Column("log2_register_bytes", "log2(byte)", "launch"),
+    Column("log2_global_intensity", "log2(flop/byte)", "launch"),
+    Column("log2_shared_intensity", "log2(flop/byte)", "launch"),
+    Column("log2_register_intensity", "log2(flop/byte)", "launch"),
     Column("log2_load_redundancy", "log2(1)", "launch"),
     Column("log2_store_redundancy", "log2(1)", "launch"),
     Column("log2_extra_flops", "log2(1)", "launch"),
@@ -46,28 +51,19 @@ _TOTAL_COLUMNS = (
     Column("log2_operands_over_roofline", "log2(1)", "launch"),
     Column("log2_l2_over_roofline", "log2(1)", "launch"),
     Column("log2_latency_over_roofline", "log2(1)", "launch"),
+    Column("log2_memory_over_roofline", "log2(1)", "launch"),
     Column("log2_analytic_over_roofline", "log2(1)", "launch"),
+    Column("log2_analytic_s", "log2(s)", "launch"),
 )
 LAUNCH_COLUMNS = _DOMINANT_COLUMNS + _TOTAL_COLUMNS
 
 
-def launch_facts(candidates: Sequence[Candidate]) -> dict[str, FloatArray]:
-    """Each field of ``KernelLaunch`` as ``(candidates, l)``, NaN behind a candidate's last launch, l >= 1."""
-    width = max((len(candidate.launches) for candidate in candidates), default=0) or 1
-    fields = KernelLaunch.__struct_fields__
-    facts = np.full((len(candidates), width, len(fields)), np.nan)
-    for i, candidate in enumerate(candidates):
-        for j, launch in enumerate(candidate.launches):
-            facts[i, j] = [getattr(launch, field) for field in fields]
-    return {field: facts[:, :, i] for i, field in enumerate(fields)}
-
-
-def launch_values(facts: Mapping[str, FloatArray], limits: Limits, work: Work) -> FloatArray:
-    """``(n, q)`` values of ``LAUNCH_COLUMNS``; NaN in rows without launches.
+def launch_values(facts: Mapping[str, FloatArray], limits: Limits, work: Work) -> list[FloatArray]:
+    """``(n,)`` values of each of ``LAUNCH_COLUMNS``; NaN in rows without launches.
 
     Args:
-        facts: ``(n, l)`` arrays of ``launch_facts``, one row for each row of the table.
-        limits: ``(n,)`` arrays of the row's platform.
+        facts: ``(n, l)`` arrays, one for each field of ``KernelLaunch``; NaN behind a row's last launch.
+        limits: ``(n,)`` arrays of the row's platform, or ``(1,)`` of that of all rows.
         work: ``(n,)`` arrays of what the row has to do.
     """
     occupancy = occupancy_of(facts, limits)
@@ -76,7 +72,7 @@ def launch_values(facts: Mapping[str, FloatArray], limits: Limits, work: Work) -
     first = np.arange(len(known)), known.argmax(axis=1)
     dominant = _dominant_values(facts, occupancy, limits)
     totals = _total_values(facts, times, limits, work)
-    return np.column_stack([*(column[first] for column in dominant), *totals])
+    return [*(column[first] for column in dominant), *totals]
 
 
 def _dominant_values(
@@ -111,18 +107,26 @@ def _total_values(
 ) -> list[FloatArray]:
     """``(n,)`` values of ``_TOTAL_COLUMNS``. Ratios of counts that can be 0 are floored at 1/1024.
 
-    The analytic time is the sum of all times and of the traffic to device memory that cannot be avoided: how
-    much of the rest the L2 cache serves is unknown, and how much of it all overlaps is left to be learned.
+    Bytes are counted for each memory that a program moves them to or from: device memory through the L2
+    cache, shared memory, and registers, which keep the operands of a register tile. The analytic time is the
+    sum of all times, as if nothing overlapped: how much does is left to be learned.
     """
-    unavoidable_s = np.nan_to_num(work.min_bytes / limits.bandwidth)
-    seconds = [_sum(time) for time in (times.compute, times.operands, times.l2, times.latency, times.total)]
-    seconds[-1] += unavoidable_s
+    flops = _sum(facts["flops"])
+    traffic = _sum(facts["global_load_bytes"] + facts["global_store_bytes"])
+    shared = _sum(facts["shared_load_bytes"] + facts["shared_store_bytes"])
+    register = flops / 2 * work.loads_per_fma * work.element_bytes
+    memory = np.where(np.isnan(traffic), np.nan, memory_s(work, traffic, limits))
+    seconds = [_sum(time) for time in (times.compute, times.operands, times.l2, times.latency)]
+    total = _sum(times.total) + memory
     return [
         (~np.isnan(facts["blocks"])).sum(axis=1).astype(np.float64),
+        *(np.log2(1.0 + moved) for moved in (traffic, shared, register)),
+        *(_log2_ratio(flops, 1.0 + moved) for moved in (traffic, shared, register)),
         _log2_ratio(_sum(facts["global_load_bytes"]), work.min_bytes),
         _log2_ratio(_sum(facts["global_store_bytes"]), work.min_bytes),
-        _log2_ratio(_sum(facts["flops"]), work.flops),
-        *(_log2_ratio(time, work.bound_s) for time in seconds),
+        _log2_ratio(flops, work.flops),
+        *(_log2_ratio(time, work.bound_s) for time in (*seconds, memory, total)),
+        np.log2(total),
     ]
 
 
@@ -132,4 +136,4 @@ def _sum(values: FloatArray) -> FloatArray:
 
 
 def _log2_ratio(amount: FloatArray, reference: FloatArray) -> FloatArray:
-    return np.log2(np.maximum(amount / reference, 1.0 / 1024))
+    return np.asarray(np.log2(np.maximum(amount / reference, 1.0 / 1024)))

@@ -120,21 +120,19 @@ def roofline_s(limits: Limits, peak: FloatArray, flops: FloatArray, min_bytes: F
 
 def platform_values(
     limits: Limits, peak: FloatArray, flops: FloatArray, min_bytes: FloatArray, bound_s: FloatArray
-) -> FloatArray:
-    """``(n, p)`` values of ``PLATFORM_COLUMNS`` for these ``(n,)`` peaks, flops, bytes and rooflines."""
-    return np.column_stack(
-        [
-            np.log2(limits.sms),
-            limits.sms / limits.device_sms,
-            np.log2(peak),
-            np.log2(limits.bandwidth),
-            np.log2(limits.l2_bytes),
-            np.log2(limits.shared_bytes),
-            np.log2(limits.registers),
-            np.log2(limits.threads),
-            limits.whole,
-            np.log2(bound_s),
-            np.log2(flops / peak / bound_s),
-            np.log2(min_bytes / limits.l2_bytes),
-        ]
-    )
+) -> list[FloatArray]:
+    """``(n,)`` values of each of ``PLATFORM_COLUMNS`` for these peaks, flops, bytes and rooflines."""
+    return [
+        np.log2(limits.sms),
+        limits.sms / limits.device_sms,
+        np.log2(peak),
+        np.log2(limits.bandwidth),
+        np.log2(limits.l2_bytes),
+        np.log2(limits.shared_bytes),
+        np.log2(limits.registers),
+        np.log2(limits.threads),
+        limits.whole,
+        np.log2(bound_s),
+        np.log2(flops / peak / bound_s),
+        np.log2(min_bytes / limits.l2_bytes),
+    ]

@@ -1,6 +1,14 @@
 """Analytic times of a kernel, one for each resource: bounds in the sense of the roofline, not predictions.
 
-The fullest SM sets the pace of all: its share of the work is 1 / SMs times its imbalance.
+The fullest SM sets the pace of all: with ``ceil(blocks / SMs)`` of the blocks it works that many times as
+long as one block takes, less what resident blocks hide of each other (waves as in cuSync, arXiv:2305.13450,
+section 2). The traffic of a memory level is refresh count times volume (DNN-Chip Predictor, arXiv:2002.11270,
+section 3): how often a box is staged times its size, and the operands of a register tile times how often it
+is used.
+
+No time rises with SMs, clock, bandwidth or the size of a cache, all else equal. Of k blocks on the fullest
+SM, b resident at once and enough at r, the slowdown is ``k / min(1, min(b, k) / r) = max(k, max(k / b, 1)
+r)``, which does not fall with k, and k does not rise with SMs.
 """
 
 from collections.abc import Mapping
@@ -32,6 +40,7 @@ class Work:
         bound_s: Its roofline in seconds.
         loads_per_fma: Operands loaded from shared memory for each multiply-add; NaN where not known.
         steps: Times that a block stages operands, one after the other; NaN where not known.
+        element_bytes: Bytes of an input element; NaN where not known.
     """
 
     flops: FloatArray
@@ -39,6 +48,7 @@ class Work:
     bound_s: FloatArray
     loads_per_fma: FloatArray
     steps: FloatArray
+    element_bytes: FloatArray
 
 
 @dataclass(frozen=True)
@@ -83,6 +93,17 @@ def times_of(facts: Mapping[str, FloatArray], occupancy: Occupancy, limits: Limi
         l2=pace * traffic / (_l2_bytes_per_clock(facts, occupancy) * clock),
         latency=occupancy.waves * steps * _LATENCY_CLOCKS / clock,
     )
+
+
+def memory_s(work: Work, traffic: FloatArray, limits: Limits) -> FloatArray:
+    """``(n,)`` seconds of the traffic to device memory of rows with this ``(n,)`` traffic to the L2 cache.
+
+    What is moved once must come from device memory. Of what is moved again, the L2 cache misses the share of
+    the data that it cannot hold. 0 where the bandwidth is unknown, and without misses where the cache is.
+    """
+    missing = np.fmax(0.0, 1.0 - limits.l2_bytes / work.min_bytes)
+    again = np.fmax(0.0, traffic - work.min_bytes)
+    return np.asarray(np.nan_to_num((work.min_bytes + missing * again) / limits.bandwidth))
 
 
 def _l2_bytes_per_clock(facts: Mapping[str, FloatArray], occupancy: Occupancy) -> FloatArray:

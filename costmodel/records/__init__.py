@@ -1,6 +1,7 @@
 """What was measured: the one schema, and the store that keeps it."""
 
 from costmodel.records._candidate import Candidate, Config, Decision, KernelLaunch
+from costmodel.records._config_batch import SKETCH, ConfigBatch, config_batches
 from costmodel.records._device_state import DeviceState
 from costmodel.records._device_table import (
     Architecture,
@@ -19,13 +20,16 @@ from costmodel.records._peak_rates import PeakRates, peak_rates
 from costmodel.records._platform import Device, DeviceKind, Isolation, Platform
 from costmodel.records._reserved import is_reserved
 from costmodel.records._store import RecordStore, read_records
-from costmodel.records._workload import Workload
+from costmodel.records._workload import DTYPE_BYTES, Workload
 
 __all__ = [
+    "DTYPE_BYTES",
     "OPERATORS",
+    "SKETCH",
     "Architecture",
     "Candidate",
     "Config",
+    "ConfigBatch",
     "Decision",
     "Device",
     "DeviceEntry",
@@ -41,6 +45,7 @@ __all__ = [
     "RecordStore",
     "StatedPeaks",
     "Workload",
+    "config_batches",
     "content_id",
     "find_device",
     "find_entry",

@@ -10,7 +10,8 @@ from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.schedule import Trace
 
 from costmodel.errors import CostModelError
-from costmodel.records import Candidate, Config, Workload, content_id
+from costmodel.records import SKETCH, Candidate, Config, ConfigBatch, Workload, content_id
+from costmodel.spaces._draw import draw_columns
 from costmodel.spaces._errors import InvalidConfigError
 from costmodel.spaces._lowered import kernel_launches
 from costmodel.spaces._parameters import Suggester
@@ -19,7 +20,6 @@ from costmodel.spaces._target import TargetKind, make_target
 from costmodel.spaces._tensor_intrin import register_tensor_intrinsics, without_tensor_intrinsics
 from costmodel.spaces._workload_ir import workload_module
 
-SKETCH = "sketch"  # name of the decision that picks the sketch
 _MOST_DRAWS = 2000  # one in 20 to 500 meets the constraints where any does; a draw takes 30 us
 
 
@@ -44,6 +44,7 @@ class MetaScheduleSpace:
         name: ``metaschedule-<kind>-<hash of the sketches>``, the kind ``cuda-tensorcore`` where sketches are
             tensorised; equal names mean equal spaces.
         sketches: The sketches, in MetaSchedule's order.
+        context: ``TuneContext`` of the last rules, whose postprocessors complete all schedules.
 
     Example:
         >>> space = MetaScheduleSpace(Workload.parse("matmul-m64-n64-k64"), "cpu")
@@ -62,7 +63,7 @@ class MetaScheduleSpace:
         tensorized = [sketch for sketch in chain(*others) if sketch.tensorized]
         self.sketches = (*first, *tensorized)
         # The last set's complete all sketches. They refer to their context, which must live as long.
-        self._last_context, self._postprocs = contexts[-1], contexts[-1].space_generator.postprocs
+        self.context, self._postprocs = contexts[-1], contexts[-1].space_generator.postprocs
         flavour = f"{kind}-tensorcore" if tensorized else kind
         self.name = f"metaschedule-{flavour}-{content_id([sketch.skeleton for sketch in self.sketches])[:8]}"
 
@@ -92,6 +93,16 @@ class MetaScheduleSpace:
             if sketch.worth_lowering(decisions):
                 break
         return Config({SKETCH: position, **decisions})
+
+    def draw(self, sketch: int, size: int, rng: np.random.Generator) -> ConfigBatch:
+        """Random configs of one sketch that meet its constraints, as columns; some may turn out invalid.
+
+        For screening: 100,000 configs of a matrix product take seconds. The same config may come twice, and
+        fewer come back where hardly any config meets the constraints.
+        """
+        columns = draw_columns(self.sketches[sketch], size, rng)
+        found = len(next(iter(columns.values())))
+        return ConfigBatch(self.workload, found, {SKETCH: np.full(found, sketch), **columns})
 
     def mutate(self, config: Config, rng: np.random.Generator) -> Config:
         """A neighbour of ``config`` in one parameter that meets the constraints.

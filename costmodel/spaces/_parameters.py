@@ -7,6 +7,7 @@ from functools import cache
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from costmodel.records import Decision
 
@@ -39,6 +40,10 @@ class Parameter(Protocol):
         """A random value."""
         ...
 
+    def draw(self, size: int, rng: np.random.Generator) -> NDArray[np.int64]:
+        """As many random values, as a column of a ``ConfigBatch``."""
+        ...
+
     def mutate(self, value: Decision, rng: np.random.Generator) -> Decision:
         """A random neighbour of ``value``; ``value`` itself where it has none."""
         ...
@@ -69,6 +74,11 @@ class Categorical:
     def sample(self, rng: np.random.Generator) -> int:
         """A choice drawn by the probabilities."""
         return int(rng.choice(self.choices, p=np.divide(self.probabilities, sum(self.probabilities))))
+
+    def draw(self, size: int, rng: np.random.Generator) -> NDArray[np.int64]:
+        """``(size,)`` choices drawn by the probabilities."""
+        weights = np.divide(self.probabilities, sum(self.probabilities))
+        return rng.choice(np.array(self.choices, dtype=np.int64), size=size, p=weights)
 
     def mutate(self, value: Decision, rng: np.random.Generator) -> Decision:
         """Any other choice."""
@@ -110,6 +120,11 @@ class Tile:
         """A factorization, each equally likely."""
         every = factorizations(self.extent, self.parts, self.max_innermost)
         return every[int(rng.integers(len(every)))]
+
+    def draw(self, size: int, rng: np.random.Generator) -> NDArray[np.int64]:
+        """``(size, parts)`` factorizations, each equally likely."""
+        every = _factor_table(self.extent, self.parts, self.max_innermost)
+        return every[rng.integers(len(every), size=size)]
 
     def mutate(self, value: Decision, rng: np.random.Generator) -> Decision:
         """Move a divisor of one factor to another, as MetaSchedule's MutateTileSize does."""
@@ -155,6 +170,12 @@ def factorizations(extent: int, parts: int, max_innermost: int) -> tuple[tuple[i
         for divisor in divisors(extent)
         for rest in factorizations(extent // divisor, parts - 1, max_innermost)
     )
+
+
+@cache
+def _factor_table(extent: int, parts: int, max_innermost: int) -> NDArray[np.int64]:
+    """``factorizations`` as ``(number, parts)``."""
+    return np.array(factorizations(extent, parts, max_innermost), dtype=np.int64).reshape(-1, parts)
 
 
 def _move(value: tuple[int, ...], source: int, target: int, divisor: int) -> tuple[int, ...]:

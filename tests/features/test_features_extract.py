@@ -39,6 +39,11 @@ def launch_of(blocks: int = 100, threads: int = 256, **facts: int) -> KernelLaun
     return KernelLaunch(blocks, threads, **({"flops": MATMUL.flops} | facts))
 
 
+def columns_of_tiles(tiles) -> list[np.ndarray]:
+    """Each tile as a batch of one."""
+    return [np.array([tile], dtype=np.float64) for tile in tiles]
+
+
 def families_of(row: dict[str, float]) -> list[str]:
     columns = [column.name for column in WORKLOAD_COLUMNS if column.name.startswith("is_")]
     return [name.removeprefix("is_") for name in columns if row[name]]
@@ -177,12 +182,12 @@ def test_columns_of_what_a_thread_repeats() -> None:
     ],
 )
 def test_operands_are_loaded_once_for_all_results_that_share_them(kind, tiles, loads) -> None:
-    assert operand_loads(kind, list(tiles)) == pytest.approx(loads)
+    assert operand_loads(kind, columns_of_tiles(tiles)) == pytest.approx(loads)
 
 
 def test_operand_loads_are_unknown_without_the_operators_loops() -> None:
-    assert math.isnan(operand_loads("softmax", [(1, 1, 1, 1, 1)]))
-    assert math.isnan(operand_loads("conv2d", [(1, 1, 1, 1, 1)]))
+    for anchor in ("softmax", "conv2d"):
+        assert math.isnan(operand_loads(anchor, columns_of_tiles([(1, 1, 1, 1, 1)])))
 
 
 @pytest.mark.parametrize(
@@ -194,7 +199,7 @@ def test_operand_loads_are_unknown_without_the_operators_loops() -> None:
     ],
 )
 def test_runs_go_on_while_loops_are_covered_in_full(tiles, run) -> None:
-    assert contiguous(list(tiles)) == run
+    assert contiguous(columns_of_tiles(tiles)) == run
 
 
 def test_config_columns_of_cpu_tiles_and_of_no_tiles() -> None:
@@ -207,7 +212,7 @@ def test_config_columns_of_cpu_tiles_and_of_no_tiles() -> None:
     assert all(math.isnan(bare[name]) for name in ("log2_spatial_0", "log2_thread_tile", "log2_unroll"))
 
 
-def test_launch_columns_are_missing_before_lowering_and_others_are_not() -> None:
+def test_launch_columns_are_missing_where_neither_decisions_nor_lowering_tell_and_others_are_not() -> None:
     table = extract([candidate_of(tile__C__i=(1, 1, 32, 2, 2))], [landscape_platform(8)])
     assert np.isnan(table.values[0, table.indices("launch")[1:]]).sum() > 20
     assert not np.isnan(table.values[0, table.indices("workload", "platform")]).any()
@@ -223,8 +228,9 @@ def test_launch_columns_are_missing_before_lowering_and_others_are_not() -> None
 def test_waves_follow_the_occupancy_limits(blocks, threads, shared, local, sms) -> None:
     launch = launch_of(blocks, threads, shared_bytes=shared, local_bytes=local)
     row = columns_of(candidate_of(launch), landscape_platform(sms))
-    registers = min(255.0, 32 + local / 4) * threads
-    fitting = min(32, 2048 // threads, 228 * 1024 // (shared + 1024), int(65536 / registers))
+    per_thread = min(255.0, 24 + (1.2 * local + 0.4 * shared / threads) / 4)
+    registers = 8 * math.ceil(per_thread / 8) * threads
+    fitting = min(32, 2048 // threads, 228 * 1024 // (shared + 1024), 65536 // registers)
     per_sm = max(1, fitting)
     waves = -(-blocks // (per_sm * sms))
     assert 2 ** row["log2_blocks_per_sm"] == pytest.approx(per_sm)
@@ -294,7 +300,8 @@ def test_half_a_wave_of_cdna_is_a_whole_warp_elsewhere(device: str, lane_share: 
 
 
 def test_landscape_device_is_described_completely() -> None:
-    table = extract([candidate_of(launch_of())], [Platform(LANDSCAPE_DEVICE, "green_context", 8, 8)])
+    tiled = candidate_of(launch_of(), tile__C__i=(1, 1, 1, 1, 1), tile__C__j=(1, 1, 1, 1, 1))
+    table = extract([tiled], [Platform(LANDSCAPE_DEVICE, "green_context", 8, 8)])
     assert not np.isnan(table.values[0, table.indices("platform", "launch")]).any()
 
 
@@ -316,7 +323,7 @@ def test_tensor_tiles_count_warps_in_the_place_of_threads() -> None:
     assert 2 ** row["log2_thread_tile"] == pytest.approx(32 * 32)
     assert 2 ** row["log2_block_tile"] == pytest.approx(64 * 128)
     assert 2 ** row["log2_loads_per_fma"] == pytest.approx((32 + 32) / (32 * 32))
-    assert unfolded((1, 2, 2, 2, 1)) == (2, 1, 2, 2, 16)
+    np.testing.assert_array_equal(unfolded(np.array([[1.0, 2, 2, 2, 1]])), [[2, 1, 2, 2, 16]])
 
 
 def test_float16_is_bound_by_tensor_cores_where_they_are_known() -> None:

@@ -1,0 +1,48 @@
+"""Launches of configs from workload and decisions alone: nothing is lowered."""
+
+import numpy as np
+
+from costmodel.features._loops import FloatArray
+from costmodel.features._row_launch import is_row_reduction, row_launches
+from costmodel.features._tensor_launch import is_tensorised, tensor_launch
+from costmodel.features._tiled_launch import is_tiled, tiled_launch
+from costmodel.records import ConfigBatch, KernelLaunch
+
+
+def estimate_launches(batch: ConfigBatch) -> dict[str, FloatArray]:
+    """What the lowered program of each config would say of the kernels that it launches.
+
+    Knows the sketches of MetaSchedule for a GPU. Where they are multi-level tiled, every number is that of
+    ``KernelLaunch``; ``shared_bytes`` of Tensor Core sketches is that of merged buffers.
+
+    Args:
+        batch: Configs of one sketch.
+
+    Returns:
+        Each field of ``KernelLaunch`` as ``(n, l)`` for l launches; ``(n, 1)`` of NaN where the decisions
+        tell no launches, as of a foreign kernel or on a CPU.
+
+    Example:
+        >>> from costmodel.records import Config, Workload
+        >>> tiles = {"tile.C.i": (2, 1, 16, 2, 1), "tile.C.j": (4, 1, 8, 1, 2), "tile.C.k": (8, 1, 8)}
+        >>> fetches = {"cooperative_fetch.A_shared": 4, "cooperative_fetch.B_shared": 1}
+        >>> config = Config({"sketch": 0, **tiles, **fetches, "unroll_explicit.root": 64})
+        >>> launches = estimate_launches(
+        ...     ConfigBatch.from_configs(Workload.parse("matmul-m64-n64-k64"), [config])
+        ... )
+        >>> launches["blocks"], launches["threads_per_block"], launches["local_bytes"]
+        (array([[8.]]), array([[128.]]), array([[16.]]))
+    """
+    if not batch.workload.is_foreign and batch.size:
+        if is_tiled(batch):
+            return _columns(tiled_launch(batch))
+        if is_tensorised(batch):
+            return _columns(tensor_launch(batch))
+        if is_row_reduction(batch):
+            return row_launches(batch)
+    return {field: np.full((batch.size, 1), np.nan) for field in KernelLaunch.__struct_fields__}
+
+
+def _columns(launch: dict[str, FloatArray]) -> dict[str, FloatArray]:
+    """``(n,)`` arrays of a single launch as ``(n, 1)``."""
+    return {field: values[:, None] for field, values in launch.items()}

@@ -1,0 +1,103 @@
+"""The launch of a tensorised loop nest, from its decisions alone.
+
+MetaSchedule sees every anchor as a matrix product in fragments of 16 x 16 x 16
+(``MultiLevelTilingTensorCore`` of TVM). The loops m and n are tiled as [blockIdx.y, blockIdx.x, warp, inner,
+innermost], k as [step, middle, inner]. A block stages two boxes a step, its warps load fragments of them, and
+the results go through shared memory once more, where the epilogue is applied.
+"""
+
+import numpy as np
+
+from costmodel.features._epilogue import epilogue_costs
+from costmodel.features._loops import FloatArray, within
+from costmodel.features._staging import staging_of
+from costmodel.features._tiled_launch import is_padded, result_counts, unroll_steps
+from costmodel.records import DTYPE_BYTES, SKETCH, ConfigBatch
+
+_SIDE = 16  # rows and columns of a fragment
+_WARP = 32  # threads that hold a fragment together
+# The first of the two tensorised sketches stages its second operand by columns, the other by rows of k.
+_TRANSPOSED_SKETCH = 3
+
+
+def is_tensorised(batch: ConfigBatch) -> bool:
+    """Whether the batch tiles a matrix product of fragments."""
+    fetches = batch.named("cooperative_fetch.")
+    return (
+        [tile.shape[1:] for tile in batch.named("tensor_tile.")] == [(5,), (5,), (3,)]
+        and len(fetches) == 3
+        and SKETCH in batch.decisions
+    )
+
+
+def tensor_launch(batch: ConfigBatch) -> dict[str, FloatArray]:
+    """Each field of ``KernelLaunch`` as ``(n,)``; counted as the lowered program is, a warp's fragments once.
+
+    All but ``shared_bytes`` are exact. TVM merges shared buffers by their lifetimes: what is told is that of
+    loops that are left, while full unrolling of the outermost reduction can keep more of them alive.
+    """
+    workload, size = batch.workload, DTYPE_BYTES[batch.workload.dtype]
+    rows, columns, depth = (tile.astype(np.float64) for tile in batch.named("tensor_tile."))
+    widths = [width.astype(np.float64) for width in batch.named("cooperative_fetch.")]
+    results, macs = result_counts(workload)
+    block_results = _SIDE**2 * within(rows, 2) * within(columns, 2)
+    blocks, steps = results / block_results, depth[:, 0]
+    warps = rows[:, 2] * columns[:, 2]
+    threads = _WARP * warps
+    block_depth = _SIDE * within(depth, 1)
+    stored, first, second = (
+        staging_of(box, threads, width)
+        for box, width in zip(
+            (
+                block_results,
+                _SIDE * within(rows, 2) * block_depth,
+                _SIDE * within(columns, 2) * block_depth,
+            ),
+            widths,
+            strict=True,
+        )
+    )
+    copied = blocks * steps * (first.elements + second.elements)
+    written = blocks * stored.elements
+    row_fragments, column_fragments, depth_fragments = within(rows, 3), within(columns, 3), depth[:, 2]
+    operand_fragments = (row_fragments + column_fragments) * depth_fragments
+    loaded_fragments = blocks * warps * steps * depth[:, 1] * operand_fragments
+    epilogue_flops, epilogue_loads, uses = epilogue_costs(workload)
+    padding_flops = blocks * steps * first.elements if is_padded(workload) else 0.0
+    lanes = np.maximum.reduce([stored.lanes, first.lanes, second.lanes])
+    fragment_bytes = size * _SIDE**2
+    return {
+        "blocks": blocks,
+        "threads_per_block": threads,
+        "vthreads": np.ones(batch.size),
+        "shared_bytes": size * _shared_elements(batch, rows, columns, depth),
+        "local_bytes": fragment_bytes / _WARP * (row_fragments * column_fragments + operand_fragments),
+        "global_load_bytes": size * (copied + written * epilogue_loads),
+        "global_store_bytes": size * written,
+        "shared_load_bytes": fragment_bytes * loaded_fragments + size * written * uses,
+        "shared_store_bytes": size * (copied + written),
+        "flops": 2.0 * macs + written * epilogue_flops + padding_flops,
+        "tensor_flops": np.full(batch.size, 2.0 * macs),
+        "vector_bytes": size * lanes,
+        "unroll_steps": unroll_steps(batch),
+    }
+
+
+def _shared_elements(
+    batch: ConfigBatch, rows: FloatArray, columns: FloatArray, depth: FloatArray
+) -> FloatArray:
+    """Elements of shared memory: both staged operands, and the results of one row of fragments a warp.
+
+    The results come last and take the place of the larger operand.
+    """
+    height, width, length = _SIDE * within(rows, 2), _SIDE * within(columns, 2), _SIDE * within(depth, 1)
+    transposed = batch.decisions[SKETCH] == _TRANSPOSED_SKETCH
+    first = height * _aligned(length)
+    second = np.where(transposed, width * _aligned(length), length * _aligned(width))
+    results = _SIDE * rows[:, 2] * width
+    return np.minimum(first, second) + np.maximum(np.maximum(first, second), results)
+
+
+def _aligned(elements: FloatArray) -> FloatArray:
+    """Length of a padded row: the next one that is 8 more than a multiple of 32, against bank conflicts."""
+    return np.ceil((elements - 8) / 32) * 32 + 8
