@@ -69,7 +69,7 @@ class TaskCurves:
         return self.distances_at(X[first])[place]
 
     def places(self, X: FloatArray) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Rows that differ for ``distances``: the first of each, ``(p,)``, and which one each row is, ``(n,)``.
+        """Rows that differ for ``distances``: the first of each, ``(p,)``, and each row's, ``(n,)``.
 
         There are about as many as there are query tasks.
         """
@@ -79,7 +79,9 @@ class TaskCurves:
     def distances_at(self, X: FloatArray) -> FloatArray:
         """What ``distances`` gives, row by row: for the few rows that ``places`` names."""
         rows = self.task_scaler_.transform(X[:, self._is_task])
-        distances = np.array([_rms(self.centres_ - row) for row in rows]).reshape(len(rows), -1)
+        distances = np.array([_rms(self.centres_ - row) for row in rows]).reshape(
+            len(rows), len(self.centres_)
+        )
         distances[~self.comparable(X)] = np.inf
         distances[np.isinf(distances).all(axis=1)] = 0.0
         return distances
@@ -96,9 +98,7 @@ class TaskCurves:
         first, config = distinct_rows(configs)
         return self._log_scores(configs[first])[config]
 
-    def mean_log_score(
-        self, X: FloatArray, weights: FloatArray, place: NDArray[np.intp]
-    ) -> FloatArray:
+    def mean_log_score(self, X: FloatArray, weights: FloatArray, place: NDArray[np.intp]) -> FloatArray:
         """``(n,)`` sum over source tasks of weight x log score, without an ``(n, t)`` matrix in memory.
 
         Args:

@@ -1,13 +1,19 @@
 import pytest
 
 from costmodel.learners import (
+    AnalyticPrior,
     KernelRidge,
     Learner,
+    MultitaskGaussianProcess,
+    MultitaskNetwork,
     NearestTask,
+    RandomForestLearner,
     RandomLearner,
     RidgeLearner,
+    Stack,
     WeightedConsensus,
     XGBoostLearner,
+    XGBoostRanker,
 )
 from costmodel.testing import LEARNER_CHECKS, contract_rows
 from costmodel.testing._learner_contract import LearnerFactory, check_fit_forgets, check_ignores_batch_mates
@@ -17,11 +23,28 @@ FACTORIES = {
     "nearest": lambda: NearestTask((0, 1)),
     "consensus": lambda: WeightedConsensus((0, 1)),
     "consensus without task columns": lambda: WeightedConsensus(()),
+    "consensus with baseline": lambda: WeightedConsensus(
+        (0, 1), config_columns=(2, 4), baseline_column=0, sources=2
+    ),
+    "nearest with baseline": lambda: NearestTask((0, 1), config_columns=(2, 3), baseline_column=0),
     "ridge": RidgeLearner,
+    "analytic": lambda: AnalyticPrior(0, (2, 4), 1),
     "kernel ridge": lambda: KernelRidge(landmarks=30),
     "kernel ridge with baseline": lambda: KernelRidge(0),
     "xgboost": lambda: XGBoostLearner(rounds=20),
     "xgboost with baseline": lambda: XGBoostLearner(0, rounds=20),
+    "xgboost rank": lambda: XGBoostRanker(rounds=20),
+    "random forest": lambda: RandomForestLearner(0, trees=5),
+    "random forest on drawn rows": lambda: RandomForestLearner(trees=3, rows=50),
+    "network": lambda: MultitaskNetwork((0,), 0, width=8, embedding=2, steps=12),
+    "network without platforms": lambda: MultitaskNetwork(width=8, layers=1, steps=5, members=1),
+    "multitask gp": lambda: MultitaskGaussianProcess((0, 1), 0, rows=40, iterations=4),
+    "multitask gp without task columns": lambda: MultitaskGaussianProcess((), rows=40, iterations=4, tasks=2),
+    "stack": lambda: Stack((RidgeLearner(), KernelRidge(0, landmarks=20))),
+    "stack of weighted learners": lambda: Stack(
+        (RandomLearner(), XGBoostRanker(rounds=9), RidgeLearner()), (0,), folds=3
+    ),
+    "stack without latency": lambda: Stack((RandomLearner(), XGBoostRanker(rounds=9)), (0, 1), folds=2),
 }
 
 
