@@ -15,8 +15,8 @@ class WeightedConsensus(Learner):
 
     With equal weights and configs that all tasks share this is the mean of log(best / time) over sources, a
     rule that is hard to beat. Weights fall with the distance between tasks as ``exp(-(distance / bandwidth)^2
-    / 2)``. Where source tasks abound, the bandwidth shrinks until about ``sources`` of them count, so that the
-    many do not drown the near.
+    / 2)``. Where source tasks abound, the bandwidth shrinks until about ``sources`` of them count, so that
+    the many do not drown the near.
 
     Latency follows from a lower bound: log latency = log bound + weighted mean over source tasks of log(best
     / bound) - log score.

@@ -96,7 +96,7 @@ def _gradient(
     D: FloatArray,
     tasks: NDArray[np.intp],
 ) -> FloatArray:
-    """Chain rule from ``slope``, the derivative by each covariance, to the parameters in order of ``pack``."""
+    """Chain rule from ``slope``, the derivative by each covariance, to the parameters as in ``pack``."""
     is_task = np.eye(len(model.noise))[tasks]
     lengths, mixing, own = [], [], []
     for q, (between, correlation) in enumerate(zip(model._between_tasks(), correlations, strict=True)):

@@ -8,6 +8,7 @@ Notations:
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -110,7 +111,7 @@ def _first_weights(
         "embedding": np.zeros((platforms + 1, recipe.embedding)),
         "platform": rng.normal(size=(recipe.embedding, recipe.width)) / np.sqrt(recipe.embedding),
     }
-    for i, (entering, leaving) in enumerate(zip(sizes, sizes[1:], strict=False)):
+    for i, (entering, leaving) in enumerate(pairwise(sizes)):
         weights[f"weight {i}"] = rng.normal(size=(entering, leaving)) * np.sqrt(2.0 / max(1, entering))
         weights[f"bias {i}"] = np.zeros(leaving)
     return weights

@@ -98,9 +98,9 @@ def simplex_weights(F: FloatArray, target: FloatArray) -> FloatArray:
     """``(m,)`` weights, at least 0 with sum 1, whose mix of ``(n, m)`` columns is nearest to the target."""
     from scipy.optimize import nnls
 
-    # With weights that sum to 1, F w - target is G w. The row of ones asks for that sum; whatever sum it gets,
-    # the direction is that of the least ||G w||, since s^2 ||G w||^2 + (s - 1)^2 has its least value over s
-    # where ||G w|| is least.
+    # With weights that sum to 1, F w - target is G w. The row of ones asks for that sum; whatever sum s it
+    # gets, the direction is that of the least ||G w||: the least of s^2 ||G w||^2 + (s - 1)^2 over s grows
+    # with ||G w||.
     G = F - target[:, None]
     scale = max(float(np.linalg.norm(G)), 1.0)
     gram = np.linalg.cholesky(G.T @ G / scale**2 + 1e-12 * np.eye(F.shape[1])).T
