@@ -47,7 +47,7 @@ class MultitaskGaussianProcess(Learner):
         *,
         processes: int = 2,
         rows: int = 600,
-        tasks: int = 40,
+        tasks: int = 100,
         bandwidth: float = 2.0,
         sources: int = 4,
         iterations: int = 60,

@@ -51,10 +51,10 @@ class MultitaskNetwork(Learner):
         width: int = 128,
         layers: int = 2,
         embedding: int = 8,
-        steps: int = 1500,
+        steps: int = 600,
         learning_rate: float = 2e-3,
-        weight_decay: float = 0.1,
-        rank_weight: float = 1.0,
+        weight_decay: float = 0.5,
+        rank_weight: float = 0.3,
         members: int = 2,
         seed: int = 0,
     ) -> None:

@@ -3,14 +3,20 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from costmodel.errors import CostModelError
-from costmodel.features import Column
+from costmodel.features import Column, Group
 from costmodel.learners import (
+    AnalyticPrior,
     KernelRidge,
+    MultitaskGaussianProcess,
+    MultitaskNetwork,
     NearestTask,
+    RandomForestLearner,
     RandomLearner,
     RidgeLearner,
+    Stack,
     WeightedConsensus,
     XGBoostLearner,
+    XGBoostRanker,
 )
 from costmodel.transfer._base import TransferModel
 from costmodel.transfer._residual import Residual
@@ -19,24 +25,97 @@ from costmodel.transfer._ridge_on_sources import RidgeOnSources
 Factory = Callable[[Sequence[Column], int], TransferModel]
 
 
+# Columns of group "launch" that are the same on every platform: the kernel's own, not how it fits the SMs.
+_KERNEL_COLUMNS = (
+    "log2_blocks",
+    "log2_threads_per_block",
+    "log2_vthreads",
+    "log2_shared_bytes",
+    "log2_local_bytes",
+    "log2_flops_per_thread",
+    "vector_bytes",
+    "log2_unroll_steps",
+    "launches",
+    "log2_load_redundancy",
+    "log2_store_redundancy",
+    "log2_extra_flops",
+)
+# Columns of group "platform" that are the same for every workload.
+_MACHINE_COLUMNS = ("log2_sms_granted", "log2_bandwidth", "log2_l2", "is_whole_device")
+_COMPONENT_COLUMNS = (
+    "log2_compute_over_roofline",
+    "log2_operands_over_roofline",
+    "log2_l2_over_roofline",
+    "log2_latency_over_roofline",
+)
+
+
 def task_columns(columns: Sequence[Column]) -> tuple[int, ...]:
     """Positions of the columns that are constant within a task."""
-    return tuple(i for i, column in enumerate(columns) if column.group in ("workload", "platform"))
+    return _of_groups(columns, "workload", "platform")
+
+
+def config_columns(columns: Sequence[Column]) -> tuple[int, ...]:
+    """Positions of the columns that tell kernels apart and are the same on every platform."""
+    return tuple(sorted(_of_groups(columns, "config") + _named(columns, _KERNEL_COLUMNS)))
+
+
+def _of_groups(columns: Sequence[Column], *groups: Group) -> tuple[int, ...]:
+    return tuple(i for i, column in enumerate(columns) if column.group in groups)
+
+
+def _named(columns: Sequence[Column], names: Sequence[str]) -> tuple[int, ...]:
+    """Positions of the columns with these names, as far as they are there."""
+    return tuple(i for i, column in enumerate(columns) if column.name in names)
 
 
 def _roofline(columns: Sequence[Column]) -> int:
     return [column.name for column in columns].index("log2_roofline_s")
 
 
+def _nearest_task(columns: Sequence[Column], _seed: int) -> TransferModel:
+    configs, bound = config_columns(columns), _roofline(columns)
+    return Residual(NearestTask(task_columns(columns), config_columns=configs, baseline_column=bound))
+
+
+def _consensus(columns: Sequence[Column], _seed: int) -> TransferModel:
+    configs, bound = config_columns(columns), _roofline(columns)
+    return Residual(WeightedConsensus(task_columns(columns), config_columns=configs, baseline_column=bound))
+
+
+def _analytic(columns: Sequence[Column], _seed: int) -> TransferModel:
+    launches = _named(columns, ("launches",))[0]
+    return Residual(AnalyticPrior(_roofline(columns), _named(columns, _COMPONENT_COLUMNS), launches))
+
+
+def _network(columns: Sequence[Column], seed: int) -> MultitaskNetwork:
+    return MultitaskNetwork(_named(columns, _MACHINE_COLUMNS), _roofline(columns), seed=seed)
+
+
+def _stack(columns: Sequence[Column], seed: int) -> TransferModel:
+    bound = _roofline(columns)
+    smooth, trees = KernelRidge(bound, seed=seed), XGBoostLearner(bound, seed=seed)
+    workload = _of_groups(columns, "workload")
+    return Residual(Stack((smooth, trees, _network(columns, seed)), workload))
+
+
 # Each takes the columns of a feature table and a seed, and gives an unfitted model.
 LEARNERS: Mapping[str, Factory] = {
     "random": lambda _columns, seed: Residual(RandomLearner(seed)),
-    "nearest-task": lambda columns, _seed: Residual(NearestTask(task_columns(columns))),
-    "consensus": lambda columns, _seed: Residual(WeightedConsensus(task_columns(columns))),
+    "nearest-task": _nearest_task,
+    "consensus": _consensus,
     "ridge": lambda _columns, _seed: Residual(RidgeLearner()),
     "ridge-on-sources": lambda columns, _seed: RidgeOnSources(task_columns(columns)),
+    "analytic": _analytic,
     "kernel-ridge": lambda columns, seed: Residual(KernelRidge(_roofline(columns), seed=seed)),
+    "random-forest": lambda columns, seed: Residual(RandomForestLearner(_roofline(columns), seed=seed)),
     "xgboost": lambda columns, seed: Residual(XGBoostLearner(_roofline(columns), seed=seed)),
+    "xgboost-rank": lambda _columns, seed: Residual(XGBoostRanker(seed=seed)),
+    "multitask-gp": lambda columns, seed: Residual(
+        MultitaskGaussianProcess(task_columns(columns), _roofline(columns), seed=seed)
+    ),
+    "network": lambda columns, seed: Residual(_network(columns, seed)),
+    "stack": _stack,
 }
 
 

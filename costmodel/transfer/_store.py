@@ -20,13 +20,19 @@ import numpy as np
 
 from costmodel.errors import CostModelError
 from costmodel.learners import (
+    AnalyticPrior,
     KernelRidge,
     Learner,
+    MultitaskGaussianProcess,
+    MultitaskNetwork,
     NearestTask,
+    RandomForestLearner,
     RandomLearner,
     RidgeLearner,
+    Stack,
     WeightedConsensus,
     XGBoostLearner,
+    XGBoostRanker,
 )
 from costmodel.transfer._base import TransferModel
 from costmodel.transfer._residual import Residual
@@ -40,14 +46,20 @@ Storable: TypeAlias = Residual | RidgeOnSources
 _CLASSES: dict[str, type[Storable | Learner]] = {
     cls.__name__: cls
     for cls in (
+        AnalyticPrior,
         KernelRidge,
+        MultitaskGaussianProcess,
+        MultitaskNetwork,
         NearestTask,
+        RandomForestLearner,
         RandomLearner,
         Residual,
         RidgeLearner,
         RidgeOnSources,
+        Stack,
         WeightedConsensus,
         XGBoostLearner,
+        XGBoostRanker,
     )
 }
 
@@ -149,18 +161,20 @@ def _restore(description: dict[str, Any], state: dict[str, Any]) -> Storable:
 
 
 def _describe(model: Storable | Learner) -> dict[str, Any]:
-    """Class name and settings; a setting that is itself a learner is described the same way."""
+    """Class name and settings; settings that are learners, or tuples of them, are described the same way."""
     if _CLASSES.get(type(model).__name__) is not type(model):
         raise TypeError(
             f"a learner to save must be one of {sorted(_CLASSES)}, but got {type(model).__name__}"
         )
     names = inspect.signature(type(model)).parameters
-    settings = {name: getattr(model, name) for name in names}
-    described = {
-        name: {"$model": _describe(value)} if isinstance(value, Learner) else value
-        for name, value in settings.items()
-    }
-    return {"class": type(model).__name__, "settings": described}
+    settings = {name: _describe_setting(getattr(model, name)) for name in names}
+    return {"class": type(model).__name__, "settings": settings}
+
+
+def _describe_setting(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_describe_setting(item) for item in value]
+    return {"$model": _describe(value)} if isinstance(value, Learner) else value
 
 
 def _build(description: dict[str, Any]) -> Storable | Learner:
@@ -172,7 +186,7 @@ def _build(description: dict[str, Any]) -> Storable | Learner:
 def _setting(value: Any) -> Any:
     if isinstance(value, dict):
         return _build(value["$model"])
-    return tuple(value) if isinstance(value, list) else value
+    return tuple(_setting(item) for item in value) if isinstance(value, list) else value
 
 
 def _flatten(value: Any, members: dict[str, bytes]) -> Any:

@@ -7,12 +7,18 @@ import pytest
 
 from costmodel.errors import CostModelError
 from costmodel.learners import (
+    AnalyticPrior,
     KernelRidge,
+    MultitaskGaussianProcess,
+    MultitaskNetwork,
     NearestTask,
+    RandomForestLearner,
     RandomLearner,
     RidgeLearner,
+    Stack,
     WeightedConsensus,
     XGBoostLearner,
+    XGBoostRanker,
 )
 from costmodel.testing import contract_rows
 from costmodel.transfer import FromScratch, Residual, RidgeOnSources, TransferModel, load_model, save_model
@@ -25,6 +31,12 @@ MODELS = {
     "xgboost": Residual(XGBoostLearner(0, rounds=10, seed=3)),
     "kernel ridge": Residual(KernelRidge(0, landmarks=20)),
     "sources": RidgeOnSources((0, 1), spread=2.0),
+    "analytic": Residual(AnalyticPrior(0, (2, 4), 1)),
+    "random forest": Residual(RandomForestLearner(0, trees=5)),
+    "xgboost rank": Residual(XGBoostRanker(rounds=10)),
+    "multitask gp": Residual(MultitaskGaussianProcess((0, 1), 0, rows=40, iterations=3)),
+    "network": Residual(MultitaskNetwork((0,), 0, width=8, steps=5)),
+    "stack": Residual(Stack((RidgeLearner(), KernelRidge(0, landmarks=20)), (0,), folds=2)),
 }
 
 
