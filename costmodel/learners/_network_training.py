@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from costmodel.errors import MissingExtraError
 from costmodel.learners._base import FloatArray
 
-# Rows of one task that are compared with each other, and such groups in a step: 512 rows.
+# Rows of one task that are compared with each other, and such groups in a step at most: 512 rows.
 _GROUP, _GROUPS = 32, 16
 # Share of the steps' groups whose platform is hidden.
 _UNKNOWN_SHARE = 0.5
@@ -120,17 +120,19 @@ def _first_weights(
 def _batches(tasks: NDArray[np.intp], rng: np.random.Generator) -> Iterator[NDArray[np.intp]]:
     """Endless ``(16, 32)`` positions of rows; those of one line are of one task, drawn without replacement.
 
-    What is left of a task goes into a line of its own, filled up with other rows of the task.
+    What is left of a task goes into a line of its own, filled up with other rows of the task. All rows have
+    fewer lines where they are few.
     """
     starts = np.searchsorted(tasks, np.arange(1, tasks[-1] + 1))
     each = np.split(np.arange(len(tasks)), starts)
     waiting = np.empty((0, _GROUP), dtype=np.intp)
+    size = min(_GROUPS, sum(-(-len(rows) // _GROUP) for rows in each))
     while True:
-        while len(waiting) < _GROUPS:
+        if len(waiting) < size:
             lines = np.concatenate([_lines(rows, rng) for rows in each])
             waiting = np.concatenate([waiting, rng.permutation(lines)])
-        yield waiting[:_GROUPS]
-        waiting = waiting[_GROUPS:]
+        yield waiting[:size]
+        waiting = waiting[size:]
 
 
 def _lines(rows: NDArray[np.intp], rng: np.random.Generator) -> NDArray[np.intp]:

@@ -88,15 +88,13 @@ def _analytic(columns: Sequence[Column], _seed: int) -> TransferModel:
     return Residual(AnalyticPrior(_roofline(columns), _named(columns, _COMPONENT_COLUMNS), launches))
 
 
-def _network(columns: Sequence[Column], seed: int) -> MultitaskNetwork:
-    return MultitaskNetwork(_named(columns, _MACHINE_COLUMNS), _roofline(columns), seed=seed)
+def _network(columns: Sequence[Column], seed: int) -> TransferModel:
+    return Residual(MultitaskNetwork(_named(columns, _MACHINE_COLUMNS), _roofline(columns), seed=seed))
 
 
 def _stack(columns: Sequence[Column], seed: int) -> TransferModel:
-    bound = _roofline(columns)
-    smooth, trees = KernelRidge(bound, seed=seed), XGBoostLearner(bound, seed=seed)
-    workload = _of_groups(columns, "workload")
-    return Residual(Stack((smooth, trees, _network(columns, seed)), workload))
+    bound, workload = _roofline(columns), _of_groups(columns, "workload")
+    return Residual(Stack((KernelRidge(bound, seed=seed), XGBoostLearner(bound, seed=seed)), workload))
 
 
 # Each takes the columns of a feature table and a seed, and gives an unfitted model.
@@ -114,7 +112,7 @@ LEARNERS: Mapping[str, Factory] = {
     "multitask-gp": lambda columns, seed: Residual(
         MultitaskGaussianProcess(task_columns(columns), _roofline(columns), seed=seed)
     ),
-    "network": lambda columns, seed: Residual(_network(columns, seed)),
+    "network": _network,
     "stack": _stack,
 }
 

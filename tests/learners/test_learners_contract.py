@@ -7,6 +7,7 @@ from costmodel.learners import (
     MultitaskGaussianProcess,
     MultitaskNetwork,
     NearestTask,
+    Prediction,
     RandomForestLearner,
     RandomLearner,
     RidgeLearner,
@@ -16,7 +17,12 @@ from costmodel.learners import (
     XGBoostRanker,
 )
 from costmodel.testing import LEARNER_CHECKS, contract_rows
-from costmodel.testing._learner_contract import LearnerFactory, check_fit_forgets, check_ignores_batch_mates
+from costmodel.testing._learner_contract import (
+    LearnerFactory,
+    check_fit_forgets,
+    check_gives_a_finite_score_for_each_row,
+    check_ignores_batch_mates,
+)
 
 FACTORIES = {
     "random": RandomLearner,
@@ -73,6 +79,29 @@ class Hoarder(RandomLearner):
 def test_contract_catches_a_learner_that_breaks_it(check) -> None:
     with pytest.raises(AssertionError):
         check(Hoarder)
+
+
+class Interval(RidgeLearner):
+    """Gives an interval of these factors around its latency."""
+
+    low, high = 0.5, 2.0
+
+    def predict(self, X):
+        prediction = super().predict(X)
+        low = None if self.low is None else self.low * prediction.latency_s
+        return Prediction(prediction.score, prediction.latency_s, low, self.high * prediction.latency_s)
+
+
+@pytest.mark.parametrize("check", LEARNER_CHECKS, ids=lambda check: check.__name__)
+def test_learner_with_an_interval_keeps_the_contract(check) -> None:
+    check(Interval)
+
+
+@pytest.mark.parametrize(("low", "high"), [(1.1, 2.0), (0.5, 0.9), (None, 2.0), (-1.0, 2.0)])
+def test_contract_catches_an_interval_out_of_order(low, high) -> None:
+    broken = type("Broken", (Interval,), {"low": low, "high": high})
+    with pytest.raises(AssertionError):
+        check_gives_a_finite_score_for_each_row(broken)
 
 
 def test_contract_rows_are_the_same_each_time() -> None:
