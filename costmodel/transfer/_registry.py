@@ -93,8 +93,9 @@ def _network(columns: Sequence[Column], seed: int) -> TransferModel:
 
 
 def _stack(columns: Sequence[Column], seed: int) -> TransferModel:
-    bound, workload = _roofline(columns), _of_groups(columns, "workload")
-    return Residual(Stack((KernelRidge(bound, seed=seed), XGBoostLearner(bound, seed=seed)), workload))
+    bound = _roofline(columns)
+    kinds = (KernelRidge, XGBoostLearner, RandomForestLearner)
+    return Residual(Stack(tuple(kind(bound, seed=seed) for kind in kinds), _of_groups(columns, "workload")))
 
 
 # Each takes the columns of a feature table and a seed, and gives an unfitted model.
