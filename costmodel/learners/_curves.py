@@ -10,9 +10,6 @@ from costmodel.learners._distinct import distinct_rows
 from costmodel.learners._scaler import Scaler
 from costmodel.learners._training import Training, check_features, first_rows
 
-# Numbers in one block of a ``(rows, source tasks)`` matrix that is summed over at once: 16 MB.
-_BLOCK = 2**21
-
 
 class TaskCurves:
     """Source tasks side by side: where each lies, and its log score as a function of the config.
@@ -99,7 +96,7 @@ class TaskCurves:
         return self._log_scores(configs[first])[config]
 
     def mean_log_score(self, X: FloatArray, weights: FloatArray, place: NDArray[np.intp]) -> FloatArray:
-        """``(n,)`` sum over source tasks of weight x log score, without an ``(n, t)`` matrix in memory.
+        """``(n,)`` sum over source tasks of weight x log score; tasks that weigh nothing cost nothing.
 
         Args:
             X: ``(n, d)`` query rows.
@@ -109,15 +106,16 @@ class TaskCurves:
         check_features(X, self.width_)
         configs = X[:, self._is_config]
         first, config = distinct_rows(configs)
-        # Rows of one config lie side by side, so that hardly any is searched for twice.
-        order = np.argsort(config, kind="stable")
-        means = np.empty(len(X))
-        size = max(1, _BLOCK // len(self.centres_))
-        for start in range(0, len(X), size):
-            rows = order[start : start + size]
-            needed, at = np.unique(config[rows], return_inverse=True)
-            scores = self._log_scores(configs[first[needed]])
-            means[rows] = (weights[place[rows]] * scores[at]).sum(axis=1)
+        comparable, pattern = self._comparable_patterns(configs)
+        means = np.zeros(len(X))
+        for group, tasks in enumerate(self._members):
+            speaks = np.asarray((weights[:, tasks] > 0.0).any(axis=1))
+            rows = np.flatnonzero(speaks[place])
+            if rows.size:
+                needed, at = np.unique(config[rows], return_inverse=True)
+                scores = self._interpolated(group, configs[first[needed]])
+                weight = np.where(comparable[:, tasks][pattern[rows]], weights[:, tasks][place[rows]], 0.0)
+                means[rows] += (weight * scores[at]).sum(axis=1)
         return means
 
     def log_score_of(self, task: int, X: FloatArray) -> FloatArray:
@@ -197,11 +195,16 @@ class TaskCurves:
         return self
 
     def _comparable(self, configs: FloatArray) -> NDArray[np.bool_]:
+        comparable, pattern = self._comparable_patterns(configs)
+        return np.asarray(comparable[pattern])
+
+    def _comparable_patterns(self, configs: FloatArray) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
+        """Which tasks speak of rows that know the same columns, ``(patterns, t)``; each row's pattern."""
         first, pattern = distinct_rows(~np.isnan(configs))
         known = (~np.isnan(configs[first])).astype(np.float64)
         both = known @ self.present_.T.astype(np.float64)
         either = known.sum(axis=1, keepdims=True) + self.present_.sum(axis=1) - both
-        return np.asarray(2.0 * both >= either)[pattern]
+        return np.asarray(2.0 * both >= either), pattern
 
     def _log_scores(self, configs: FloatArray) -> FloatArray:
         """``(n, t)`` log scores of ``(n, c)`` configs."""
@@ -209,10 +212,13 @@ class TaskCurves:
         scores = np.zeros(comparable.shape)
         for group, tasks in enumerate(self._members):
             rows = np.flatnonzero(comparable[:, tasks].any(axis=1))
-            nearest, weight = self._nearest(group, configs[rows])
-            interpolated = np.einsum("nk,nkt->nt", weight, self._known[group][nearest])
-            scores[np.ix_(rows, tasks)] = interpolated
+            scores[np.ix_(rows, tasks)] = self._interpolated(group, configs[rows])
         return np.where(comparable, scores, 0.0)
+
+    def _interpolated(self, group: int, configs: FloatArray) -> FloatArray:
+        """``(n, tasks)`` log scores that the tasks of a group give ``(n, c)`` configs."""
+        nearest, weight = self._nearest(group, configs)
+        return np.asarray(np.einsum("nk,nkt->nt", weight, self._known[group][nearest]))
 
     def _nearest(self, group: int, configs: FloatArray) -> tuple[NDArray[np.intp], FloatArray]:
         """``(n, k)`` positions of the nearest points of a group, and their weights, which sum to 1."""

@@ -27,6 +27,9 @@ class MultitaskGaussianProcess(Learner):
     A new task has the mean mixture, and the mean level, of the tasks that its columns resemble; nothing of
     its own. A task whose columns are those of exactly one source task is that task.
 
+    On the tasks of half of the workloads of an H100 campaign, few rows of many tasks did better than many
+    rows of 20 or 40, and two processes better than one.
+
     Args:
         task_columns: Positions of the columns that describe the task; the others are the inputs.
         baseline_column: Position of a column with log2 of a lower bound in seconds, see ``XGBoostLearner``.

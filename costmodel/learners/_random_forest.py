@@ -21,6 +21,9 @@ class RandomForestLearner(Learner):
     them. Features enter as float32. What is kept is plain arrays of the trees, and predictions need NumPy
     alone. Failures count as slow as ``LOWEST_LOG_SCORE`` says; the score is -log latency.
 
+    On the tasks of half of the workloads of an H100 campaign, leaves of 1 or 8 rows made no difference beyond
+    noise, and a quarter of the columns lost 0.04 of Score@1.
+
     Args:
         baseline_column: Position of a column with log2 of a lower bound in seconds, see ``XGBoostLearner``.
         trees: Number of trees.

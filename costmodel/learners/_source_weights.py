@@ -10,7 +10,7 @@ def source_weights(distances: FloatArray, bandwidth: float, sources: int) -> Flo
 
     They fall with the distance as ``exp(-(distance / bandwidth)^2 / 2)``. Where more than ``sources`` tasks
     are there, the bandwidth is at most the way from the nearest to the last of these, so that the many do
-    not drown the near. Tasks infinitely far weigh nothing.
+    not drown the near, and those beyond four times as many weigh nothing, as do tasks infinitely far.
 
     Args:
         distances: ``(p, t)``, at least one finite in each row.
@@ -25,4 +25,6 @@ def source_weights(distances: FloatArray, bandwidth: float, sources: int) -> Flo
         reach = np.partition(beyond, sources - 1, axis=1)[:, sources - 1 : sources]
         variance = np.clip(reach, 1e-12, variance)
     weight = np.exp(-0.5 * beyond / variance)
+    if beyond.shape[1] > 4 * sources:
+        weight[beyond > np.partition(beyond, 4 * sources - 1, axis=1)[:, 4 * sources - 1 : 4 * sources]] = 0.0
     return np.asarray(weight / weight.sum(axis=1, keepdims=True))

@@ -74,13 +74,11 @@ def _roofline(columns: Sequence[Column]) -> int:
 
 
 def _nearest_task(columns: Sequence[Column], _seed: int) -> TransferModel:
-    configs, bound = config_columns(columns), _roofline(columns)
-    return Residual(NearestTask(task_columns(columns), config_columns=configs, baseline_column=bound))
+    return Residual(NearestTask(task_columns(columns), baseline_column=_roofline(columns)))
 
 
 def _consensus(columns: Sequence[Column], _seed: int) -> TransferModel:
-    configs, bound = config_columns(columns), _roofline(columns)
-    return Residual(WeightedConsensus(task_columns(columns), config_columns=configs, baseline_column=bound))
+    return Residual(WeightedConsensus(task_columns(columns), baseline_column=_roofline(columns)))
 
 
 def _analytic(columns: Sequence[Column], _seed: int) -> TransferModel:
@@ -104,7 +102,9 @@ LEARNERS: Mapping[str, Factory] = {
     "nearest-task": _nearest_task,
     "consensus": _consensus,
     "ridge": lambda _columns, _seed: Residual(RidgeLearner()),
-    "ridge-on-sources": lambda columns, _seed: RidgeOnSources(task_columns(columns)),
+    "ridge-on-sources": lambda columns, _seed: RidgeOnSources(
+        task_columns(columns), config_columns=config_columns(columns)
+    ),
     "analytic": _analytic,
     "kernel-ridge": lambda columns, seed: Residual(KernelRidge(_roofline(columns), seed=seed)),
     "random-forest": lambda columns, seed: Residual(RandomForestLearner(_roofline(columns), seed=seed)),

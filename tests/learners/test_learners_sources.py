@@ -61,15 +61,15 @@ def test_platforms_of_a_workload_share_a_search_tree_if_config_columns_are_named
     assert len(TaskCurves(TASK, 3).fit(training)._trees) == 12
 
 
-def test_the_mean_log_score_needs_no_matrix_of_rows_and_tasks(platforms, monkeypatch) -> None:
+@pytest.mark.parametrize("config_columns", [CONFIG, None])
+def test_the_mean_log_score_is_that_of_the_matrix_of_rows_and_tasks(platforms, config_columns) -> None:
     X, y, tasks = platforms
-    curves = TaskCurves(TASK, 3, CONFIG).fit(prepare(X, y, tasks))
+    curves = TaskCurves(TASK, 3, config_columns).fit(prepare(X, y, tasks))
     queries = X[np.random.default_rng(2).permutation(len(X))]
     first, place = curves.places(queries)
     weights = np.random.default_rng(3).random((len(first), 12))
+    weights[weights < 0.5] = 0.0
     expected = (weights[place] * curves.log_scores(queries)).sum(axis=1)
-    np.testing.assert_allclose(curves.mean_log_score(queries, weights, place), expected, rtol=1e-12)
-    monkeypatch.setattr("costmodel.learners._curves._BLOCK", 50)
     np.testing.assert_allclose(curves.mean_log_score(queries, weights, place), expected, rtol=1e-12)
 
 
@@ -136,6 +136,12 @@ def test_many_sources_do_not_drown_the_near_ones() -> None:
     assert drowned[0, :2].sum() < 0.01
     assert kept[0, :2].sum() > 0.99
     np.testing.assert_allclose(kept[0, 1] / kept[0, 0], np.exp(-0.5), rtol=1e-9)
+
+
+def test_beyond_four_times_the_sources_tasks_weigh_nothing() -> None:
+    weights = source_weights(np.arange(20.0)[None], 9.0, 2)
+    assert np.flatnonzero(weights[0]).tolist() == list(range(8))
+    assert (source_weights(np.arange(8.0)[None], 9.0, 2) > 0.0).all()
 
 
 def test_sources_equally_near_weigh_the_same_and_those_infinitely_far_nothing() -> None:
