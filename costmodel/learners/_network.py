@@ -31,7 +31,8 @@ class MultitaskNetwork(Learner):
 
     The defaults were chosen on the tasks of half of the workloads of an H100 campaign, a sixth of them left
     out in turn. The loss on pairs brought 0.03 of Score@1, and at weight 1 it cost latency; three layers and
-    half the width were worse, 1,000 steps and 256 units no better. A decay of 0.1 overfits.
+    half the width were worse, 1,000 steps and 256 units no better. A decay
+    of 0.1 cost latency.
 
     Args:
         platform_columns: Positions of the columns that tell platforms apart, whatever the workload.
