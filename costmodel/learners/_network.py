@@ -23,16 +23,15 @@ class MultitaskNetwork(Learner):
     and then (zero), as is that of a platform never seen in prediction: the trunk knows how to do without, so
     that a new device or SM budget needs no data. The loss is Huber's on the latency above the bound plus the
     logistic loss on pairs of the same task, weighted by the difference of their scores as LambdaRank weighs
-    them (Burges, "From RankNet to LambdaRank to LambdaMART", MSR-TR-2010-82; both losses together: TLM, Zhai
-    et al., "TLP", ASPLOS 2023, arXiv:2211.03578).
+    them (Burges, "From RankNet to LambdaRank to LambdaMART", MSR-TR-2010-82). One trunk for the tasks of many
+    platforms: MTL-TLP (Zhai et al., ASPLOS 2023, arXiv:2211.03578).
 
     Training needs torch and is the same for the same seed, machine and number of threads; predictions need
     NumPy alone. Failures count as slow as ``LOWEST_LOG_SCORE`` says; the score is -log latency.
 
     The defaults were chosen on the tasks of half of the workloads of an H100 campaign, a sixth of them left
     out in turn. The loss on pairs brought 0.03 of Score@1, and at weight 1 it cost latency; three layers and
-    half the width were worse, 1,000 steps and 256 units no better. A decay
-    of 0.1 cost latency.
+    half the width were worse, 1,000 steps and 256 units no better, and a decay of 0.1 cost latency.
 
     Args:
         platform_columns: Positions of the columns that tell platforms apart, whatever the workload.
