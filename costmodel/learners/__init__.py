@@ -1,31 +1,50 @@
 """Fit and predict on arrays. Learners see no GPU: what a column means is decided by who builds the arrays."""
 
+from costmodel.learners._analytic import AnalyticPrior
 from costmodel.learners._base import FloatArray, Learner, Prediction, TaskIds
 from costmodel.learners._consensus import WeightedConsensus
 from costmodel.learners._curves import TaskCurves
 from costmodel.learners._kernel_ridge import KernelRidge
 from costmodel.learners._matern import matern_similarity
+from costmodel.learners._multitask_gp import MultitaskGaussianProcess
 from costmodel.learners._nearest import NearestTask
+from costmodel.learners._network import MultitaskNetwork
+from costmodel.learners._out_of_fold import out_of_fold
 from costmodel.learners._random import RandomLearner
+from costmodel.learners._random_forest import RandomForestLearner
 from costmodel.learners._ridge import RidgeLearner
 from costmodel.learners._scaler import Scaler
-from costmodel.learners._training import Training, prepare
+from costmodel.learners._source_weights import source_weights
+from costmodel.learners._stack import Stack
+from costmodel.learners._training import Training, check_features, lower_bound, prepare, task_levels
 from costmodel.learners._xgboost import XGBoostLearner
+from costmodel.learners._xgboost_rank import XGBoostRanker
 
 __all__ = [
+    "AnalyticPrior",
     "FloatArray",
     "KernelRidge",
     "Learner",
+    "MultitaskGaussianProcess",
+    "MultitaskNetwork",
     "NearestTask",
     "Prediction",
+    "RandomForestLearner",
     "RandomLearner",
     "RidgeLearner",
     "Scaler",
+    "Stack",
     "TaskCurves",
     "TaskIds",
     "Training",
     "WeightedConsensus",
     "XGBoostLearner",
+    "XGBoostRanker",
+    "check_features",
+    "lower_bound",
     "matern_similarity",
+    "out_of_fold",
     "prepare",
+    "source_weights",
+    "task_levels",
 ]

@@ -25,9 +25,9 @@ class Prediction:
     Attributes:
         score: ``(n,)``, higher is better. Only its order within a task counts.
         latency_s: ``(n,)`` seconds, or None where the learner cannot tell.
-        low_s: ``(n,)`` seconds that the latency is above, at the level that the model promises; None where it
-            promises nothing.
-        high_s: ``(n,)`` seconds that the latency is below, likewise.
+        low_s: ``(n,)`` seconds, the lower end of an interval that holds the measured latency with a
+            probability of 90 %; None where no interval is known. Never above ``latency_s``.
+        high_s: ``(n,)`` seconds, its upper end, given together with ``low_s``. Never below ``latency_s``.
     """
 
     score: FloatArray

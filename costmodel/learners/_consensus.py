@@ -6,7 +6,8 @@ import numpy as np
 
 from costmodel.learners._base import FloatArray, Learner, Prediction, TaskIds
 from costmodel.learners._curves import TaskCurves
-from costmodel.learners._training import prepare
+from costmodel.learners._source_weights import source_weights
+from costmodel.learners._training import lower_bound, prepare, task_levels
 
 
 class WeightedConsensus(Learner):
@@ -14,37 +15,67 @@ class WeightedConsensus(Learner):
 
     With equal weights and configs that all tasks share this is the mean of log(best / time) over sources, a
     rule that is hard to beat. Weights fall with the distance between tasks as ``exp(-(distance / bandwidth)^2
-    / 2)``.
+    / 2)``. Where source tasks abound, the bandwidth shrinks until about ``sources`` of them count, so that
+    the many do not drown the near.
+
+    Latency follows from a lower bound: log latency = log bound + weighted mean over source tasks of log(best
+    / bound) - log score.
 
     Args:
         task_columns: Positions of the columns that describe the task; with none, all tasks weigh the same.
         neighbours: Configs of each source task to average, see ``TaskCurves``.
         bandwidth: Distance, in standard deviations of a column, at which a task counts 0.61 of one at
             distance 0.
+        sources: Source tasks that count, about, see ``source_weights``.
+        config_columns: Positions of the columns that describe the config, see ``TaskCurves``.
+        baseline_column: Position of a column with log2 of a lower bound in seconds, see ``XGBoostLearner``;
+            without one, no latency is predicted.
     """
 
-    def __init__(self, task_columns: tuple[int, ...], neighbours: int = 3, bandwidth: float = 2.0) -> None:
+    def __init__(  # noqa: PLR0913 (settings, all with defaults)
+        self,
+        task_columns: tuple[int, ...],
+        neighbours: int = 3,
+        bandwidth: float = 2.0,
+        *,
+        sources: int = 8,
+        config_columns: tuple[int, ...] | None = None,
+        baseline_column: int | None = None,
+    ) -> None:
         self.task_columns = task_columns
         self.neighbours = neighbours
         self.bandwidth = bandwidth
+        self.sources = sources
+        self.config_columns = config_columns
+        self.baseline_column = baseline_column
 
     def fit(self, X: FloatArray, y: FloatArray, task_ids: TaskIds) -> Self:
         """Remember the source tasks."""
-        self.curves_ = TaskCurves(self.task_columns, self.neighbours).fit(prepare(X, y, task_ids))
+        training = prepare(X, y, task_ids)
+        self.curves_ = self._curves().fit(training)
+        self.levels_ = task_levels(training, self.baseline_column)
         return self
 
     def predict(self, X: FloatArray) -> Prediction:
-        """Weighted mean log score over source tasks."""
-        squared = np.square(self.curves_.distances(X) / self.bandwidth)
-        # Relative to the nearest task, so that the weights of a task far from all do not vanish.
-        weight = np.exp(-0.5 * (squared - squared.min(axis=1, keepdims=True)))
-        return Prediction((weight * self.curves_.log_scores(X)).sum(axis=1) / weight.sum(axis=1))
+        """Weighted mean log score over source tasks, and the latency that follows."""
+        first, place = self.curves_.places(X)
+        weights = source_weights(self.curves_.distances_at(X[first]), self.bandwidth, self.sources)
+        score = self.curves_.mean_log_score(X, weights, place)
+        if self.levels_ is None:
+            return Prediction(score)
+        level = (weights * self.levels_).sum(axis=1)
+        return Prediction(score, np.exp(lower_bound(X, self.baseline_column) + level[place] - score))
 
     def state(self) -> dict[str, Any]:
         """Learned state."""
-        return self.curves_.state()
+        levels = {} if self.levels_ is None else {"levels": self.levels_}
+        return {"curves": self.curves_.state(), **levels}
 
     def load_state(self, state: dict[str, Any]) -> Self:
         """Take over what ``state`` gave."""
-        self.curves_ = TaskCurves(self.task_columns, self.neighbours).load_state(state)
+        self.curves_ = self._curves().load_state(state["curves"])
+        self.levels_ = state.get("levels")
         return self
+
+    def _curves(self) -> TaskCurves:
+        return TaskCurves(self.task_columns, self.neighbours, self.config_columns)

@@ -1,44 +1,59 @@
 """What each source task says of configs that it never saw: interpolation between those it saw."""
 
-from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.learners._base import FloatArray
+from costmodel.learners._distinct import distinct_rows
 from costmodel.learners._scaler import Scaler
-from costmodel.learners._training import Training, check_features
+from costmodel.learners._training import Training, check_features, first_rows
 
 
 class TaskCurves:
     """Source tasks side by side: where each lies, and its log score as a function of the config.
 
-    Columns come in two kinds: those that describe the task, constant within it, and the others, which
-    describe the config. A task's log score at a config is the mean of its ``neighbours`` nearest configs,
-    weighted by 1 / distance^2 (Shepard, "A two-dimensional interpolation function for irregularly-spaced
-    data", 1968) over standardised config columns. A config that the task has measured gets exactly its own
-    log score: where all tasks share their configs, as when one kernel is measured on many devices, nothing is
-    interpolated.
+    A task's log score at a config is the mean of its ``neighbours`` nearest configs, weighted by
+    1 / distance^2 (Shepard, "A two-dimensional interpolation function for irregularly-spaced data", 1968)
+    over standardised config columns. A config that the task has measured gets exactly its own log score:
+    where all tasks share their configs, as when one kernel is measured on many devices, nothing is
+    interpolated. Configs that no column tells apart count as one, with their mean log score.
 
     A task says nothing of configs of another space: those that share less than half of the config columns
     that are known of either.
 
+    Tasks that measured the same configs share one search tree, so that a workload costs one search, however
+    many platforms measured it. That takes config columns that do not depend on the platform.
+
     Notations:
-        t: source tasks. n: query rows.
+        t: source tasks. g: search trees. c: config columns. n: query rows.
 
     Args:
         task_columns: Positions of the columns that describe the task.
         neighbours: Configs to average.
+        config_columns: Positions of the columns that describe the config; all but ``task_columns`` for None.
+            Columns of neither kind are ignored.
     """
 
-    def __init__(self, task_columns: tuple[int, ...], neighbours: int) -> None:
+    def __init__(
+        self, task_columns: tuple[int, ...], neighbours: int, config_columns: tuple[int, ...] | None = None
+    ) -> None:
         self.task_columns = task_columns
         self.neighbours = neighbours
+        self.config_columns = config_columns
 
     def fit(self, training: Training) -> Self:
-        """Remember the training rows."""
-        self.X_, self.log_score_, self.tasks_ = training.X, training.log_score, training.tasks
+        """Remember where the tasks lie, their distinct configs and the log scores of these."""
+        self.width_ = training.X.shape[1]
+        starts = first_rows(training)
+        descriptors, configs = training.X[starts][:, self._is_task], training.X[:, self._is_config]
+        self.task_scaler_, self.config_scaler_ = Scaler().fit(descriptors), Scaler().fit(configs)
+        self.centres_ = self.task_scaler_.transform(descriptors)
+        ends = np.append(starts[1:], len(configs))
+        each = [slice(start, end) for start, end in zip(starts, ends, strict=True)]
+        self.present_ = np.array([~np.isnan(configs[rows]).all(axis=0) for rows in each])
+        self._group([self._curve(configs[rows], training.log_score[rows]) for rows in each])
         return self._index()
 
     def distances(self, X: FloatArray) -> FloatArray:
@@ -47,85 +62,173 @@ class TaskCurves:
         The unit is the root mean square over columns, so that it does not grow with their number. Tasks that
         say nothing of a row are infinitely far; where none says anything, all are equally near.
         """
-        check_features(X, self.X_.shape[1])
-        rows = self._task_scaler.transform(X[:, self._is_task])
-        distances = np.stack([_rms(rows - centre) for centre in self._centres], axis=1)
+        first, place = self.places(X)
+        return self.distances_at(X[first])[place]
+
+    def places(self, X: FloatArray) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Rows that differ for ``distances``: the first of each, ``(p,)``, and each row's, ``(n,)``.
+
+        There are about as many as there are query tasks.
+        """
+        check_features(X, self.width_)
+        return distinct_rows(np.hstack([X[:, self._is_task], np.isnan(X[:, self._is_config])]))
+
+    def distances_at(self, X: FloatArray) -> FloatArray:
+        """What ``distances`` gives, row by row: for the few rows that ``places`` names."""
+        rows = self.task_scaler_.transform(X[:, self._is_task])
+        distances = np.array([_rms(self.centres_ - row) for row in rows]).reshape(
+            len(rows), len(self.centres_)
+        )
         distances[~self.comparable(X)] = np.inf
         distances[np.isinf(distances).all(axis=1)] = 0.0
         return distances
 
     def comparable(self, X: FloatArray) -> NDArray[np.bool_]:
         """``(n, t)`` whether a source task says something of each row's config."""
-        patterns, pattern = np.unique(~np.isnan(X[:, ~self._is_task]), axis=0, return_inverse=True)
-        both = patterns.astype(np.float64) @ self._present.T
-        either = patterns.sum(axis=1, keepdims=True) + self._present.sum(axis=1) - both
-        return np.asarray(2.0 * both >= either)[pattern.ravel()]
+        check_features(X, self.width_)
+        return self._comparable(X[:, self._is_config])
 
     def log_scores(self, X: FloatArray) -> FloatArray:
         """``(n, t)`` log score that each source task gives each row's config; 0 where it says nothing."""
-        comparable = self.comparable(X)
-        scores = np.zeros(comparable.shape)
-        for tree in range(len(self._trees)):
-            tasks = np.flatnonzero(self._tree_of == tree)
-            rows = np.flatnonzero(comparable[:, tasks[0]])
-            nearest, weight = self._nearest(tree, X[rows])
-            for task in tasks.tolist():
-                scores[rows, task] = (weight * self._known(task)[nearest]).sum(axis=1)
-        return scores
+        check_features(X, self.width_)
+        configs = X[:, self._is_config]
+        first, config = distinct_rows(configs)
+        return self._log_scores(configs[first])[config]
+
+    def mean_log_score(self, X: FloatArray, weights: FloatArray, place: NDArray[np.intp]) -> FloatArray:
+        """``(n,)`` sum over source tasks of weight x log score; tasks that weigh nothing cost nothing.
+
+        Args:
+            X: ``(n, d)`` query rows.
+            weights: ``(p, t)`` weights of the source tasks at each place.
+            place: ``(n,)`` each row's place.
+        """
+        check_features(X, self.width_)
+        configs = X[:, self._is_config]
+        first, config = distinct_rows(configs)
+        comparable, pattern = self._comparable_patterns(configs)
+        means = np.zeros(len(X))
+        for group, tasks in enumerate(self._members):
+            speaks = np.asarray((weights[:, tasks] > 0.0).any(axis=1))
+            rows = np.flatnonzero(speaks[place])
+            if rows.size:
+                needed, at = np.unique(config[rows], return_inverse=True)
+                scores = self._interpolated(group, configs[first[needed]])
+                weight = np.where(comparable[:, tasks][pattern[rows]], weights[:, tasks][place[rows]], 0.0)
+                means[rows] += (weight * scores[at]).sum(axis=1)
+        return means
 
     def log_score_of(self, task: int, X: FloatArray) -> FloatArray:
         """``(n,)`` log score that one source task gives each row's config."""
-        check_features(X, self.X_.shape[1])
-        nearest, weight = self._nearest(int(self._tree_of[task]), X)
-        return np.asarray((weight * self._known(task)[nearest]).sum(axis=1))
-
-    def _nearest(self, tree: int, X: FloatArray) -> tuple[NDArray[np.intp], FloatArray]:
-        """``(n, k)`` positions of the nearest configs in a tree, and their weights, which sum to 1."""
-        searched = self._trees[tree]
-        rows = self._config_scaler.transform(X[:, ~self._is_task])
-        distance, nearest = searched.query(rows, k=np.arange(1, min(self.neighbours, searched.n) + 1))
-        # Weights relative to the nearest: 1 for it, and for a repeat of it; next to an exact match others
-        # vanish.
-        first = np.maximum(distance[:, :1], 1e-12)
-        weight = np.square(first / np.maximum(distance, 1e-12))
-        return nearest, weight / weight.sum(axis=1, keepdims=True)
-
-    def _known(self, task: int) -> FloatArray:
-        """Log scores of a task's configs."""
-        return self.log_score_[self._starts[task] : self._starts[task + 1]]
+        check_features(X, self.width_)
+        group = int(self.group_of_[task])
+        nearest, weight = self._nearest(group, X[:, self._is_config])
+        member = int((self.group_of_[:task] == group).sum())
+        return np.asarray((weight * self._known[group][nearest, member]).sum(axis=1))
 
     @property
     def centres(self) -> FloatArray:
         """``(t, c)`` standardised task columns of each source task."""
-        return self._centres
+        return self.centres_
 
     def state(self) -> dict[str, Any]:
         """Learned state."""
-        return {"X": self.X_, "log_score": self.log_score_, "tasks": self.tasks_}
+        return {
+            "width": self.width_,
+            "task_scaler": self.task_scaler_.state(),
+            "config_scaler": self.config_scaler_.state(),
+            "centres": self.centres_,
+            "present": self.present_,
+            "points": self.points_,
+            "sizes": self.sizes_,
+            "group_of": self.group_of_,
+            "log_score": self.log_score_,
+        }
 
     def load_state(self, state: dict[str, Any]) -> Self:
         """Take over what ``state`` gave."""
-        self.X_, self.log_score_, self.tasks_ = state["X"], state["log_score"], state["tasks"]
+        self.width_ = state["width"]
+        self.task_scaler_ = Scaler().load_state(state["task_scaler"])
+        self.config_scaler_ = Scaler().load_state(state["config_scaler"])
+        self.centres_, self.present_ = state["centres"], state["present"]
+        self.points_, self.sizes_ = state["points"], state["sizes"]
+        self.group_of_, self.log_score_ = state["group_of"], state["log_score"]
         return self._index()
 
+    @property
+    def _is_task(self) -> NDArray[np.bool_]:
+        return np.isin(np.arange(self.width_), self.task_columns)
+
+    @property
+    def _is_config(self) -> NDArray[np.bool_]:
+        if self.config_columns is None:
+            return ~self._is_task
+        return np.isin(np.arange(self.width_), self.config_columns)
+
+    def _curve(self, configs: FloatArray, log_score: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """A task's distinct configs, standardised, in canonical order, and their mean log scores."""
+        points, point = np.unique(self.config_scaler_.transform(configs), axis=0, return_inverse=True)
+        point = point.ravel()
+        return points, np.bincount(point, log_score) / np.bincount(point)
+
+    def _group(self, curves: list[tuple[FloatArray, FloatArray]]) -> None:
+        """Give tasks with equal configs one group; groups are numbered in order of their first task."""
+        groups: dict[bytes, int] = {}
+        distinct: list[FloatArray] = []
+        group_of = []
+        for points, _ in curves:
+            group_of.append(groups.setdefault(points.tobytes(), len(distinct)))
+            if group_of[-1] == len(distinct):
+                distinct.append(points)
+        self.group_of_ = np.array(group_of)
+        self.points_, self.sizes_ = np.concatenate(distinct), np.array([len(points) for points in distinct])
+        self.log_score_ = np.concatenate([log_score for _, log_score in curves])
+
     def _index(self) -> Self:
-        """Build what is derived from the rows: scalers, task centres, and a search tree for equal configs."""
+        """Build what follows from the state: each group's search tree, and its ``(points, tasks)`` scores."""
         from scipy.spatial import cKDTree
 
-        self._is_task: NDArray[np.bool_] = np.isin(np.arange(self.X_.shape[1]), self.task_columns)
-        self._starts = np.searchsorted(self.tasks_, np.arange(self.tasks_[-1] + 2))
-        descriptors = self.X_[self._starts[:-1]][:, self._is_task]
-        self._task_scaler = Scaler().fit(descriptors)
-        self._centres = self._task_scaler.transform(descriptors)
-        configs = self.X_[:, ~self._is_task]
-        self._config_scaler = Scaler().fit(configs)
-        each = [configs[start:end] for start, end in pairwise(self._starts)]
-        self._present = np.array([~np.isnan(rows).all(axis=0) for rows in each], dtype=np.float64)
-        distinct: dict[bytes, int] = {}
-        self._tree_of = np.array([distinct.setdefault(rows.tobytes(), len(distinct)) for rows in each])
-        firsts = [each[int(np.flatnonzero(self._tree_of == tree)[0])] for tree in range(len(distinct))]
-        self._trees = [cKDTree(self._config_scaler.transform(rows)) for rows in firsts]
+        each = np.split(self.log_score_, np.cumsum(self.sizes_[self.group_of_])[:-1])
+        self._members = [np.flatnonzero(self.group_of_ == group) for group in range(len(self.sizes_))]
+        self._known = [np.stack([each[task] for task in tasks], axis=1) for tasks in self._members]
+        self._trees = [cKDTree(points) for points in np.split(self.points_, np.cumsum(self.sizes_)[:-1])]
         return self
+
+    def _comparable(self, configs: FloatArray) -> NDArray[np.bool_]:
+        comparable, pattern = self._comparable_patterns(configs)
+        return np.asarray(comparable[pattern])
+
+    def _comparable_patterns(self, configs: FloatArray) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
+        """Which tasks speak of rows that know the same columns, ``(patterns, t)``; each row's pattern."""
+        first, pattern = distinct_rows(~np.isnan(configs))
+        known = (~np.isnan(configs[first])).astype(np.float64)
+        both = known @ self.present_.T.astype(np.float64)
+        either = known.sum(axis=1, keepdims=True) + self.present_.sum(axis=1) - both
+        return np.asarray(2.0 * both >= either), pattern
+
+    def _log_scores(self, configs: FloatArray) -> FloatArray:
+        """``(n, t)`` log scores of ``(n, c)`` configs."""
+        comparable = self._comparable(configs)
+        scores = np.zeros(comparable.shape)
+        for group, tasks in enumerate(self._members):
+            rows = np.flatnonzero(comparable[:, tasks].any(axis=1))
+            scores[np.ix_(rows, tasks)] = self._interpolated(group, configs[rows])
+        return np.where(comparable, scores, 0.0)
+
+    def _interpolated(self, group: int, configs: FloatArray) -> FloatArray:
+        """``(n, tasks)`` log scores that the tasks of a group give ``(n, c)`` configs."""
+        nearest, weight = self._nearest(group, configs)
+        return np.asarray(np.einsum("nk,nkt->nt", weight, self._known[group][nearest]))
+
+    def _nearest(self, group: int, configs: FloatArray) -> tuple[NDArray[np.intp], FloatArray]:
+        """``(n, k)`` positions of the nearest points of a group, and their weights, which sum to 1."""
+        tree = self._trees[group]
+        rows = self.config_scaler_.transform(configs)
+        distance, nearest = tree.query(rows, k=np.arange(1, min(self.neighbours, tree.n) + 1))
+        # Weights relative to the nearest: 1 for it; next to an exact match others vanish.
+        first = np.maximum(distance[:, :1], 1e-12)
+        weight = np.square(first / np.maximum(distance, 1e-12))
+        return nearest, weight / weight.sum(axis=1, keepdims=True)
 
 
 def _rms(differences: FloatArray) -> FloatArray:

@@ -17,7 +17,8 @@ def matern_similarity(Z: FloatArray, known: FloatArray, *, columns: int, length:
         columns: Columns that vary; the others are 0 in all rows.
         length: Distance, in standard deviations of a column, over which what is learned varies.
     """
-    from scipy.spatial.distance import cdist
-
-    r = np.sqrt(3.0 / columns) / length * cdist(Z, known)
+    # By one matrix product, an order of magnitude faster than differences one by one. Near 0, where what
+    # cancels leaves rounding in d^2, the kernel is 1 - r^2 / 2 and lets through no more than that rounding.
+    squared = np.square(Z).sum(axis=1)[:, None] + np.square(known).sum(axis=1) - 2.0 * (Z @ known.T)
+    r = np.sqrt(np.maximum(squared, 0.0, out=squared) * (3.0 / columns)) / length
     return np.asarray((1.0 + r) * np.exp(-r))

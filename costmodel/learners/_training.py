@@ -57,6 +57,23 @@ def prepare(X: FloatArray, y: FloatArray, task_ids: TaskIds) -> Training:
     return Training(X[order], log_latency, best[tasks] - log_score, log_score, tasks)
 
 
+def first_rows(training: Training) -> NDArray[np.intp]:
+    """``(t,)`` position of each task's first row."""
+    return np.searchsorted(training.tasks, np.arange(training.tasks[-1] + 1))
+
+
+def task_levels(training: Training, column: int | None) -> FloatArray | None:
+    """``(t,)`` natural log of each task's best latency above its lower bound, see ``lower_bound``.
+
+    None without a column, and where the bound of no task is known.
+    """
+    if column is None or np.isnan(training.X[:, column]).all():
+        return None
+    first = first_rows(training)
+    best = training.clipped_log_latency[first] + training.log_score[first]
+    return np.asarray(best - lower_bound(training.X[first], column))
+
+
 def check_latencies(y: FloatArray) -> None:
     """Raise ValueError unless all latencies are positive, inf allowed, and at least one is finite."""
     if not (y > 0).all():

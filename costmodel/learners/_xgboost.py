@@ -1,15 +1,15 @@
 """Gradient-boosted trees."""
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
-from costmodel.errors import MissingExtraError
-from costmodel.learners._base import FloatArray, Learner, Prediction, TaskIds
-from costmodel.learners._training import check_features, lower_bound, prepare
+from costmodel.learners._base import FloatArray, Prediction
+from costmodel.learners._boosting import BoostedTrees
+from costmodel.learners._training import Training, lower_bound
 
 
-class XGBoostLearner(Learner):
+class XGBoostLearner(BoostedTrees):
     """Boosted trees for latency above a lower bound (Chen and Guestrin, arXiv:1603.02754).
 
     The trees predict how far above ``2 ** X[:, baseline_column]`` seconds a config stays: with a physical
@@ -45,65 +45,24 @@ class XGBoostLearner(Learner):
         seed: int = 0,
         n_jobs: int = 1,
     ) -> None:
+        super().__init__(
+            rounds=rounds,
+            depth=depth,
+            learning_rate=learning_rate,
+            column_share=column_share,
+            min_child_weight=min_child_weight,
+            seed=seed,
+            n_jobs=n_jobs,
+        )
         self.baseline_column = baseline_column
-        self.rounds = rounds
-        self.depth = depth
-        self.learning_rate = learning_rate
-        self.column_share = column_share
-        self.min_child_weight = min_child_weight
-        self.seed = seed
-        self.n_jobs = n_jobs
-
-    def fit(self, X: FloatArray, y: FloatArray, task_ids: TaskIds) -> Self:
-        """Boost trees on all rows."""
-        xgboost = _import_xgboost()
-
-        training = prepare(X, y, task_ids)
-        above = training.clipped_log_latency - lower_bound(training.X, self.baseline_column)
-        rows = xgboost.DMatrix(training.X, above, nthread=self.n_jobs)
-        settings = {
-            "tree_method": "hist",
-            "max_depth": self.depth,
-            "eta": self.learning_rate,
-            "colsample_bytree": self.column_share,
-            "min_child_weight": self.min_child_weight,
-            "seed": self.seed,
-            "nthread": self.n_jobs,
-        }
-        self.width_ = X.shape[1]
-        self.booster_ = xgboost.train(settings, rows, num_boost_round=self.rounds)
-        return self
 
     def predict(self, X: FloatArray) -> Prediction:
         """Latency, and -log latency as score."""
-        xgboost = _import_xgboost()
-
-        check_features(X, self.width_)
-        above = self.booster_.predict(xgboost.DMatrix(X, nthread=self.n_jobs)).astype(np.float64)
-        log_latency = lower_bound(X, self.baseline_column) + above
+        log_latency = self._margin(X) + lower_bound(X, self.baseline_column)
         return Prediction(-log_latency, np.exp(log_latency))
 
-    def state(self) -> dict[str, Any]:
-        """Learned state; the trees in XGBoost's own UBJSON."""
-        return {"width": self.width_, "booster": bytes(self.booster_.save_raw("ubj"))}
+    def _labels(self, training: Training) -> dict[str, Any]:
+        return {"label": training.clipped_log_latency - lower_bound(training.X, self.baseline_column)}
 
-    def load_state(self, state: dict[str, Any]) -> Self:
-        """Take over what ``state`` gave."""
-        xgboost = _import_xgboost()
-
-        self.width_ = state["width"]
-        self.booster_ = xgboost.Booster({"nthread": self.n_jobs}, model_file=bytearray(state["booster"]))
-        return self
-
-
-def _import_xgboost() -> Any:
-    """The module.
-
-    Raises:
-        MissingExtraError: It is not installed.
-    """
-    try:
-        import xgboost
-    except ImportError:
-        raise MissingExtraError("The learner xgboost", "xgboost-cpu") from None
-    return xgboost
+    def _objective(self) -> dict[str, Any]:
+        return {"objective": "reg:squarederror"}

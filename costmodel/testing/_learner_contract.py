@@ -15,9 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from costmodel.learners import FloatArray, Learner, TaskIds
+from costmodel.learners import FloatArray, Learner, Prediction, TaskIds
 
 LearnerFactory = Callable[[], Learner]
+
+_FIELDS = ("score", "latency_s", "low_s", "high_s")
 
 
 def contract_rows(seed: int = 0) -> tuple[FloatArray, FloatArray, TaskIds]:
@@ -34,7 +36,7 @@ def contract_rows(seed: int = 0) -> tuple[FloatArray, FloatArray, TaskIds]:
 
 
 def check_gives_a_finite_score_for_each_row(make: LearnerFactory) -> None:
-    """Scores are finite and of shape (n,); latencies, if given, are positive."""
+    """Scores are finite and of shape (n,); latencies and intervals, if given, are positive and in order."""
     X, y, tasks = contract_rows()
     learner = make()
     assert learner.fit(X, y, tasks) is learner, "fit must return the learner"
@@ -44,7 +46,10 @@ def check_gives_a_finite_score_for_each_row(make: LearnerFactory) -> None:
     assert np.isfinite(prediction.score).all()
     if prediction.latency_s is not None:
         assert prediction.latency_s.shape == (len(X),)
+        assert prediction.latency_s.dtype == np.float64
         assert (prediction.latency_s > 0).all()
+        assert np.isfinite(prediction.latency_s).all()
+    _assert_interval(prediction)
 
 
 def check_fit_forgets(make: LearnerFactory) -> None:
@@ -58,10 +63,26 @@ def check_ignores_batch_mates(make: LearnerFactory) -> None:
     """A row's prediction is the same alone, in a batch, and in another order."""
     X, y, tasks = contract_rows()
     learner = make().fit(X, y, tasks)
-    together = learner.predict(X).score
-    alone = np.concatenate([learner.predict(row[None]).score for row in X[:8]])
-    np.testing.assert_allclose(alone, together[:8], rtol=1e-9, atol=1e-12)
-    np.testing.assert_allclose(learner.predict(X[::-1]).score, together[::-1], rtol=1e-9, atol=1e-12)
+    together = learner.predict(X)
+    alone = [learner.predict(row[None]) for row in X[:8]]
+    backwards = learner.predict(X[::-1])
+    for name in _FIELDS:
+        values = getattr(together, name)
+        if values is None:
+            assert getattr(backwards, name) is None
+            assert all(getattr(one, name) is None for one in alone)
+            continue
+        each = np.concatenate([getattr(one, name) for one in alone])
+        np.testing.assert_allclose(each, values[:8], rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(getattr(backwards, name), values[::-1], rtol=1e-9, atol=1e-12)
+
+
+def check_predicts_no_rows(make: LearnerFactory) -> None:
+    """Nothing is predicted of nothing."""
+    X, y, tasks = contract_rows()
+    prediction = make().fit(X, y, tasks).predict(X[:0])
+    assert prediction.score.shape == (0,)
+    assert prediction.latency_s is None or prediction.latency_s.shape == (0,)
 
 
 def check_ignores_order_of_training_rows(make: LearnerFactory) -> None:
@@ -110,6 +131,7 @@ LEARNER_CHECKS = (
     check_gives_a_finite_score_for_each_row,
     check_fit_forgets,
     check_ignores_batch_mates,
+    check_predicts_no_rows,
     check_ignores_order_of_training_rows,
     check_ignores_names_of_tasks,
     check_state_round_trips,
@@ -126,11 +148,25 @@ def check_learner(make: LearnerFactory) -> None:
 
 def _assert_same(a: Learner, b: Learner, X: FloatArray) -> None:
     first, second = a.predict(X), b.predict(X)
-    np.testing.assert_array_equal(first.score, second.score)
-    if first.latency_s is None or second.latency_s is None:
-        assert first.latency_s is second.latency_s
-    else:
-        np.testing.assert_array_equal(first.latency_s, second.latency_s)
+    for name in _FIELDS:
+        one, other = getattr(first, name), getattr(second, name)
+        if one is None or other is None:
+            assert one is other
+        else:
+            np.testing.assert_array_equal(one, other)
+
+
+def _assert_interval(prediction: Prediction) -> None:
+    """Both ends or none, positive, with the latency between them."""
+    low, latency, high = prediction.low_s, prediction.latency_s, prediction.high_s
+    if low is None or high is None:
+        assert low is high, "low_s and high_s must be given together"
+        return
+    assert latency is not None, "an interval must have a latency"
+    assert low.shape == high.shape == latency.shape
+    assert (low > 0).all()
+    assert (low <= latency).all()
+    assert (latency <= high).all()
 
 
 def _assert_plain(value: Any) -> None:

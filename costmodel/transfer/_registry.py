@@ -3,73 +3,154 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from costmodel.errors import CostModelError
-from costmodel.features import Column
+from costmodel.features import Column, Group
 from costmodel.learners import (
+    AnalyticPrior,
     KernelRidge,
+    MultitaskGaussianProcess,
+    MultitaskNetwork,
     NearestTask,
+    RandomForestLearner,
     RandomLearner,
     RidgeLearner,
+    Stack,
     WeightedConsensus,
     XGBoostLearner,
+    XGBoostRanker,
 )
-from costmodel.transfer._base import TransferModel
+from costmodel.transfer._base import StorableModel
 from costmodel.transfer._conformal import Conformal
 from costmodel.transfer._guard import Guarded
 from costmodel.transfer._residual import Residual
 from costmodel.transfer._ridge_on_sources import RidgeOnSources
 from costmodel.transfer._scratch import FromScratch
 
-Factory = Callable[[Sequence[Column], int], TransferModel]
+Factory = Callable[[Sequence[Column], int], StorableModel]
+
+
+# Columns of group "launch" that are the same on every platform: the kernel's own, not how it fits the SMs.
+_KERNEL_COLUMNS = (
+    "log2_blocks",
+    "log2_threads_per_block",
+    "log2_vthreads",
+    "log2_shared_bytes",
+    "log2_local_bytes",
+    "log2_flops_per_thread",
+    "vector_bytes",
+    "log2_unroll_steps",
+    "launches",
+    "log2_load_redundancy",
+    "log2_store_redundancy",
+    "log2_extra_flops",
+)
+# Columns of group "platform" that are the same for every workload.
+_MACHINE_COLUMNS = ("log2_sms_granted", "log2_bandwidth", "log2_l2", "is_whole_device")
+# Columns of group "platform" by which intervals must hold: SM budget and device, whatever the workload.
+_BUCKET_COLUMNS = ("log2_sms_granted", "device_share", "log2_bandwidth")
+_COMPONENT_COLUMNS = (
+    "log2_compute_over_roofline",
+    "log2_operands_over_roofline",
+    "log2_l2_over_roofline",
+    "log2_latency_over_roofline",
+    "log2_memory_over_roofline",
+)
 
 
 def task_columns(columns: Sequence[Column]) -> tuple[int, ...]:
     """Positions of the columns that are constant within a task."""
-    return tuple(i for i, column in enumerate(columns) if column.group in ("workload", "platform"))
+    return _of_groups(columns, "workload", "platform")
 
 
-def workload_columns(columns: Sequence[Column]) -> tuple[int, ...]:
-    """Positions of the columns that tell workloads apart."""
-    return tuple(i for i, column in enumerate(columns) if column.group == "workload")
+def config_columns(columns: Sequence[Column]) -> tuple[int, ...]:
+    """Positions of the columns that tell kernels apart and are the same on every platform."""
+    return tuple(sorted(_of_groups(columns, "config") + _named(columns, _KERNEL_COLUMNS)))
 
 
-def bucket_columns(columns: Sequence[Column]) -> tuple[int, ...]:
-    """Positions of the columns by which intervals must hold: SM budget and device, whatever the workload."""
-    names = ("log2_sms_granted", "device_share", "log2_bandwidth")
+def _of_groups(columns: Sequence[Column], *groups: Group) -> tuple[int, ...]:
+    return tuple(i for i, column in enumerate(columns) if column.group in groups)
+
+
+def _named(columns: Sequence[Column], names: Sequence[str]) -> tuple[int, ...]:
+    """Positions of the columns with these names, as far as they are there."""
     return tuple(i for i, column in enumerate(columns) if column.name in names)
-
-
-def _kernel_ridge(columns: Sequence[Column], seed: int) -> Residual:
-    return Residual(KernelRidge(_roofline(columns), seed=seed))
 
 
 def _roofline(columns: Sequence[Column]) -> int:
     return [column.name for column in columns].index("log2_roofline_s")
 
 
+def _nearest_task(columns: Sequence[Column], _seed: int) -> StorableModel:
+    return Residual(NearestTask(task_columns(columns), baseline_column=_roofline(columns)))
+
+
+def _consensus(columns: Sequence[Column], _seed: int) -> StorableModel:
+    return Residual(WeightedConsensus(task_columns(columns), baseline_column=_roofline(columns)))
+
+
+def _analytic(columns: Sequence[Column], _seed: int) -> StorableModel:
+    launches = _named(columns, ("launches",))[0]
+    return Residual(AnalyticPrior(_roofline(columns), _named(columns, _COMPONENT_COLUMNS), launches))
+
+
+def _network(columns: Sequence[Column], seed: int) -> StorableModel:
+    return Residual(MultitaskNetwork(_named(columns, _MACHINE_COLUMNS), _roofline(columns), seed=seed))
+
+
+def _stack(columns: Sequence[Column], seed: int) -> StorableModel:
+    bound = _roofline(columns)
+    kinds = (KernelRidge, XGBoostLearner, RandomForestLearner)
+    return Residual(Stack(tuple(kind(bound, seed=seed) for kind in kinds), _of_groups(columns, "workload")))
+
+
 # Each takes the columns of a feature table and a seed, and gives an unfitted model.
 LEARNERS: Mapping[str, Factory] = {
     "random": lambda _columns, seed: Residual(RandomLearner(seed)),
-    "nearest-task": lambda columns, _seed: Residual(NearestTask(task_columns(columns))),
-    "consensus": lambda columns, _seed: Residual(WeightedConsensus(task_columns(columns))),
+    "nearest-task": _nearest_task,
+    "consensus": _consensus,
     "ridge": lambda _columns, _seed: Residual(RidgeLearner()),
-    "ridge-on-sources": lambda columns, _seed: RidgeOnSources(task_columns(columns)),
-    "kernel-ridge": _kernel_ridge,
-    "kernel-ridge-intervals": lambda columns, seed: Conformal(
-        _kernel_ridge(columns, seed), workload_columns(columns), bucket_columns(columns), seed=seed
+    "ridge-on-sources": lambda columns, _seed: RidgeOnSources(
+        task_columns(columns), config_columns=config_columns(columns)
     ),
-    "guarded": lambda columns, seed: Guarded(
-        _kernel_ridge(columns, seed), FromScratch(), workload_columns(columns)
-    ),
+    "analytic": _analytic,
+    "kernel-ridge": lambda columns, seed: Residual(KernelRidge(_roofline(columns), seed=seed)),
+    "random-forest": lambda columns, seed: Residual(RandomForestLearner(_roofline(columns), seed=seed)),
     "xgboost": lambda columns, seed: Residual(XGBoostLearner(_roofline(columns), seed=seed)),
+    "xgboost-rank": lambda _columns, seed: Residual(XGBoostRanker(seed=seed)),
+    "multitask-gp": lambda columns, seed: Residual(
+        MultitaskGaussianProcess(task_columns(columns), _roofline(columns), seed=seed)
+    ),
+    "network": _network,
+    "stack": _stack,
 }
 
 
-def make_model(name: str, columns: Sequence[Column], seed: int = 0) -> TransferModel:
+# Each takes a model, the columns and a seed, and gives the model with something around it.
+WRAPPERS: Mapping[str, Callable[[StorableModel, Sequence[Column], int], StorableModel]] = {
+    "intervals": lambda model, columns, seed: Conformal(
+        model, _of_groups(columns, "workload"), _named(columns, _BUCKET_COLUMNS), seed=seed
+    ),
+    "guard": lambda model, columns, _seed: Guarded(model, FromScratch(), _of_groups(columns, "workload")),
+}
+
+
+def make_model(name: str, columns: Sequence[Column], seed: int = 0) -> StorableModel:
     """An unfitted model for feature tables with these columns.
 
+    Args:
+        name: A learner's, and behind it any ``WRAPPERS``, each with a plus: ``kernel-ridge+guard+intervals``.
+        columns: Columns of the feature table.
+        seed: Seed of all random choices.
+
     Raises:
-        CostModelError: No learner has this name.
+        CostModelError: No learner or wrapper has this name.
     """
-    if name not in LEARNERS:
-        raise CostModelError(f"A learner must be one of {', '.join(LEARNERS)}, but got {name!r}.")
-    return LEARNERS[name](columns, seed)
+    learner, *wrappers = name.split("+")
+    if learner not in LEARNERS or not set(wrappers) <= set(WRAPPERS):
+        raise CostModelError(
+            f"A learner must be one of {', '.join(LEARNERS)}, behind which may stand "
+            f"{' or '.join('+' + wrapper for wrapper in WRAPPERS)}, but got {name!r}."
+        )
+    model = LEARNERS[learner](columns, seed)
+    for wrapper in wrappers:
+        model = WRAPPERS[wrapper](model, columns, seed)
+    return model

@@ -24,19 +24,27 @@ class RidgeOnSources(StorableModel):
         spread: Prior standard deviation of the weights' total deviation from the mean; larger trusts the
             measurements sooner.
         noise: Standard deviation of what no mixture of sources explains, in log latency.
+        config_columns: Positions of the columns that describe the config, see ``TaskCurves``.
     """
 
     def __init__(
-        self, task_columns: tuple[int, ...], *, neighbours: int = 3, spread: float = 1.0, noise: float = 0.1
+        self,
+        task_columns: tuple[int, ...],
+        *,
+        neighbours: int = 3,
+        spread: float = 1.0,
+        noise: float = 0.1,
+        config_columns: tuple[int, ...] | None = None,
     ) -> None:
         self.task_columns = task_columns
+        self.config_columns = config_columns
         self.neighbours = neighbours
         self.spread = spread
         self.noise = noise
 
     def fit(self, X: FloatArray, y: FloatArray, task_ids: TaskIds) -> Self:
         """Remember the source tasks."""
-        self.curves_ = TaskCurves(self.task_columns, self.neighbours).fit(prepare(X, y, task_ids))
+        self.curves_ = self._curves().fit(prepare(X, y, task_ids))
         return self
 
     def predict(self, X: FloatArray) -> Prediction:
@@ -53,8 +61,11 @@ class RidgeOnSources(StorableModel):
 
     def load_state(self, state: dict[str, Any]) -> Self:
         """Take over what ``state`` gave."""
-        self.curves_ = TaskCurves(self.task_columns, self.neighbours).load_state(state)
+        self.curves_ = self._curves().load_state(state)
         return self
+
+    def _curves(self) -> TaskCurves:
+        return TaskCurves(self.task_columns, self.neighbours, self.config_columns)
 
     def _prior(self, X: FloatArray) -> FloatArray:
         comparable = self.curves_.comparable(X).sum(axis=1)

@@ -23,13 +23,19 @@ import numpy as np
 from costmodel import __version__
 from costmodel.errors import CostModelError
 from costmodel.learners import (
+    AnalyticPrior,
     KernelRidge,
     Learner,
+    MultitaskGaussianProcess,
+    MultitaskNetwork,
     NearestTask,
+    RandomForestLearner,
     RandomLearner,
     RidgeLearner,
+    Stack,
     WeightedConsensus,
     XGBoostLearner,
+    XGBoostRanker,
 )
 from costmodel.transfer._base import StorableModel, TransferModel
 from costmodel.transfer._conformal import Conformal
@@ -42,7 +48,7 @@ from costmodel.transfer._scratch import FromScratch
 from costmodel.transfer._source_choice import SimilarSources
 
 FORMAT = "costmodel-model"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 _CLASSES: dict[str, type[StorableModel | Learner]] = {
     cls.__name__: cls
@@ -51,16 +57,22 @@ _CLASSES: dict[str, type[StorableModel | Learner]] = {
         FromScratch,
         Guarded,
         JoinedTask,
+        AnalyticPrior,
         KernelRidge,
+        MultitaskGaussianProcess,
+        MultitaskNetwork,
         NearestTask,
         PredictedOptimum,
+        RandomForestLearner,
         RandomLearner,
         Residual,
         RidgeLearner,
         RidgeOnSources,
         SimilarSources,
+        Stack,
         WeightedConsensus,
         XGBoostLearner,
+        XGBoostRanker,
     )
 }
 
@@ -207,18 +219,20 @@ def _restore(description: dict[str, Any], state: dict[str, Any]) -> StorableMode
 
 
 def _describe(model: StorableModel | Learner) -> dict[str, Any]:
-    """Class name and settings; a setting that is itself a learner or a model is described the same way."""
+    """Class name and settings; settings that are learners or models, or tuples of them, likewise."""
     if _CLASSES.get(type(model).__name__) is not type(model):
         raise TypeError(
             f"a learner to save must be one of {sorted(_CLASSES)}, but got {type(model).__name__}"
         )
     names = inspect.signature(type(model)).parameters
-    settings = {name: getattr(model, name) for name in names}
-    described = {
-        name: {"$model": _describe(value)} if isinstance(value, Learner | StorableModel) else value
-        for name, value in settings.items()
-    }
-    return {"class": type(model).__name__, "settings": described}
+    settings = {name: _describe_setting(getattr(model, name)) for name in names}
+    return {"class": type(model).__name__, "settings": settings}
+
+
+def _describe_setting(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_describe_setting(item) for item in value]
+    return {"$model": _describe(value)} if isinstance(value, Learner | StorableModel) else value
 
 
 def _build(description: dict[str, Any]) -> StorableModel | Learner:
@@ -230,7 +244,7 @@ def _build(description: dict[str, Any]) -> StorableModel | Learner:
 def _setting(value: Any) -> Any:
     if isinstance(value, dict):
         return _build(value["$model"])
-    return tuple(value) if isinstance(value, list) else value
+    return tuple(_setting(item) for item in value) if isinstance(value, list) else value
 
 
 def _flatten(value: Any, members: dict[str, bytes]) -> Any:

@@ -28,7 +28,7 @@ def data():
 def files(tmp_path_factory, data) -> dict[str, Path]:
     """A model with intervals, one without, and the candidates of one workload that both never saw."""
     folder = tmp_path_factory.mktemp("model")
-    for name in ("kernel-ridge-intervals", "ridge"):
+    for name in ("kernel-ridge+intervals", "ridge"):
         trained = train(data, lambda columns, name=name: make_model(name, columns), hold_out=WORKLOADS[:1])
         metadata = {
             "learner": name,
@@ -53,13 +53,13 @@ def known_device(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_info_shows_the_card(files, tmp_path) -> None:
     written = tmp_path / "card.json"
-    result = costmodel("info", files["kernel-ridge-intervals"], "--json", written)
+    result = costmodel("info", files["kernel-ridge+intervals"], "--json", written)
     assert result.exit_code == 0, result.output
     for text in ("Conformal(Residual(KernelRidge))", "abc", "score at 1", WORKLOADS[1], "numpy", "MB"):
         assert text in result.stdout.replace("_", " "), text
     card = json.loads(written.read_text())
     assert card["model"]["class"] == "Conformal"
-    assert card["metadata"]["learner"] == "kernel-ridge-intervals"
+    assert card["metadata"]["learner"] == "kernel-ridge+intervals"
     assert card["versions"]["numpy"] == np.__version__
 
 
@@ -68,7 +68,7 @@ def test_predict_ranks_as_the_model_does(files, data, known_device, tmp_path) ->
     from costmodel.transfer import load_model
 
     written = tmp_path / "ranking.json"
-    model = files["kernel-ridge-intervals"]
+    model = files["kernel-ridge+intervals"]
     arguments = [model, WORKLOADS[0], files["new.jsonl"], "--device", "any", "--sms", 8, "--top", 4]
     result = costmodel("predict", *arguments, "--json", written)
     assert result.exit_code == 0, result.output

@@ -1,33 +1,64 @@
 import pytest
 
 from costmodel.learners import (
+    AnalyticPrior,
     KernelRidge,
     Learner,
+    MultitaskGaussianProcess,
+    MultitaskNetwork,
     NearestTask,
+    Prediction,
+    RandomForestLearner,
     RandomLearner,
     RidgeLearner,
+    Stack,
     WeightedConsensus,
     XGBoostLearner,
+    XGBoostRanker,
 )
 from costmodel.testing import LEARNER_CHECKS, contract_rows
-from costmodel.testing._learner_contract import LearnerFactory, check_fit_forgets, check_ignores_batch_mates
+from costmodel.testing._learner_contract import (
+    LearnerFactory,
+    check_fit_forgets,
+    check_gives_a_finite_score_for_each_row,
+    check_ignores_batch_mates,
+)
 
 FACTORIES = {
     "random": RandomLearner,
     "nearest": lambda: NearestTask((0, 1)),
     "consensus": lambda: WeightedConsensus((0, 1)),
     "consensus without task columns": lambda: WeightedConsensus(()),
+    "consensus with baseline": lambda: WeightedConsensus(
+        (0, 1), config_columns=(2, 4), baseline_column=0, sources=2
+    ),
+    "nearest with baseline": lambda: NearestTask((0, 1), config_columns=(2, 3), baseline_column=0),
     "ridge": RidgeLearner,
+    "analytic": lambda: AnalyticPrior(0, (2, 4), 1),
     "kernel ridge": lambda: KernelRidge(landmarks=30),
     "kernel ridge with baseline": lambda: KernelRidge(0),
     "xgboost": lambda: XGBoostLearner(rounds=20),
     "xgboost with baseline": lambda: XGBoostLearner(0, rounds=20),
+    "xgboost rank": lambda: XGBoostRanker(rounds=20),
+    "random forest": lambda: RandomForestLearner(0, trees=5),
+    "random forest on drawn rows": lambda: RandomForestLearner(trees=3, rows=50),
+    "network": lambda: MultitaskNetwork((0,), 0, width=8, embedding=2, steps=12),
+    "network without platforms": lambda: MultitaskNetwork(width=8, layers=1, steps=5, members=1),
+    "multitask gp": lambda: MultitaskGaussianProcess((0, 1), 0, rows=40, iterations=4),
+    "multitask gp without task columns": lambda: MultitaskGaussianProcess((), rows=40, iterations=4, tasks=2),
+    "stack": lambda: Stack((RidgeLearner(), KernelRidge(0, landmarks=20))),
+    "stack of weighted learners": lambda: Stack(
+        (RandomLearner(), XGBoostRanker(rounds=9), RidgeLearner()), (0,), folds=3
+    ),
+    "stack without latency": lambda: Stack((RandomLearner(), XGBoostRanker(rounds=9)), (0, 1), folds=2),
 }
 
 
 @pytest.mark.parametrize("check", LEARNER_CHECKS, ids=lambda check: check.__name__)
 @pytest.mark.parametrize("make", FACTORIES.values(), ids=FACTORIES.keys())
 def test_learner_keeps_the_contract(make: LearnerFactory, check) -> None:
+    if "Network" in make().__class__.__name__:
+        pytest.importorskip("torch")
     check(make)
 
 
@@ -48,6 +79,29 @@ class Hoarder(RandomLearner):
 def test_contract_catches_a_learner_that_breaks_it(check) -> None:
     with pytest.raises(AssertionError):
         check(Hoarder)
+
+
+class Interval(RidgeLearner):
+    """Gives an interval of these factors around its latency."""
+
+    low, high = 0.5, 2.0
+
+    def predict(self, X):
+        prediction = super().predict(X)
+        low = None if self.low is None else self.low * prediction.latency_s
+        return Prediction(prediction.score, prediction.latency_s, low, self.high * prediction.latency_s)
+
+
+@pytest.mark.parametrize("check", LEARNER_CHECKS, ids=lambda check: check.__name__)
+def test_learner_with_an_interval_keeps_the_contract(check) -> None:
+    check(Interval)
+
+
+@pytest.mark.parametrize(("low", "high"), [(1.1, 2.0), (0.5, 0.9), (None, 2.0), (-1.0, 2.0)])
+def test_contract_catches_an_interval_out_of_order(low, high) -> None:
+    broken = type("Broken", (Interval,), {"low": low, "high": high})
+    with pytest.raises(AssertionError):
+        check_gives_a_finite_score_for_each_row(broken)
 
 
 def test_contract_rows_are_the_same_each_time() -> None:

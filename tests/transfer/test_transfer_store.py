@@ -9,12 +9,18 @@ import pytest
 
 from costmodel.errors import CostModelError
 from costmodel.learners import (
+    AnalyticPrior,
     KernelRidge,
+    MultitaskGaussianProcess,
+    MultitaskNetwork,
     NearestTask,
+    RandomForestLearner,
     RandomLearner,
     RidgeLearner,
+    Stack,
     WeightedConsensus,
     XGBoostLearner,
+    XGBoostRanker,
 )
 from costmodel.testing import contract_rows
 from costmodel.transfer import (
@@ -46,6 +52,12 @@ MODELS = {
     "joined": JoinedTask(RidgeLearner(), source_rows=50),
     "similar": SimilarSources(Residual(WeightedConsensus((0, 1))), (0, 1), k=2),
     "optimum": Residual(PredictedOptimum((0, 1))),
+    "analytic": Residual(AnalyticPrior(0, (2, 4), 1)),
+    "random forest": Residual(RandomForestLearner(0, trees=5)),
+    "xgboost rank": Residual(XGBoostRanker(rounds=10)),
+    "multitask gp": Residual(MultitaskGaussianProcess((0, 1), 0, rows=40, iterations=3)),
+    "network": Residual(MultitaskNetwork((0,), 0, width=8, steps=5)),
+    "stack": Residual(Stack((RidgeLearner(), KernelRidge(0, landmarks=20)), (0,), folds=2)),
 }
 
 
@@ -55,6 +67,8 @@ def save(path: Path, model: TransferModel) -> None:
 
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys())
 def test_models_round_trip(tmp_path, model) -> None:
+    if model is MODELS["network"]:
+        pytest.importorskip("torch")
     save(tmp_path / "deep" / "model", model)
     loaded = load_model(tmp_path / "deep" / "model")
     X, y, _ = contract_rows()

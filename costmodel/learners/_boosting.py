@@ -1,0 +1,102 @@
+"""What all learners of boosted trees share: settings, training, prediction and state."""
+
+from typing import Any, Self
+
+import numpy as np
+
+from costmodel.errors import MissingExtraError
+from costmodel.learners._base import FloatArray, Learner, TaskIds
+from costmodel.learners._training import Training, check_features, prepare
+
+
+class BoostedTrees(Learner):
+    """Trees boosted by XGBoost (Chen and Guestrin, arXiv:1603.02754); what they predict is for others to say.
+
+    Args:
+        rounds: Trees.
+        depth: Depth of a tree.
+        learning_rate: Weight of a tree.
+        column_share: Share of the columns that each tree sees.
+        min_child_weight: Least sum of weights in a leaf.
+        seed: Seed of the columns' choice.
+        n_jobs: Threads.
+    """
+
+    def __init__(  # noqa: PLR0913 (settings, all with defaults)
+        self,
+        *,
+        rounds: int = 400,
+        depth: int = 4,
+        learning_rate: float = 0.05,
+        column_share: float = 0.5,
+        min_child_weight: float = 8.0,
+        seed: int = 0,
+        n_jobs: int = 1,
+    ) -> None:
+        self.rounds = rounds
+        self.depth = depth
+        self.learning_rate = learning_rate
+        self.column_share = column_share
+        self.min_child_weight = min_child_weight
+        self.seed = seed
+        self.n_jobs = n_jobs
+
+    def fit(self, X: FloatArray, y: FloatArray, task_ids: TaskIds) -> Self:
+        """Boost trees on all rows."""
+        xgboost = _import_xgboost()
+
+        training = prepare(X, y, task_ids)
+        rows = xgboost.QuantileDMatrix(training.X, nthread=self.n_jobs, **self._labels(training))
+        settings = {
+            **self._objective(),
+            "tree_method": "hist",
+            "max_depth": self.depth,
+            "eta": self.learning_rate,
+            "colsample_bytree": self.column_share,
+            "min_child_weight": self.min_child_weight,
+            "seed": self.seed,
+            "nthread": self.n_jobs,
+        }
+        self.width_ = X.shape[1]
+        self.booster_ = xgboost.train(settings, rows, num_boost_round=self.rounds)
+        return self
+
+    def state(self) -> dict[str, Any]:
+        """Learned state; the trees in XGBoost's own UBJSON."""
+        return {"width": self.width_, "booster": bytes(self.booster_.save_raw("ubj"))}
+
+    def load_state(self, state: dict[str, Any]) -> Self:
+        """Take over what ``state`` gave."""
+        xgboost = _import_xgboost()
+
+        self.width_ = state["width"]
+        self.booster_ = xgboost.Booster({"nthread": self.n_jobs}, model_file=bytearray(state["booster"]))
+        return self
+
+    def _labels(self, training: Training) -> dict[str, Any]:
+        """What the rows are labelled with, as arguments of a DMatrix."""
+        raise NotImplementedError
+
+    def _objective(self) -> dict[str, Any]:
+        """Settings of XGBoost that name the loss."""
+        raise NotImplementedError
+
+    def _margin(self, X: FloatArray) -> FloatArray:
+        """``(n,)`` sum over trees."""
+        check_features(X, self.width_)
+        # In place: no copy of the rows is binned or sorted, which would cost more than the trees.
+        margin = self.booster_.inplace_predict(np.ascontiguousarray(X), predict_type="margin")
+        return np.asarray(margin, dtype=np.float64)
+
+
+def _import_xgboost() -> Any:
+    """The module.
+
+    Raises:
+        MissingExtraError: It is not installed.
+    """
+    try:
+        import xgboost
+    except ImportError:
+        raise MissingExtraError("The learner xgboost", "xgboost-cpu") from None
+    return xgboost

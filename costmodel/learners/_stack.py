@@ -1,0 +1,123 @@
+"""Several learners in one."""
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.learners._base import FloatArray, Learner, Prediction, TaskIds
+from costmodel.learners._distinct import distinct_rows
+from costmodel.learners._out_of_fold import out_of_fold
+from costmodel.learners._training import Training, prepare
+
+
+class Stack(Learner):
+    """The weighted mean of what several learners say, which errs less where they err in different places.
+
+    Merit is -log latency; of a learner that predicts none it is its score, stretched to fit log scores. The
+    weights are at least 0 and sum to 1 (stacked regressions: Breiman, Machine Learning 24, 1996). They
+    minimise the squared error of the log score within tasks, of rows weighted by score, since it is among the
+    fast that a choice is made, on predictions for groups of rows that the learners did not see. Latency is
+    the weighted geometric mean over the learners that predict one.
+
+    Args:
+        learners: The learners; fitted in place.
+        group_columns: Positions of columns; rows with equal values there stay together, as those of a
+            workload must.
+        folds: Folds of groups from which the weights are learned, which costs as many fits of each learner.
+            With fewer than 2, or one group alone, all learners weigh the same.
+    """
+
+    def __init__(
+        self, learners: tuple[Learner, ...], group_columns: tuple[int, ...] = (), *, folds: int = 0
+    ) -> None:
+        self.learners = learners
+        self.group_columns = group_columns
+        self.folds = folds
+
+    def fit(self, X: FloatArray, y: FloatArray, task_ids: TaskIds) -> Self:
+        """Learn the weights, then let each learner learn from all rows."""
+        training = prepare(X, y, task_ids)
+        _, group = distinct_rows(training.X[:, list(self.group_columns)])
+        weighed = self.folds >= 2 and group.max() > 0
+        unseen = [self._unseen(learner, training, group) for learner in self.learners] if weighed else []
+        for learner in self.learners:
+            learner.fit(X, y, task_ids)
+        seen = unseen or [learner.predict(training.X) for learner in self.learners]
+        self.slopes_ = np.array([_slope(prediction, training) for prediction in seen])
+        self.weights_ = np.full(len(seen), 1.0 / len(seen))
+        if weighed:
+            merits = np.stack([_within(m, training) for m in self._merits(unseen)], axis=1)
+            emphasis = np.exp(0.5 * training.log_score)
+            target = _within(training.log_score, training)
+            self.weights_ = simplex_weights(merits * emphasis[:, None], target * emphasis)
+        return self
+
+    def predict(self, X: FloatArray) -> Prediction:
+        """Mean merit, and mean latency of those that predict it."""
+        predictions = [learner.predict(X) for learner in self.learners]
+        score = np.tensordot(self.weights_, self._merits(predictions), axes=1)
+        knows = np.array([prediction.latency_s is not None for prediction in predictions])
+        if not knows.any():
+            return Prediction(score)
+        # Equal weights where all the weight is on learners without latency.
+        weights = (
+            np.where(knows, self.weights_, 0.0) if self.weights_[knows].any() else knows.astype(np.float64)
+        )
+        log_latencies = [
+            np.zeros(len(X)) if prediction.latency_s is None else np.log(prediction.latency_s)
+            for prediction in predictions
+        ]
+        return Prediction(score, np.exp(np.tensordot(weights / weights.sum(), log_latencies, axes=1)))
+
+    def state(self) -> dict[str, Any]:
+        """Learned state, with that of the learners."""
+        states = {str(i): learner.state() for i, learner in enumerate(self.learners)}
+        return {"weights": self.weights_, "slopes": self.slopes_, "learners": states}
+
+    def load_state(self, state: dict[str, Any]) -> Self:
+        """Take over what ``state`` gave."""
+        self.weights_, self.slopes_ = state["weights"], state["slopes"]
+        for i, learner in enumerate(self.learners):
+            learner.load_state(state["learners"][str(i)])
+        return self
+
+    def _unseen(self, learner: Learner, training: Training, group: NDArray[np.intp]) -> Prediction:
+        y = np.exp(training.log_latency)
+        return out_of_fold(lambda: learner, training.X, y, training.tasks, group, self.folds)
+
+    def _merits(self, predictions: list[Prediction]) -> list[FloatArray]:
+        """``(n,)`` of each learner."""
+        return [
+            slope * prediction.score if prediction.latency_s is None else -np.log(prediction.latency_s)
+            for slope, prediction in zip(self.slopes_, predictions, strict=True)
+        ]
+
+
+def simplex_weights(F: FloatArray, target: FloatArray) -> FloatArray:
+    """``(m,)`` weights, at least 0 with sum 1, whose mix of ``(n, m)`` columns is nearest to the target."""
+    from scipy.optimize import nnls
+
+    # With weights that sum to 1, F w - target is G w. The row of ones asks for that sum; whatever sum s it
+    # gets, the direction is that of the least ||G w||: the least of s^2 ||G w||^2 + (s - 1)^2 over s grows
+    # with ||G w||.
+    G = F - target[:, None]
+    scale = max(float(np.linalg.norm(G)), 1.0)
+    gram = np.linalg.cholesky(G.T @ G / scale**2 + 1e-12 * np.eye(F.shape[1])).T
+    weights, _ = nnls(np.vstack([gram, np.ones(F.shape[1])]), np.append(np.zeros(F.shape[1]), 1.0))
+    return np.asarray(weights / weights.sum())
+
+
+def _slope(prediction: Prediction, training: Training) -> float:
+    """Log scores for each unit of a score, by least squares within tasks; 1 for one that predicts latency."""
+    if prediction.latency_s is not None:
+        return 1.0
+    score, target = _within(prediction.score, training), _within(training.log_score, training)
+    return max(0.0, float(score @ target) / max(float(score @ score), 1e-12))
+
+
+def _within(values: FloatArray, training: Training) -> FloatArray:
+    """``(n,)`` values less their mean over the task, rows weighted by score."""
+    weight = np.exp(training.log_score)
+    means = np.bincount(training.tasks, weight * values) / np.bincount(training.tasks, weight)
+    return values - means[training.tasks]

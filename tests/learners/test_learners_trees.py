@@ -1,0 +1,60 @@
+import numpy as np
+import pytest
+import xgboost
+from scipy.stats import spearmanr
+from sklearn.ensemble import ExtraTreesRegressor
+
+from costmodel.learners import RandomForestLearner, XGBoostLearner, XGBoostRanker, prepare
+from costmodel.learners._random_forest import _filled
+from costmodel.testing import contract_rows
+
+
+@pytest.mark.parametrize("rows", [20_000, 60])
+def test_forest_predicts_what_scikit_learn_does(rows) -> None:
+    X, y, tasks = contract_rows()
+    learner = RandomForestLearner(1, trees=7, min_leaf=2, column_share=0.6, rows=rows, seed=3).fit(
+        X, y, tasks
+    )
+    training = prepare(X, y, tasks)
+    above = training.clipped_log_latency - training.X[:, 1] * np.log(2.0)
+    reference = ExtraTreesRegressor(
+        7,
+        min_samples_leaf=2,
+        max_features=0.6,
+        bootstrap=rows < len(X),
+        max_samples=rows if rows < len(X) else None,
+        random_state=3,
+    ).fit(_filled(training.X), above)
+    queries = np.vstack([X, contract_rows(5)[0]])
+    expected = reference.predict(_filled(queries)) + queries[:, 1] * np.log(2.0)
+    np.testing.assert_allclose(np.log(learner.predict(queries).latency_s), expected, rtol=1e-12)
+
+
+def test_forest_blocks_do_not_show(monkeypatch) -> None:
+    X, y, tasks = contract_rows()
+    learner = RandomForestLearner(trees=3).fit(X, y, tasks)
+    whole = learner.predict(X).score
+    monkeypatch.setattr("costmodel.learners._random_forest._ROWS", 7)
+    np.testing.assert_array_equal(learner.predict(X).score, whole)
+
+
+def test_xgboost_predicts_in_place_what_a_matrix_does() -> None:
+    X, y, tasks = contract_rows()
+    learner = XGBoostLearner(rounds=30).fit(X, y, tasks)
+    expected = learner.booster_.predict(xgboost.DMatrix(X))
+    np.testing.assert_allclose(np.log(learner.predict(X).latency_s), expected, rtol=1e-6)
+
+
+def test_ranker_orders_within_tasks_whatever_their_size() -> None:
+    rng = np.random.default_rng(0)
+    tasks = np.repeat(np.arange(20), 30)
+    X = rng.normal(size=(600, 3))
+    effort = X[:, 0] + 0.5 * X[:, 1] ** 2
+    y = np.exp(0.5 * effort + rng.uniform(-10, 10, size=20)[tasks])
+    known = tasks < 15
+    learner = XGBoostRanker(rounds=80).fit(X[known], y[known], tasks[known])
+    prediction = learner.predict(X[~known])
+    assert prediction.latency_s is None
+    for task in range(15, 20):
+        own = tasks[~known] == task
+        assert spearmanr(prediction.score[own], -y[~known][own]).statistic > 0.85
