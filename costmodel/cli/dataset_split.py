@@ -57,10 +57,10 @@ def split(
     loaded = load_dataset(dataset)
     made = make_split(loaded, recipe, name)
     file = write_split(dataset, loaded, made, force=force)
-    folds = _describe_folds(loaded, made)
-    console.print(_fold_table(made, folds))
+    described = _describe_folds(loaded, made)
+    console.print(_fold_table(made, described))
     print_twins(made)
-    console.print(f"Written: {file} ({strategy}, folds: {len(folds)})", soft_wrap=True, highlight=False)
+    console.print(f"Written: {file} ({strategy}, folds: {len(described)})", soft_wrap=True, highlight=False)
     write_json(
         json,
         {
@@ -71,7 +71,7 @@ def split(
             "parameters": recipe.parameters,
             "dataset_sha256": dataset_hash(dataset),
             "twins": made.twins,
-            "folds": folds,
+            "folds": described,
         },
     )
 

@@ -12,7 +12,7 @@ from costmodel.dataset._examine import Examination, FileCount, examine, write_re
 from costmodel.dataset._export import EXPORT_FORMATS, export_dataset
 from costmodel.dataset._export_report import ExportReport
 from costmodel.dataset._finding import Finding, Severity
-from costmodel.dataset._folds import Fold, on_whole_device
+from costmodel.dataset._folds import Fold, draw_rows, on_whole_device
 from costmodel.dataset._noise import Noise, Quantiles
 from costmodel.dataset._parquet import check_dataset, iter_datasets, load_dataset
 from costmodel.dataset._plots import write_plots
@@ -69,6 +69,7 @@ __all__ = [
     "describe",
     "device_similarity",
     "diff",
+    "draw_rows",
     "examine",
     "export_dataset",
     "iter_datasets",

@@ -133,7 +133,7 @@ def check_folds(
     tested = np.zeros(len(tasks), dtype=np.int64)
     of_row = {} if labels is None else {"held-out value": _coded(labels), "task": _coded(tasks)}
     for fold in folds:
-        _check_fold(fold, of_row)
+        _check_fold(fold, of_row, len(tasks))
         if labels is not None:
             _check_shots(fold, of_row["task"], whole)
         tested[fold.test] += 1
@@ -168,14 +168,23 @@ def _coded(labels: Labels) -> _Codes:
     return _Codes(np.asarray(codes, dtype=np.intp), np.asarray(names))
 
 
-def _check_fold(fold: Fold, labels: Mapping[str, _Codes]) -> None:
+def _taken(rows: Positions, n: int) -> NDArray[np.bool_]:
+    """``(n,)`` whether each row is at one of these positions."""
+    taken = np.zeros(n, dtype=np.bool_)
+    taken[rows] = True
+    return taken
+
+
+def _check_fold(fold: Fold, labels: Mapping[str, _Codes], n: int) -> None:
     if not fold.train.size or not fold.test.size:
         raise CostModelError(
             f"Both sides of a fold must have rows, but holding out {fold.held_out} leaves {fold.train.size} "
             f"to train and {fold.test.size} to test: measure more, or choose another split."
         )
-    _refuse_shared(fold, "candidate and platform", np.intersect1d(fold.train, fold.test))
-    source = np.setdiff1d(fold.train, fold.shots)
+    learned = _taken(fold.train, n)
+    _refuse_shared(fold, "candidate and platform", fold.test[learned[fold.test]])
+    learned[fold.shots] = False
+    source = np.flatnonzero(learned)
     for name, codes in labels.items():
         _refuse_shared(fold, name, codes.shared(source, fold.test))
 
@@ -191,7 +200,7 @@ def _refuse_shared(fold: Fold, name: str, shared: Labels) -> None:
 def _check_shots(fold: Fold, tasks: _Codes, whole: NDArray[np.bool_] | None) -> None:
     """Check that shots are of tested tasks; given ``whole``, that they and no others are of whole devices."""
     strange = tasks.missing(fold.shots, fold.test) if whole is None else tasks.names[:0]
-    if strange.size or np.setdiff1d(fold.shots, fold.train).size:
+    if strange.size or not _taken(fold.train, len(tasks.of_row))[fold.shots].all():
         raise CostModelError(
             f"The shots of a fold must be training rows of tasks that it tests, but those of {fold.held_out} "
             f"are not, such as {strange[:1].tolist()}: make the split again."

@@ -94,11 +94,7 @@ class SplitRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             ("The share held out must be more than 0 and less than 1", self.share, 0 < self.share < 1),
             ("The shots must be at least 1", self.shots, self.shots >= 1),
             ("The seed must be at least 0", self.seed, self.seed >= 0),
-            (
-                "The folds must be 0, for one a held-out value, or at least 2",
-                self.folds,
-                self.folds == 0 or self.folds > 1,
-            ),
+            ("The folds must be 0 or at least 2", self.folds, self.folds == 0 or self.folds > 1),
         ):
             if not holds:
                 raise CostModelError(f"{must}, but got {got!r}.")

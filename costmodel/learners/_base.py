@@ -25,10 +25,15 @@ class Prediction:
     Attributes:
         score: ``(n,)``, higher is better. Only its order within a task counts.
         latency_s: ``(n,)`` seconds, or None where the learner cannot tell.
+        low_s: ``(n,)`` seconds that the latency is above, at the level that the model promises; None where it
+            promises nothing.
+        high_s: ``(n,)`` seconds that the latency is below, likewise.
     """
 
     score: FloatArray
     latency_s: FloatArray | None = None
+    low_s: FloatArray | None = None
+    high_s: FloatArray | None = None
 
 
 class Learner(ABC):

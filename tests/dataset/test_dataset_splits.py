@@ -179,7 +179,7 @@ def test_groups_of_what_is_held_out_do_not_leak(latencies: dict, recipe: SplitRe
 
 def test_groups_are_balanced_by_rows_and_need_no_order() -> None:
     sizes = dict(zip(WORKLOADS, (3, 7, 11), strict=True))
-    latencies = {(DEVICES[0], w, t, 8): 1e-3 for w in WORKLOADS for t in range(sizes[w])}
+    latencies = {(DEVICES[0], w, t, 8): 1e-3 for w in WORKLOADS for t in range(1, sizes[w] + 1)}
     split = make_split(dataset_of(latencies), SplitRecipe("leave-one-workload-out", folds=2))
     assert {fold.held_out: fold.test.size for fold in split.folds} == {
         WORKLOADS[2]: 11,
