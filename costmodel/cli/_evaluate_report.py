@@ -1,6 +1,7 @@
 """What ``costmodel evaluate`` prints and writes."""
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -162,12 +163,10 @@ def _shots_tables(report: "Report") -> list[Table]:
 
 def _print_novelty(report: "Report") -> None:
     tasks = report.tasks.drop_duplicates("task")
-    counts = tasks.groupby(["workload_is", "device_is", "budget_is"]).size().reset_index(name="count")
+    kinds = zip(tasks["workload_is"], tasks["device_is"], tasks["budget_is"], strict=True)
     parts = [
-        "{count} of a {workload_is} workload on a {device_is} device at a {budget_is} SM budget".format(
-            **kinds
-        )
-        for kinds in counts.to_dict("records")
+        f"{count} of a {workload} workload on a {device} device at a {budget} SM budget"
+        for (workload, device, budget), count in sorted(Counter(kinds).items())
     ]
     console.print(f"Tasks: {'; '.join(parts)}.", highlight=False)
     of_twins = tasks[(tasks["workload_is"] == "seen") & (tasks["device_is"] == "twin")]

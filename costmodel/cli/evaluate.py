@@ -106,8 +106,8 @@ def evaluate(
 
     Other splits hold out an SM budget, a device, its architecture or an operator kind, or know of a workload
     what was measured on the whole device only. Named as a strategy, a split has default parameters. Devices
-    that measured nearly the same are held out as one. With --train and --test, one dataset teaches and another
-    judges.
+    that measured nearly the same are held out as one. With --train and --test, one dataset teaches and
+    another judges.
 
     Examples:
     - `costmodel evaluate --plot report.png`

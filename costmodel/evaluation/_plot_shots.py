@@ -1,5 +1,6 @@
 """A picture of how good choices become as a task is measured."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +38,8 @@ def plot_shots(report: Report, path: Path) -> None:
         if name in learners:
             ends = lines["score_at_1_low"], lines["score_at_1_high"]
             right.fill_between(lines["shots"], *ends, color=style["color"], alpha=0.12, linewidth=0)
-    _frame(left, report.few_shot.shots, "Best of the configs measured")
+    _frame(left, [n for n in report.few_shot.shots if n > 0], "Best of the configs measured")
     _frame(right, report.few_shot.shots, "And one more of the list")
-    right.tick_params(labelleft=True)
     figure.suptitle(
         f"Measurements of a new task, {report.few_shot.first} first ({report.split})", fontsize=12
     )
@@ -48,9 +48,10 @@ def plot_shots(report: Report, path: Path) -> None:
     save(figure, path)
 
 
-def _frame(axes: Any, shots: tuple[int, ...], title: str) -> None:
-    # Linear up to 1, so that no measurement at all has a place.
-    axes.set_xscale("symlog", base=2, linthresh=1)
+def _frame(axes: Any, shots: Sequence[int], title: str) -> None:
+    # Linear up to 1 where there is a 0, so that no measurement at all has a place.
+    scale: dict[str, Any] = {"value": "symlog", "linthresh": 1} if 0 in shots else {"value": "log"}
+    axes.set_xscale(base=2, **scale)
     axes.set_xticks(shots, [str(number) for number in shots])
     axes.minorticks_off()
     axes.set_title(title, fontsize=11)

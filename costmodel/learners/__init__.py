@@ -1,6 +1,14 @@
 """Fit and predict on arrays. Learners see no GPU: what a column means is decided by who builds the arrays."""
 
 from costmodel.learners._base import FloatArray, Learner, Prediction, TaskIds
+from costmodel.learners._budget_curve import (
+    BudgetCurves,
+    MeasuredTwice,
+    inverse_curve,
+    rounds_curve,
+    smallest_budget,
+    waves_curve,
+)
 from costmodel.learners._consensus import WeightedConsensus
 from costmodel.learners._curves import TaskCurves
 from costmodel.learners._kernel_ridge import KernelRidge
@@ -13,9 +21,11 @@ from costmodel.learners._training import Training, prepare
 from costmodel.learners._xgboost import XGBoostLearner
 
 __all__ = [
+    "BudgetCurves",
     "FloatArray",
     "KernelRidge",
     "Learner",
+    "MeasuredTwice",
     "NearestTask",
     "Prediction",
     "RandomLearner",
@@ -26,6 +36,10 @@ __all__ = [
     "Training",
     "WeightedConsensus",
     "XGBoostLearner",
+    "inverse_curve",
     "matern_similarity",
     "prepare",
+    "rounds_curve",
+    "smallest_budget",
+    "waves_curve",
 ]
