@@ -110,7 +110,7 @@ def _cost_table(report: "Report", summary: Sequence[Mapping[str, Any]]) -> Table
 def _comparison_table(report: "Report", baseline: str) -> Table:
     from costmodel.evaluation import KS
 
-    headers = [f"Score@{k} {what}" for k in KS[:3] for what in ("- baseline [95 %]", "wins")]
+    headers = [f"Score@{k} {what}" for k in KS[:3] for what in ("gain [95 %]", "wins")]
     table = _table(f"Against {baseline} on the same tasks: mean difference, and win rate", headers)
     for entry in report.against(baseline):
         cells = []

@@ -16,6 +16,7 @@ from costmodel.learners._matern import matern_similarity
 from costmodel.learners._nearest import NearestTask
 from costmodel.learners._random import RandomLearner
 from costmodel.learners._ridge import RidgeLearner
+from costmodel.learners._scaled_from_whole import ScaledFromWhole
 from costmodel.learners._scaler import Scaler
 from costmodel.learners._training import Training, prepare
 from costmodel.learners._xgboost import XGBoostLearner
@@ -30,6 +31,7 @@ __all__ = [
     "Prediction",
     "RandomLearner",
     "RidgeLearner",
+    "ScaledFromWhole",
     "Scaler",
     "TaskCurves",
     "TaskIds",

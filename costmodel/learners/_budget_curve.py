@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from costmodel.errors import MissingExtraError
 from costmodel.learners._base import FloatArray
@@ -31,6 +32,8 @@ class MeasuredTwice:
         blocks_per_sm: ``(n,)`` blocks that an SM can hold at once.
         sms: The two SM budgets that they were measured at, ascending; the second is the whole device.
         latency_s: ``(n, 2)`` their latencies there, finite.
+        columns: ``(n, c)`` what else ``BudgetCurves`` is told of them, such as their resources and what
+            bounds their time; None for nothing.
 
     Raises:
         ValueError: The shapes disagree, or the budgets do not ascend.
@@ -40,6 +43,7 @@ class MeasuredTwice:
     blocks_per_sm: FloatArray
     sms: tuple[int, int]
     latency_s: FloatArray
+    columns: FloatArray | None = None
 
     def __post_init__(self) -> None:
         n = len(self.blocks)
@@ -50,6 +54,15 @@ class MeasuredTwice:
             )
         if not 0 < self.sms[0] < self.sms[1]:
             raise ValueError(f"0 < sms[0] < sms[1] must hold, but got {self.sms}")
+        if self.columns is not None and len(self.columns) != n:
+            raise ValueError(f"columns must have {n} rows, as blocks does, but got {len(self.columns)}")
+
+    def part(self, taken: NDArray[Any]) -> "MeasuredTwice":
+        """Some of the kernels, by position or mask."""
+        columns = None if self.columns is None else self.columns[taken]
+        return MeasuredTwice(
+            self.blocks[taken], self.blocks_per_sm[taken], self.sms, self.latency_s[taken], columns
+        )
 
 
 def inverse_curve(known: MeasuredTwice, sms: FloatArray) -> FloatArray:
@@ -90,9 +103,9 @@ def smallest_budget(latency_s: FloatArray, sms: FloatArray, within: float = 0.1)
 class BudgetCurves:
     """``rounds_curve``, and boosted trees for what it is off by, learned from kernels of other workloads.
 
-    What the trees see has no unit but one, the latency on the whole device: the line's value against those of
-    other models of scaling, rounds and waves at the budget and at both that were measured, how full the last
-    round and wave are, and how the kernel scaled.
+    Besides the columns given, the trees see the latency on the whole device and numbers without a unit: the
+    line's value against those of other models of scaling, rounds and waves at the budget and at both that
+    were measured, how full the last round and wave are, and how the kernel scaled.
 
     Args:
         trees: Boosted trees.
@@ -135,8 +148,6 @@ class BudgetCurves:
         off = np.log(latency_s / rounds_curve(known, sms))
         rows = xgboost.QuantileDMatrix(_features(known, sms), off.ravel(), nthread=self.n_jobs)
         settings = {
-            # What is judged is the median error.
-            "objective": "reg:absoluteerror",
             "max_depth": self.depth,
             "eta": self.learning_rate,
             "subsample": 0.7,
@@ -191,4 +202,5 @@ def _features(known: MeasuredTwice, sms: FloatArray) -> FloatArray:
         np.log(known.blocks_per_sm)[:, None],
     ]
     shape = base.shape
-    return np.stack([np.broadcast_to(column, shape) for column in columns], axis=-1).reshape(base.size, -1)
+    seen = np.stack([np.broadcast_to(column, shape) for column in columns], axis=-1).reshape(base.size, -1)
+    return seen if known.columns is None else np.hstack([seen, np.repeat(known.columns, shape[1], axis=0)])

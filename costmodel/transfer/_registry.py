@@ -9,6 +9,7 @@ from costmodel.learners import (
     NearestTask,
     RandomLearner,
     RidgeLearner,
+    ScaledFromWhole,
     WeightedConsensus,
     XGBoostLearner,
 )
@@ -28,6 +29,34 @@ def _roofline(columns: Sequence[Column]) -> int:
     return [column.name for column in columns].index("log2_roofline_s")
 
 
+# What a kernel and a device are known again by, on any number of SMs, besides workload and config.
+_SAME_ON_ALL_BUDGETS = (
+    "log2_bandwidth",
+    "log2_l2",
+    "launches",
+    "log2_load_redundancy",
+    "log2_store_redundancy",
+    "log2_extra_flops",
+)
+
+
+def _scaled_from_whole(columns: Sequence[Column], seed: int) -> TransferModel:
+    names = [column.name for column in columns]
+    kernel = tuple(
+        i
+        for i, column in enumerate(columns)
+        if column.group in ("workload", "config") or column.name in _SAME_ON_ALL_BUDGETS
+    )
+    return Residual(
+        ScaledFromWhole(
+            XGBoostLearner(_roofline(columns), seed=seed),
+            XGBoostLearner(seed=seed, rounds=300, depth=7, learning_rate=0.08),
+            kernel,
+            names.index("log2_sms_granted"),
+        )
+    )
+
+
 # Each takes the columns of a feature table and a seed, and gives an unfitted model.
 LEARNERS: Mapping[str, Factory] = {
     "random": lambda _columns, seed: Residual(RandomLearner(seed)),
@@ -36,6 +65,7 @@ LEARNERS: Mapping[str, Factory] = {
     "ridge": lambda _columns, _seed: Residual(RidgeLearner()),
     "ridge-on-sources": lambda columns, _seed: RidgeOnSources(task_columns(columns)),
     "kernel-ridge": lambda columns, seed: Residual(KernelRidge(_roofline(columns), seed=seed)),
+    "scaled-from-whole": _scaled_from_whole,
     "xgboost": lambda columns, seed: Residual(XGBoostLearner(_roofline(columns), seed=seed)),
 }
 

@@ -25,6 +25,7 @@ from costmodel.learners import (
     NearestTask,
     RandomLearner,
     RidgeLearner,
+    ScaledFromWhole,
     WeightedConsensus,
     XGBoostLearner,
 )
@@ -46,6 +47,7 @@ _CLASSES: dict[str, type[Storable | Learner]] = {
         Residual,
         RidgeLearner,
         RidgeOnSources,
+        ScaledFromWhole,
         WeightedConsensus,
         XGBoostLearner,
     )

@@ -3,7 +3,7 @@
 import argparse
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -25,11 +25,26 @@ from costmodel.learners import (
 HERE = Path(__file__).parent
 DATASET = HERE.parents[1] / "datasets" / "sm-budgets"
 WHOLE = 132
-FIRST = (8, 16, 24, 32, 48, 64)  # smaller of the two budgets that are measured
+FIRST = (8, 16, 32, 64)  # smaller of the two budgets that are measured
 SHOWN = 16
 STEP = 8  # SMs that green contexts are granted by
 FOLDS = 6
 TREES = "rounds + trees"
+# What the trees are told of a kernel on the whole device: its resources, and what bounds its time.
+COLUMNS = (
+    "log2_threads_per_block",
+    "log2_shared_bytes",
+    "log2_local_bytes",
+    "occupancy",
+    "log2_compute_share_of_roofline",
+    "log2_bytes_over_l2",
+    "launches",
+    "log2_load_redundancy",
+    "log2_compute_over_roofline",
+    "log2_l2_over_roofline",
+    "log2_latency_over_roofline",
+    "log2_roofline_s",
+)
 Curve = Callable[[MeasuredTwice, np.ndarray], np.ndarray]
 
 
@@ -44,11 +59,8 @@ def main() -> None:
     green, mps = measured_curves(dataset, "green_context"), measured_curves(dataset, "mps")
     results = [result for first in FIRST for result in judge_all(green, mps, first)]
     table = pd.DataFrame(results)
-    shown = table[table["first"].isin((8, 16, 32)) & (table["of"] == "all")]
-    Console(width=140).print(shown.drop(columns=["of", "by_budget"]).to_string(index=False))
-    Console(width=140).print(
-        table[(table["first"] == SHOWN) & (table["of"] != "all")].drop(columns="by_budget")
-    )
+    shown = table[table["of"].eq("all") | table["first"].eq(SHOWN)].drop(columns="by_budget")
+    Console(width=160).print(shown.to_string(index=False, float_format="{:.4f}".format))
     arguments.json.write_text(json.dumps(results, indent=1) + "\n")
     draw(table, arguments.plot)
 
@@ -68,7 +80,8 @@ class Curves:
         """What two measurements tell."""
         at = [int(np.flatnonzero(self.sms == sms)[0]) for sms in (first, WHOLE)]
         blocks, blocks_per_sm = (self.rows[name].to_numpy() for name in ("blocks", "blocks_per_sm"))
-        return MeasuredTwice(blocks, blocks_per_sm, (first, WHOLE), self.latency_s[:, at])
+        columns = self.rows[[name for name in COLUMNS if name in self.rows]].to_numpy(dtype=np.float64)
+        return MeasuredTwice(blocks, blocks_per_sm, (first, WHOLE), self.latency_s[:, at], columns)
 
     def part(self, taken: np.ndarray) -> "Curves":
         """Some of the kernels."""
@@ -89,6 +102,9 @@ def measured_curves(dataset: Dataset, isolation: str) -> Curves:
     features = extract(candidates, [whole[name] for name in found["device"]])
     for name in ("blocks", "blocks_per_sm"):
         found[name] = 2.0 ** features.values[:, features.index(f"log2_{name}")]
+    for column, values in zip(features.columns, features.values.T, strict=True):
+        if column.name in COLUMNS:
+            found[column.name] = values
     return Curves(found, table.columns.to_numpy(dtype=np.float64), table.to_numpy())
 
 
@@ -144,13 +160,7 @@ class LearnedElsewhere:
             found = np.empty((len(folds), len(sms)))
             for fold, model in enumerate(self.models):
                 taken = folds == fold
-                part = replace(
-                    known,
-                    blocks=known.blocks[taken],
-                    blocks_per_sm=known.blocks_per_sm[taken],
-                    latency_s=known.latency_s[taken],
-                )
-                found[taken] = model.predict(part, sms)
+                found[taken] = model.predict(known.part(taken), sms)
             return found
 
         return predict
@@ -219,9 +229,7 @@ def draw(table: pd.DataFrame, path: Path) -> None:
         right.plot(group["first"], group["budget_found"], marker="o", markersize=4, label=name)
     left.set(title=f"Measured on {SHOWN} and {WHOLE} SMs", ylabel="median |predicted / measured - 1|")
     left.set(yscale="log", xlabel="SMs granted")
-    right.set(
-        title=f"Smallest budget within 10 % of full speed found within {STEP} SMs", ylabel="share of kernels"
-    )
+    right.set(title=f"Smallest budget for 90 % of full speed, within {STEP} SMs", ylabel="share of kernels")
     right.set(xlabel=f"SMs of the measurement besides {WHOLE}", ylim=(0, 1))
     right.axhline(0.9, color="#555555", linestyle=":", linewidth=1.2)
     for axes in (left, right):

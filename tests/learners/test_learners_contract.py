@@ -6,6 +6,7 @@ from costmodel.learners import (
     NearestTask,
     RandomLearner,
     RidgeLearner,
+    ScaledFromWhole,
     WeightedConsensus,
     XGBoostLearner,
 )
@@ -20,6 +21,8 @@ FACTORIES = {
     "ridge": RidgeLearner,
     "kernel ridge": lambda: KernelRidge(landmarks=30),
     "kernel ridge with baseline": lambda: KernelRidge(0),
+    "scaled": lambda: ScaledFromWhole(RidgeLearner(), XGBoostLearner(rounds=20), (2, 3), 0),
+    "scaled, nothing known": lambda: ScaledFromWhole(XGBoostLearner(rounds=20), KernelRidge(), (0, 2, 3), 0),
     "xgboost": lambda: XGBoostLearner(rounds=20),
     "xgboost with baseline": lambda: XGBoostLearner(0, rounds=20),
 }
