@@ -148,6 +148,8 @@ class BudgetCurves:
         off = np.log(latency_s / rounds_curve(known, sms))
         rows = xgboost.QuantileDMatrix(_features(known, sms), off.ravel(), nthread=self.n_jobs)
         settings = {
+            # What is judged is the median error.
+            "objective": "reg:absoluteerror",
             "max_depth": self.depth,
             "eta": self.learning_rate,
             "subsample": 0.7,

@@ -175,7 +175,7 @@ def test_the_command_learns_here_and_judges_there(folder, tmp_path, monkeypatch)
         "--baseline",
         "ridge",
         "--out",
-        "out",
+        str(tmp_path / "out"),
     ]
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output
