@@ -210,12 +210,15 @@ def summary(error: np.ndarray, knee: np.ndarray, workloads: np.ndarray) -> dict[
         drawn = np.concatenate([rows_of[i] for i in rng.integers(len(names), size=len(names))])
         medians.append(np.median(error[drawn]))
         found.append(knee[drawn].mean())
-    return {
+    if np.isnan(knee).any():
+        shares: dict[str, object] = {"budget_found": None, "budget_found_ci95": None}
+    else:
+        ends = np.quantile(found, [0.025, 0.975]).round(3).tolist()
+        shares = {"budget_found": float(knee.mean()), "budget_found_ci95": ends}
+    return shares | {
         "median_error": float(np.median(error)),
         "median_error_ci95": np.quantile(medians, [0.025, 0.975]).round(4).tolist(),
         "p90_error": float(np.quantile(error, 0.9)),
-        "budget_found": float(knee.mean()),
-        "budget_found_ci95": np.quantile(found, [0.025, 0.975]).round(3).tolist(),
     }
 
 
