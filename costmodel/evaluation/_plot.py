@@ -59,7 +59,8 @@ def save(figure: Any, path: Path) -> None:
 def line_style(name: str, learners: list[str]) -> dict[str, Any]:
     """How a learner's line looks, by its place among the learners; references have their own."""
     if name in _REFERENCE_STYLES:
-        return {"color": "#555555", "linestyle": _REFERENCE_STYLES[name], "linewidth": 1.4}
+        style = _REFERENCE_STYLES[name]
+        return {"color": "#555555", "linestyle": style, "marker": ".", "markersize": 4, "linewidth": 1.4}
     place = learners.index(name)
     # When colours run out, they come again in dashes.
     style = "-" if place < len(_COLOURS) else "-."
@@ -77,7 +78,7 @@ def _lines(axes: Any, table: "pd.DataFrame", metric: str, names: list[str]) -> N
 def _frame(axes: Any, table: "pd.DataFrame", title: str, ylabel: str) -> None:
     budgets = sorted(table["sms_granted"].unique())
     axes.set_xscale("log", base=2)
-    axes.set_xticks(budgets, [str(sms) for sms in budgets])
+    axes.set_xticks(budgets, [str(sms) for sms in budgets], fontsize=9 if len(budgets) < 10 else 7)
     axes.minorticks_off()
     axes.set_title(title, fontsize=11)
     axes.set_xlabel("SMs granted")
