@@ -35,6 +35,14 @@ KeepTwinsApartOption = Annotated[
     bool,
     typer.Option("--keep-twins-apart", help="Hold out each device alone, near-twins too."),
 ]
+FoldsOption = Annotated[
+    int,
+    typer.Option(
+        "--folds",
+        metavar="K",
+        help="Put what is held out into K groups, each held out as one; 0: one after the other.",
+    ),
+]
 DatasetArgument = Annotated[
     Path | None,
     typer.Argument(

@@ -7,6 +7,7 @@ import typer
 from rich.table import Table
 
 from costmodel.cli._output import (
+    FoldsOption,
     JsonOption,
     KeepTwinsApartOption,
     console,
@@ -27,7 +28,7 @@ def split(
         typer.Option(
             metavar="STRATEGY",
             help="leave-one-workload-out, leave-one-operator-kind-out, leave-one-budget-out (SMs granted), "
-            "leave-one-device-out, leave-one-architecture-out, random or few-shot.",
+            "leave-one-device-out, leave-one-architecture-out, whole-device-only, random or few-shot.",
         ),
     ],
     name: Annotated[str, typer.Option(metavar="NAME", help="Name of the split.")],
@@ -38,6 +39,7 @@ def split(
         str, typer.Option(metavar="STRATEGY", help="Of few-shot: strategy that holds tasks out.")
     ] = "leave-one-workload-out",
     keep_twins_apart: KeepTwinsApartOption = False,
+    folds: FoldsOption = 0,
     force: Annotated[bool, typer.Option("--force", help="Replace another split of this name.")] = False,
     json: JsonOption = None,
 ) -> None:
@@ -51,14 +53,14 @@ def split(
     """
     from costmodel.dataset import SplitRecipe, dataset_hash, load_dataset, make_split, write_split
 
-    recipe = SplitRecipe(strategy, seed, share, shots, base, keep_twins_apart)
+    recipe = SplitRecipe(strategy, seed, share, shots, base, keep_twins_apart, folds)
     loaded = load_dataset(dataset)
     made = make_split(loaded, recipe, name)
     file = write_split(dataset, loaded, made, force=force)
-    folds = _describe_folds(loaded, made)
-    console.print(_fold_table(made, folds))
+    described = _describe_folds(loaded, made)
+    console.print(_fold_table(made, described))
     print_twins(made)
-    console.print(f"Written: {file} ({strategy}, folds: {len(folds)})", soft_wrap=True, highlight=False)
+    console.print(f"Written: {file} ({strategy}, folds: {len(described)})", soft_wrap=True, highlight=False)
     write_json(
         json,
         {
@@ -69,7 +71,7 @@ def split(
             "parameters": recipe.parameters,
             "dataset_sha256": dataset_hash(dataset),
             "twins": made.twins,
-            "folds": folds,
+            "folds": described,
         },
     )
 

@@ -1,48 +1,102 @@
 """``costmodel evaluate``: compare learners on what they never saw."""
 
-import math
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
-from rich.table import Table
 
+from costmodel.cli._evaluate_report import print_report, write_report
 from costmodel.cli._output import (
     DatasetArgument,
+    FoldsOption,
     JsonOption,
     KeepTwinsApartOption,
     console,
     print_twins,
     progress,
-    titled_table,
     write_json,
 )
+from costmodel.errors import CostModelError
 
 if TYPE_CHECKING:
-    from costmodel.dataset import Dataset, Split
-    from costmodel.evaluation import ModelFactory, Report
+    from costmodel.evaluation import FewShot, ModelFactory, Report, SharedTasks
+
+OnFold = Callable[[str, str], None]
 
 
 def evaluate(
     dataset: DatasetArgument = None,
     *,
-    split: Annotated[
+    train: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="DATASET", help="Learn from all of this dataset; repeatable.", show_default=False
+        ),
+    ] = None,
+    test: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DATASET", help="Judge what --train taught by all of this one.", show_default=False
+        ),
+    ] = None,
+    shared_tasks: Annotated[
         str,
         typer.Option(
-            metavar="NAME",
-            help="Strategy such as leave-one-workload-out, leave-one-budget-out, leave-one-device-out or "
-            "few-shot, or a split that `costmodel dataset split` wrote.",
+            metavar="refuse|drop|keep",
+            help="Tasks of --test that --train has too: refuse them, drop them from what is learned, or keep "
+            "all but what is judged itself.",
         ),
-    ] = "leave-one-workload-out",
+    ] = "refuse",
+    split: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Strategy such as leave-one-workload-out, leave-one-budget-out, leave-one-device-out, "
+            "whole-device-only or few-shot, or a split that `costmodel dataset split` wrote.",
+            show_default="leave-one-workload-out",
+        ),
+    ] = None,
+    folds: FoldsOption = 0,
     keep_twins_apart: KeepTwinsApartOption = False,
     learner: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="Learner to compare; repeatable.", show_default="all"),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the learners.")] = 0,
+    baseline: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Compare the others with it, task by task.", show_default=False),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the learners, and of random measurements.")] = 0,
+    seeds: Annotated[int, typer.Option(min=1, help="Runs of each learner that depends on a seed.")] = 1,
+    shots: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N,N,...",
+            help="Also measure each tested task: judge after so many measurements, as in 0,1,2,4,8,16.",
+            show_default=False,
+        ),
+    ] = None,
+    first: Annotated[
+        str,
+        typer.Option(metavar="own|random", help="What is measured: the top of the learner's list, or draws."),
+    ] = "own",
+    tasks: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Judge N tasks, spread over SM budgets and workloads.",
+            show_default="all",
+        ),
+    ] = None,
     json: JsonOption = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Also write report.json, tables (CSV) and pictures.", show_default=False
+        ),
+    ] = None,
     plot: Annotated[
         Path | None,
         typer.Option(metavar="FILE.png", help="Also draw the result by SM budget.", show_default=False),
@@ -50,108 +104,153 @@ def evaluate(
 ) -> None:
     """Compare learners on workloads that they never saw, each held out in turn with all its SM budgets.
 
-    Other splits hold out an SM budget, a device, its architecture or an operator kind. Named as a strategy, a
-    split has default parameters. Devices that measured nearly the same are held out as one.
+    Other splits hold out an SM budget, a device, its architecture or an operator kind, or know of a workload
+    what was measured on the whole device only. Named as a strategy, a split has default parameters. Devices
+    that measured nearly the same are held out as one. With --train and --test, one dataset teaches and
+    another judges.
 
     Examples:
     - `costmodel evaluate --plot report.png`
-    - `costmodel evaluate datasets/mine --learner xgboost --learner consensus --json report.json`
+    - `costmodel evaluate datasets/mine --folds 6 --seeds 3 --baseline consensus --out out/report`
+    - `costmodel evaluate datasets/mine --learner xgboost --shots 0,1,2,4,8,16 --tasks 200`
+    - `costmodel evaluate datasets/mine --split whole-device-only --folds 6 --shots 0,4`
     - `costmodel evaluate datasets/convolution --split leave-one-device-out`
-    - `costmodel evaluate datasets/convolution --split devices-v1`
+    - `costmodel evaluate --train datasets/mine --test datasets/blind --learner xgboost`
     """
-    from costmodel.dataset import (
-        STRATEGIES,
-        SplitRecipe,
-        dataset_hash,
-        load_dataset,
-        make_split,
-        read_split,
-        shipped_dataset,
-    )
-    from costmodel.evaluation import RANDOM, plot_report
-    from costmodel.transfer import LEARNERS, make_model
+    from costmodel.evaluation import RANDOM
+    from costmodel.transfer import LEARNERS
 
-    path = dataset or shipped_dataset()
     # A random learner is drawn by the report itself, as an exact expectation.
     names = learner or [name for name in LEARNERS if name != RANDOM]
-    data = load_dataset(path)
-    if split in STRATEGIES:
-        folds = make_split(data, SplitRecipe(split, keep_twins_apart=keep_twins_apart))
+    if baseline is not None and baseline not in (RANDOM, *names):
+        raise CostModelError(
+            f"The baseline must be among the learners, {', '.join((RANDOM, *names))}, but got {baseline!r}."
+        )
+    used = list(range(seed, seed + seeds))
+    judge = _Judge(_runs(names, used), _few_shot(shots, first, seed), tasks)
+    if train or test:
+        if dataset or split or folds or keep_twins_apart or not train or not test:
+            raise CostModelError(
+                "--train and --test must be given together, without DATASET, --split, --folds or "
+                "--keep-twins-apart: all of one dataset is learned from, and all of the other is judged."
+            )
+        report, source = judge.between(train, test, cast("SharedTasks", shared_tasks))
     else:
-        folds = read_split(path, data, split)
-    print_twins(folds)
-    report = _evaluate(data, {name: partial(make_model, name, seed=seed) for name in names}, folds)
-    console.print(_score_table(report))
-    if report.partial_budgets:
-        console.print(_budget_table(report))
-    console.print(_cost_table(report))
-    console.print(report.note, highlight=False)
+        report, source = judge.within(dataset, split or "leave-one-workload-out", folds, keep_twins_apart)
+    print_report(report, baseline)
     if plot:
+        from costmodel.evaluation import plot_report
+
         plot_report(report, plot)
         console.print(f"Drawn: {plot}", soft_wrap=True, highlight=False)
-    write_json(json, {"path": path, "sha256": dataset_hash(path), "seed": seed, **report.to_dict()})
+    document = {**source, "seed": seed, "seeds": used, "judged_tasks": tasks, **report.to_dict(baseline)}
+    write_json(json, document)
+    if out:
+        write_report(report, out, document, baseline)
 
 
-def _evaluate(dataset: "Dataset", models: "Mapping[str, ModelFactory]", split: "Split") -> "Report":
-    from costmodel.evaluation import evaluate as evaluate_on
+def _runs(names: Sequence[str], seeds: Sequence[int]) -> "dict[str, list[ModelFactory]]":
+    from functools import partial
 
-    with progress() as display:
-        bar = display.add_task("Evaluating", total=len(split.folds) * len(models))
+    from costmodel.evaluation import seeded_runs
+    from costmodel.transfer import make_model
 
-        def advance(held_out: str, name: str) -> None:
-            display.update(bar, description=f"{name} without {held_out}", advance=1)
-
-        return evaluate_on(dataset, models, split=split, on_fold=advance)
+    return {name: seeded_runs(partial(make_model, name), seeds) for name in names}
 
 
-def _score_table(report: "Report") -> Table:
-    from costmodel.evaluation import KS
+def _few_shot(shots: str | None, first: str, seed: int) -> "FewShot | None":
+    from costmodel.evaluation import FewShot
 
-    table = _table(
-        f"{report.split}: median (10th percentile) over tasks",
-        [f"Score@{k}" for k in KS],
-    )
-    for entry in report.summary():
-        scores = [entry[f"score_at_{k}"] for k in KS]
-        table.add_row(entry["learner"], *(f"{score['median']:.3f} ({score['p10']:.3f})" for score in scores))
-    return table
-
-
-def _budget_table(report: "Report") -> Table:
-    wide = report.by_budget().pivot_table(
-        index="learner", columns="sms_granted", values="gap_recovered", dropna=False, sort=False
-    )
-    partial_device = report.partial_budgets
-    table = _table("Budget gap recovered, by SMs granted", [*(str(sms) for sms in partial_device), "pooled"])
-    for entry in report.summary():
-        gaps = [*wide.loc[entry["learner"], partial_device], entry["gap_recovered"]]
-        table.add_row(entry["learner"], *("< -10" if gap < -10 else _number(gap, ".2f") for gap in gaps))
-    return table
+    if shots is None:
+        return None
+    try:
+        numbers = tuple(int(number) for number in shots.split(","))
+    except ValueError:
+        raise CostModelError(
+            f"Shots must be whole numbers with commas between them, as in 0,1,2,4,8, but got {shots!r}."
+        ) from None
+    return FewShot(numbers, cast("Any", first), seed)
 
 
-def _cost_table(report: "Report") -> Table:
-    table = _table("Means and costs", ("Score@1 [95 %]", "N_eps", "latency error", "bias", "learning s"))
-    for entry in report.summary():
-        name, score = entry["learner"], entry["score_at_1"]
-        low, high = score["mean_ci95"]
-        table.add_row(
-            name,
-            f"{score['mean']:.3f} [{low:.2f}, {high:.2f}]",
-            _number(entry["n_eps"], ".1f"),
-            _number(entry["latency_error"], ".1%"),
-            _number(entry["latency_bias"], ".2f"),
-            _number(report.seconds.get(name, math.nan), ".1f"),
+class _Judge:
+    """Runs the evaluation beside a display of how far it is.
+
+    Args:
+        models: Factories of each learner.
+        few_shot: How tasks are measured.
+        tasks: How many are judged.
+    """
+
+    def __init__(
+        self, models: "dict[str, list[ModelFactory]]", few_shot: "FewShot | None", tasks: int | None
+    ) -> None:
+        self._models, self._few_shot, self._tasks = models, few_shot, tasks
+
+    def within(
+        self, dataset: Path | None, split: str, folds: int, keep_twins_apart: bool
+    ) -> "tuple[Report, dict[str, Any]]":
+        """Evaluate on the folds of one dataset; the report, and what it was made of."""
+        from costmodel.dataset import (
+            STRATEGIES,
+            SplitRecipe,
+            dataset_hash,
+            load_dataset,
+            make_split,
+            read_split,
+            shipped_dataset,
         )
-    return table
+        from costmodel.evaluation import evaluate as evaluate_on
 
+        path = dataset or shipped_dataset()
+        data = load_dataset(path)
+        if split in STRATEGIES:
+            recipe = SplitRecipe(split, keep_twins_apart=keep_twins_apart, folds=folds)
+            made = make_split(data, recipe)
+        else:
+            made = read_split(path, data, split)
+        print_twins(made)
+        if made.recipe.folds:
+            held_out = sum(fold.held_out.count(" + ") + 1 for fold in made.folds)
+            console.print(
+                f"{held_out} of what is held out in {len(made.folds)} folds, each held out as one.",
+                highlight=False,
+            )
+        with progress() as display:
+            bar = display.add_task("Evaluating", total=len(made.folds) * sum(map(len, self._models.values())))
 
-def _table(title: str, headers: Sequence[str]) -> Table:
-    table = titled_table(title)
-    table.add_column("learner", no_wrap=True)
-    for header in headers:
-        table.add_column(header, justify="right")
-    return table
+            def advance(held_out: str, name: str) -> None:
+                display.update(bar, description=f"{name} without {held_out[:40]}", advance=1)
 
+            report = evaluate_on(
+                data,
+                self._models,
+                split=made,
+                few_shot=self._few_shot,
+                tasks=self._tasks,
+                on_fold=advance,
+            )
+        folds_of = [fold.held_out for fold in made.folds]
+        return report, {"path": path, "sha256": dataset_hash(path), "folds": folds_of}
 
-def _number(value: float, form: str) -> str:
-    return "-" if math.isnan(value) else format(value, form)
+    def between(
+        self, train: Sequence[Path], test: Path, shared_tasks: "SharedTasks"
+    ) -> "tuple[Report, dict[str, Any]]":
+        """Evaluate what some datasets teach on another; the report, and what it was made of."""
+        from costmodel.dataset import dataset_hash, load_dataset
+        from costmodel.evaluation import evaluate_between
+
+        with console.status(f"Learning from {', '.join(map(str, train))}"):
+            report = evaluate_between(
+                [load_dataset(path) for path in train],
+                load_dataset(test),
+                self._models,
+                shared_tasks=shared_tasks,
+                few_shot=self._few_shot,
+                tasks=self._tasks,
+            )
+        return report, {
+            "train": [{"path": path, "sha256": dataset_hash(path)} for path in train],
+            "path": test,
+            "sha256": dataset_hash(test),
+            "shared_tasks": shared_tasks,
+        }

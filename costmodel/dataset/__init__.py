@@ -12,7 +12,7 @@ from costmodel.dataset._examine import Examination, FileCount, examine, write_re
 from costmodel.dataset._export import EXPORT_FORMATS, export_dataset
 from costmodel.dataset._export_report import ExportReport
 from costmodel.dataset._finding import Finding, Severity
-from costmodel.dataset._folds import Fold
+from costmodel.dataset._folds import Fold, draw_rows, on_whole_device
 from costmodel.dataset._noise import Noise, Quantiles
 from costmodel.dataset._parquet import check_dataset, iter_datasets, load_dataset
 from costmodel.dataset._plots import write_plots
@@ -24,6 +24,7 @@ from costmodel.dataset._split_file import read_split, write_split
 from costmodel.dataset._splits import (
     LEAVE_ONE_OUT,
     STRATEGIES,
+    WHOLE_DEVICE_ONLY,
     Split,
     SplitRecipe,
     check_split,
@@ -36,6 +37,7 @@ __all__ = [
     "EXPORT_FORMATS",
     "LEAVE_ONE_OUT",
     "STRATEGIES",
+    "WHOLE_DEVICE_ONLY",
     "Budget",
     "BuildReport",
     "CardHeader",
@@ -67,12 +69,14 @@ __all__ = [
     "describe",
     "device_similarity",
     "diff",
+    "draw_rows",
     "examine",
     "export_dataset",
     "iter_datasets",
     "iter_measurements",
     "load_dataset",
     "make_split",
+    "on_whole_device",
     "read_card_header",
     "read_split",
     "render_card",

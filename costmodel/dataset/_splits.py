@@ -14,8 +14,10 @@ from costmodel.dataset._folds import (
     check_folds,
     draw_rows,
     few_shot,
-    leave_one_out,
+    leave_out,
+    on_whole_device,
     random_fold,
+    whole_device_only,
 )
 from costmodel.dataset._similarity import device_similarity, twin_groups
 from costmodel.errors import CostModelError
@@ -36,7 +38,9 @@ LEAVE_ONE_OUT = MappingProxyType(
         "leave-one-architecture-out": "architecture",
     }
 )
-STRATEGIES = (*LEAVE_ONE_OUT, "random", "few-shot")
+# As leave-one-workload-out, but what was measured of a workload on the whole device is there to learn from.
+WHOLE_DEVICE_ONLY = "whole-device-only"
+STRATEGIES = (*LEAVE_ONE_OUT, WHOLE_DEVICE_ONLY, "random", "few-shot")
 
 
 class SplitRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -50,6 +54,8 @@ class SplitRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             all but one where a task has no more.
         base: Of ``few-shot``: what holds tasks out, one of ``LEAVE_ONE_OUT``.
         keep_twins_apart: Where devices are held out: one by one, even where another is nearly the same.
+        folds: Where one value after the other is held out: into how many groups these are put, of nearly as
+            many rows each, to be held out together; 0 for each alone.
     """
 
     strategy: str
@@ -58,10 +64,13 @@ class SplitRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     shots: int = 8
     base: str = "leave-one-workload-out"
     keep_twins_apart: bool = False
+    folds: int = 0
 
     @property
     def column(self) -> str | None:
         """What is held out, one value after the other; None if rows are."""
+        if self.strategy == WHOLE_DEVICE_ONLY:
+            return "workload"
         return LEAVE_ONE_OUT.get(self.base if self.strategy == "few-shot" else self.strategy)
 
     @property
@@ -69,6 +78,8 @@ class SplitRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Value of each parameter that the strategy uses; the seed is not among them."""
         own = {"random": ("share",), "few-shot": ("base", "shots")}.get(self.strategy, ())
         names = (*own, "keep_twins_apart") if self.column == "device" else own
+        # Left out where it is 0, so that split files written before there were folds stay as they are.
+        names = (*names, "folds") if self.column and self.folds else names
         return {name: getattr(self, name) for name in names}
 
     def check(self) -> None:
@@ -83,6 +94,7 @@ class SplitRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             ("The share held out must be more than 0 and less than 1", self.share, 0 < self.share < 1),
             ("The shots must be at least 1", self.shots, self.shots >= 1),
             ("The seed must be at least 0", self.seed, self.seed >= 0),
+            ("The folds must be 0 or at least 2", self.folds, self.folds == 0 or self.folds > 1),
         ):
             if not holds:
                 raise CostModelError(f"{must}, but got {got!r}.")
@@ -141,17 +153,36 @@ def check_split(dataset: Dataset, split: Split) -> None:
     """
     split.recipe.check()
     labels = _labels(dataset, split.recipe.column, split.twins)
-    check_folds(split.folds, dataset.rows["task"].to_numpy(), labels)
+    whole = on_whole_device(dataset.rows) if split.recipe.strategy == WHOLE_DEVICE_ONLY else None
+    check_folds(split.folds, dataset.rows["task"].to_numpy(), labels, whole)
 
 
 def _folds(dataset: Dataset, recipe: SplitRecipe, labels: Labels | None) -> tuple[Fold, ...]:
     tasks = dataset.rows["task"].to_numpy()
     if labels is None:
         return (random_fold(tasks, draw_rows(dataset, recipe.seed), recipe.share),)
-    folds = leave_one_out(labels)
+    folds = leave_out(labels, recipe.folds)
+    if recipe.strategy == WHOLE_DEVICE_ONLY:
+        whole = on_whole_device(dataset.rows)
+        held_out = (whole_device_only(fold, whole) for fold in folds)
+        return _some(tuple(fold for fold in held_out if fold.test.size))
     if recipe.strategy == "few-shot":
         draws = draw_rows(dataset, recipe.seed)
         return tuple(few_shot(fold, tasks, draws, recipe.shots) for fold in folds)
+    return folds
+
+
+def _some(folds: tuple[Fold, ...]) -> tuple[Fold, ...]:
+    """These folds.
+
+    Raises:
+        CostModelError: There are none.
+    """
+    if not folds:
+        raise CostModelError(
+            f"The split {WHOLE_DEVICE_ONLY} tests what was measured on a part of a device, but nothing was: "
+            "measure on fewer SMs, or choose another split."
+        )
     return folds
 
 

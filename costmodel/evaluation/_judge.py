@@ -6,15 +6,17 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from costmodel.dataset import on_whole_device
+from costmodel.learners import Prediction
 from costmodel.metrics import (
     chosen_first,
+    covered,
     expected_log_excess,
     expected_n_eps,
     expected_score_at_k,
+    median_width,
     n_eps,
-    regret_error,
     relative_error,
-    score_at_k,
 )
 
 FloatArray = NDArray[np.float64]
@@ -23,12 +25,6 @@ RANDOM = "random"
 WHOLE_DEVICE = "whole device"
 KS = (1, 5, 10, 25)
 EPS = 0.05
-
-
-def on_whole_device(rows: pd.DataFrame) -> NDArray[np.bool_]:
-    """``(n,)`` whether each row has the largest SM budget that there is on its device."""
-    largest = rows.groupby("device")["sms_granted"].transform("max")
-    return (rows["sms_granted"] == largest).to_numpy()
 
 
 def whole_device_latency(rows: pd.DataFrame) -> FloatArray:
@@ -50,32 +46,48 @@ def judge_random(latency_s: FloatArray) -> dict[str, Any]:
         "regret_error": float(np.expm1(excess)),
         "n_eps": expected_n_eps(latency_s, EPS),
         "log_excess": excess,
-        "latency_error": np.nan,
-        "log_bias": np.nan,
+        **judge_latency(Prediction(np.zeros(latency_s.size)), latency_s),
     }
 
 
-def judge(
-    predicted_score: FloatArray, predicted_s: FloatArray | None, latency_s: FloatArray
-) -> dict[str, Any]:
+def judge(prediction: Prediction, latency_s: FloatArray) -> dict[str, Any]:
     """One task's results for configs chosen by a prediction.
 
     A choice that fails scores 0 and has infinite regret, but it is found out before it is ever used: the log
     excess is that of the first choice that runs, as it is for a choice at random.
     """
-    ordered_s = latency_s[chosen_first(predicted_score, latency_s)]
+    ordered_s = latency_s[chosen_first(prediction.score, latency_s)]
+    best_s = float(ordered_s.min())
     first_s = float(ordered_s[np.isfinite(ordered_s)][0])
     return {
-        **{f"score_at_{k}": score_at_k(predicted_score, latency_s, k) for k in KS},
-        "regret_error": regret_error(predicted_score, latency_s),
+        **{f"score_at_{k}": best_s / float(ordered_s[:k].min()) for k in KS},
+        "regret_error": float(ordered_s[0]) / best_s - 1.0,
         "n_eps": n_eps(ordered_s, EPS),
-        "log_excess": float(np.log(first_s / latency_s.min())),
-        "latency_error": np.nan if predicted_s is None else relative_error(predicted_s, latency_s),
-        "log_bias": np.nan if predicted_s is None else _log_bias(predicted_s, latency_s),
+        "log_excess": float(np.log(first_s / best_s)),
+        **judge_latency(prediction, latency_s),
     }
 
 
-def _log_bias(predicted_s: FloatArray, latency_s: FloatArray) -> float:
-    """Mean log of predicted / measured latency over the configs that ran: what all of them are off by."""
-    ran = np.isfinite(latency_s)
-    return float(np.log(predicted_s[ran] / latency_s[ran]).mean())
+def judge_latency(prediction: Prediction, latency_s: FloatArray) -> dict[str, Any]:
+    """How good a prediction's seconds and its intervals are; NaN for what it does not tell."""
+    ran, predicted_s = np.isfinite(latency_s), prediction.latency_s
+    result = {"ran": int(ran.sum()), "latency_error": np.nan, "log_bias": np.nan}
+    if predicted_s is not None:
+        result["latency_error"] = relative_error(predicted_s, latency_s)
+        # What all of them are off by.
+        result["log_bias"] = float(np.log(predicted_s[ran] / latency_s[ran]).mean())
+    return result | _judge_interval(prediction, latency_s)
+
+
+def _judge_interval(prediction: Prediction, latency_s: FloatArray) -> dict[str, float]:
+    low_s, high_s = prediction.low_s, prediction.high_s
+    if low_s is None or high_s is None:
+        return {"covered": np.nan, "interval_width": np.nan}
+    within = covered(low_s, high_s, latency_s)
+    return {"covered": float(within.sum()), "interval_width": median_width(low_s, high_s)}
+
+
+def part_of(prediction: Prediction, at: NDArray[np.intp]) -> Prediction:
+    """What a prediction says of the candidates at these positions."""
+    fields = (prediction.latency_s, prediction.low_s, prediction.high_s)
+    return Prediction(prediction.score[at], *(None if values is None else values[at] for values in fields))

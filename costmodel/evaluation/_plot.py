@@ -47,30 +47,38 @@ def plot_report(report: Report, path: Path) -> None:
     figure.suptitle(f"Kernels chosen without measuring them ({report.split})", fontsize=12)
     handles, labels = left.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False, fontsize=9)
+    save(figure, path)
+
+
+def save(figure: Any, path: Path) -> None:
+    """Write a figure as PNG, and the folder that it lies in."""
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=150)
+
+
+def line_style(name: str, learners: list[str]) -> dict[str, Any]:
+    """How a learner's line looks, by its place among the learners; references have their own."""
+    if name in _REFERENCE_STYLES:
+        style = _REFERENCE_STYLES[name]
+        return {"color": "#555555", "linestyle": style, "marker": ".", "markersize": 4, "linewidth": 1.4}
+    place = learners.index(name)
+    # When colours run out, they come again in dashes.
+    style = "-" if place < len(_COLOURS) else "-."
+    colour = _COLOURS[place % len(_COLOURS)]
+    return {"color": colour, "linestyle": style, "marker": "o", "markersize": 4, "linewidth": 1.8}
 
 
 def _lines(axes: Any, table: "pd.DataFrame", metric: str, names: list[str]) -> None:
     learners = [name for name in table["learner"].unique() if name not in _REFERENCE_STYLES]
     for name in names:
         line = table[table["learner"] == name].dropna(subset=metric)
-        if name in _REFERENCE_STYLES:
-            style: dict[str, Any] = {
-                "color": "#555555",
-                "linestyle": _REFERENCE_STYLES[name],
-                "linewidth": 1.4,
-            }
-        else:
-            colour = _COLOURS[learners.index(name) % len(_COLOURS)]
-            style = {"color": colour, "marker": "o", "markersize": 4, "linewidth": 1.8}
-        axes.plot(line["sms_granted"], line[metric], label=name, **style)
+        axes.plot(line["sms_granted"], line[metric], label=name, **line_style(name, learners))
 
 
 def _frame(axes: Any, table: "pd.DataFrame", title: str, ylabel: str) -> None:
     budgets = sorted(table["sms_granted"].unique())
     axes.set_xscale("log", base=2)
-    axes.set_xticks(budgets, [str(sms) for sms in budgets])
+    axes.set_xticks(budgets, [str(sms) for sms in budgets], fontsize=9 if len(budgets) < 10 else 7)
     axes.minorticks_off()
     axes.set_title(title, fontsize=11)
     axes.set_xlabel("SMs granted")

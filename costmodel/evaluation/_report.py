@@ -1,7 +1,7 @@
 """What an evaluation found."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -9,8 +9,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from costmodel.evaluation._judge import EPS, KS, RANDOM, WHOLE_DEVICE, on_whole_device
-from costmodel.metrics import cluster_bootstrap_interval, gap_recovered
+from costmodel.evaluation._few_shot import FewShot
+from costmodel.evaluation._judge import EPS, KS, RANDOM, WHOLE_DEVICE
+from costmodel.evaluation._novelty import NOVELTY
+from costmodel.evaluation._statistics import compare, coverage, gap, statistics
 
 NOTE = (
     f"Score@k: best latency / best latency among the k chosen first. {RANDOM}: the exact expectation of "
@@ -19,8 +21,14 @@ NOTE = (
     "the first choice that runs against the whole-device choice, pooled over tasks on less than the largest "
     "budget; 1 is the best config everywhere, 0 the whole-device choice. N_eps: median measurements until "
     f"within {EPS:.0%} of the best. Latency error: median of |predicted / measured - 1|; bias: geometric "
-    "mean of predicted / measured. Intervals: 95 % bootstraps of the mean over workloads, or over devices "
-    "where these are held out. Learning: all folds."
+    "mean of predicted / measured. Coverage: share of configs measured within their predicted interval; "
+    "width: median of its upper / lower end. Intervals: 95 % bootstraps over workloads, or over devices "
+    "where these are held out. Learning: all folds and runs."
+)
+SHOTS_NOTE = (
+    "After n measurements: best latency / best latency measured; +k: of these and the k next of the list. A "
+    "model is adapted after each number of measurements shown. All configs of a task count, those measured "
+    "too. The gap recovered is that of the best measured."
 )
 
 
@@ -29,17 +37,22 @@ class Report:
     """Results of an evaluation.
 
     Attributes:
-        tasks: One row a learner and task: ``learner``, ``task``, ``workload``, ``kind``, ``device``,
-            ``sms_granted``, ``configs``, ``score_at_1``, ``score_at_5``, ``score_at_10``, ``score_at_25``,
-            ``regret_error``, ``n_eps``,
-            ``log_excess`` (log of the first choice that runs / best), ``latency_error`` (median |predicted /
-            measured - 1|) and ``log_bias`` (mean log of predicted / measured), both NaN without prediction.
-            The references ``random`` and, if there are parts of a device, ``whole device`` are
-            among the learners.
+        tasks: One row a learner, run and task: ``learner``, ``run`` (number of the run, from 0), ``task``,
+            ``workload``, ``kind``, ``device``, ``sms_granted``, ``configs``, ``whole_device`` (whether it has
+            the largest budget of its device), ``workload_is``, ``device_is`` and ``budget_is`` (see
+            ``novelty``), ``score_at_1``, ``score_at_5``, ``score_at_10``, ``score_at_25``, ``regret_error``,
+            ``n_eps``, ``log_excess`` (log of the first choice that runs / best), ``ran`` (configs that did),
+            ``latency_error`` (median |predicted / measured - 1|), ``log_bias`` (mean log of predicted /
+            measured), ``covered`` (configs that ran within their interval) and ``interval_width`` (median
+            high / low), the last four NaN without prediction. The references ``random`` and, if there are
+            parts of a device, ``whole device`` are among the learners.
         split: Name of the split.
-        seconds: Seconds that each learner took to fit and predict, over all folds.
+        seconds: Seconds that each learner took to fit and predict, over all folds and runs.
         note: What the numbers mean and what the references have seen.
         cluster: Column of ``tasks`` that the intervals draw by.
+        shots: One row a learner, run, task and number of measurements, see ``measure_in_turn``; empty where
+            nothing was measured.
+        few_shot: How tasks were measured; None if they were not.
     """
 
     tasks: pd.DataFrame
@@ -47,54 +60,93 @@ class Report:
     seconds: Mapping[str, float]
     note: str = NOTE
     cluster: str = "workload"
+    shots: pd.DataFrame = field(default_factory=pd.DataFrame)
+    few_shot: FewShot | None = None
 
     @cached_property
     def learners(self) -> list[str]:
         """Names, references first."""
         return [str(name) for name in pd.unique(self.tasks["learner"])]
 
-    def summary(self) -> list[dict[str, Any]]:
-        """One entry a learner: statistics of each metric over tasks, and the gap recovered.
-
-        ``latency_bias`` is the geometric mean over tasks of predicted / measured latency: 1 if predictions
-        are right on average, 2 if they are twice too long. ``latency_error`` is the median over tasks.
-        """
-        return [self._summary(name) for name in self.learners]
-
     @cached_property
     def partial_budgets(self) -> list[int]:
         """SM budgets that are less than the largest of their device, ascending."""
-        return sorted({int(sms) for sms in self.tasks.loc[self._has_part, "sms_granted"]})
+        return sorted({int(sms) for sms in self.tasks.loc[~self._whole(self.tasks), "sms_granted"]})
 
     @cached_property
-    def _has_part(self) -> NDArray[np.bool_]:
-        """``(n,)`` whether each row of ``tasks`` has less than the whole of its device."""
-        return ~on_whole_device(self.tasks)
+    def has_intervals(self) -> bool:
+        """Whether a learner predicts intervals."""
+        return bool(self.tasks["covered"].notna().any())
+
+    def summary(self) -> list[dict[str, Any]]:
+        """One entry a learner: statistics of each metric over tasks and runs, gap recovered and coverage.
+
+        ``latency_bias`` is the geometric mean over tasks of predicted / measured latency: 1 if predictions
+        are right on average, 2 if they are twice too long. ``latency_error`` is the median over tasks.
+        ``runs`` has the mean Score@k of each run.
+        """
+        return [self._summary(name) for name in self.learners]
+
+    def against(self, baseline: str) -> list[dict[str, Any]]:
+        """Each other learner's Score@k against a baseline's on the same tasks, see ``compare``."""
+        scores = [f"score_at_{k}" for k in KS]
+        of = {name: self._of(name).groupby("task")[scores].mean() for name in self.learners}
+        cluster = self.tasks.groupby("task")[self.cluster].first()
+        return [
+            {"learner": name, "baseline": baseline, **compare(of[name], of[baseline], cluster)}
+            for name in self.learners
+            if name not in (baseline, WHOLE_DEVICE)
+        ]
 
     def by_budget(self) -> pd.DataFrame:
         """One row a learner and SM budget: mean ``score_at_1``, ``score_at_1_median``, ``gap_recovered``."""
-        budgets = sorted(self.tasks["sms_granted"].unique())
-        return pd.DataFrame(
-            {
-                "learner": name,
-                "sms_granted": int(sms),
-                "score_at_1": group["score_at_1"].mean(),
-                "score_at_1_median": group["score_at_1"].median(),
-                "gap_recovered": self._gap_recovered(group),
-            }
-            for name in self.learners
-            for sms in budgets
-            for group in [self._of(name)[self._of(name)["sms_granted"] == sms]]
-        )
+        return self._by(["sms_granted"])
 
-    def to_dict(self) -> dict[str, Any]:
+    def by_device(self) -> pd.DataFrame:
+        """As ``by_budget``, one row a learner and device."""
+        return self._by(["device"])
+
+    def by_novelty(self) -> pd.DataFrame:
+        """As ``by_budget``, one row a learner and kind of novelty, see ``novelty``."""
+        return self._by(list(NOVELTY))
+
+    def by_shots(self) -> pd.DataFrame:
+        """One row a learner and number of measurements: means over tasks and runs, gap recovered with ends.
+
+        ``n_eps`` and ``n_eps_1``, the medians of measurements until within 5 % and 1 %, are in the last row
+        of a learner.
+        """
+        if self.shots.empty:
+            return pd.DataFrame()
+        means = ["score_after", *(f"score_at_{k}" for k in KS)]
+        medians = ["latency_error", "n_eps", "n_eps_1"]
+        found = []
+        for (name, shots), group in self.shots.groupby(["learner", "shots"], sort=False):
+            low, high = statistics(group["score_at_1"], group[self.cluster])["mean_ci95"]
+            found.append(
+                {"learner": name, "shots": shots, "tasks": len(group)}
+                | {column: group[column].mean() for column in means}
+                | {"score_at_1_low": low, "score_at_1_high": high}
+                | {column: group[column].median() for column in medians}
+                | self._gap(group)
+            )
+        return pd.DataFrame(found)
+
+    def to_dict(self, baseline: str | None = None) -> dict[str, Any]:
         """Everything, as JSON values; what is not a number becomes null when written."""
+        tables = {
+            "by_budget": self.by_budget(),
+            "by_device": self.by_device(),
+            "by_novelty": self.by_novelty(),
+        }
+        shots = {"by_shots": self.by_shots(), "shots": self.shots} if self.few_shot else {}
         return {
             "split": self.split,
             "note": self.note,
             "seconds": dict(self.seconds),
             "summary": self.summary(),
-            "by_budget": self.by_budget().to_dict("records"),
+            **({"against": self.against(baseline)} if baseline else {}),
+            **{name: table.to_dict("records") for name, table in (tables | shots).items()},
             "tasks": self.tasks.to_dict("records"),
         }
 
@@ -103,30 +155,40 @@ class Report:
 
     def _summary(self, name: str) -> dict[str, Any]:
         tasks = self._of(name)
+        scores = [f"score_at_{k}" for k in KS]
+        runs = tasks.groupby("run")[scores].mean()
         return {
             "learner": name,
-            "tasks": len(tasks),
-            **{f"score_at_{k}": self._statistics(tasks, f"score_at_{k}") for k in KS},
+            "tasks": tasks["task"].nunique(),
+            **{score: statistics(tasks[score], tasks[self.cluster]) for score in scores},
+            "runs": {score: runs[score].tolist() for score in scores},
             "regret_error": float(tasks["regret_error"].median()),
             "n_eps": float(tasks["n_eps"].median()),
             "latency_error": float(tasks["latency_error"].median()),
             "latency_bias": float(np.exp(tasks["log_bias"].mean())),
-            "gap_recovered": self._gap_recovered(tasks),
+            **self._gap(tasks),
+            **coverage(tasks, self.cluster),
         }
 
-    def _gap_recovered(self, tasks: pd.DataFrame) -> float:
+    def _by(self, columns: list[str]) -> pd.DataFrame:
+        found = []
+        for name in self.learners:
+            for values, group in self._of(name).groupby(columns):
+                keys = dict(zip(columns, values, strict=True))
+                mean = {"score_at_1": group["score_at_1"].mean(), "tasks": group["task"].nunique()}
+                median = {"score_at_1_median": group["score_at_1"].median()}
+                found.append(
+                    {"learner": name, **keys, **mean, **median, **self._gap(group)}
+                    | coverage(group, self.cluster)
+                )
+        return pd.DataFrame(found)
+
+    def _gap(self, tasks: pd.DataFrame) -> dict[str, float]:
         """Pooled over these tasks of one learner that have a part of a device, against its whole's choice."""
-        tasks = tasks[self._has_part[tasks.index]]
-        full = self._of(WHOLE_DEVICE).set_index("task")["log_excess"].reindex(tasks["task"])
-        best = np.ones(len(tasks))
-        return gap_recovered(np.exp(tasks["log_excess"].to_numpy()), np.exp(full.to_numpy()), best)
+        tasks = tasks[~self._whole(tasks)]
+        full = self._of(WHOLE_DEVICE).set_index("task")["log_excess"].reindex(tasks["task"]).to_numpy()
+        return gap(tasks["log_excess"].to_numpy(), full, tasks[self.cluster].to_numpy())
 
-    def _statistics(self, tasks: pd.DataFrame, metric: str) -> dict[str, Any]:
-        values = tasks[metric].to_numpy()
-        low, high = cluster_bootstrap_interval(values, tasks[self.cluster].to_numpy())
-        return {
-            "median": float(np.median(values)),
-            "p10": float(np.quantile(values, 0.1)),
-            "mean": float(values.mean()),
-            "mean_ci95": [low, high],
-        }
+    @staticmethod
+    def _whole(tasks: pd.DataFrame) -> NDArray[np.bool_]:
+        return tasks["whole_device"].to_numpy(dtype=np.bool_)

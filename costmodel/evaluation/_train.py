@@ -1,17 +1,19 @@
 """Train one model on a dataset, with what has to be kept beside it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from costmodel.dataset import Dataset
+from costmodel.dataset import Dataset, SplitRecipe, make_split
 from costmodel.errors import CostModelError
-from costmodel.evaluation._evaluate import ModelFactory, judge_tasks
+from costmodel.evaluation._evaluate import ModelFactory, evaluate, judge_tasks
 from costmodel.evaluation._rows import LearningRows
 from costmodel.transfer import TransferModel
+
+_HELD_OUT = "held out"
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,7 @@ class Trained:
         tasks: Tasks that it learned from.
         rows: Measured (candidate, platform) pairs that it learned from.
         held_out_tasks: Results on the workloads held out, as in ``Report.tasks``; empty if none were.
+        folds: Each group of workloads that was held out in turn, of models like this one; empty if none was.
     """
 
     model: TransferModel
@@ -33,6 +36,7 @@ class Trained:
     tasks: int
     rows: int
     held_out_tasks: pd.DataFrame
+    folds: tuple[str, ...] = ()
 
     def metrics(self) -> dict[str, Any]:
         """Mean Score@k and median latency error over the tasks held out; empty if none were."""
@@ -43,12 +47,26 @@ class Trained:
         return {**means, "latency_error": float(self.held_out_tasks["latency_error"].median())}
 
 
-def train(dataset: Dataset, make: ModelFactory, *, hold_out: Sequence[str] = ()) -> Trained:
-    """Fit a model to every workload but those held out, and judge it zero-shot on these.
+def train(dataset: Dataset, make: ModelFactory, *, hold_out: Sequence[str] = (), folds: int = 0) -> Trained:
+    """Fit a model to every workload but those held out, and judge it zero-shot.
+
+    Args:
+        dataset: What was measured.
+        make: Makes an unfitted model for a feature table's columns.
+        hold_out: Names of workloads that the model is judged by and does not learn from.
+        folds: Judge, instead, by every workload: of models like this one, each of which learns without one of
+            so many groups of workloads. The model itself then learns from all of them.
 
     Raises:
-        CostModelError: A workload to hold out is not in the dataset, or none is left to learn from.
+        CostModelError: A workload to hold out is not in the dataset, none is left to learn from, or there are
+            both workloads and folds.
     """
+    if folds and hold_out:
+        raise CostModelError(
+            "A model must be judged by workloads held out or by folds, but both were asked for: name one."
+        )
+    if folds:
+        return _train_judged_by_folds(dataset, make, folds)
     data = LearningRows.of(dataset)
     known = data.rows["workload"].unique()
     missing = sorted(set(hold_out) - set(known))
@@ -60,7 +78,7 @@ def train(dataset: Dataset, make: ModelFactory, *, hold_out: Sequence[str] = ())
     out = data.rows["workload"].isin(list(hold_out)).to_numpy()
     model = data.fit(make(data.table.columns), np.flatnonzero(~out))
     held_out = (
-        judge_tasks("held out", model.predict(data.table.values[out]), data.rows[out]) if hold_out else ()
+        judge_tasks(_HELD_OUT, model.predict(data.table.values[out]), data.rows[out]) if hold_out else ()
     )
     return Trained(
         model=model,
@@ -70,3 +88,11 @@ def train(dataset: Dataset, make: ModelFactory, *, hold_out: Sequence[str] = ())
         rows=int((~out).sum()),
         held_out_tasks=pd.DataFrame(list(held_out)),
     )
+
+
+def _train_judged_by_folds(dataset: Dataset, make: ModelFactory, folds: int) -> Trained:
+    split = make_split(dataset, SplitRecipe("leave-one-workload-out", folds=folds))
+    tasks = evaluate(dataset, {_HELD_OUT: make}, split=split).tasks
+    judged = tasks[tasks["learner"] == _HELD_OUT].reset_index(drop=True)
+    names = tuple(fold.held_out for fold in split.folds)
+    return replace(train(dataset, make), held_out_tasks=judged, folds=names)

@@ -2,6 +2,14 @@
 
 from costmodel.learners._analytic import AnalyticPrior
 from costmodel.learners._base import FloatArray, Learner, Prediction, TaskIds
+from costmodel.learners._budget_curve import (
+    BudgetCurves,
+    MeasuredTwice,
+    inverse_curve,
+    rounds_curve,
+    smallest_budget,
+    waves_curve,
+)
 from costmodel.learners._consensus import WeightedConsensus
 from costmodel.learners._curves import TaskCurves
 from costmodel.learners._kernel_ridge import KernelRidge
@@ -13,6 +21,7 @@ from costmodel.learners._out_of_fold import out_of_fold
 from costmodel.learners._random import RandomLearner
 from costmodel.learners._random_forest import RandomForestLearner
 from costmodel.learners._ridge import RidgeLearner
+from costmodel.learners._scaled_from_whole import ScaledFromWhole
 from costmodel.learners._scaler import Scaler
 from costmodel.learners._source_weights import source_weights
 from costmodel.learners._stack import Stack
@@ -22,9 +31,11 @@ from costmodel.learners._xgboost_rank import XGBoostRanker
 
 __all__ = [
     "AnalyticPrior",
+    "BudgetCurves",
     "FloatArray",
     "KernelRidge",
     "Learner",
+    "MeasuredTwice",
     "MultitaskGaussianProcess",
     "MultitaskNetwork",
     "NearestTask",
@@ -32,6 +43,7 @@ __all__ = [
     "RandomForestLearner",
     "RandomLearner",
     "RidgeLearner",
+    "ScaledFromWhole",
     "Scaler",
     "Stack",
     "TaskCurves",
@@ -41,10 +53,14 @@ __all__ = [
     "XGBoostLearner",
     "XGBoostRanker",
     "check_features",
+    "inverse_curve",
     "lower_bound",
     "matern_similarity",
     "out_of_fold",
     "prepare",
+    "rounds_curve",
+    "smallest_budget",
     "source_weights",
     "task_levels",
+    "waves_curve",
 ]

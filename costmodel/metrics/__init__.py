@@ -1,24 +1,28 @@
 """Pure functions on arrays that say how good choices are. ``*_score`` goes up, ``*_error`` goes down."""
 
 from costmodel.metrics._budget import budget_gap_error, gap_recovered
-from costmodel.metrics._coverage import coverage_score, log_width_error
+from costmodel.metrics._coverage import coverage_score, covered, median_width
 from costmodel.metrics._expected import expected_log_excess, expected_n_eps, expected_score_at_k
-from costmodel.metrics._interval import cluster_bootstrap_interval
+from costmodel.metrics._interval import cluster_bootstrap_interval, cluster_bootstrap_ratio
+from costmodel.metrics._paired import win_rate
 from costmodel.metrics._score import chosen_first, n_eps, regret_error, relative_error, score, score_at_k
 
 __all__ = [
     "budget_gap_error",
     "chosen_first",
     "cluster_bootstrap_interval",
+    "cluster_bootstrap_ratio",
     "coverage_score",
+    "covered",
     "expected_log_excess",
     "expected_n_eps",
     "expected_score_at_k",
     "gap_recovered",
-    "log_width_error",
+    "median_width",
     "n_eps",
     "regret_error",
     "relative_error",
     "score",
     "score_at_k",
+    "win_rate",
 ]

@@ -17,13 +17,7 @@ def expected_score_at_k(latency_s: FloatArray, k: int) -> float:
         k: Configs drawn; all of them if fewer.
     """
     ordered = np.sort(latency_s)
-    remaining = ordered.size
-    k = min(k, remaining)
-    # P(number i is drawn and none before it), by the chance that none of the first i was drawn.
-    i = np.arange(remaining)
-    none_before = np.cumprod(np.concatenate([[1.0], 1.0 - k / (remaining - i[:-1])]).clip(min=0.0))
-    probability = none_before * np.minimum(1.0, k / (remaining - i))
-    return float((probability * ordered[0] / ordered).sum())
+    return float((_is_fastest(ordered.size, k) * ordered[0] / ordered).sum())
 
 
 def expected_n_eps(latency_s: FloatArray, eps: float) -> float:
@@ -39,7 +33,17 @@ def expected_n_eps(latency_s: FloatArray, eps: float) -> float:
     return (latency_s.size + 1) / (hits + 1)
 
 
-def expected_log_excess(latency_s: FloatArray) -> float:
-    """Expected ``log(chosen / best)`` of one config drawn at random among those that do not fail."""
-    finite = latency_s[np.isfinite(latency_s)]
-    return float(np.log(finite / finite.min()).mean())
+def expected_log_excess(latency_s: FloatArray, k: int = 1) -> float:
+    """Expected ``log(fastest / best)`` of the fastest of k configs drawn among those that do not fail."""
+    ordered = np.sort(latency_s[np.isfinite(latency_s)])
+    return float((_is_fastest(ordered.size, k) * np.log(ordered / ordered[0])).sum())
+
+
+def _is_fastest(n: int, k: int) -> FloatArray:
+    """``(n,)`` probability that number i in ascending order is the fastest of k drawn of n, or of all n.
+
+    It is drawn and none before it is, by the chance that none of the first i was.
+    """
+    k, i = min(k, n), np.arange(n)
+    none_before = np.cumprod(np.concatenate([[1.0], 1.0 - k / (n - i[:-1])]).clip(min=0.0))
+    return np.asarray(none_before * np.minimum(1.0, k / (n - i)))

@@ -1,23 +1,23 @@
-"""Confidence intervals for means of results that come in clusters."""
+"""Confidence intervals for results that come in clusters.
+
+Tasks of one workload resemble each other, so the workload is what is drawn (Field and Welsh, "Bootstrapping
+clustered data", JRSS B 69, 2007).
+"""
 
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+FloatArray = NDArray[np.float64]
+
 
 def cluster_bootstrap_interval(
-    values: NDArray[np.float64],
-    clusters: NDArray[Any],
-    *,
-    seed: int = 0,
-    resamples: int = 2000,
-    level: float = 0.95,
+    values: FloatArray, clusters: NDArray[Any], *, seed: int = 0, resamples: int = 2000, level: float = 0.95
 ) -> tuple[float, float]:
     """Percentile interval of the mean, by drawing whole clusters with replacement.
 
-    Tasks of one workload resemble each other, so the workload is what is drawn (Field and Welsh,
-    "Bootstrapping clustered data", JRSS B 69, 2007).
+    Of a paired difference it is the interval of the mean difference.
 
     Args:
         values: ``(t,)`` results.
@@ -29,10 +29,44 @@ def cluster_bootstrap_interval(
     Returns:
         Lower and upper end; both are the mean if there is one cluster.
     """
+    return cluster_bootstrap_ratio(
+        values, np.ones(values.shape), clusters, seed=seed, resamples=resamples, level=level
+    )
+
+
+def cluster_bootstrap_ratio(  # noqa: PLR0913 (settings, all with defaults)
+    numerators: FloatArray,
+    denominators: FloatArray,
+    clusters: NDArray[Any],
+    *,
+    seed: int = 0,
+    resamples: int = 2000,
+    level: float = 0.95,
+) -> tuple[float, float]:
+    """Percentile interval of ``sum(numerators) / sum(denominators)``, by drawing whole clusters.
+
+    Draws whose denominators sum to 0 are left out.
+
+    Args:
+        numerators: ``(t,)``.
+        denominators: ``(t,)``, at least 0.
+        clusters: ``(t,)`` cluster of each.
+        seed: Seed of the draws.
+        resamples: Number of draws.
+        level: Coverage.
+
+    Returns:
+        Lower and upper end; NaN where no draw has a ratio.
+    """
+    if not numerators.size:
+        return float("nan"), float("nan")
     _, codes = np.unique(clusters, return_inverse=True)
-    sums, counts = np.bincount(codes, weights=values), np.bincount(codes)
-    draws = np.random.default_rng(seed).integers(len(counts), size=(resamples, len(counts)))
-    means = sums[draws].sum(axis=1) / counts[draws].sum(axis=1)
+    above, below = (np.bincount(codes, weights=terms) for terms in (numerators, denominators))
+    draws = np.random.default_rng(seed).integers(above.size, size=(resamples, above.size))
+    sums, bases = (terms[draws].sum(axis=1) for terms in (above, below))
+    ratios = sums[bases > 0.0] / bases[bases > 0.0]
+    if not ratios.size:
+        return float("nan"), float("nan")
     tail = (1.0 - level) / 2
-    low, high = np.quantile(means, [tail, 1.0 - tail])
+    low, high = np.quantile(ratios, [tail, 1.0 - tail])
     return float(low), float(high)

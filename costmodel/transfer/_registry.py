@@ -13,6 +13,7 @@ from costmodel.learners import (
     RandomForestLearner,
     RandomLearner,
     RidgeLearner,
+    ScaledFromWhole,
     Stack,
     WeightedConsensus,
     XGBoostLearner,
@@ -38,6 +39,15 @@ _KERNEL_COLUMNS = (
     "log2_flops_per_thread",
     "vector_bytes",
     "log2_unroll_steps",
+    "launches",
+    "log2_load_redundancy",
+    "log2_store_redundancy",
+    "log2_extra_flops",
+)
+# What a kernel and a device are known again by, on any number of SMs, besides workload and config.
+_SAME_ON_ALL_BUDGETS = (
+    "log2_bandwidth",
+    "log2_l2",
     "launches",
     "log2_load_redundancy",
     "log2_store_redundancy",
@@ -102,6 +112,18 @@ def _stack(columns: Sequence[Column], seed: int) -> StorableModel:
     return Residual(Stack(tuple(kind(bound, seed=seed) for kind in kinds), _of_groups(columns, "workload")))
 
 
+def _scaled_from_whole(columns: Sequence[Column], seed: int) -> StorableModel:
+    kernel = _of_groups(columns, "workload", "config") + _named(columns, _SAME_ON_ALL_BUDGETS)
+    return Residual(
+        ScaledFromWhole(
+            XGBoostLearner(_roofline(columns), seed=seed),
+            XGBoostLearner(seed=seed, rounds=300, depth=7, learning_rate=0.08),
+            tuple(sorted(kernel)),
+            _named(columns, ("log2_sms_granted",))[0],
+        )
+    )
+
+
 # Each takes the columns of a feature table and a seed, and gives an unfitted model.
 LEARNERS: Mapping[str, Factory] = {
     "random": lambda _columns, seed: Residual(RandomLearner(seed)),
@@ -114,6 +136,7 @@ LEARNERS: Mapping[str, Factory] = {
     "analytic": _analytic,
     "kernel-ridge": lambda columns, seed: Residual(KernelRidge(_roofline(columns), seed=seed)),
     "random-forest": lambda columns, seed: Residual(RandomForestLearner(_roofline(columns), seed=seed)),
+    "scaled-from-whole": _scaled_from_whole,
     "xgboost": lambda columns, seed: Residual(XGBoostLearner(_roofline(columns), seed=seed)),
     "xgboost-rank": lambda _columns, seed: Residual(XGBoostRanker(seed=seed)),
     "multitask-gp": lambda columns, seed: Residual(

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from costmodel.dataset import (
     LEAVE_ONE_OUT,
     STRATEGIES,
+    WHOLE_DEVICE_ONLY,
     CardHeader,
     Dataset,
     Fold,
@@ -43,6 +44,9 @@ KEYS = st.tuples(
 )
 LATENCIES = st.dictionaries(KEYS, st.none() | st.floats(1e-6, 1.0), min_size=1, max_size=40)
 RECIPES = st.builds(SplitRecipe, st.sampled_from([*LEAVE_ONE_OUT, "random", "few-shot"]), st.integers(0, 5))
+GROUPED = st.builds(
+    SplitRecipe, st.sampled_from([*LEAVE_ONE_OUT, WHOLE_DEVICE_ONLY]), folds=st.sampled_from([0, 2, 3])
+)
 quick = settings(max_examples=60, deadline=None, derandomize=True)
 
 
@@ -148,6 +152,59 @@ def test_nothing_but_twins_is_an_error_that_names_the_option() -> None:
     with pytest.raises(CostModelError, match=rf"Copy \+ {DEVICES[0]}.* near-twins.*--keep-twins-apart"):
         make_split(dataset, SplitRecipe("leave-one-device-out"))
     assert len(make_split(dataset, SplitRecipe("leave-one-device-out", keep_twins_apart=True)).folds) == 2
+
+
+@quick
+@given(LATENCIES, GROUPED)
+def test_groups_of_what_is_held_out_do_not_leak(latencies: dict, recipe: SplitRecipe) -> None:
+    dataset = dataset_of(latencies)
+    try:
+        split = make_split(dataset, recipe)
+    except CostModelError:
+        return
+    whole_of = {name: max(key[3] for key in latencies if key[0] == name) for name, *_ in latencies}
+    tested = Counter[Key]()
+    for _, train, test, shots in sides(dataset, split):
+        assert train | test == set(latencies)
+        tested.update(test)
+        column = {"workload": 1, "sms_granted": 3, "device": 0}.get(recipe.column or "")
+        if column is not None and not split.twins:
+            assert not {key[column] for key in train - shots} & {key[column] for key in test}
+        if recipe.strategy == WHOLE_DEVICE_ONLY:
+            assert all(key[3] == whole_of[key[0]] for key in shots)
+            assert not any(key[3] == whole_of[key[0]] for key in test)
+    assert max(tested.values()) == 1
+    assert recipe.folds == 0 or len(split.folds) <= recipe.folds
+
+
+def test_groups_are_balanced_by_rows_and_need_no_order() -> None:
+    sizes = dict(zip(WORKLOADS, (3, 7, 11), strict=True))
+    latencies = {(DEVICES[0], w, t, 8): 1e-3 for w in WORKLOADS for t in range(1, sizes[w] + 1)}
+    split = make_split(dataset_of(latencies), SplitRecipe("leave-one-workload-out", folds=2))
+    assert {fold.held_out: fold.test.size for fold in split.folds} == {
+        WORKLOADS[2]: 11,
+        f"{WORKLOADS[0]} + {WORKLOADS[1]}": 10,
+    }
+    reverse = dataset_of(dict(reversed(latencies.items())))
+    again = make_split(reverse, SplitRecipe("leave-one-workload-out", folds=2))
+    assert [fold.held_out for fold in again.folds] == [fold.held_out for fold in split.folds]
+
+
+def test_only_the_whole_device_is_known_of_a_held_out_workload() -> None:
+    latencies = full()
+    split = make_split(dataset_of(latencies), SplitRecipe(WHOLE_DEVICE_ONLY))
+    assert len(split.folds) == len(WORKLOADS)
+    for held_out, train, test, shots in sides(dataset_of(latencies), split):
+        assert test == {key for key in latencies if key[1] == held_out and key[3] != 132}
+        assert shots == {key for key in latencies if key[1] == held_out and key[3] == 132}
+        assert train == set(latencies) - test
+    fold = split.folds[0]
+    stolen = replace(fold, test=fold.test[1:], train=np.union1d(fold.train, fold.test[:1]))
+    with pytest.raises(CostModelError, match="may be on both sides of a fold"):
+        check_split(dataset_of(latencies), replace(split, folds=(stolen,)))
+    smuggled = replace(stolen, shots=np.union1d(fold.shots, fold.test[:1]))
+    with pytest.raises(CostModelError, match="and no others must be there"):
+        check_split(dataset_of(latencies), replace(split, folds=(smuggled,)))
 
 
 @quick
@@ -260,6 +317,8 @@ def test_a_task_on_both_sides_and_a_row_tested_twice_are_found() -> None:
         (SplitRecipe("random", shots=3), "shots must be left out, as random does not use it, but got 3"),
         (SplitRecipe("few-shot", keep_twins_apart=True), "keep_twins_apart must be left out"),
         (SplitRecipe("leave-one-budget-out", share=0.5), "share must be left out"),
+        (SplitRecipe("leave-one-workload-out", folds=1), "folds must be 0 or at least 2, but got 1"),
+        (SplitRecipe("random", folds=3), "folds must be left out, as random does not use it"),
     ],
 )
 def test_impossible_recipes_are_refused(recipe: SplitRecipe, message: str) -> None:

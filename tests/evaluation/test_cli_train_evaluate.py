@@ -65,6 +65,25 @@ def test_train_writes_a_model_that_says_where_it_comes_from(dataset, tmp_path) -
     assert json.loads(report.read_text())["rows"] == 32
 
 
+def test_train_can_be_judged_by_folds_and_learn_from_everything(dataset, tmp_path) -> None:
+    model = tmp_path / "model"
+    run("train", dataset, "--out", model, "--learner", "ridge", "--folds", "3")
+    metadata = load_model(model).metadata
+    assert len(metadata["workloads"]) == len(metadata["folds"]) == 3
+    assert (metadata["rows"], metadata["tasks"], metadata["held_out"]) == (48, 6, [])
+    # Folds of one workload each are what holding it out alone is.
+    alone = []
+    for workload in metadata["workloads"]:
+        run("train", dataset, "--out", model, "--learner", "ridge", "--hold-out", workload)
+        alone.append(load_model(model).metadata["metrics"]["score_at_1"])
+    assert metadata["metrics"]["score_at_1"] == pytest.approx(sum(alone) / 3)
+    assert {"python", "numpy"} <= metadata["software"].keys()
+    both = ["train", str(dataset), "--out", str(model), "--folds", "3", "--hold-out", HELD_OUT]
+    result = CliRunner().invoke(app, both)
+    assert result.exit_code == 2
+    assert "by workloads held out or by folds" in result.stderr
+
+
 def test_evaluate_prints_tables_and_writes_json_and_picture(dataset, tmp_path) -> None:
     picture, report = tmp_path / "report.png", tmp_path / "report.json"
     out = run(

@@ -10,10 +10,10 @@ from fake_caches import fake_cache, write_cache
 from typer.testing import CliRunner
 
 from costmodel.cli import app
-from costmodel.dataset import SplitRecipe, build_dataset, load_dataset, make_split
+from costmodel.dataset import SplitRecipe, build_dataset, load_dataset, make_split, on_whole_device
 from costmodel.errors import CostModelError
 from costmodel.evaluation import RANDOM, WHOLE_DEVICE, evaluate, plot_report
-from costmodel.evaluation._judge import on_whole_device, whole_device_latency
+from costmodel.evaluation._judge import whole_device_latency
 from costmodel.testing import gpu_landscape
 from costmodel.transfer import LEARNERS, make_model
 

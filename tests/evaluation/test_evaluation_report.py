@@ -148,7 +148,7 @@ def test_oracle_is_perfect_and_constant_is_the_worst(data, report) -> None:
 
 def test_a_failing_choice_scores_nothing_and_the_next_one_that_runs_counts() -> None:
     latency_s = np.array([2.0, math.inf, 1.0, 4.0])
-    result = judge(np.array([2.0, 3.0, 1.0, 0.0]), None, latency_s)
+    result = judge(Prediction(np.array([2.0, 3.0, 1.0, 0.0])), latency_s)
     assert (result["score_at_1"], result["regret_error"], result["n_eps"]) == (0.0, math.inf, 3.0)
     assert result["log_excess"] == pytest.approx(math.log(2.0))
 

@@ -87,7 +87,7 @@ def measured():
 def fitted(measured):
     table, rows, out = measured
     y, tasks = rows["latency_s"].to_numpy(), rows["task"].to_numpy()
-    model = make_model("kernel-ridge-intervals", table.columns)
+    model = make_model("kernel-ridge+intervals", table.columns)
     model.model.learner.landmarks = 200
     return model.fit(table.values[~out], y[~out], tasks[~out])
 

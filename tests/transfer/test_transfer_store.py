@@ -133,7 +133,7 @@ def rewrite(path: Path, **changes) -> None:
     ("changes", "message"),
     [
         ({"format": "other"}, "format is 'other'"),
-        ({"format_version": 99}, "must have format version 1, but has 99"),
+        ({"format_version": 99}, "must have format version 2, but has 99"),
         ({"model": {"class": "Popen", "settings": {"args": "ls"}}}, "damaged or something else"),
         ({"model": {"class": "RidgeLearner", "settings": {}}}, "no transfer model"),
         ({"model": {"class": "Residual", "settings": {"unknown": 1}}}, "damaged or something else"),

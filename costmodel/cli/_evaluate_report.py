@@ -1,0 +1,205 @@
+"""What ``costmodel evaluate`` prints and writes."""
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.table import Table
+
+from costmodel.cli._output import console, titled_table, write_json
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from costmodel.evaluation import Report
+
+
+def print_report(report: "Report", baseline: str | None) -> None:
+    """Print the tables that the report has something for, and what they mean."""
+    from costmodel.evaluation import SHOTS_NOTE
+
+    summary = report.summary()
+    console.print(_score_table(report, summary))
+    if report.partial_budgets:
+        console.print(_budget_table(report, summary))
+    console.print(_cost_table(report, summary))
+    if baseline:
+        console.print(_comparison_table(report, baseline))
+    if report.has_intervals:
+        console.print(_coverage_table(report, summary))
+    if report.few_shot:
+        for table in _shots_tables(report):
+            console.print(table)
+    _print_novelty(report)
+    console.print(report.note, highlight=False)
+    if report.few_shot:
+        console.print(SHOTS_NOTE, highlight=False)
+
+
+def write_report(report: "Report", folder: Path, document: Mapping[str, Any], baseline: str | None) -> None:
+    """Write ``report.json``, one CSV file a table, and the pictures that there is something for."""
+    import pandas as pd
+
+    from costmodel.evaluation import plot_report, plot_shots
+
+    write_json(folder / "report.json", document)
+    tables = {
+        "summary": pd.json_normalize(report.summary()),
+        "against": pd.json_normalize(report.against(baseline)) if baseline else pd.DataFrame(),
+        "by_budget": report.by_budget(),
+        "by_device": report.by_device(),
+        "by_novelty": report.by_novelty(),
+        "by_shots": report.by_shots(),
+        "tasks": report.tasks,
+    }
+    for name, table in tables.items():
+        if not table.empty:
+            table.to_csv(folder / f"{name}.csv", index=False)
+    if report.partial_budgets:
+        plot_report(report, folder / "report.png")
+    if report.few_shot:
+        plot_shots(report, folder / "shots.png")
+    console.print(f"Written: {folder}", soft_wrap=True, highlight=False)
+
+
+def _score_table(report: "Report", summary: Sequence[Mapping[str, Any]]) -> Table:
+    from costmodel.evaluation import KS
+
+    table = _table(
+        f"{report.split}: median (10th percentile) over {summary[0]['tasks']} tasks",
+        [f"Score@{k}" for k in KS],
+    )
+    for entry in summary:
+        scores = [entry[f"score_at_{k}"] for k in KS]
+        table.add_row(entry["learner"], *(f"{score['median']:.3f} ({score['p10']:.3f})" for score in scores))
+    return table
+
+
+def _budget_table(report: "Report", summary: Sequence[Mapping[str, Any]]) -> Table:
+    wide = report.by_budget().pivot_table(
+        index="learner", columns="sms_granted", values="gap_recovered", dropna=False, sort=False
+    )
+    budgets = report.partial_budgets
+    table = _table("Budget gap recovered, by SMs granted", [*map(str, budgets), "pooled [95 %]"])
+    for entry in summary:
+        gaps = [_gap(gap) for gap in wide.loc[entry["learner"], budgets]]
+        table.add_row(entry["learner"], *gaps, _with_ends(entry, "gap_recovered", _gap))
+    return table
+
+
+def _cost_table(report: "Report", summary: Sequence[Mapping[str, Any]]) -> Table:
+    headers = ("Score@1 [95 %]", "runs", "N_eps", "latency error", "bias", "learning s")
+    table = _table("Means and costs", headers)
+    for entry in summary:
+        name, score = entry["learner"], entry["score_at_1"]
+        low, high = score["mean_ci95"]
+        table.add_row(
+            name,
+            f"{score['mean']:.3f} [{low:.2f}, {high:.2f}]",
+            _spread(entry["runs"]["score_at_1"]),
+            _number(entry["n_eps"], ".1f"),
+            _number(entry["latency_error"], ".1%"),
+            _number(entry["latency_bias"], ".2f"),
+            _number(report.seconds.get(name, math.nan), ".1f"),
+        )
+    return table
+
+
+def _comparison_table(report: "Report", baseline: str) -> Table:
+    from costmodel.evaluation import KS
+
+    headers = [f"Score@{k} {what}" for k in KS[:3] for what in ("gain [95 %]", "wins")]
+    table = _table(f"Against {baseline} on the same tasks: mean difference, and win rate", headers)
+    for entry in report.against(baseline):
+        cells = []
+        for found in (entry[f"score_at_{k}"] for k in KS[:3]):
+            low, high = found["ci95"]
+            cells += [
+                f"{found['mean_difference']:+.3f} [{low:+.3f}, {high:+.3f}]",
+                f"{found['win_rate']:.0%}",
+            ]
+        table.add_row(entry["learner"], *cells)
+    return table
+
+
+def _coverage_table(report: "Report", summary: Sequence[Mapping[str, Any]]) -> Table:
+    by_device = report.by_device()
+    devices = sorted(by_device["device"].unique())
+    table = _table("Coverage of intervals", ["all [95 %]", "width", *devices, "worst budget"])
+    by_budget = report.by_budget()
+    for entry in summary:
+        if math.isnan(entry["coverage"]):
+            continue
+        own, parts = (part[part["learner"] == entry["learner"]] for part in (by_device, by_budget))
+        of_device = own.set_index("device")["coverage"]
+        worst = parts.loc[(parts["coverage"] - entry["coverage"]).abs().idxmax()]
+        table.add_row(
+            entry["learner"],
+            _with_ends(entry, "coverage", lambda share: f"{share:.1%}"),
+            _number(entry["interval_width"], ".2f"),
+            *(f"{of_device[device]:.1%}" for device in devices),
+            f"{worst['coverage']:.1%} ({worst['sms_granted']} SMs)",
+        )
+    return table
+
+
+def _shots_tables(report: "Report") -> list[Table]:
+    assert report.few_shot
+    found, first = report.by_shots(), report.few_shot.first
+    shots = [str(number) for number in report.few_shot.shots]
+    scores = _table(
+        f"Score after measurements, {first} first: best measured (+1)", [*shots, "N 5 %", "N 1 %"]
+    )
+    gaps = _table(f"Budget gap recovered after measurements, {first} first [95 %]", shots)
+    for name, rows in found.groupby("learner", sort=False):
+        ends = [_number(rows[column].iloc[-1], ".1f") for column in ("n_eps", "n_eps_1")]
+        pairs = zip(rows["score_after"], rows["score_at_1"], strict=True)
+        scores.add_row(str(name), *(f"{_number(after, '.3f')} ({more:.3f})" for after, more in pairs), *ends)
+        gaps.add_row(str(name), *(_with_ends(row, "gap_recovered", _gap) for row in rows.to_dict("records")))
+    return [scores, gaps] if report.partial_budgets else [scores]
+
+
+def _print_novelty(report: "Report") -> None:
+    tasks = report.tasks.drop_duplicates("task")
+    kinds = zip(tasks["workload_is"], tasks["device_is"], tasks["budget_is"], strict=True)
+    parts = [
+        f"{count} of a {workload} workload on a {device} device at a {budget} SM budget"
+        for (workload, device, budget), count in sorted(Counter(kinds).items())
+    ]
+    console.print(f"Tasks: {'; '.join(parts)}.", highlight=False)
+    of_twins = tasks[(tasks["workload_is"] == "seen") & (tasks["device_is"] == "twin")]
+    if len(of_twins):
+        console.print(
+            f"Of {len(of_twins)} tasks the workload was learned on a near-twin of the device: what they show "
+            "is not worth more than a repeated measurement.",
+            style="yellow",
+            highlight=False,
+        )
+
+
+def _table(title: str, headers: Sequence[str]) -> Table:
+    table = titled_table(title)
+    table.add_column("learner", no_wrap=True)
+    for header in headers:
+        table.add_column(header, justify="right")
+    return table
+
+
+def _with_ends(entry: "Mapping[Any, Any] | pd.Series[Any]", name: str, form: Any) -> str:
+    value, low, high = (entry[key] for key in (name, f"{name}_low", f"{name}_high"))
+    return "-" if math.isnan(value) else f"{form(value)} [{form(low)}, {form(high)}]"
+
+
+def _gap(value: float) -> str:
+    return "< -10" if value < -10 else _number(value, ".2f")
+
+
+def _spread(runs: Sequence[float]) -> str:
+    """The least and the largest of several runs."""
+    return "-" if len(runs) < 2 else f"{min(runs):.3f} to {max(runs):.3f}"
+
+
+def _number(value: float, form: str) -> str:
+    return "-" if math.isnan(value) else format(value, form)
