@@ -107,9 +107,10 @@ def _network(columns: Sequence[Column], seed: int) -> StorableModel:
 
 
 def _stack(columns: Sequence[Column], seed: int) -> StorableModel:
+    """On sm-budgets ranker and kernel ridge together choose better than any alone; trees time best."""
     bound = _roofline(columns)
-    kinds = (KernelRidge, XGBoostLearner, RandomForestLearner)
-    return Residual(Stack(tuple(kind(bound, seed=seed) for kind in kinds), _of_groups(columns, "workload")))
+    learners = (KernelRidge(bound, seed=seed), XGBoostLearner(bound, seed=seed), XGBoostRanker(seed=seed))
+    return Residual(Stack(learners, _of_groups(columns, "workload")))
 
 
 def _scaled_from_whole(columns: Sequence[Column], seed: int) -> StorableModel:
