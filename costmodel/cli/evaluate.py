@@ -24,6 +24,21 @@ if TYPE_CHECKING:
 
 OnFold = Callable[[str, str], None]
 
+# Those that are of use with any split, without torch, in minutes. A random learner is drawn by the report
+# itself, as an exact expectation.
+_COMPARED = (
+    "nearest-task",
+    "consensus",
+    "ridge",
+    "ridge-on-sources",
+    "analytic",
+    "kernel-ridge",
+    "random-forest",
+    "xgboost",
+    "xgboost-rank",
+    "stack",
+)
+
 
 def evaluate(
     dataset: DatasetArgument = None,
@@ -61,7 +76,11 @@ def evaluate(
     keep_twins_apart: KeepTwinsApartOption = False,
     learner: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Learner to compare; repeatable.", show_default="all"),
+        typer.Option(
+            metavar="NAME",
+            help="Learner to compare, `NAME+intervals` and `NAME+guard` too; repeatable.",
+            show_default=", ".join(_COMPARED),
+        ),
     ] = None,
     baseline: Annotated[
         str | None,
@@ -118,10 +137,8 @@ def evaluate(
     - `costmodel evaluate --train datasets/mine --test datasets/blind --learner xgboost`
     """
     from costmodel.evaluation import RANDOM
-    from costmodel.transfer import LEARNERS
 
-    # A random learner is drawn by the report itself, as an exact expectation.
-    names = learner or [name for name in LEARNERS if name != RANDOM]
+    names = learner or _COMPARED
     if baseline is not None and baseline not in (RANDOM, *names):
         raise CostModelError(
             f"The baseline must be among the learners, {', '.join((RANDOM, *names))}, but got {baseline!r}."
