@@ -135,21 +135,19 @@ def _coverage_tables(report: "Report") -> list[Table]:
     headers = ["n", "all [95 %]", "width", *devices]
     overall = _table("Coverage of intervals after n measurements (width: high / low)", headers)
     by_budget = _table("Coverage of intervals (width), by SMs granted", ["n", *map(str, budgets)])
-    for (name, shots), rows in found.groupby(["learner", "shots"], sort=False):
-        of = rows.set_index(["by", "of"])
-        every = of.loc[("all", "")]
-        cells = (_with_ends(every, "coverage", "{:.1%}".format), _number(every["interval_width"], ".2f"))
-        overall.add_row(name, str(shots), *cells, *(_cover(of, "device", device) for device in devices))
-        by_budget.add_row(name, str(shots), *(_cover(of, "sms_granted", sms) for sms in budgets))
+    for learner, rows in found.groupby("learner", sort=False):
+        for shots, group in rows.groupby("shots"):
+            of = {(row["by"], row["of"]): row for row in group.to_dict("records")}
+            start, every = (str(learner), str(shots)), of["all", ""]
+            cells = (_with_ends(every, "coverage", "{:.1%}".format), _number(every["interval_width"], ".2f"))
+            overall.add_row(*start, *cells, *(_cover(of.get(("device", device))) for device in devices))
+            by_budget.add_row(*start, *(_cover(of.get(("sms_granted", sms))) for sms in budgets))
     return [overall, by_budget]
 
 
-def _cover(found: "pd.DataFrame", by: str, value: Any) -> str:
+def _cover(found: Mapping[Any, Any] | None) -> str:
     """Coverage and width of one group, as in ``90% (3.1)``."""
-    if (by, value) not in found.index:
-        return "-"
-    row = found.loc[(by, value)]
-    return f"{row['coverage']:.0%} ({row['interval_width']:.1f})"
+    return "-" if found is None else f"{found['coverage']:.0%} ({found['interval_width']:.1f})"
 
 
 def _shots_tables(report: "Report") -> list[Table]:

@@ -58,6 +58,9 @@ def test_train_writes_a_model_that_says_where_it_comes_from(dataset, tmp_path) -
     assert "ridge learned from 32 measurements of 2 workloads (4 tasks)" in out
     metadata = load_model(model).metadata
     assert metadata["dataset"] == dataset_hash(dataset)
+    assert metadata["dataset_name"] == "built"
+    assert metadata["devices"] == ["landscape GPU"]
+    assert [name.rsplit("/", 1)[1] for name in metadata["platforms"]] == ["8", "132"]
     assert metadata["held_out"] == [HELD_OUT]
     assert len(metadata["workloads"]) == 2
     assert 0 < metadata["metrics"]["score_at_1"] <= 1
