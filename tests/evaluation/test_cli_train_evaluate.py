@@ -140,3 +140,15 @@ def test_wrong_input_is_one_line_and_exit_code_2(dataset, arguments, message) ->
     assert result.exit_code == 2
     assert message in result.stderr
     assert "Traceback" not in result.output
+
+
+def test_evaluate_prints_what_intervals_cover_after_measurements(dataset, tmp_path) -> None:
+    out = run(
+        "evaluate", dataset, "--learner", "ridge+intervals", "--shots", "0,2", "--out", tmp_path / "report"
+    )
+    assert "Coverage of intervals after n measurements" in out
+    assert "Coverage of intervals (width), by SMs granted" in out
+    lines = (tmp_path / "report" / "by_coverage.csv").read_text().splitlines()
+    assert lines[0].startswith("learner,shots,by,of,coverage")
+    # Over all, by one device and by two SM budgets, before and after two measurements.
+    assert len(lines) == 1 + 2 * 4
