@@ -28,7 +28,8 @@ def print_report(report: "Report", baseline: str | None) -> None:
     if baseline:
         console.print(_comparison_table(report, baseline))
     if report.has_intervals:
-        console.print(_coverage_table(report, summary))
+        for table in _coverage_tables(report):
+            console.print(table)
     if report.few_shot:
         for table in _shots_tables(report):
             console.print(table)
@@ -52,6 +53,7 @@ def write_report(report: "Report", folder: Path, document: Mapping[str, Any], ba
         "by_device": report.by_device(),
         "by_novelty": report.by_novelty(),
         "by_shots": report.by_shots(),
+        "by_coverage": report.by_coverage(),
         "tasks": report.tasks,
     }
     for name, table in tables.items():
@@ -124,25 +126,28 @@ def _comparison_table(report: "Report", baseline: str) -> Table:
     return table
 
 
-def _coverage_table(report: "Report", summary: Sequence[Mapping[str, Any]]) -> Table:
-    by_device = report.by_device()
-    devices = sorted(by_device["device"].unique())
-    table = _table("Coverage of intervals", ["all [95 %]", "width", *devices, "worst budget"])
-    by_budget = report.by_budget()
-    for entry in summary:
-        if math.isnan(entry["coverage"]):
-            continue
-        own, parts = (part[part["learner"] == entry["learner"]] for part in (by_device, by_budget))
-        of_device = own.set_index("device")["coverage"]
-        worst = parts.loc[(parts["coverage"] - entry["coverage"]).abs().idxmax()]
-        table.add_row(
-            entry["learner"],
-            _with_ends(entry, "coverage", lambda share: f"{share:.1%}"),
-            _number(entry["interval_width"], ".2f"),
-            *(f"{of_device[device]:.1%}" for device in devices),
-            f"{worst['coverage']:.1%} ({worst['sms_granted']} SMs)",
-        )
-    return table
+def _coverage_tables(report: "Report") -> list[Table]:
+    """Coverage and width: over all tasks and by device, then by SM budget; a row a number of measurements."""
+    found = report.by_coverage()
+    devices, budgets = (
+        sorted(found.loc[found["by"] == by, "of"].unique()) for by in ("device", "sms_granted")
+    )
+    headers = ["n", "all [95 %]", "width", *devices]
+    overall = _table("Coverage of intervals after n measurements (width: high / low)", headers)
+    by_budget = _table("Coverage of intervals (width), by SMs granted", ["n", *map(str, budgets)])
+    for learner, rows in found.groupby("learner", sort=False):
+        for shots, group in rows.groupby("shots"):
+            of = {(row["by"], row["of"]): row for row in group.to_dict("records")}
+            start, every = (str(learner), str(shots)), of["all", ""]
+            cells = (_with_ends(every, "coverage", "{:.1%}".format), _number(every["interval_width"], ".2f"))
+            overall.add_row(*start, *cells, *(_cover(of.get(("device", device))) for device in devices))
+            by_budget.add_row(*start, *(_cover(of.get(("sms_granted", sms))) for sms in budgets))
+    return [overall, by_budget]
+
+
+def _cover(found: Mapping[Any, Any] | None) -> str:
+    """Coverage and width of one group, as in ``90% (3.1)``."""
+    return "-" if found is None else f"{found['coverage']:.0%} ({found['interval_width']:.1f})"
 
 
 def _shots_tables(report: "Report") -> list[Table]:

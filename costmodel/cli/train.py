@@ -51,9 +51,10 @@ def train(
     from costmodel.transfer import make_model, save_model
 
     path = dataset or shipped_dataset()
+    data = load_dataset(path)
     with console.status(f"Learning from {path}"):
         trained = train_on(
-            load_dataset(path),
+            data,
             partial(make_model, learner, seed=seed),
             hold_out=hold_out or (),
             folds=folds,
@@ -62,6 +63,9 @@ def train(
         "learner": learner,
         "seed": seed,
         "dataset": dataset_hash(path),
+        "dataset_name": path.resolve().name,
+        "devices": list(trained.devices),
+        "platforms": list(trained.platforms),
         "workloads": list(trained.workloads),
         "held_out": list(hold_out or ()),
         "folds": list(trained.folds),

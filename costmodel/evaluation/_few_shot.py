@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.errors import CostModelError
-from costmodel.evaluation._judge import KS, FloatArray, judge_latency
+from costmodel.evaluation._judge import KS, FloatArray, judge_interval, judge_latency, part_of
 from costmodel.learners import Prediction
 from costmodel.metrics import chosen_first, expected_log_excess, expected_n_eps, expected_score_at_k, n_eps
 from costmodel.transfer import Predictor
@@ -81,7 +81,8 @@ def measure_in_turn(  # noqa: PLR0913 (one task, and how it is measured)
     Yields:
         ``shots``, ``score_after`` (best / best measured; NaN without), ``score_at_k`` (of these and k more of
         the list), ``log_excess`` (of the best measured that runs, else of the first of the list that does)
-        and what ``judge_latency`` gives. The last has ``n_eps`` and ``n_eps_1`` too, of the whole order.
+        and what ``judge_latency`` and, of the configs that are not measured, ``judge_interval`` give. The
+        last has ``n_eps`` and ``n_eps_1`` too, of the whole order.
     """
     measured: Positions = np.zeros(0, dtype=np.intp)
     prediction = start.predict(X)
@@ -91,9 +92,11 @@ def measure_in_turn(  # noqa: PLR0913 (one task, and how it is measured)
             unmeasured = _rest(by, latency_s, measured)
             measured = np.concatenate([measured, unmeasured[: shots - measured.size]])
             prediction = adapt(X[measured], latency_s[measured]).predict(X)
-        order = np.concatenate([measured, _rest(prediction.score, latency_s, measured)])
+        rest = _rest(prediction.score, latency_s, measured)
+        order = np.concatenate([measured, rest])
         result = {"shots": shots, **_judge_order(latency_s[order], measured.size)}
         result |= judge_latency(prediction, latency_s)
+        result |= judge_interval(part_of(prediction, rest), latency_s[rest])
         if shots == plan.shots[-1]:
             result |= {name: n_eps(latency_s[order], eps) for name, eps in N_EPS.items()}
         yield result

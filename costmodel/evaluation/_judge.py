@@ -71,20 +71,25 @@ def judge(prediction: Prediction, latency_s: FloatArray) -> dict[str, Any]:
 def judge_latency(prediction: Prediction, latency_s: FloatArray) -> dict[str, Any]:
     """How good a prediction's seconds and its intervals are; NaN for what it does not tell."""
     ran, predicted_s = np.isfinite(latency_s), prediction.latency_s
-    result = {"ran": int(ran.sum()), "latency_error": np.nan, "log_bias": np.nan}
+    result = {"latency_error": np.nan, "log_bias": np.nan}
     if predicted_s is not None:
         result["latency_error"] = relative_error(predicted_s, latency_s)
         # What all of them are off by.
         result["log_bias"] = float(np.log(predicted_s[ran] / latency_s[ran]).mean())
-    return result | _judge_interval(prediction, latency_s)
+    return result | judge_interval(prediction, latency_s)
 
 
-def _judge_interval(prediction: Prediction, latency_s: FloatArray) -> dict[str, float]:
+def judge_interval(prediction: Prediction, latency_s: FloatArray) -> dict[str, float]:
+    """How many configs ``ran``, how many of these are ``covered``, and the median ``interval_width``.
+
+    The width is high / low; what a prediction does not tell, or nothing ran for, is NaN.
+    """
     low_s, high_s = prediction.low_s, prediction.high_s
-    if low_s is None or high_s is None:
-        return {"covered": np.nan, "interval_width": np.nan}
+    ran = int(np.isfinite(latency_s).sum())
+    if low_s is None or high_s is None or not ran:
+        return {"ran": ran, "covered": np.nan, "interval_width": np.nan}
     within = covered(low_s, high_s, latency_s)
-    return {"covered": float(within.sum()), "interval_width": median_width(low_s, high_s)}
+    return {"ran": ran, "covered": float(within.sum()), "interval_width": median_width(low_s, high_s)}
 
 
 def part_of(prediction: Prediction, at: NDArray[np.intp]) -> Prediction:

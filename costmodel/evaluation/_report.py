@@ -21,8 +21,9 @@ NOTE = (
     "the first choice that runs against the whole-device choice, pooled over tasks on less than the largest "
     "budget; 1 is the best config everywhere, 0 the whole-device choice. N_eps: median measurements until "
     f"within {EPS:.0%} of the best. Latency error: median of |predicted / measured - 1|; bias: geometric "
-    "mean of predicted / measured. Coverage: share of configs measured within their predicted interval; "
-    "width: median of its upper / lower end. Intervals: 95 % bootstraps over workloads, or over devices "
+    "mean of predicted / measured. Coverage: share of configs measured within their predicted interval, "
+    "after n measurements of those not measured; width: median of its upper / lower end. Intervals: 95 % "
+    "bootstraps over workloads, or over devices "
     "where these are held out. Learning: all folds and runs."
 )
 SHOTS_NOTE = (
@@ -75,8 +76,9 @@ class Report:
 
     @cached_property
     def has_intervals(self) -> bool:
-        """Whether a learner predicts intervals."""
-        return bool(self.tasks["covered"].notna().any())
+        """Whether a learner predicts intervals, without measurements or after some."""
+        tables = [table for table in (self.tasks, self.shots) if len(table)]
+        return any(bool(table["covered"].notna().any()) for table in tables)
 
     def summary(self) -> list[dict[str, Any]]:
         """One entry a learner: statistics of each metric over tasks and runs, gap recovered and coverage.
@@ -132,12 +134,33 @@ class Report:
             )
         return pd.DataFrame(found)
 
+    def by_coverage(self) -> pd.DataFrame:
+        """Coverage of intervals over all tasks, by device and by SM budget, by number of measurements.
+
+        One row a learner, number of ``shots`` and group of tasks: ``by`` (``all``, ``device`` or
+        ``sms_granted``), ``of`` (its value), and what ``coverage`` gives. Without measurements all configs
+        count, after some those that were not measured. Empty where no learner predicts intervals.
+        """
+        zero_shot = self.tasks.assign(shots=0)
+        few_shot = [self.shots[self.shots["shots"] > 0]] if len(self.shots) else []
+        told = pd.concat([zero_shot, *few_shot])
+        told = told[told["covered"].notna()].assign(all="")
+        return pd.DataFrame(
+            [
+                {"learner": learner, "shots": shots, "by": by, "of": of, **coverage(group, self.cluster)}
+                for (learner, shots), tasks in told.groupby(["learner", "shots"], sort=False)
+                for by in ("all", "device", "sms_granted")
+                for of, group in tasks.groupby(by)
+            ]
+        )
+
     def to_dict(self, baseline: str | None = None) -> dict[str, Any]:
         """Everything, as JSON values; what is not a number becomes null when written."""
         tables = {
             "by_budget": self.by_budget(),
             "by_device": self.by_device(),
             "by_novelty": self.by_novelty(),
+            "by_coverage": self.by_coverage(),
         }
         shots = {"by_shots": self.by_shots(), "shots": self.shots} if self.few_shot else {}
         return {

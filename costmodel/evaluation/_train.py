@@ -11,6 +11,7 @@ from costmodel.dataset import Dataset, SplitRecipe, make_split
 from costmodel.errors import CostModelError
 from costmodel.evaluation._evaluate import ModelFactory, evaluate, judge_tasks
 from costmodel.evaluation._rows import LearningRows
+from costmodel.evaluation._statistics import coverage
 from costmodel.transfer import TransferModel
 
 _HELD_OUT = "held out"
@@ -24,6 +25,8 @@ class Trained:
         model: The model.
         columns: Names of the feature columns that it expects, in order.
         workloads: Names of the workloads that it learned from.
+        devices: Names of the devices that it learned from.
+        platforms: Names of the platforms that it learned from: device, isolation mechanism, SMs granted.
         tasks: Tasks that it learned from.
         rows: Measured (candidate, platform) pairs that it learned from.
         held_out_tasks: Results on the workloads held out, as in ``Report.tasks``; empty if none were.
@@ -33,18 +36,30 @@ class Trained:
     model: TransferModel
     columns: tuple[str, ...]
     workloads: tuple[str, ...]
+    devices: tuple[str, ...]
+    platforms: tuple[str, ...]
     tasks: int
     rows: int
     held_out_tasks: pd.DataFrame
     folds: tuple[str, ...] = ()
 
     def metrics(self) -> dict[str, Any]:
-        """Mean Score@k and median latency error over the tasks held out; empty if none were."""
+        """Mean Score@k, median latency error, and the interval's coverage and median width; NaN left out.
+
+        Over the tasks held out; empty if none were.
+        """
         if self.held_out_tasks.empty:
             return {}
         scores = [name for name in self.held_out_tasks if str(name).startswith("score_at_")]
         means = {str(name): float(self.held_out_tasks[name].mean()) for name in scores}
-        return {**means, "latency_error": float(self.held_out_tasks["latency_error"].median())}
+        error = float(self.held_out_tasks["latency_error"].median())
+        found = coverage(self.held_out_tasks, "workload")
+        intervals = {name: found[name] for name in ("coverage", "interval_width")}
+        return {
+            name: value
+            for name, value in {**means, "latency_error": error, **intervals}.items()
+            if np.isfinite(value)
+        }
 
 
 def train(dataset: Dataset, make: ModelFactory, *, hold_out: Sequence[str] = (), folds: int = 0) -> Trained:
@@ -76,6 +91,8 @@ def train(dataset: Dataset, make: ModelFactory, *, hold_out: Sequence[str] = (),
             f"{', '.join(missing or hold_out)}. The dataset has {', '.join(sorted(known))}."
         )
     out = data.rows["workload"].isin(list(hold_out)).to_numpy()
+    used = data.rows.loc[~out]
+    platforms = [dataset.platforms[i] for i in used["platform"].unique()]
     model = data.fit(make(data.table.columns), np.flatnonzero(~out))
     held_out = (
         judge_tasks(_HELD_OUT, model.predict(data.table.values[out]), data.rows[out]) if hold_out else ()
@@ -84,7 +101,9 @@ def train(dataset: Dataset, make: ModelFactory, *, hold_out: Sequence[str] = (),
         model=model,
         columns=tuple(column.name for column in data.table.columns),
         workloads=tuple(name for name in known if name not in hold_out),
-        tasks=data.rows.loc[~out, "task"].nunique(),
+        devices=tuple(used["device"].unique()),
+        platforms=tuple(platform.name for platform in platforms),
+        tasks=used["task"].nunique(),
         rows=int((~out).sum()),
         held_out_tasks=pd.DataFrame(list(held_out)),
     )

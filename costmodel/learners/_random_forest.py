@@ -11,7 +11,7 @@ from costmodel.learners._training import check_features, lower_bound, prepare
 # Stands for a missing value: below any feature, so that one split tells missing from known.
 _MISSING = np.float32(-1e9)
 # Rows that go down a tree at once; more do not stay in the cache.
-_ROWS = 4096
+_ROWS = 1024
 
 
 class RandomForestLearner(Learner):
@@ -110,22 +110,16 @@ class RandomForestLearner(Learner):
         self.value_ = np.concatenate([tree.value.ravel() for tree in trees])
 
     def _mean(self, X: NDArray[np.float32]) -> FloatArray:
-        """``(n,)`` mean of the leaves that the rows end in."""
-        total = np.zeros(len(X))
-        for root in self.roots_.tolist():
-            total += self.value_[self._leaves(X, root)]
-        return total / len(self.roots_)
-
-    def _leaves(self, X: NDArray[np.float32], root: int) -> NDArray[np.intp]:
-        """``(n,)`` node of one tree that each row ends in."""
-        node = np.full(len(X), root, dtype=np.intp)
+        """``(n,)`` mean of the leaves that the rows end in, going down all trees at once."""
+        trees = len(self.roots_)
+        node = np.tile(self.roots_, len(X))  # row by row, all trees of a row together
         going = np.flatnonzero(self.children_[node, 0])
         while going.size:
             at = node[going]
-            right = X[going, self.feature_[at]] > self.threshold_[at]
+            right = X[going // trees, self.feature_[at]] > self.threshold_[at]
             node[going] = self.children_[at, right.astype(np.intp)]
             going = going[self.children_[node[going], 0] > 0]
-        return node
+        return np.asarray(self.value_[node].reshape(len(X), trees).mean(axis=1))
 
 
 def _filled(X: FloatArray) -> NDArray[np.float32]:

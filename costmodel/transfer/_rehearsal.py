@@ -33,13 +33,13 @@ class Rehearsed:
     scores: FloatArray
 
 
-SHOTS = (1, 4, 16, 64)
+SHOTS = (1, 2, 4, 8, 16, 32, 64)
 
 
 def rehearse(
     model: TransferModel, X: FloatArray, y: FloatArray, task_ids: TaskIds, rng: np.random.Generator
 ) -> Iterator[Rehearsed]:
-    """Adapt a model to each of these tasks, with each number of measurements that leaves as many to judge.
+    """Adapt a model to each of these tasks, with each number of measurements up to two thirds of its configs.
 
     Half of the measurements are those predicted best, as a search would make them, half are drawn.
     """
@@ -48,7 +48,7 @@ def rehearse(
         for shots in SHOTS:
             chosen = _choose(model.predict(X[at]).score, shots, rng)
             seen, rest = at[chosen], at[~chosen & np.isfinite(y[at])]
-            if 2 * shots > len(at) or not rest.size or not np.isfinite(y[seen]).any():
+            if 3 * shots > 2 * len(at) or not rest.size or not np.isfinite(y[seen]).any():
                 continue
             predictor = model.adapt(X[seen], y[seen])
             predicted = predictor.predict(X[rest]).latency_s
@@ -74,13 +74,18 @@ class ShotQuantiles:
         self.level = level
 
     def fit(self, rehearsed: list[Rehearsed]) -> Self:
-        """Learn from rehearsals; each counts the same, however many candidates its task has."""
+        """Learn from rehearsals; each counts the same, however many candidates its task has.
+
+        The scores of a task lie together, so that it is tasks that are drawn: of n of them the quantile q is
+        taken at ``(n + 1) q / n``, as Lei et al. (JASA 113, 2018) do for n scores.
+        """
         self.shots_ = np.array(sorted({item.shots for item in rehearsed}), dtype=np.float64)
-        tails = [(1.0 - self.level) / 2, (1.0 + self.level) / 2]
         quantiles = []
         for shots in self.shots_:
             scores = [item.scores for item in rehearsed if item.shots == shots]
             weights = np.concatenate([np.full(len(each), 1.0 / len(each)) for each in scores])
+            upper = min(1.0, (1.0 + self.level) / 2 * (1.0 + 1.0 / len(scores)))
+            tails = [1.0 - upper, upper]
             quantiles.append(_weighted_quantiles(np.concatenate(scores), weights, tails))
         self.quantiles_ = np.array(quantiles).reshape(-1, 2)
         return self

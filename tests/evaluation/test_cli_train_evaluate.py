@@ -58,6 +58,9 @@ def test_train_writes_a_model_that_says_where_it_comes_from(dataset, tmp_path) -
     assert "ridge learned from 32 measurements of 2 workloads (4 tasks)" in out
     metadata = load_model(model).metadata
     assert metadata["dataset"] == dataset_hash(dataset)
+    assert metadata["dataset_name"] == "built"
+    assert metadata["devices"] == ["landscape GPU"]
+    assert [name.rsplit("/", 1)[1] for name in metadata["platforms"]] == ["8", "132"]
     assert metadata["held_out"] == [HELD_OUT]
     assert len(metadata["workloads"]) == 2
     assert 0 < metadata["metrics"]["score_at_1"] <= 1
@@ -137,3 +140,15 @@ def test_wrong_input_is_one_line_and_exit_code_2(dataset, arguments, message) ->
     assert result.exit_code == 2
     assert message in result.stderr
     assert "Traceback" not in result.output
+
+
+def test_evaluate_prints_what_intervals_cover_after_measurements(dataset, tmp_path) -> None:
+    out = run(
+        "evaluate", dataset, "--learner", "ridge+intervals", "--shots", "0,2", "--out", tmp_path / "report"
+    )
+    assert "Coverage of intervals after n measurements" in out
+    assert "Coverage of intervals (width), by SMs granted" in out
+    lines = (tmp_path / "report" / "by_coverage.csv").read_text().splitlines()
+    assert lines[0].startswith("learner,shots,by,of,coverage")
+    # Over all, by one device and by two SM budgets, before and after two measurements.
+    assert len(lines) == 1 + 2 * 4

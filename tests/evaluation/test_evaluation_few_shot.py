@@ -54,6 +54,17 @@ def test_a_model_measures_the_top_of_its_own_list_as_it_changes() -> None:
     assert "n_eps" not in results[0]
 
 
+def test_intervals_are_judged_by_what_was_not_measured() -> None:
+    told = Prediction(-np.arange(4.0), np.ones(4), np.array([1.0, 1.0, 1.0, 5.0]), np.full(4, 9.0))
+    model, latency = Fixed(told), np.array([0.5, INF, 2.0, 4.0])
+    plan = FewShot((0, 1, 4))
+    found = list(measure_in_turn(model, model.adapt, np.zeros((4, 0)), latency, plan=plan, draws=np.zeros(4)))
+    assert [result["ran"] for result in found] == [3, 2, 0]
+    assert [result["covered"] for result in found[:2]] == [1.0, 1.0]
+    assert found[1]["interval_width"] == pytest.approx(9.0)
+    assert math.isnan(found[2]["covered"])
+
+
 def test_failures_are_passed_over_and_score_nothing() -> None:
     told: list[list[float]] = []
     latency = np.array([INF, INF, 2.0, 1.0])

@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from costmodel.evaluation import RANDOM, evaluate, seeded_runs
+from costmodel.evaluation import RANDOM, FewShot, evaluate, seeded_runs
 from costmodel.features import COLUMNS
 from costmodel.learners import Prediction
 from costmodel.testing import gpu_landscape
@@ -92,4 +92,10 @@ def test_coverage_is_counted_over_configs_by_device_and_budget(data) -> None:
     by_budget = report.by_budget()
     assert by_budget[by_budget["learner"] == "some"]["coverage"].nunique() > 1
     assert set(report.by_device()["device"]) == set(data.rows["device"])
+    few_shot = evaluate(data, models, few_shot=FewShot((0, 4))).by_coverage()
+    own = few_shot[few_shot["learner"] == "some"].set_index(["shots", "by", "of"])["coverage"]
+    assert own[0, "all", ""] == pytest.approx(entries["some"]["coverage"])
+    assert set(own[4, "sms_granted"].index) == {8, 32, 132}
+    assert set(own[4, "device"].index) == set(data.rows["device"])
+    assert evaluate(data, {"none": lambda _columns: Told(1.0)}).by_coverage().empty
     assert not evaluate(data, {"none": lambda _columns: Told(1.0)}).has_intervals

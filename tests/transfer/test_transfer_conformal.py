@@ -169,8 +169,16 @@ def test_small_buckets_are_drawn_to_all_and_unknown_ones_take_the_nearest() -> N
 def test_quantiles_by_shots_lie_between_those_rehearsed() -> None:
     few = Rehearsed(1, np.linspace(-4, 4, 1001))
     many = Rehearsed(16, np.linspace(-1, 1, 1001))
-    found = ShotQuantiles().fit([few, many])
+    found = ShotQuantiles().fit([few] * 1000 + [many] * 1000)
     np.testing.assert_allclose(found.at(1), [-3.6, 3.6], atol=0.01)
     np.testing.assert_allclose(found.at(4), [-2.25, 2.25], atol=0.01)
     np.testing.assert_allclose(found.at(64), [-0.9, 0.9], atol=0.01)
     assert ShotQuantiles().fit([]).at(3) is None
+
+
+def test_few_tasks_give_wider_quantiles_than_many() -> None:
+    scores = np.linspace(-4, 4, 1001)
+    several, one = (ShotQuantiles().fit([Rehearsed(1, scores)] * tasks).at(1) for tasks in (38, 1))
+    # At (n + 1) / n times 0.95: 0.975 of 38 tasks, and all that was seen of one.
+    np.testing.assert_allclose(several, [-3.8, 3.8], atol=0.01)
+    np.testing.assert_allclose(one, [-4.0, 4.0])
