@@ -1,0 +1,148 @@
+"""Which columns, and which learners of the stack, earn what? See README.md here."""
+
+import argparse
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import pandas as pd
+from rich.progress import Progress
+
+from costmodel.dataset import SplitRecipe, load_dataset, make_split
+from costmodel.evaluation import ModelFactory, Report, evaluate
+from costmodel.features import Column
+from costmodel.learners import KernelRidge, Learner, Stack, XGBoostLearner, XGBoostRanker
+from costmodel.transfer import Residual
+
+FULL = "xgboost, all columns"
+BOUND = "log2_roofline_s"
+# What is left out, by a part of the columns' names; the bound stays, as latency is learned relative to it.
+PARTS: dict[str, Callable[[Column], bool]] = {
+    "workload": lambda column: column.group == "workload",
+    "platform": lambda column: column.group == "platform",
+    "tiles": lambda column: column.group == "config",
+    "analytic times": lambda column: (
+        column.name.endswith("_over_roofline") or column.name == "log2_analytic_s"
+    ),
+    "traffic and intensity": lambda column: (
+        column.name.endswith(("_bytes", "_intensity", "_redundancy", "_extra_flops"))
+        and column.group == "launch"
+    ),
+    "waves and occupancy": lambda column: (
+        column.name
+        in (
+            "log2_blocks_per_sm",
+            "occupancy",
+            "lane_share",
+            "log2_busy_warps_per_sm",
+            "log2_fractional_waves",
+            "log2_waves",
+            "idle_share",
+            "log2_imbalance",
+            "active_sm_share",
+        )
+    ),
+    "all of launches": lambda column: column.group == "launch",
+}
+
+
+class Without(Residual):
+    """A model that does not see some columns."""
+
+    def __init__(self, learner: Learner, hidden: Sequence[int]) -> None:
+        super().__init__(learner)
+        self.hidden = list(hidden)
+
+    def fit(self, X: Any, y: Any, task_ids: Any) -> Self:
+        return super().fit(self._seen(X), y, task_ids)
+
+    def predict(self, X: Any) -> Any:
+        return super().predict(self._seen(X))
+
+    def _seen(self, X: Any) -> Any:
+        X = X.copy()
+        X[:, self.hidden] = 0.0
+        return X
+
+
+def main() -> None:
+    arguments = parse()
+    dataset = load_dataset(arguments.dataset)
+    split = make_split(dataset, SplitRecipe("leave-one-workload-out", folds=arguments.folds))
+    models = {**without_columns(), **without_learners()}
+    with Progress() as progress:
+        bar = progress.add_task("models", total=len(models) * arguments.folds)
+        report = evaluate(dataset, models, split=split, on_fold=lambda *_: progress.advance(bar))
+    lines = table(report)
+    print(pd.DataFrame(lines).set_index("model").round(3).to_string(na_rep=""))
+    if arguments.json:
+        arguments.json.write_text(json.dumps(lines, indent=1) + "\n")
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--dataset", type=Path, default=Path("datasets/sm-budgets"))
+    parser.add_argument("--folds", type=int, default=4, help="groups of workloads, each left out in turn")
+    parser.add_argument("--json", type=Path)
+    return parser.parse_args()
+
+
+def without_columns() -> dict[str, ModelFactory]:
+    def factory(hides: Callable[[Column], bool]) -> ModelFactory:
+        def make(columns: Sequence[Column]) -> Residual:
+            names = [column.name for column in columns]
+            hidden = [i for i, column in enumerate(columns) if hides(column) and column.name != BOUND]
+            return Without(XGBoostLearner(names.index(BOUND)), hidden)
+
+        return make
+
+    return {
+        FULL: factory(lambda _: False),
+        **{f"  without {part}": factory(hides) for part, hides in PARTS.items()},
+    }
+
+
+def without_learners() -> dict[str, ModelFactory]:
+    kinds: dict[str, Callable[[int], Learner]] = {
+        "kernel ridge": KernelRidge,
+        "boosted trees": XGBoostLearner,
+        "ranker": lambda _: XGBoostRanker(),
+    }
+
+    def factory(members: Sequence[str]) -> ModelFactory:
+        def make(columns: Sequence[Column]) -> Residual:
+            bound = [column.name for column in columns].index(BOUND)
+            return Residual(Stack(tuple(kinds[member](bound) for member in members)))
+
+        return make
+
+    return {
+        "stack": factory(list(kinds)),
+        **{f"  without {out}": factory([kind for kind in kinds if kind != out]) for out in kinds},
+    }
+
+
+def table(report: Report) -> list[dict[str, Any]]:
+    """Means over tasks, and the difference to the full model with its 95 % interval over workloads."""
+    lines = []
+    for entry in report.summary():
+        name = entry["learner"]
+        whole = FULL if "without" in name and name.strip().removeprefix("without ") in PARTS else "stack"
+        line = {
+            "model": name,
+            "score_at_1": entry["score_at_1"]["mean"],
+            "score_at_5": entry["score_at_5"]["mean"],
+            "latency_error": entry["latency_error"],
+            "gap_recovered": entry["gap_recovered"],
+        }
+        if "without" in name:
+            paired = next(row for row in report.against(whole) if row["learner"] == name)["score_at_1"]
+            line["difference"] = paired["mean_difference"]
+            line["low"], line["high"] = paired["ci95"]
+        lines.append(line)
+    return lines
+
+
+if __name__ == "__main__":
+    main()
