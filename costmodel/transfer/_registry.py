@@ -152,7 +152,9 @@ WRAPPERS: Mapping[str, Callable[[StorableModel, Sequence[Column], int], Storable
     "intervals": lambda model, columns, seed: Conformal(
         model, _of_groups(columns, "workload"), _named(columns, _BUCKET_COLUMNS), seed=seed
     ),
-    "guard": lambda model, columns, _seed: Guarded(model, FromScratch(), _of_groups(columns, "workload")),
+    "guard": lambda model, columns, _seed: Guarded(
+        model, FromScratch(), _of_groups(columns, "workload"), _roofline(columns)
+    ),
 }
 
 
