@@ -57,12 +57,12 @@ class ShortlistSampler(PoolSampler):
         self.explore_every = explore_every
 
     def predict(self, study: Study) -> Prediction:
-        """Prediction for the whole pool, from all that the study has measured."""
+        """Prediction for the whole pool, from all that was measured; the best score is to be tried next."""
         positions, latencies = self.measured(study)
         features = self.pool.features
         if positions.size == 0:
             return self.model.predict(features)
-        return self.model.adapt(features[positions], latencies).predict(features)
+        return self.model.propose(features[positions], latencies).predict(features)
 
     def upcoming(self, study: Study, count: int) -> list[Candidate]:
         """The untried candidates with the best scores."""

@@ -37,6 +37,17 @@ class TransferModel(ABC):
             y: ``(m,)`` their latencies in seconds; inf for a config that failed.
         """
 
+    def propose(self, X: FloatArray, y: FloatArray) -> Predictor:
+        """Predictor whose best score is what a search should measure next.
+
+        That of ``adapt``, unless a model hedges its proposals.
+
+        Args:
+            X: ``(m, d)`` measured candidates of the task, m >= 1, in the order in which they were measured.
+            y: ``(m,)`` their latencies in seconds; inf for a config that failed.
+        """
+        return self.adapt(X, y)
+
 
 class StorableModel(TransferModel):
     """A transfer model that can be kept in a file.

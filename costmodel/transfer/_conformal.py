@@ -103,8 +103,11 @@ class Conformal(StorableModel):
 
     def adapt(self, X: FloatArray, y: FloatArray) -> "AdaptedInterval":
         """The model's adaptation, with intervals for as many measurements as ran."""
-        ran = max(1, int(np.isfinite(y).sum()))
-        return AdaptedInterval(self.model.adapt(X, y), self.shots_.at(ran))
+        return self._with_intervals(self.model.adapt(X, y), y)
+
+    def propose(self, X: FloatArray, y: FloatArray) -> "AdaptedInterval":
+        """The model's proposals, with the intervals of ``adapt``."""
+        return self._with_intervals(self.model.propose(X, y), y)
 
     def unfamiliarity(self, X: FloatArray) -> FloatArray:
         """``(n,)`` how unlike all that was learned from; above 1 the intervals promise nothing."""
@@ -132,6 +135,10 @@ class Conformal(StorableModel):
             self.mondrian_.load_state(state["mondrian"])
             self.spread_ = RidgeLearner(alpha=_SPREAD_PENALTY).load_state(state["spread"])
         return self
+
+    def _with_intervals(self, predictor: Predictor, y: FloatArray) -> "AdaptedInterval":
+        ran = max(1, int(np.isfinite(y).sum()))
+        return AdaptedInterval(predictor, self.shots_.at(ran))
 
     def _cross_fit(
         self, X: FloatArray, y: FloatArray, task_ids: TaskIds, folds: Codes

@@ -8,8 +8,10 @@ from costmodel.learners import FloatArray, Prediction, TaskIds
 from costmodel.transfer._base import Predictor, StorableModel, TransferModel, check_measured
 from costmodel.transfer._familiarity import Familiarity
 from costmodel.transfer._folds import Codes, group_codes, group_folds
+from costmodel.transfer._proposals import Proposal, own_and_better, turns
 from costmodel.transfer._rank import rank_correlation
 from costmodel.transfer._rehearsal import spread_of
+from costmodel.transfer._units import in_common_unit
 
 # Numbers of measurements at which the transfer model may be refuted, and the weight below which it is.
 _LOOKS = (1, 2, 4, 8, 16, 32, 64)
@@ -19,29 +21,46 @@ _REFUTED = 0.05
 class Guarded(StorableModel):
     """A transfer model beside one that learns the new task from nothing; the measurements decide.
 
+    **Before anything is measured.** Source tasks in another unit than most are left out (``in_common_unit``).
     ``fit`` leaves groups of source tasks out in folds: the share of their tasks that the transfer model ranks
     better than chance (rank correlation above ``least_correlation``) is its prior probability to be the right
-    one for a new task, up to ``trust``. Sources whose labels mean nothing are found out that way before
-    anything is measured: a model that is more likely wrong than right is refused, and the fallback serves
-    alone.
+    one for a new task, up to ``trust``. Sources whose labels mean nothing are found out that way: a model
+    that is more likely wrong than right is refused, and the fallback serves alone.
 
-    After m measurements the prediction is a mean of both in log latency, the transfer model's weight being
-    the posterior probability that it is the better description (Bayesian model averaging: Hoeting et al.,
-    Statistical Science 14, 1999). Its odds are the prior odds, lowered where the measured candidates are
-    unfamiliar, times the ratio of the two evidences: the chance that each gave to the measurements' contrasts
-    (``Calibrated.log_evidence``) and, for a model that predicts latency, to their level. Against a transfer
-    model that is right the inverse ratio is an e-value: it exceeds k with probability at most 1 / k. Once its
-    weight was below 0.05 after 1, 2, 4, 8 ... measurements the transfer model is refuted and stays so: the
-    next choice is the fallback's first, as if nothing were known, and from then on it serves alone.
+    **Prediction.** After m measurements ``adapt`` gives a mean of both in log latency, the transfer model's
+    weight being the posterior probability that it is the better description (Bayesian model averaging:
+    Hoeting et al., Statistical Science 14, 1999). Its odds are the prior odds, lowered where the measured
+    candidates are unfamiliar, times the ratio of the two evidences: the chance that each gave to the
+    measurements' contrasts (``Calibrated.log_evidence``) and, for a model that predicts latency, to their
+    level. Against a transfer model that is right the inverse ratio is an e-value: it exceeds k with
+    probability at most 1 / k. Once its weight was below 0.05 after 1, 2, 4, 8 ... measurements the transfer
+    model is refuted and stays so: from then on the fallback serves alone.
+
+    **Proposals.** Evidence comes too late for a model that is wrong where it matters, among the best few. So
+    a search that follows ``propose`` measures the transfer model's choice first, and after that gives it at
+    most one measurement in ``allowed / (allowed - 1)``, none once it is refuted. All others are the
+    fallback's own, made from what it chose itself and from what the transfer model found that was better than
+    all of that: slow configs, which a misled model finds, would make a greedy search settle for the first
+    mediocre one. Where the transfer model finds nothing better than the fallback, the search is the
+    fallback's own with the transfer model's measurements in between, so for each task and draw
+
+    ``measurements <= max(own + 1, allowed * own)``
+
+    with ``own`` those that the fallback needs by itself. Not covered: a good config found early that draws
+    the fallback away from a better one, and own choices that the transfer model has measured already, in
+    whose place the fallback's next best is measured.
 
     Args:
         model: The transfer model; its predictors must weigh evidence, as ``Calibrated`` does.
         fallback: The one that learns from nothing.
         group_columns: Positions of the columns that tell known groups apart, see ``Familiarity``.
+        bound_column: Position of a column with log2 of a lower bound in seconds, to find other units by.
         trust: Highest prior probability that the transfer model is the better one.
         least_correlation: Spearman's rank correlation within a task above which a ranking is of use.
         folds: Folds; each costs a fit.
         level_doubt: Standard deviation of the level if the transfer model is wrong, in its own ones.
+        allowed: Most measurements of a search relative to the fallback's, above 1. More lets a transfer model
+            that is right find the best sooner.
     """
 
     def __init__(  # noqa: PLR0913 (settings, most with defaults)
@@ -49,22 +68,34 @@ class Guarded(StorableModel):
         model: StorableModel,
         fallback: StorableModel,
         group_columns: tuple[int, ...] = (),
+        bound_column: int | None = None,
         *,
         trust: float = 0.9,
         least_correlation: float = 0.2,
         folds: int = 4,
         level_doubt: float = 4.0,
+        allowed: float = 1.25,
     ) -> None:
         self.model = model
         self.fallback = fallback
         self.group_columns = group_columns
+        self.bound_column = bound_column
         self.trust = trust
         self.least_correlation = least_correlation
         self.folds = folds
         self.level_doubt = level_doubt
+        self.allowed = allowed
 
     def fit(self, X: FloatArray, y: FloatArray, task_ids: TaskIds) -> Self:
-        """Fit both models, and learn how far to trust the first."""
+        """Fit both models, and learn how far to trust the first.
+
+        Raises:
+            ValueError: ``allowed`` is not above 1, or there are fewer than two groups.
+        """
+        if not self.allowed > 1.0:
+            raise ValueError(f"allowed must be above 1, but got {self.allowed}")
+        common = in_common_unit(X, y, task_ids, self.bound_column)
+        X, y, task_ids = X[common], y[common], task_ids[common]
         order = np.lexsort([y, *X.T[::-1], task_ids])  # what is learned does not depend on the order given
         X, y, task_ids = X[order], y[order], task_ids[order]
         groups = group_codes(X, self.group_columns, task_ids)
@@ -86,12 +117,23 @@ class Guarded(StorableModel):
             y: ``(m,)`` their latencies in seconds; inf for a config that failed.
         """
         check_measured(X, y)
+        if self._refuted_after(X, y) is not None:
+            return self.fallback.adapt(X, y)
+        return Mixture(self.model.adapt(X, y), self.fallback.adapt(X, y), self.weight(X, y))
+
+    def propose(self, X: FloatArray, y: FloatArray) -> Predictor:
+        """What to measure next by its score, and the latencies that ``adapt`` predicts.
+
+        Who proposed what is worked out from the order of the measurements, each taken to be the best score of
+        the proposals before it.
+        """
         refuted = self._refuted_after(X, y)
-        if refuted is None:
-            return Mixture(self.model.adapt(X, y), self.fallback.adapt(X, y), self.weight(X, y))
-        if refuted == len(y):
-            return self.fallback
-        return self.fallback.adapt(X, y)
+        transferred = turns(len(y) + 1, self.allowed, refuted)
+        if transferred[-1]:
+            return Proposal(self.model.adapt(X, y), self.adapt(X, y))
+        known = own_and_better(y, transferred[:-1])
+        own = self.fallback.adapt(X[known], y[known]) if known.any() else self.fallback
+        return Proposal(own, self.adapt(X, y))
 
     def _refuted_after(self, X: FloatArray, y: FloatArray) -> int | None:
         """After how many measurements the transfer model was refuted; 0 if before, None if it was not."""

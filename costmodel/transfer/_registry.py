@@ -89,6 +89,10 @@ def _roofline(columns: Sequence[Column]) -> int:
     return [column.name for column in columns].index("log2_roofline_s")
 
 
+def _roofline_if_known(columns: Sequence[Column]) -> int | None:
+    return _roofline(columns) if any(column.name == "log2_roofline_s" for column in columns) else None
+
+
 def _nearest_task(columns: Sequence[Column], _seed: int) -> StorableModel:
     return Residual(NearestTask(task_columns(columns), baseline_column=_roofline(columns)))
 
@@ -153,7 +157,9 @@ WRAPPERS: Mapping[str, Callable[[StorableModel, Sequence[Column], int], Storable
     "intervals": lambda model, columns, seed: Conformal(
         model, _of_groups(columns, "workload"), _named(columns, _BUCKET_COLUMNS), seed=seed
     ),
-    "guard": lambda model, columns, _seed: Guarded(model, FromScratch(), _of_groups(columns, "workload")),
+    "guard": lambda model, columns, _seed: Guarded(
+        model, FromScratch(), _of_groups(columns, "workload"), _roofline_if_known(columns)
+    ),
 }
 
 

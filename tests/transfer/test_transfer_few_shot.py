@@ -16,6 +16,8 @@ from costmodel.transfer import (
     choose_first,
     rank_correlation,
 )
+from costmodel.transfer._proposals import own_and_better, turns
+from costmodel.transfer._units import in_common_unit
 
 
 def family(seed: int = 0, tasks: int = 12, reverse: tuple[int, ...] = ()):
@@ -165,7 +167,7 @@ def test_the_guard_gives_way_to_measurements_that_contradict() -> None:
     corrected = model.adapt(target_X[:16], upside_down[:16]).predict(target_X).score
     assert spearmanr(corrected, -upside_down).statistic > 0.6
     assert model.weight(target_X[:1], 1000 * target_y[:1]) < 0.05
-    refuted = model.adapt(target_X[:1], 1000 * target_y[:1])
+    refuted = model.propose(target_X[:1], 1000 * target_y[:1])
     np.testing.assert_array_equal(refuted.predict(target_X).score, 0.0)
     later = model.adapt(target_X[:9], 1000 * target_y[:9]).predict(target_X).score
     alone = model.fallback.adapt(target_X[:9], 1000 * target_y[:9]).predict(target_X).score
@@ -179,3 +181,87 @@ def test_what_is_unfamiliar_lowers_the_guards_trust() -> None:
     assert model.unfamiliarity(far)[0] > 3.0
     inf = np.array([np.inf])
     assert model.weight(far, inf) < model.weight(X[:1], inf) == pytest.approx(0.9)
+
+
+def search(model, X, y, reach: float = 1.05) -> list[int]:
+    """Positions in the order in which they are measured, until one is within 5 % of the best."""
+    ties, seen = np.random.default_rng(0).random(len(y)), []
+    while not seen or y[seen].min() > reach * y.min():
+        score = (model.propose(X[seen], y[seen]) if seen else model).predict(X).score.copy()
+        score[seen] = -np.inf
+        seen.append(int(np.lexsort([ties, -score])[0]))
+    return seen
+
+
+def test_the_guards_turns_keep_to_the_share_and_end_with_refutation() -> None:
+    taken = turns(400, 1.25, None)
+    own = np.cumsum(~taken)
+    assert taken[0]
+    assert (np.arange(1, 401) <= np.maximum(own + 1, 1.25 * own))[own > 0].all()
+    assert taken.sum() == 80
+    assert np.flatnonzero(turns(30, 1.25, 9)).tolist() == [0]
+    assert not turns(30, 2.0, 0).any()
+
+
+def test_the_fallback_sees_its_own_measurements_and_better_ones() -> None:
+    y = np.array([3.0, 4.0, 5.0, 9.0, 2.0])
+    transferred = np.array([True, False, False, True, True])
+    assert own_and_better(y, transferred).tolist() == [True, True, True, False, True]
+    assert not own_and_better(y[:1], transferred[:1]).any()
+
+
+@pytest.mark.parametrize("target", range(12))
+def test_sources_upside_down_cost_one_measurement_or_a_quarter(target: int) -> None:
+    X, y, tasks = family()
+    sources, (target_X, _) = without(X, y.max() * y.min() / y, tasks, target)
+    target_y = y[tasks == target]
+    model = Guarded(Residual(KernelRidge()), FromScratch(), (0,)).fit(*sources)
+    assert not model.refuses
+    own = len(search(model.fallback, target_X, target_y))
+    # One more than is promised: the fallback's second best where its best was measured for the other.
+    assert len(search(model, target_X, target_y)) <= max(own + 1, 1.25 * own) + 1
+
+
+def test_the_guard_finds_the_best_at_once_where_the_sources_are_right() -> None:
+    X, y, tasks = family()
+    sources, (target_X, target_y) = without(X, y, tasks, 6)
+    model = Guarded(Residual(KernelRidge()), FromScratch(), (0,)).fit(*sources)
+    assert len(search(model, target_X, target_y)) < len(search(model.fallback, target_X, target_y))
+
+
+def test_proposals_carry_the_predicted_latency() -> None:
+    X, y, tasks = family()
+    sources, (target_X, target_y) = without(X, y, tasks, 6)
+    model = Guarded(Residual(KernelRidge()), FromScratch(), (0,)).fit(*sources)
+    adapted, proposed = (way(target_X[:3], target_y[:3]) for way in (model.adapt, model.propose))
+    np.testing.assert_array_equal(proposed.predict(target_X).latency_s, adapted.predict(target_X).latency_s)
+    np.testing.assert_array_equal(proposed.spread(target_X), adapted.spread(target_X))
+    np.testing.assert_array_equal(
+        model.model.propose(target_X[:3], target_y[:3]).predict(target_X).score,
+        model.model.adapt(target_X[:3], target_y[:3]).predict(target_X).score,
+    )
+
+
+def test_tasks_in_another_unit_are_told_by_the_lower_bound_and_left_out() -> None:
+    X, y, tasks = family()
+    bound = np.full((len(y), 1), np.log2(1e-6))
+    mixed = np.where(np.isin(tasks, (1, 4, 8, 9)), 1000.0 * y, y)
+    with_bound = np.hstack([X, bound])
+    kept = in_common_unit(with_bound, mixed, tasks, 3)
+    np.testing.assert_array_equal(kept, ~np.isin(tasks, (1, 4, 8, 9)))
+    assert in_common_unit(with_bound, mixed, tasks, None).all()
+    assert in_common_unit(np.full_like(bound, np.nan), mixed, tasks, 0).all()
+    two = tasks < 2
+    assert in_common_unit(with_bound[two], mixed[two], tasks[two], 3).all()
+    failed = np.where(tasks == 0, np.inf, mixed)
+    np.testing.assert_array_equal(in_common_unit(with_bound, failed, tasks, 3), kept)
+    make = lambda: Guarded(Residual(KernelRidge()), FromScratch(), (0,), 3)  # noqa: E731
+    np.testing.assert_array_equal(
+        make().fit(with_bound, mixed, tasks).predict(with_bound).score,
+        make().fit(with_bound[kept], y[kept], tasks[kept]).predict(with_bound).score,
+    )
+
+
+def test_the_guard_needs_something_to_allow() -> None:
+    with pytest.raises(ValueError, match="allowed must be above 1"):
+        Guarded(Residual(KernelRidge()), FromScratch(), (0,), allowed=1.0).fit(*family())
