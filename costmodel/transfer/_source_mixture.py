@@ -111,7 +111,7 @@ class SourceMixture(StorableModel):
     def _config_columns(self, width: int) -> NDArray[np.intp]:
         if self.config_columns is not None:
             return np.array(self.config_columns, dtype=np.intp)
-        return np.setdiff1d(np.arange(width), self.task_columns)
+        return np.flatnonzero(~np.isin(np.arange(width), self.task_columns))
 
     def _weights(self, X: FloatArray) -> tuple[FloatArray, FloatArray, NDArray[np.intp]]:
         """Weights ``(p, t)`` of all sources and of those akin, and each row's place, ``(n,)``."""
@@ -143,7 +143,7 @@ def _varying(X: FloatArray, columns: NDArray[np.intp]) -> NDArray[np.intp]:
     known = ~np.isnan(X[:, columns])
     low = np.where(known, X[:, columns], np.inf).min(axis=0)
     high = np.where(known, X[:, columns], -np.inf).max(axis=0)
-    return columns[low < high]
+    return np.asarray(columns[low < high])
 
 
 def _share_that_differs(A: FloatArray, B: FloatArray) -> FloatArray:
