@@ -7,7 +7,6 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from fake_caches import fake_cache, write_cache
-from public_data import KERNEL_TUNER, needs_public_data
 from typer.testing import CliRunner
 
 from costmodel.cli import app
@@ -141,17 +140,3 @@ def test_a_model_that_makes_its_own_list_is_judged_by_it(folder: Path) -> None:
         assert tasks.loc[("listed", task), ["score_at_1", "score_at_5"]].tolist() == pytest.approx(expected)
     firsts = tasks["score_at_1"].unstack("learner")
     assert firsts["listed"].tolist() == firsts["scores"].tolist()
-
-
-@needs_public_data
-def test_a_convolution_is_found_on_a_gpu_of_a_known_architecture(tmp_path: Path, header) -> None:
-    names = ("RTX_3060_laptop", "RTX_3090", "RTX_2080_Ti")
-    files = [KERNEL_TUNER / "single-team" / "convolution" / f"{name}.json.gz" for name in names]
-    build_dataset(files, tmp_path / "out", header=header)
-    dataset = load_dataset(tmp_path / "out")
-    models = {name: partial(make_model, name) for name in ("consensus", "source-mixture")}
-    tasks = evaluate(dataset, models, split=make_split(dataset, APART)).tasks
-    scores = tasks.set_index(["device", "learner"])["score_at_1"]
-    for device in ("NVIDIA GeForce RTX 3060 Laptop GPU", "NVIDIA GeForce RTX 3090"):
-        assert scores[device, "source-mixture"] > 0.98
-        assert scores[device, "source-mixture"] >= scores[device, "consensus"]

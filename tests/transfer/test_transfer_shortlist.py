@@ -1,10 +1,13 @@
 """The list of which the best is expected to be best, and the belief that it is drawn from."""
 
+import gzip
+import json
 from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 import pytest
+from public_data import KERNEL_TUNER, needs_public_data
 from scipy.stats import multivariate_normal
 
 from costmodel.learners import Prediction, WeightedConsensus
@@ -161,3 +164,28 @@ def test_who_is_a_belief() -> None:
     assert not isinstance(plain, Belief)
     assert isinstance(plain.adapt(X[:2], y[:2]), Belief)
     assert isinstance(SourceMixture((0, 1)), Belief)
+
+
+def convolution(device: str) -> tuple[np.ndarray, np.ndarray]:
+    """Parameters and latencies of a kernel on one device."""
+    path = KERNEL_TUNER / "single-team" / "convolution" / f"{device}.json.gz"
+    cache = json.loads(gzip.decompress(path.read_bytes()))
+    entries = cache["cache"].values()
+    configs = [[float(entry[name]) for name in cache["tune_params_keys"]] for entry in entries]
+    times = [entry["time"] for entry in entries]
+    return np.array(configs), np.array([np.inf if isinstance(time, str) else 1e-3 * time for time in times])
+
+
+@needs_public_data
+def test_a_real_convolution_is_found_on_another_gpu_of_its_architecture() -> None:
+    devices = {"RTX_3090": 86.0, "RTX_3060_laptop": 86.0, "RTX_2080_Ti": 75.0}
+    rows = []
+    for number, (device, architecture) in enumerate(devices.items()):
+        configs, y = convolution(device)
+        task = np.tile([number, architecture], (len(y), 1))
+        rows.append((np.hstack([task, configs]), y, np.full(len(y), number)))
+    sources, (X, y) = without(*(np.concatenate(parts) for parts in zip(*rows, strict=True)), 1)
+    model, consensus = SourceMixture((0, 1), (1,)).fit(*sources), WeightedConsensus((0, 1)).fit(*sources)
+    score_of = {each: y.min() / y[np.argmax(each.predict(X).score)] for each in (model, consensus)}
+    assert score_of[model] > max(0.98, score_of[consensus])
+    assert y.min() / y[shortlist(model, X, 10)].min() > 0.99
