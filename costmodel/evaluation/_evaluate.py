@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from costmodel.dataset import Dataset, Fold, Split, SplitRecipe, draw_rows, make_split, on_whole_device
 from costmodel.evaluation._few_shot import FewShot, Fixed, measure_at_random, measure_in_turn
 from costmodel.evaluation._judge import (
+    KS,
     RANDOM,
     WHOLE_DEVICE,
     FloatArray,
@@ -27,7 +28,7 @@ from costmodel.evaluation._sample import sample_tasks
 from costmodel.evaluation._sides import SharedTasks, put_apart
 from costmodel.features import Column
 from costmodel.learners import Prediction
-from costmodel.transfer import TransferModel
+from costmodel.transfer import Belief, TransferModel, shortlist
 
 ModelFactory = Callable[[Sequence[Column]], TransferModel]
 # One factory, or one for each run of a learner that draws at random.
@@ -170,9 +171,11 @@ class _HeldOut:
                 prediction = model.predict(self.data.table.values[fold.test])
                 seconds[learner] += time.perf_counter() - start
                 for task in tasks:
-                    results.add(learner, run, task, judge(part_of(prediction, task.at), task.latency_s))
+                    X, own = self.data.table.values[fold.test[task.at]], draws[fold.test[task.at]]
+                    first = shortlist(model, X, max(KS)) if isinstance(model, Belief) else None
+                    found = judge(part_of(prediction, task.at), task.latency_s, first)
+                    results.add(learner, run, task, found)
                     if few_shot:
-                        X, own = self.data.table.values[fold.test[task.at]], draws[fold.test[task.at]]
                         turns = measure_in_turn(
                             model, model.adapt, X, task.latency_s, plan=few_shot, draws=own
                         )

@@ -50,13 +50,18 @@ def judge_random(latency_s: FloatArray) -> dict[str, Any]:
     }
 
 
-def judge(prediction: Prediction, latency_s: FloatArray) -> dict[str, Any]:
-    """One task's results for configs chosen by a prediction.
+def judge(
+    prediction: Prediction, latency_s: FloatArray, first: NDArray[np.intp] | None = None
+) -> dict[str, Any]:
+    """One task's results for configs chosen by a prediction, after those that the model lists first.
 
     A choice that fails scores 0 and has infinite regret, but it is found out before it is ever used: the log
     excess is that of the first choice that runs, as it is for a choice at random.
     """
-    ordered_s = latency_s[chosen_first(prediction.score, latency_s)]
+    order = chosen_first(prediction.score, latency_s)
+    if first is not None:
+        order = np.concatenate([first, order[~np.isin(order, first)]])
+    ordered_s = latency_s[order]
     best_s = float(ordered_s.min())
     first_s = float(ordered_s[np.isfinite(ordered_s)][0])
     return {

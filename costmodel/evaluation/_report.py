@@ -15,7 +15,8 @@ from costmodel.evaluation._novelty import NOVELTY
 from costmodel.evaluation._statistics import compare, coverage, gap, statistics
 
 NOTE = (
-    f"Score@k: best latency / best latency among the k chosen first. {RANDOM}: the exact expectation of "
+    "Score@k: best latency / best latency among the k chosen first: those of the best scores, or of the list "
+    f"that a model makes itself, which begins with its best score. {RANDOM}: the exact expectation of "
     f"drawing configs at random. {WHOLE_DEVICE}: ranks configs as they were measured on the largest SM "
     "budget of the same workload and device; it has seen measurements that no learner has. Gap recovered: "
     "the first choice that runs against the whole-device choice, pooled over tasks on less than the largest "

@@ -7,7 +7,7 @@ from costmodel.transfer._drift import Alarm, DriftMonitor
 from costmodel.transfer._familiarity import Familiarity
 from costmodel.transfer._guard import Guarded
 from costmodel.transfer._multitask import JoinedTask
-from costmodel.transfer._plan import choose_first
+from costmodel.transfer._plan import Belief, choose_first, shortlist
 from costmodel.transfer._predicted_optimum import PredictedOptimum
 from costmodel.transfer._rank import rank_correlation
 from costmodel.transfer._registry import LEARNERS, make_model
@@ -15,12 +15,14 @@ from costmodel.transfer._residual import Residual
 from costmodel.transfer._ridge_on_sources import RidgeOnSources
 from costmodel.transfer._scratch import FromScratch
 from costmodel.transfer._source_choice import SimilarSources
+from costmodel.transfer._source_mixture import SourceMixture
 from costmodel.transfer._store import LoadedModel, ModelCard, load_model, read_card, save_model
 
 __all__ = [
     "FAILURE_LOG_PENALTY",
     "LEARNERS",
     "Alarm",
+    "Belief",
     "Calibrated",
     "Conformal",
     "DriftMonitor",
@@ -35,6 +37,7 @@ __all__ = [
     "Residual",
     "RidgeOnSources",
     "SimilarSources",
+    "SourceMixture",
     "StorableModel",
     "TransferModel",
     "choose_first",
@@ -43,4 +46,5 @@ __all__ = [
     "rank_correlation",
     "read_card",
     "save_model",
+    "shortlist",
 ]

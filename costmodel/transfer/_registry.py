@@ -25,6 +25,7 @@ from costmodel.transfer._guard import Guarded
 from costmodel.transfer._residual import Residual
 from costmodel.transfer._ridge_on_sources import RidgeOnSources
 from costmodel.transfer._scratch import FromScratch
+from costmodel.transfer._source_mixture import SourceMixture
 
 Factory = Callable[[Sequence[Column], int], StorableModel]
 
@@ -57,6 +58,8 @@ _SAME_ON_ALL_BUDGETS = (
 _MACHINE_COLUMNS = ("log2_sms_granted", "log2_bandwidth", "log2_l2", "is_whole_device")
 # Columns of group "platform" by which intervals must hold: SM budget and device, whatever the workload.
 _BUCKET_COLUMNS = ("log2_sms_granted", "device_share", "log2_bandwidth")
+# What an SM holds: the same for all devices of one architecture, and for few of different ones.
+_ARCHITECTURE_COLUMNS = ("log2_shared_per_sm", "log2_registers_per_sm", "log2_max_threads_per_sm")
 _COMPONENT_COLUMNS = (
     "log2_compute_over_roofline",
     "log2_operands_over_roofline",
@@ -137,6 +140,11 @@ LEARNERS: Mapping[str, Factory] = {
     "ridge": lambda _columns, _seed: Residual(RidgeLearner()),
     "ridge-on-sources": lambda columns, _seed: RidgeOnSources(
         task_columns(columns), config_columns=config_columns(columns)
+    ),
+    "source-mixture": lambda columns, _seed: SourceMixture(
+        task_columns(columns),
+        _named(columns, _ARCHITECTURE_COLUMNS),
+        config_columns=config_columns(columns),
     ),
     "analytic": _analytic,
     "kernel-ridge": lambda columns, seed: Residual(KernelRidge(_roofline(columns), seed=seed)),

@@ -47,6 +47,7 @@ from costmodel.transfer._residual import Residual
 from costmodel.transfer._ridge_on_sources import RidgeOnSources
 from costmodel.transfer._scratch import FromScratch
 from costmodel.transfer._source_choice import SimilarSources
+from costmodel.transfer._source_mixture import SourceMixture
 
 FORMAT = "costmodel-model"
 FORMAT_VERSION = 2
@@ -70,6 +71,7 @@ _CLASSES: dict[str, type[StorableModel | Learner]] = {
         RidgeLearner,
         RidgeOnSources,
         SimilarSources,
+        SourceMixture,
         Stack,
         ScaledFromWhole,
         WeightedConsensus,

@@ -3,15 +3,20 @@
 import argparse
 import json
 from collections.abc import Callable, Iterator
+from copy import copy
 from dataclasses import dataclass
+from functools import partial
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from rich.progress import track
 
-from costmodel.dataset import CardHeader, build_dataset, load_dataset
+from costmodel.dataset import CardHeader, Dataset, build_dataset, load_dataset
 from costmodel.features import FeatureTable, extract
 from costmodel.learners import WeightedConsensus, XGBoostLearner
 from costmodel.metrics import cluster_bootstrap_interval
@@ -22,157 +27,240 @@ from costmodel.transfer import (
     Residual,
     RidgeOnSources,
     SimilarSources,
+    SourceMixture,
     TransferModel,
     choose_first,
+    make_model,
+    shortlist,
 )
 
 FIRST, THEN = 10, 10
+# Held out together: `costmodel dataset validate` finds that they measured nearly the same.
+TWINS = ("NVIDIA GeForce RTX 2080 Ti", "NVIDIA TITAN RTX")
+CASE = ["suite", "kernel", "device"]
 HEADER = CardHeader(
     "Kernel Tuner", "For an experiment.", "See its DOI.", "None.", "MIT", "10.5281/zenodo.15364124"
 )
 
+Positions = NDArray[np.intp]
+Spend = Callable[[TransferModel, NDArray[np.float64], NDArray[np.float64], int], Positions]
+
 
 @dataclass(frozen=True)
 class Method:
-    """What chooses the first measurements, and what ranks the rest.
+    """What is measured, in order, and the settings that it is tried with.
 
     Attributes:
         make: An unfitted model for a feature table.
-        optimism: See ``choose_first``; None for first measurements at random.
-        adapts: Whether the first measurements sharpen the list.
+        spend: Positions of the configs to measure, in order, for a fitted model, features, latencies that are
+            looked at only where measured, and a seed.
+        settings: Attributes of the model; those that are best on one suite are judged on the other.
+        draws: Whether a seed changes anything.
     """
 
-    make: Callable[[FeatureTable, int], TransferModel]
-    optimism: float | None = 0.0
-    adapts: bool = True
+    make: Callable[[FeatureTable], TransferModel]
+    spend: Spend
+    settings: tuple[dict[str, float], ...] = ({},)
+    draws: bool = False
+
+
+def top_20(model: TransferModel, X: np.ndarray, y: np.ndarray, seed: int) -> Positions:
+    """The 20 best scores."""
+    return np.argsort(-model.predict(X).score, kind="stable")[: FIRST + THEN]
+
+
+def own_list(model: TransferModel, X: np.ndarray, y: np.ndarray, seed: int) -> Positions:
+    """A list of 20, made before anything is measured."""
+    return shortlist(model, X, FIRST + THEN, seed=seed)
+
+
+def sharpened(
+    model: TransferModel, X: np.ndarray, y: np.ndarray, seed: int, *, optimism: float = 0.0
+) -> Positions:
+    """Ten best, or ten with optimism, then the ten best scores once adapted."""
+    first = choose_first(model, X, FIRST, optimism=optimism)
+    return then_best(model, X, y, first)
+
+
+def after_random(model: TransferModel, X: np.ndarray, y: np.ndarray, seed: int) -> Positions:
+    """Ten at random, then the ten best scores once adapted."""
+    return then_best(model, X, y, np.random.default_rng(seed).permutation(len(y))[:FIRST])
+
+
+def then_best(model: TransferModel, X: np.ndarray, y: np.ndarray, first: Positions) -> Positions:
+    left = np.setdiff1d(np.arange(len(y)), first)
+    score = model.adapt(X[first], y[first]).predict(X[left]).score
+    return np.concatenate([first, left[np.argsort(-score, kind="stable")[:THEN]]])
+
+
+def listed_twice(model: TransferModel, X: np.ndarray, y: np.ndarray, seed: int) -> Positions:
+    """A list of ten, then a list of ten from what these leave to be believed."""
+    first = shortlist(model, X, FIRST, seed=seed)
+    left = np.setdiff1d(np.arange(len(y)), first)
+    best_s = float(y[first].min()) if np.isfinite(y[first]).any() else None
+    then = shortlist(model.adapt(X[first], y[first]), X[left], THEN, best_s=best_s, seed=seed)
+    return np.concatenate([first, left[then]])
 
 
 def tasks(table: FeatureTable) -> tuple[int, ...]:
     return table.indices("workload", "platform")
 
 
-def consensus(table: FeatureTable, seed: int) -> Residual:
+def consensus(table: FeatureTable) -> TransferModel:
     return Residual(WeightedConsensus(tasks(table)))
 
 
+def ridge(table: FeatureTable) -> TransferModel:
+    return RidgeOnSources(tasks(table))
+
+
+def mixture(table: FeatureTable) -> TransferModel:
+    return make_model("source-mixture", table.columns)
+
+
+def trees(table: FeatureTable) -> XGBoostLearner:
+    return XGBoostLearner(table.index("log2_roofline_s"), rounds=200)
+
+
+def grid(**values: tuple[float, ...]) -> tuple[dict[str, float], ...]:
+    return tuple(dict(zip(values, each, strict=True)) for each in product(*values.values()))
+
+
+RIDGE = grid(spread=(0.5, 1.0, 2.0), noise=(0.05, 0.1))
+MIXTURE = grid(mixing=(0.25, 0.35, 0.5), deviation=(0.08, 0.12))
 METHODS = {
-    "random 10, then consensus": Method(consensus, optimism=None, adapts=False),
-    "consensus, top 20": Method(consensus, adapts=False),
-    "ridge on sources": Method(lambda table, seed: RidgeOnSources(tasks(table))),
-    "random 10, then ridge on sources": Method(
-        lambda table, seed: RidgeOnSources(tasks(table)), optimism=None
-    ),
-    "from scratch": Method(lambda table, seed: FromScratch(), optimism=None),
-    "XGBoost residual": Method(
-        lambda table, seed: Residual(XGBoostLearner(table.index("log2_roofline_s"), rounds=200, seed=seed))
-    ),
-    "consensus residual, best first": Method(consensus),
-    "consensus residual, optimism 0.5": Method(consensus, optimism=0.5),
-    "consensus residual, optimism 1": Method(consensus, optimism=1.0),
-    "TLA1: joined task (XGBoost)": Method(
-        lambda table, seed: JoinedTask(XGBoostLearner(table.index("log2_roofline_s"), rounds=200, seed=seed))
-    ),
-    "TLA2: predicted optimum": Method(lambda table, seed: Residual(PredictedOptimum(tasks(table)))),
+    "consensus, top 20": Method(consensus, top_20),
+    "ridge on sources": Method(ridge, sharpened, RIDGE),
+    "random 10, then ridge on sources": Method(ridge, after_random, RIDGE, draws=True),
+    "consensus residual": Method(consensus, sharpened),
+    "consensus residual, optimism 1": Method(consensus, partial(sharpened, optimism=1.0)),
+    "from scratch": Method(lambda table: FromScratch(), after_random, draws=True),
+    "XGBoost residual": Method(lambda table: Residual(trees(table)), sharpened),
+    "TLA1: joined task (XGBoost)": Method(lambda table: JoinedTask(trees(table)), sharpened),
+    "TLA2: predicted optimum": Method(lambda table: Residual(PredictedOptimum(tasks(table))), sharpened),
     "similar sources (2), ridge": Method(
-        lambda table, seed: SimilarSources(RidgeOnSources(tasks(table)), tasks(table), k=2)
+        lambda table: SimilarSources(RidgeOnSources(tasks(table)), tasks(table), k=2), sharpened
     ),
+    "mixture without kin, listed twice": Method(
+        lambda table: SourceMixture(tasks(table)), listed_twice, MIXTURE, draws=True
+    ),
+    "source mixture, top 20": Method(mixture, top_20),
+    "source mixture, one list of 20": Method(mixture, own_list, MIXTURE, draws=True),
+    "source mixture, listed twice": Method(mixture, listed_twice, MIXTURE, draws=True),
 }
 
 
 def main() -> None:
     """Leave each device of each kernel out, spend 20 measurements on it, and compare."""
     arguments = parse()
-    found: list[dict[str, object]] = []
+    methods = {name: METHODS[name] for name in arguments.methods or METHODS}
+    found: list[dict[str, Any]] = []
     for folder in sorted(path for path in arguments.data.glob("*/*") if any(path.glob("*.json.gz"))):
-        table, rows = read(folder)
-        cases = [(device, seed) for device in rows["device"].unique() for seed in range(arguments.seeds)]
-        for device, seed in track(cases, f"{folder.parent.name}/{folder.name}"):
-            case = {"suite": folder.parent.name, "kernel": folder.name}
-            found += [case | each for each in search_device(table, rows, device, seed, arguments.configs)]
-    results = pd.DataFrame(found)
+        kernel = {"suite": folder.parent.name, "kernel": folder.name}
+        found += [kernel | each for each in search(read(folder), methods, arguments.seeds, folder.name)]
+    results = cross_fit(pd.DataFrame(found))
     summary = summarise(results)
     print(summary.to_string())
     if arguments.json:
-        document = {"summary": summary.reset_index().to_dict("records"), "cases": found}
+        cases = results.groupby(["method", *CASE], sort=False)[["score_10", "score_20"]].mean().round(4)
+        document = {
+            "summary": summary.reset_index().to_dict("records"),
+            "cases": cases.reset_index().to_dict("records"),
+        }
         arguments.json.write_text(json.dumps(document, indent=1) + "\n")
 
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("data", type=Path, help="folder with <suite>/<kernel>/*.json.gz of Kernel Tuner")
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--configs", type=int, default=2000, help="configs drawn of each space, per seed")
+    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--methods", nargs="*", choices=METHODS, metavar="METHOD")
     parser.add_argument("--json", type=Path)
     return parser.parse_args()
 
 
-def read(folder: Path) -> tuple[FeatureTable, pd.DataFrame]:
-    """Features and rows of one kernel of one suite, on all its devices."""
+def read(folder: Path) -> Dataset:
+    """One kernel of one suite, on all its devices."""
     with TemporaryDirectory() as built:
         build_dataset(sorted(folder.glob("*.json.gz")), Path(built) / "data", header=HEADER)
-        dataset = load_dataset(Path(built) / "data")
+        return load_dataset(Path(built) / "data")
+
+
+def search(dataset: Dataset, methods: dict[str, Method], seeds: int, kernel: str) -> Iterator[dict[str, Any]]:
+    """Results of each method on each device, which is held out with its near-twin."""
     rows = dataset.rows
     platforms = [dataset.platforms[i] for i in rows["platform"]]
-    return extract([dataset.candidates[i] for i in rows["candidate"]], platforms), rows
-
-
-def search_device(
-    table: FeatureTable, rows: pd.DataFrame, device: str, seed: int, configs: int
-) -> Iterator[dict[str, object]]:
-    """Best of the measurements that each method makes on one device, relative to the best of the configs."""
-    rng = np.random.default_rng(seed)
-    kept = rows["candidate"].isin(rng.permutation(rows["candidate"].unique())[:configs]).to_numpy()
+    table = extract([dataset.candidates[i] for i in rows["candidate"]], platforms)
     y, names = rows["latency_s"].to_numpy(), rows["task"].to_numpy()
-    out = (rows["device"] == device).to_numpy()
-    sources, target = np.flatnonzero(kept & ~out), np.flatnonzero(kept & out)
-    X_new, y_new = table.values[target], y[target]
-    for name, method in METHODS.items():
-        model = method.make(table, seed).fit(table.values[sources], y[sources], names[sources])
-        measured = spend(method, model, X_new, y_new, rng)
-        best = y_new.min()
-        yield {
-            "device": device,
-            "seed": seed,
-            "method": name,
-            "score_10": float(best / y_new[measured[:FIRST]].min()),
-            "score_20": float(best / y_new[measured].min()),
-        }
+    for device in track(rows["device"].unique(), kernel):
+        target = np.flatnonzero(rows["device"] == device)
+        sources = np.flatnonzero(~rows["device"].isin(TWINS if device in TWINS else [device]))
+        for name, method in methods.items():
+            model = method.make(table).fit(table.values[sources], y[sources], names[sources])
+            for found in try_settings(method, model, table.values[target], y[target], seeds):
+                yield {"method": name, "device": device, **found}
 
 
-def spend(
-    method: Method, model: TransferModel, X: np.ndarray, y: np.ndarray, rng: np.random.Generator
-) -> np.ndarray:
-    """Positions of the configs that are measured, in order."""
-    if method.optimism is None:
-        first = rng.permutation(len(y))[:FIRST]
-    else:
-        first = choose_first(model, X, FIRST, optimism=method.optimism)
-    predictor = model.adapt(X[first], y[first]) if method.adapts else model
-    left = np.setdiff1d(np.arange(len(y)), first)
-    order = np.argsort(-predictor.predict(X[left]).score, kind="stable")
-    return np.concatenate([first, left[order[:THEN]]])
+def try_settings(
+    method: Method, model: TransferModel, X: np.ndarray, y: np.ndarray, seeds: int
+) -> Iterator[dict[str, Any]]:
+    """Best of 10 and of 20 measurements relative to the best of all configs, for each setting and seed."""
+    best = y.min()
+    for number, settings in enumerate(method.settings):
+        tuned = copy(model)
+        for name, value in settings.items():
+            setattr(tuned, name, value)
+        for seed in range(seeds if method.draws else 1):
+            ordered = y[method.spend(tuned, X, y, seed)]
+            scores = {f"score_{k}": float(best / ordered[:k].min()) for k in (FIRST, FIRST + THEN)}
+            yield {"setting": number, "seed": seed, **scores}
+
+
+def cross_fit(results: pd.DataFrame) -> pd.DataFrame:
+    """Of each method, on each suite, the rows of the setting that is best on average on the other suites."""
+    kept = []
+    for (_, suite), group in results.groupby(["method", "suite"], sort=False):
+        others = results[(results["method"] == group["method"].iloc[0]) & (results["suite"] != suite)]
+        chosen = others.groupby("setting")[["score_10", "score_20"]].mean().mean(axis=1).idxmax()
+        kept.append(group[group["setting"] == chosen])
+    return pd.concat(kept, ignore_index=True)
 
 
 def summarise(results: pd.DataFrame) -> pd.DataFrame:
     """Median, tail and mean over cases, with an interval of the mean that draws (kernel, device) cases."""
     lines = {}
+    baseline = by_case(results[results["method"] == "ridge on sources"])
     for name, group in results.groupby("method", sort=False):
-        case = (group["suite"] + group["kernel"] + group["device"]).to_numpy()
-        mean_by_case = group.groupby(["suite", "kernel", "device"])["score_20"].mean()
-        low, high = cluster_bootstrap_interval(group["score_20"].to_numpy(), case)
-        by_suite = group.groupby("suite")["score_20"].median()
+        cases = by_case(group)
+        low, high = cluster_bootstrap_interval(cases["score_20"].to_numpy(), np.arange(len(cases)))
+        by_suite = cases["score_20"].groupby("suite").median()
         lines[name] = {
-            "after 10, median": group["score_10"].median(),
-            "after 20, median": mean_by_case.median(),
-            "p10": group["score_20"].quantile(0.1),
-            "mean": group["score_20"].mean(),
+            "after 10, median": cases["score_10"].median(),
+            "after 10, p10": cases["score_10"].quantile(0.1),
+            "after 20, median": cases["score_20"].median(),
+            "p10": cases["score_20"].quantile(0.1),
+            "mean": cases["score_20"].mean(),
             "95 % from": low,
             "to": high,
             **{f"median, {suite}": value for suite, value in by_suite.items()},
+            **against(cases["score_20"], baseline),
         }
     summary = pd.DataFrame(lines).T.round(3)
     summary.index.name = "method"
     return summary
+
+
+def by_case(results: pd.DataFrame) -> pd.DataFrame:
+    return results.groupby(CASE)[["score_10", "score_20"]].mean()
+
+
+def against(score: "pd.Series[float]", baseline: pd.DataFrame) -> dict[str, float]:
+    """Mean paired difference from ridge on sources over cases, and its interval."""
+    if baseline.empty:
+        return {}
+    difference = (score - baseline["score_20"]).to_numpy()
+    low, high = cluster_bootstrap_interval(difference, np.arange(len(difference)))
+    return {"over ridge": float(difference.mean()), "over ridge, from": low, "over ridge, to": high}
 
 
 if __name__ == "__main__":

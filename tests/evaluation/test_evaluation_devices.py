@@ -14,8 +14,9 @@ from costmodel.dataset import SplitRecipe, build_dataset, load_dataset, make_spl
 from costmodel.errors import CostModelError
 from costmodel.evaluation import RANDOM, WHOLE_DEVICE, evaluate, plot_report
 from costmodel.evaluation._judge import whole_device_latency
+from costmodel.evaluation._rows import LearningRows
 from costmodel.testing import gpu_landscape
-from costmodel.transfer import LEARNERS, make_model
+from costmodel.transfer import LEARNERS, SourceMixture, make_model, shortlist
 
 # The fake devices are one of different speeds.
 APART = SplitRecipe("leave-one-device-out", keep_twins_apart=True)
@@ -55,7 +56,7 @@ def test_devices_are_held_out_one_by_one_and_rules_find_the_best_config(folder: 
     summary = {entry["learner"]: entry for entry in report.summary()}
     assert summary.keys() == {RANDOM, *models}
     # The two kernels have their best config elsewhere: mixing them up would show.
-    for rule in ("nearest-task", "consensus", "ridge-on-sources"):
+    for rule in ("nearest-task", "consensus", "ridge-on-sources", "source-mixture"):
         assert summary[rule]["score_at_1"]["p10"] == pytest.approx(1.0)
     assert summary[RANDOM]["score_at_1"]["mean"] < 0.8
     assert all(entry["score_at_25"]["median"] == 1.0 for entry in report.summary())
@@ -114,3 +115,28 @@ def test_a_foreign_kernel_cannot_be_tuned() -> None:
     result = CliRunner().invoke(app, ["tune", "kernel_tuner.gemm-x8", "--runner", "cpu", "--sms", "1"])
     assert result.exit_code == 2
     assert "kernel of another suite" in result.stderr
+
+
+def test_a_model_that_makes_its_own_list_is_judged_by_it(folder: Path) -> None:
+    dataset = load_dataset(folder)
+
+    class ScoresOnly(SourceMixture):
+        spread = None  # so that it is no belief, and its scores alone are judged
+
+    def make(cls, columns):
+        model = make_model("source-mixture", columns)
+        return cls(model.task_columns, model.kin_columns, config_columns=model.config_columns)
+
+    models = {"listed": partial(make, SourceMixture), "scores": partial(make, ScoresOnly)}
+    ours = {}
+    for held_out in make_split(dataset, APART).folds:
+        data = LearningRows.of(dataset)
+        model = data.fit(make(SourceMixture, data.table.columns), held_out.train)
+        for task, at in data.rows.iloc[held_out.test].groupby("task").indices.items():
+            X, y = (values[held_out.test[at]] for values in (data.table.values, data.latency_s))
+            ours[task] = [y.min() / y[shortlist(model, X, 25)[:k]].min() for k in (1, 5)]
+    tasks = evaluate(dataset, models, split=make_split(dataset, APART)).tasks.set_index(["learner", "task"])
+    for task, expected in ours.items():
+        assert tasks.loc[("listed", task), ["score_at_1", "score_at_5"]].tolist() == pytest.approx(expected)
+    firsts = tasks["score_at_1"].unstack("learner")
+    assert firsts["listed"].tolist() == firsts["scores"].tolist()

@@ -11,6 +11,7 @@ from costmodel.transfer import (
     Residual,
     RidgeOnSources,
     SimilarSources,
+    SourceMixture,
 )
 
 TASK = (0, 1)
@@ -18,6 +19,7 @@ MODELS = {
     "residual": lambda: Residual(RidgeLearner()),
     "scratch": FromScratch,
     "ridge on sources": lambda: RidgeOnSources(TASK),
+    "source mixture": lambda: SourceMixture(TASK, (0,)),
     "joined task": lambda: JoinedTask(KernelRidge(landmarks=20), source_rows=60),
     "predicted optimum": lambda: Residual(PredictedOptimum(TASK)),
     "similar sources": lambda: SimilarSources(Residual(WeightedConsensus(TASK)), TASK, k=2),

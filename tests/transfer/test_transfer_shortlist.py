@@ -1,0 +1,191 @@
+"""The list of which the best is expected to be best, and the belief that it is drawn from."""
+
+import gzip
+import json
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+import pytest
+from public_data import KERNEL_TUNER, needs_public_data
+from scipy.stats import multivariate_normal
+
+from costmodel.learners import Prediction, WeightedConsensus
+from costmodel.transfer import Belief, Residual, SourceMixture, shortlist
+
+
+@dataclass
+class Known:
+    """A belief that is given; column 0 of X is the candidate's number."""
+
+    mean: np.ndarray
+    covariance: np.ndarray
+
+    def predict(self, X):
+        return Prediction(-self.mean[X[:, 0].astype(int)])
+
+    def spread(self, X):
+        return np.sqrt(np.diag(self.covariance))[X[:, 0].astype(int)]
+
+    def posterior(self, X):
+        at = X[:, 0].astype(int)
+        return self.mean[at], self.covariance[np.ix_(at, at)]
+
+
+def a_belief(n: int = 12) -> tuple[Known, np.ndarray]:
+    rng = np.random.default_rng(3)
+    root = rng.normal(size=(n, 4))
+    belief = Known(0.3 * rng.normal(size=n), 0.2 * root @ root.T)
+    return belief, np.column_stack([np.arange(n), rng.normal(size=n)]).astype(float)
+
+
+def expected_score(drawn: np.ndarray, listed) -> float:
+    """Expected best / best of those listed, over drawn log latencies."""
+    return float(np.exp(drawn.min(axis=1) - drawn[:, list(listed)].min(axis=1)).mean())
+
+
+def test_the_list_begins_with_the_best_score_and_nears_the_best_set_there_is() -> None:
+    belief, X = a_belief()
+    listed = shortlist(belief, X, 3)
+    assert listed[0] == np.argmin(belief.mean)
+    # Drawn by SciPy, not those that the list is made from.
+    drawn = multivariate_normal(belief.mean, belief.covariance, allow_singular=True, seed=9).rvs(5_000)
+    worth = expected_score(drawn, listed)
+    assert worth > expected_score(drawn, np.argsort(belief.mean)[:3]) + 0.01
+    best = max(expected_score(drawn, [listed[0], *two]) for two in combinations(range(12), 2))
+    assert worth > 0.97 * best
+
+
+def test_a_copy_comes_last_and_another_chance_first() -> None:
+    # The second is nearly the first; the third is slower, and independent of it.
+    belief = Known(np.array([0.0, 0.01, 0.1]), 0.04 * np.array([[1, 0.999, 0], [0.999, 1, 0], [0, 0, 1.0]]))
+    X = np.arange(3.0)[:, None]
+    assert shortlist(belief, X, 3).tolist() == [0, 2, 1]
+
+
+def test_what_cannot_beat_the_best_measured_waits() -> None:
+    # Number 0 is sure to be no better than what was measured; 1 may be.
+    belief = Known(np.log([1.0, 1.2]), np.diag([1e-6, 0.09]))
+    X = np.arange(2.0)[:, None]
+    assert shortlist(belief, X, 2).tolist() == [0, 1]
+    assert shortlist(belief, X, 2, best_s=0.98).tolist() == [1, 0]
+
+
+def test_the_list_is_of_candidates_not_of_rows() -> None:
+    belief, X = a_belief()
+    order = np.random.default_rng(0).permutation(12)
+    for k in (1, 5, 12, 40):
+        listed = shortlist(belief, X, k)
+        assert sorted(set(listed)) == sorted(listed)
+        assert len(listed) == min(k, 12)
+        np.testing.assert_array_equal(order[shortlist(belief, X[order], k)], listed)
+        np.testing.assert_array_equal(shortlist(belief, X, k), listed)
+
+
+def test_longer_lists_go_on_where_shorter_ones_end() -> None:
+    belief, X = a_belief()
+    np.testing.assert_array_equal(shortlist(belief, X, 8)[:4], shortlist(belief, X, 4))
+
+
+def test_without_a_belief_the_best_scores_are_listed() -> None:
+    class Sure:
+        def predict(self, X):
+            return Prediction(X[:, 0])
+
+    X = np.array([[1.0, 2], [3, 1], [3, 0], [2, 0]])
+    assert shortlist(Sure(), X, 3).tolist() == [2, 1, 3]
+    with pytest.raises(ValueError, match="k must be at least 1"):
+        shortlist(Sure(), X, 0)
+
+
+def family(seed: int = 0):
+    """Two architectures (column 1) of three devices each (column 0), which agree within and not across."""
+    rng = np.random.default_rng(seed)
+    config = np.array([[a, b, c] for a in range(5) for b in range(4) for c in range(3)], dtype=float)
+    effects = rng.normal(size=(2, 60))
+    rows = []
+    for device in range(6):
+        y = 1e-4 * np.exp(0.4 * effects[device % 2] + 0.02 * rng.normal(size=60))
+        task = np.tile([device, device % 2], (60, 1))
+        rows.append((np.column_stack([task, config]), y, np.full(60, device)))
+    return tuple(np.concatenate(parts) for parts in zip(*rows, strict=True))
+
+
+def without(X, y, tasks, task):
+    known = tasks != task
+    return (X[known], y[known], tasks[known]), (X[~known], y[~known])
+
+
+def test_sources_of_the_same_architecture_are_believed() -> None:
+    sources, (X, y) = without(*family(), 3)
+    akin = SourceMixture((0, 1), (1,)).fit(*sources).predict(X).score
+    everyone = SourceMixture((0, 1)).fit(*sources).predict(X).score
+    assert np.corrcoef(akin, -np.log(y))[0, 1] > 0.98
+    assert np.corrcoef(everyone, -np.log(y))[0, 1] < 0.9
+    consensus = WeightedConsensus((0, 1)).fit(*sources).predict(X).score
+    np.testing.assert_allclose(everyone, consensus)
+    stranger = X.copy()
+    stranger[:, 1] = 7.0
+    model = SourceMixture((0, 1), (1,)).fit(*sources)
+    known = WeightedConsensus((0, 1)).fit(*sources)
+    np.testing.assert_allclose(model.predict(stranger).score, known.predict(stranger).score)
+
+
+def test_the_covariance_is_the_one_described() -> None:
+    sources, (X, _) = without(*family(), 3)
+    model = SourceMixture((0, 1), mixing=0.7, deviation=0.3, length=0.5, bandwidth=np.inf).fit(*sources)
+    mean, covariance = model.posterior(X)
+    # Every source has measured every config, so that nothing is interpolated, and all weigh the same.
+    score = np.array([-np.log(y) + np.log(y.min()) for y in np.split(sources[1], 5)])
+    np.testing.assert_allclose(mean, -score.mean(axis=0), atol=1e-12)
+    differing = (X[:, None, 2:] != X[None, :, 2:]).mean(axis=2)
+    beyond = score - score.mean(axis=0)
+    expected = 0.49 / 5 * beyond.T @ beyond + 0.09 * np.exp(-differing / 0.5)
+    np.testing.assert_allclose(covariance, expected, atol=1e-10)
+    spread = model.spread(X)
+    np.testing.assert_allclose(spread**2, np.diag(expected) + 0.02**2)
+
+
+def test_measurements_find_the_architecture_that_no_column_tells() -> None:
+    sources, (X, y) = without(*family(), 3)
+    model = SourceMixture((0,), mixing=1.0).fit(*sources)
+    first = shortlist(model, X, 8)
+    adapted = model.adapt(X[first], y[first])
+    before, after = (np.corrcoef(each.predict(X).score, -np.log(y))[0, 1] for each in (model, adapted))
+    assert after > before + 0.05
+    left = np.setdiff1d(np.arange(60), first)
+    then = left[shortlist(adapted, X[left], 8, best_s=float(y[first].min()))]
+    assert y[np.concatenate([first, then])].min() == y.min()
+
+
+def test_who_is_a_belief() -> None:
+    sources, (X, y) = without(*family(), 3)
+    plain = Residual(WeightedConsensus((0, 1))).fit(*sources)
+    assert not isinstance(plain, Belief)
+    assert isinstance(plain.adapt(X[:2], y[:2]), Belief)
+    assert isinstance(SourceMixture((0, 1)), Belief)
+
+
+def convolution(device: str) -> tuple[np.ndarray, np.ndarray]:
+    """Parameters and latencies of a kernel on one device."""
+    path = KERNEL_TUNER / "single-team" / "convolution" / f"{device}.json.gz"
+    cache = json.loads(gzip.decompress(path.read_bytes()))
+    entries = cache["cache"].values()
+    configs = [[float(entry[name]) for name in cache["tune_params_keys"]] for entry in entries]
+    times = [entry["time"] for entry in entries]
+    return np.array(configs), np.array([np.inf if isinstance(time, str) else 1e-3 * time for time in times])
+
+
+@needs_public_data
+def test_a_real_convolution_is_found_on_another_gpu_of_its_architecture() -> None:
+    devices = {"RTX_3090": 86.0, "RTX_3060_laptop": 86.0, "RTX_2080_Ti": 75.0}
+    rows = []
+    for number, (device, architecture) in enumerate(devices.items()):
+        configs, y = convolution(device)
+        task = np.tile([number, architecture], (len(y), 1))
+        rows.append((np.hstack([task, configs]), y, np.full(len(y), number)))
+    sources, (X, y) = without(*(np.concatenate(parts) for parts in zip(*rows, strict=True)), 1)
+    model, consensus = SourceMixture((0, 1), (1,)).fit(*sources), WeightedConsensus((0, 1)).fit(*sources)
+    score_of = {each: y.min() / y[np.argmax(each.predict(X).score)] for each in (model, consensus)}
+    assert score_of[model] > max(0.98, score_of[consensus])
+    assert y.min() / y[shortlist(model, X, 10)].min() > 0.99
