@@ -226,7 +226,7 @@ class TaskCurves:
         """``(n, k)`` positions of the nearest points of a group, and their weights, which sum to 1."""
         tree = self._trees[group]
         rows = self.config_scaler_.transform(configs)
-        # A search takes a hundred times as long as looking up a config that was measured.
+        # Most configs were measured, and looking them up spares a search in many dimensions.
         place = np.array([self._place_of[group].get(key, -1) for key in _keys(rows)], dtype=np.intp)
         count, new = min(self.neighbours, tree.n), place < 0
         nearest = np.repeat(place[:, None], count, axis=1)

@@ -14,8 +14,8 @@ Positions = NDArray[np.intp]
 # Candidates that are looked at for each one to choose: beyond them, what is informative is not good.
 _CONSIDERED = 30
 
-# A shortlist is chosen from the 300 best and the 150 best at one and at two standard deviations of luck: with
-# twice as many it took four times as long and was no better.
+# A shortlist is chosen from the 300 best and the 150 best at one and at two standard deviations of luck:
+# the work grows with the cube of their number.
 _BY_LUCK = ((0.0, 300), (1.0, 150), (2.0, 150))
 _SAMPLES = 512
 _JITTER = 1e-8

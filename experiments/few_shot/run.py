@@ -126,8 +126,8 @@ def grid(**values: tuple[float, ...]) -> tuple[dict[str, float], ...]:
     return tuple(dict(zip(values, each, strict=True)) for each in product(*values.values()))
 
 
-RIDGE = grid(spread=(0.5, 1.0, 2.0), noise=(0.05, 0.1))
-MIXTURE = grid(mixing=(0.25, 0.35, 0.5), deviation=(0.08, 0.12))
+RIDGE = grid(spread=(1.0, 2.0), noise=(0.05, 0.1))
+MIXTURE = grid(mixing=(0.25, 0.35, 0.5))
 METHODS = {
     "consensus, top 20": Method(consensus, top_20),
     "ridge on sources": Method(ridge, sharpened, RIDGE),
