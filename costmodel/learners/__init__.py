@@ -25,7 +25,14 @@ from costmodel.learners._scaled_from_whole import ScaledFromWhole
 from costmodel.learners._scaler import Scaler
 from costmodel.learners._source_weights import source_weights
 from costmodel.learners._stack import Stack
-from costmodel.learners._training import Training, check_features, lower_bound, prepare, task_levels
+from costmodel.learners._training import (
+    Training,
+    check_features,
+    first_rows,
+    lower_bound,
+    prepare,
+    task_levels,
+)
 from costmodel.learners._xgboost import XGBoostLearner
 from costmodel.learners._xgboost_rank import XGBoostRanker
 
@@ -53,6 +60,7 @@ __all__ = [
     "XGBoostLearner",
     "XGBoostRanker",
     "check_features",
+    "first_rows",
     "inverse_curve",
     "lower_bound",
     "matern_similarity",

@@ -1,5 +1,6 @@
 """What all learners of boosted trees share: settings, training, prediction and state."""
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -9,6 +10,7 @@ from costmodel.learners._base import FloatArray, Learner, TaskIds
 from costmodel.learners._training import Training, check_features, prepare
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class BoostedTrees(Learner):
     """Trees boosted by XGBoost (Chen and Guestrin, arXiv:1603.02754); what they predict is for others to say.
 
@@ -22,28 +24,17 @@ class BoostedTrees(Learner):
         n_jobs: Threads.
     """
 
-    def __init__(  # noqa: PLR0913 (settings, all with defaults)
-        self,
-        *,
-        rounds: int = 400,
-        depth: int = 4,
-        learning_rate: float = 0.05,
-        column_share: float = 0.5,
-        min_child_weight: float = 8.0,
-        seed: int = 0,
-        n_jobs: int = 1,
-    ) -> None:
-        self.rounds = rounds
-        self.depth = depth
-        self.learning_rate = learning_rate
-        self.column_share = column_share
-        self.min_child_weight = min_child_weight
-        self.seed = seed
-        self.n_jobs = n_jobs
+    rounds: int = 400
+    depth: int = 4
+    learning_rate: float = 0.05
+    column_share: float = 0.5
+    min_child_weight: float = 8.0
+    seed: int = 0
+    n_jobs: int = 1
 
     def fit(self, X: FloatArray, y: FloatArray, task_ids: TaskIds) -> Self:
         """Boost trees on all rows."""
-        xgboost = _import_xgboost()
+        xgboost = import_xgboost()
 
         training = prepare(X, y, task_ids)
         rows = xgboost.QuantileDMatrix(training.X, nthread=self.n_jobs, **self._labels(training))
@@ -67,7 +58,7 @@ class BoostedTrees(Learner):
 
     def load_state(self, state: dict[str, Any]) -> Self:
         """Take over what ``state`` gave."""
-        xgboost = _import_xgboost()
+        xgboost = import_xgboost()
 
         self.width_ = state["width"]
         self.booster_ = xgboost.Booster({"nthread": self.n_jobs}, model_file=bytearray(state["booster"]))
@@ -89,8 +80,8 @@ class BoostedTrees(Learner):
         return np.asarray(margin, dtype=np.float64)
 
 
-def _import_xgboost() -> Any:
-    """The module.
+def import_xgboost(what: str = "The learner xgboost") -> Any:
+    """The module, which ``what`` needs.
 
     Raises:
         MissingExtraError: It is not installed.
@@ -98,5 +89,5 @@ def _import_xgboost() -> Any:
     try:
         import xgboost
     except ImportError:
-        raise MissingExtraError("The learner xgboost", "xgboost-cpu") from None
+        raise MissingExtraError(what, "xgboost-cpu") from None
     return xgboost

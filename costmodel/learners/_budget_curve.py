@@ -19,8 +19,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.errors import MissingExtraError
 from costmodel.learners._base import FloatArray
+from costmodel.learners._boosting import import_xgboost
 
 
 @dataclass(frozen=True)
@@ -141,10 +141,7 @@ class BudgetCurves:
         Raises:
             MissingExtraError: XGBoost is not installed.
         """
-        try:
-            import xgboost
-        except ImportError:
-            raise MissingExtraError("A budget curve that is learned", "xgboost-cpu") from None
+        xgboost = import_xgboost("A budget curve that is learned")
         off = np.log(latency_s / rounds_curve(known, sms))
         rows = xgboost.QuantileDMatrix(_features(known, sms), off.ravel(), nthread=self.n_jobs)
         settings = {

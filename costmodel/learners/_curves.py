@@ -126,11 +126,6 @@ class TaskCurves:
         member = int((self.group_of_[:task] == group).sum())
         return np.asarray((weight * self._known[group][nearest, member]).sum(axis=1))
 
-    @property
-    def centres(self) -> FloatArray:
-        """``(t, c)`` standardised task columns of each source task."""
-        return self.centres_
-
     def state(self) -> dict[str, Any]:
         """Learned state."""
         return {

@@ -1,5 +1,6 @@
 """Gradient-boosted trees."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from costmodel.learners._boosting import BoostedTrees
 from costmodel.learners._training import Training, lower_bound
 
 
+@dataclass(eq=False, repr=False)
 class XGBoostLearner(BoostedTrees):
     """Boosted trees for latency above a lower bound (Chen and Guestrin, arXiv:1603.02754).
 
@@ -24,37 +26,11 @@ class XGBoostLearner(BoostedTrees):
     Args:
         baseline_column: Position of a column with log2 of a lower bound in seconds, NaN where unknown; None
             for none.
-        rounds: Trees.
-        depth: Depth of a tree.
-        learning_rate: Weight of a tree.
-        column_share: Share of the columns that each tree sees.
-        min_child_weight: Least sum of weights in a leaf.
-        seed: Seed of the columns' choice.
-        n_jobs: Threads.
+
+    The other settings are those of ``BoostedTrees``.
     """
 
-    def __init__(  # noqa: PLR0913 (settings, all with defaults)
-        self,
-        baseline_column: int | None = None,
-        *,
-        rounds: int = 400,
-        depth: int = 4,
-        learning_rate: float = 0.05,
-        column_share: float = 0.5,
-        min_child_weight: float = 8.0,
-        seed: int = 0,
-        n_jobs: int = 1,
-    ) -> None:
-        super().__init__(
-            rounds=rounds,
-            depth=depth,
-            learning_rate=learning_rate,
-            column_share=column_share,
-            min_child_weight=min_child_weight,
-            seed=seed,
-            n_jobs=n_jobs,
-        )
-        self.baseline_column = baseline_column
+    baseline_column: int | None = None
 
     def predict(self, X: FloatArray) -> Prediction:
         """Latency, and -log latency as score."""

@@ -119,7 +119,7 @@ class Guarded(StorableModel):
         check_measured(X, y)
         if self._refuted_after(X, y) is not None:
             return self.fallback.adapt(X, y)
-        return Mixture(self.model.adapt(X, y), self.fallback.adapt(X, y), self.weight(X, y))
+        return self._mixture(X, y)
 
     def propose(self, X: FloatArray, y: FloatArray) -> Predictor:
         """What to measure next by its score, and the latencies that ``adapt`` predicts.
@@ -127,13 +127,18 @@ class Guarded(StorableModel):
         Who proposed what is worked out from the order of the measurements, each taken to be the best score of
         the proposals before it.
         """
+        check_measured(X, y)
         refuted = self._refuted_after(X, y)
         transferred = turns(len(y) + 1, self.allowed, refuted)
-        if transferred[-1]:
-            return Proposal(self.model.adapt(X, y), self.adapt(X, y))
+        mixture = self._mixture(X, y) if refuted is None else None
+        if mixture and transferred[-1]:  # whoever is refuted has no turns left
+            return Proposal(mixture.informed, mixture)
         known = own_and_better(y, transferred[:-1])
         own = self.fallback.adapt(X[known], y[known]) if known.any() else self.fallback
-        return Proposal(own, self.adapt(X, y))
+        return Proposal(own, mixture or self.fallback.adapt(X, y))
+
+    def _mixture(self, X: FloatArray, y: FloatArray) -> "Mixture":
+        return Mixture(self.model.adapt(X, y), self.fallback.adapt(X, y), self.weight(X, y))
 
     def _refuted_after(self, X: FloatArray, y: FloatArray) -> int | None:
         """After how many measurements the transfer model was refuted; 0 if before, None if it was not."""

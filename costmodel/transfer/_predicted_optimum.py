@@ -4,7 +4,16 @@ from typing import Any, Self
 
 import numpy as np
 
-from costmodel.learners import FloatArray, Learner, Prediction, Scaler, TaskIds, prepare
+from costmodel.learners import (
+    FloatArray,
+    Learner,
+    Prediction,
+    Scaler,
+    TaskIds,
+    check_features,
+    first_rows,
+    prepare,
+)
 
 # Configs of a source task whose mean is its optimum: one alone is a draw among near-equals.
 _BEST = 3
@@ -34,7 +43,7 @@ class PredictedOptimum(Learner):
         self.width_ = X.shape[1]
         tasks, configs = self._split(training.X)
         self.task_scaler_, self.config_scaler_ = Scaler().fit(tasks), Scaler().fit(configs)
-        starts = np.flatnonzero(np.diff(training.tasks, prepend=-1))
+        starts = first_rows(training)
         Z = self.config_scaler_.transform(configs)
         optima = []
         for task, start in enumerate(starts):
@@ -72,8 +81,7 @@ class PredictedOptimum(Learner):
 
     def _distance(self, X: FloatArray) -> FloatArray:
         """``(n,)`` root mean square distance to the predicted optimum of each row's task."""
-        if X.ndim != 2 or X.shape[1] != self.width_:
-            raise ValueError(f"X must have shape (n, {self.width_}) as in fit, but got {X.shape}")
+        check_features(X, self.width_)
         tasks, configs = self._split(X)
         T = self.task_scaler_.transform(tasks)
         # Summed row by row: a matrix product may round differently with other rows beside.

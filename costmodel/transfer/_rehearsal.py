@@ -45,8 +45,9 @@ def rehearse(
     """
     for task in np.unique(task_ids):
         at = np.flatnonzero(task_ids == task)
+        score = model.predict(X[at]).score
         for shots in SHOTS:
-            chosen = _choose(model.predict(X[at]).score, shots, rng)
+            chosen = _choose(score, shots, rng)
             seen, rest = at[chosen], at[~chosen & np.isfinite(y[at])]
             if 3 * shots > 2 * len(at) or not rest.size or not np.isfinite(y[seen]).any():
                 continue

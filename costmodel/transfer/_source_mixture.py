@@ -5,7 +5,15 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.learners import FloatArray, Prediction, TaskCurves, TaskIds, prepare, source_weights
+from costmodel.learners import (
+    FloatArray,
+    Prediction,
+    TaskCurves,
+    TaskIds,
+    first_rows,
+    prepare,
+    source_weights,
+)
 from costmodel.transfer._base import StorableModel
 from costmodel.transfer._calibrated import Calibrated
 
@@ -73,8 +81,7 @@ class SourceMixture(StorableModel):
         """Remember the source tasks, and which columns tell their configs apart."""
         training = prepare(X, y, task_ids)
         self.curves_ = self._curves().fit(training)
-        starts = np.flatnonzero(np.diff(training.tasks, prepend=-1))
-        self.kin_ = training.X[starts][:, list(self.kin_columns)]
+        self.kin_ = training.X[first_rows(training)][:, list(self.kin_columns)]
         self.choices_ = _varying(training.X, self._config_columns(X.shape[1]))
         return self
 
