@@ -7,17 +7,20 @@ TRIALS ?= 16
 
 BIN := .venv/bin
 
-.PHONY: help tune test check
+.PHONY: help tune test test-torch check
 .DELETE_ON_ERROR:
 
 help: ## List the targets
-	@sed -n 's/^\([a-z]*\):.*## /\1,/p' $(MAKEFILE_LIST) | while IFS=, read -r name what; do printf 'make %-6s %s\n' "$$name" "$$what"; done
+	@sed -n 's/^\([a-z-]*\):.*## /\1,/p' $(MAKEFILE_LIST) | while IFS=, read -r name what; do printf 'make %-11s %s\n' "$$name" "$$what"; done
 
 tune: .venv/replay.stamp ## Find the kernel to run on SMS streaming multiprocessors, from recorded measurements
 	$(BIN)/costmodel tune $(WORKLOAD) --sms $(SMS) --trials $(TRIALS)
 
 test: .venv/dev.stamp ## Run the tests
 	$(BIN)/python -m pytest
+
+test-torch: .venv/torch.stamp ## Run the tests of what needs torch, which the others skip
+	$(BIN)/python -m pytest -m torch
 
 check: .venv/dev.stamp ## Check style, format, types and the direction of imports
 	$(BIN)/ruff check
@@ -28,6 +31,7 @@ check: .venv/dev.stamp ## Check style, format, types and the direction of import
 # Replaying needs no TVM: `make tune` installs 300 MB less than the tests. `costmodel evaluate` compares xgboost too.
 .venv/replay.stamp: extras := xgboost-cpu
 .venv/dev.stamp: extras := tvm,xgboost-cpu,dev
+.venv/torch.stamp: extras := tvm,xgboost-cpu,dev,torch
 
 .venv/%.stamp: pyproject.toml | .venv/bin/pip
 	@echo 'Installing costmodel[$(extras)] into .venv: a minute or two.'

@@ -37,7 +37,8 @@ class Conformal(StorableModel):
     groups like the known ones; a single group may have more or less.
 
     After ``adapt`` the spread is that of the Gaussian process, where the model has one, and its quantiles are
-    those of adaptations that ``fit`` rehearsed on the groups left out, by number of measurements.
+    those of adaptations that ``fit`` rehearsed on the groups left out, by number of measurements. They hold
+    for measurements that the model chose by score.
 
     Scores and latencies are the model's own.
 
@@ -144,8 +145,7 @@ class Conformal(StorableModel):
         self, X: FloatArray, y: FloatArray, task_ids: TaskIds, folds: Codes
     ) -> tuple[FloatArray, list[Rehearsed]]:
         """``(n,)`` residuals of the rows left out, not finite for failures, and rehearsals on their tasks."""
-        rng = np.random.default_rng(self.seed)
-        tasks = rng.permutation(np.unique(task_ids))[: self.rehearsals]
+        tasks = np.random.default_rng(self.seed).permutation(np.unique(task_ids))[: self.rehearsals]
         residual = np.full(len(y), np.nan)
         rehearsed: list[Rehearsed] = []
         for fold in np.unique(folds):
@@ -159,7 +159,7 @@ class Conformal(StorableModel):
             if predicted is not None:
                 residual[out] = np.log(y[out] / predicted)
             at = out & np.isin(task_ids, tasks)
-            rehearsed += rehearse(self.model, X[at], y[at], task_ids[at], rng)
+            rehearsed += rehearse(self.model, X[at], y[at], task_ids[at])
         return residual, rehearsed
 
     def _fit_zero_shot(self, X: FloatArray, residual: FloatArray, groups: Codes) -> None:

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from costmodel.learners import FloatArray, TaskIds
 from costmodel.transfer._base import Predictor, TransferModel
@@ -36,25 +35,30 @@ class Rehearsed:
 SHOTS = (1, 2, 4, 8, 16, 32, 64)
 
 
-def rehearse(
-    model: TransferModel, X: FloatArray, y: FloatArray, task_ids: TaskIds, rng: np.random.Generator
-) -> Iterator[Rehearsed]:
+def rehearse(model: TransferModel, X: FloatArray, y: FloatArray, task_ids: TaskIds) -> Iterator[Rehearsed]:
     """Adapt a model to each of these tasks, with each number of measurements up to two thirds of its configs.
 
-    Half of the measurements are those predicted best, as a search would make them, half are drawn.
+    What is measured is what a search would measure: the best scores, after each number of measurements those
+    of the model as it is then adapted. Intervals are to hold for what a search leaves unmeasured, and of
+    configs drawn at random a model learns more.
     """
     for task in np.unique(task_ids):
-        at = np.flatnonzero(task_ids == task)
-        score = model.predict(X[at]).score
-        for shots in SHOTS:
-            chosen = _choose(score, shots, rng)
-            seen, rest = at[chosen], at[~chosen & np.isfinite(y[at])]
-            if 3 * shots > 2 * len(at) or not rest.size or not np.isfinite(y[seen]).any():
-                continue
-            predictor = model.adapt(X[seen], y[seen])
-            predicted = predictor.predict(X[rest]).latency_s
-            if predicted is not None:
-                yield Rehearsed(shots, np.log(y[rest] / predicted) / spread_of(predictor, X[rest]))
+        at = task_ids == task
+        yield from _rehearse_one(model, X[at], y[at])
+
+
+def _rehearse_one(model: TransferModel, X: FloatArray, y: FloatArray) -> Iterator[Rehearsed]:
+    """Rehearsals on one task."""
+    measured = np.zeros(len(y), dtype=bool)
+    predictor: Predictor = model
+    for shots in (shots for shots in SHOTS if 3 * shots <= 2 * len(y)):
+        score = np.where(measured, -np.inf, predictor.predict(X).score)
+        measured[np.argsort(-score, kind="stable")[: shots - int(measured.sum())]] = True
+        rest = ~measured & np.isfinite(y)
+        predictor = model.adapt(X[measured], y[measured])
+        predicted = predictor.predict(X[rest]).latency_s
+        if predicted is not None and rest.any():
+            yield Rehearsed(shots, np.log(y[rest] / predicted) / spread_of(predictor, X[rest]))
 
 
 def spread_of(predictor: Predictor, X: FloatArray) -> FloatArray:
@@ -106,15 +110,6 @@ class ShotQuantiles:
         """Take over what ``state`` gave."""
         self.shots_, self.quantiles_ = state["shots"], state["quantiles"]
         return self
-
-
-def _choose(score: FloatArray, shots: int, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """``(n,)`` whether each candidate is measured."""
-    chosen = np.zeros(len(score), dtype=bool)
-    chosen[np.argsort(-score, kind="stable")[: shots // 2]] = True
-    others = rng.permutation(np.flatnonzero(~chosen))
-    chosen[others[: shots - shots // 2]] = True
-    return chosen
 
 
 def _weighted_quantiles(values: FloatArray, weights: FloatArray, quantiles: list[float]) -> FloatArray:

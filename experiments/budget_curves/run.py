@@ -238,7 +238,7 @@ def draw(table: pd.DataFrame, path: Path) -> None:
     for axes in (left, right):
         axes.grid(alpha=0.25)
         axes.spines[["top", "right"]].set_visible(False)
-    right.legend(frameon=False, fontsize=9)
+    figure.legend(*right.get_legend_handles_labels(), loc="outside lower center", ncols=6, frameon=False)
     figure.savefig(path, dpi=150)
 
 

@@ -45,8 +45,6 @@ FACTORIES = {
     "xgboost rank": lambda: XGBoostRanker(rounds=20),
     "random forest": lambda: RandomForestLearner(0, trees=5),
     "random forest on drawn rows": lambda: RandomForestLearner(trees=3, rows=50),
-    "network": lambda: MultitaskNetwork((0,), 0, width=8, embedding=2, steps=12),
-    "network without platforms": lambda: MultitaskNetwork(width=8, layers=1, steps=5, members=1),
     "multitask gp": lambda: MultitaskGaussianProcess((0, 1), 0, rows=40, iterations=4),
     "multitask gp without task columns": lambda: MultitaskGaussianProcess((), rows=40, iterations=4, tasks=2),
     "stack": lambda: Stack((RidgeLearner(), KernelRidge(0, landmarks=20))),
@@ -56,12 +54,22 @@ FACTORIES = {
     "stack without latency": lambda: Stack((RandomLearner(), XGBoostRanker(rounds=9)), (0, 1), folds=2),
 }
 
+NETWORKS: dict[str, LearnerFactory] = {
+    "network": lambda: MultitaskNetwork((0,), 0, width=8, embedding=2, steps=12),
+    "network without platforms": lambda: MultitaskNetwork(width=8, layers=1, steps=5, members=1),
+}
+
 
 @pytest.mark.parametrize("check", LEARNER_CHECKS, ids=lambda check: check.__name__)
 @pytest.mark.parametrize("make", FACTORIES.values(), ids=FACTORIES.keys())
 def test_learner_keeps_the_contract(make: LearnerFactory, check) -> None:
-    if "Network" in make().__class__.__name__:
-        pytest.importorskip("torch")
+    check(make)
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("check", LEARNER_CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("make", NETWORKS.values(), ids=NETWORKS.keys())
+def test_network_keeps_the_contract(make: LearnerFactory, check) -> None:
     check(make)
 
 

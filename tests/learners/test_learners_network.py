@@ -30,8 +30,10 @@ def without_torch(monkeypatch):
     return lambda: monkeypatch.setattr(builtins, "__import__", fake_import)
 
 
+@pytest.mark.torch
 def test_predictions_are_those_of_torch_modules(budgets) -> None:
-    torch = pytest.importorskip("torch")
+    import torch
+
     X, y, tasks = budgets
     learner = MultitaskNetwork((0,), 1, width=16, layers=2, embedding=3, steps=20, members=2).fit(X, y, tasks)
     queries = X[::7].copy()
@@ -57,8 +59,8 @@ def test_predictions_are_those_of_torch_modules(budgets) -> None:
     np.testing.assert_allclose(np.log(learner.predict(queries).latency_s), expected, rtol=1e-9)
 
 
+@pytest.mark.torch
 def test_it_learns_latency_on_known_platforms(budgets) -> None:
-    pytest.importorskip("torch")
     X, y, tasks = budgets
     known = np.random.default_rng(1).random(len(X)) < 0.7
     learner = MultitaskNetwork((0,), width=32, steps=300, members=1).fit(X[known], y[known], tasks[known])
@@ -67,8 +69,8 @@ def test_it_learns_latency_on_known_platforms(budgets) -> None:
     assert errors[0] < 0.6 * errors[1]
 
 
+@pytest.mark.torch
 def test_unknown_platforms_have_the_zero_embedding(budgets) -> None:
-    pytest.importorskip("torch")
     X, y, tasks = budgets
     learner = MultitaskNetwork((0,), width=8, steps=30, members=1).fit(X, y, tasks)
     embedding = learner.networks_[0]["embedding"]
@@ -79,8 +81,8 @@ def test_unknown_platforms_have_the_zero_embedding(budgets) -> None:
     assert sorted(learner._platform_of(X[[0, 300, 600]])) == [1, 2, 3]
 
 
+@pytest.mark.torch
 def test_the_same_seed_gives_the_same_network_and_another_another(budgets) -> None:
-    pytest.importorskip("torch")
     X, y, tasks = budgets
     scores = [
         MultitaskNetwork((0,), width=8, steps=10, seed=seed).fit(X, y, tasks).predict(X).score
@@ -90,8 +92,8 @@ def test_the_same_seed_gives_the_same_network_and_another_another(budgets) -> No
     assert not np.allclose(scores[0], scores[2])
 
 
+@pytest.mark.torch
 def test_fit_needs_torch_and_prediction_does_not(budgets, without_torch) -> None:
-    pytest.importorskip("torch")
     X, y, tasks = budgets
     learner = MultitaskNetwork((0,), width=8, steps=5).fit(X, y, tasks)
     expected = learner.predict(X).score
@@ -102,8 +104,8 @@ def test_fit_needs_torch_and_prediction_does_not(budgets, without_torch) -> None
         MultitaskNetwork().fit(X, y, tasks)
 
 
+@pytest.mark.torch
 def test_failures_count_as_slow_as_the_lowest_score() -> None:
-    pytest.importorskip("torch")
     X, y, tasks = contract_rows()
     learner = MultitaskNetwork(steps=5, width=4, members=1).fit(X, y, tasks)
     assert learner.mean_ == pytest.approx(prepare(X, y, tasks).clipped_log_latency.mean())
