@@ -18,7 +18,7 @@ from rich.progress import track
 from costmodel.dataset import load_dataset, shipped_dataset
 from costmodel.evaluation import train
 from costmodel.metrics import n_eps
-from costmodel.search import Pool, SpaceSampler, PoolTPESampler, RandomOrderSampler, ModelSampler
+from costmodel.search import ModelSampler, Pool, PoolTPESampler, RandomOrderSampler, SpaceSampler
 from costmodel.transfer import FromScratch, TransferModel, make_model
 
 HERE = Path(__file__).parent

@@ -9,7 +9,7 @@ from optuna.trial import TrialState
 
 from costmodel.evaluation import train
 from costmodel.metrics import expected_n_eps, n_eps
-from costmodel.search import Pool, PoolTPESampler, RandomOrderSampler, ModelSampler
+from costmodel.search import ModelSampler, Pool, PoolTPESampler, RandomOrderSampler
 from costmodel.testing import LANDSCAPE_WORKLOADS, gpu_landscape
 from costmodel.transfer import make_model
 

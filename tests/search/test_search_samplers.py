@@ -3,7 +3,7 @@ import optuna
 import pytest
 
 from costmodel.errors import CostModelError
-from costmodel.search import Pool, PoolTPESampler, RandomOrderSampler, ModelSampler
+from costmodel.search import ModelSampler, Pool, PoolTPESampler, RandomOrderSampler
 from costmodel.search._history import History
 from costmodel.search._model_sampler import PREDICTED_LATENCY, PREDICTED_RANK
 

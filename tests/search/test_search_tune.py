@@ -7,7 +7,7 @@ import pytest
 from costmodel.collect import ReplayRunner
 from costmodel.errors import CostModelError
 from costmodel.records import Outcome
-from costmodel.search import Pool, RandomOrderSampler, ModelSampler, tune
+from costmodel.search import ModelSampler, Pool, RandomOrderSampler, tune
 from costmodel.testing import landscape_platform
 
 logging.getLogger("optuna").setLevel(logging.WARNING)
