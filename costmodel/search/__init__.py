@@ -11,7 +11,7 @@ from costmodel.search._comparison import (
     recorded_curves,
 )
 from costmodel.search._declared_space import DeclaredSpace
-from costmodel.search._expected_gain import expected_gain
+from costmodel.search._expected_improvement import expected_improvement
 from costmodel.search._model_sampler import ModelSampler, ScoredConfigs
 from costmodel.search._plot import plot_curves
 from costmodel.search._pool import Pool
@@ -42,7 +42,7 @@ __all__ = [
     "StopGain",
     "TuneResult",
     "TunedTrial",
-    "expected_gain",
+    "expected_improvement",
     "give_up_abandoned",
     "measured_curve",
     "open_study",

@@ -11,7 +11,7 @@ from optuna.trial import FrozenTrial
 from costmodel.learners import FloatArray, Scaler
 from costmodel.records import Candidate, Config
 from costmodel.search._base import SpaceSampler
-from costmodel.search._expected_gain import expected_gain
+from costmodel.search._expected_improvement import expected_improvement
 from costmodel.search._history import History
 from costmodel.search._screening import neighbourhood, screen
 from costmodel.search._space import DrawnConfigs, SearchSpace
@@ -143,7 +143,9 @@ class ModelSampler(SpaceSampler):
         if not np.isfinite(scored.history.best_s) or not isinstance(scored.predictor, Belief):
             return None
         best_first = untried[np.argsort(-scored.score[untried], kind="stable")]
-        return expected_gain(scored.predictor, scored.drawn.features[best_first], scored.history.best_s)
+        features = scored.drawn.features[best_first]
+        improvement = expected_improvement(scored.predictor, features, scored.history.best_s)
+        return float(1.0 - np.exp(-improvement.max(initial=0.0)))
 
     def choose(self, study: Study, trial: FrozenTrial, history: History) -> Config:
         """The config to measure next; its prediction is kept with the trial."""
@@ -187,6 +189,8 @@ class ModelSampler(SpaceSampler):
         explores = self.explore_every > 0 and (len(history.tried) + 1) % self.explore_every == 0
         if history.pending and not explores:
             yield from self._batch(scored, history, untried)
+        elif len(history.tried) % 2 and not explores:
+            yield from _most_improving(scored, untried)
         scores = scored.score[untried]
         while untried.size:
             qualified = untried[scores >= np.quantile(scores, 0.75 if explores else 1.0)]
@@ -264,6 +268,15 @@ class ModelSampler(SpaceSampler):
         write_attr(study, trial, PREDICTED_RANK, rank)
         if scored.latency_s is not None:
             write_attr(study, trial, PREDICTED_LATENCY, float(scored.latency_s[row]))
+
+
+def _most_improving(scored: ScoredConfigs, untried: NDArray[np.intp]) -> NDArray[np.intp]:
+    """The rows with the largest expected improvements first; none where the predictor cannot tell."""
+    if not isinstance(scored.predictor, Belief) or not np.isfinite(scored.history.best_s):
+        return untried[:0]
+    rows = untried[np.argsort(-scored.score[untried], kind="stable")]
+    improvement = expected_improvement(scored.predictor, scored.drawn.features[rows], scored.history.best_s)
+    return rows[np.argsort(-improvement, kind="stable")]
 
 
 def _from_nothing(space: SearchSpace, rng: np.random.Generator) -> FromScratch:
