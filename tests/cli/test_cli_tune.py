@@ -90,6 +90,31 @@ def test_without_a_budget_it_tunes_for_the_whole_device(dataset: Path, tmp_path:
     assert "on 132 SMs of landscape GPU" in tune(dataset, tmp_path, "--trials", 2).stdout
 
 
+@pytest.mark.parametrize("name", ["study.db", "study.log"])
+def test_a_study_goes_on_where_it_stopped(dataset: Path, tmp_path: Path, name: str) -> None:
+    study = ("--sms", 32, "--study", tmp_path / name)
+    assert tune(dataset, tmp_path, *study, "--trials", 4).exit_code == 0
+    first = json.loads((tmp_path / "tune.json").read_text())["trials"]
+    assert tune(dataset, tmp_path, *study, "--trials", 7).exit_code == 0
+    second = json.loads((tmp_path / "tune.json").read_text())["trials"]
+    assert len(second) == 7
+    assert second[:4] == first
+
+
+def test_a_search_that_is_not_worth_it_any_more_stops(dataset: Path, tmp_path: Path) -> None:
+    assert tune(dataset, tmp_path, "--sms", 32, "--trials", 40, "--stop-gain", "20%").exit_code == 0
+    assert len(json.loads((tmp_path / "tune.json").read_text())["trials"]) < 40
+
+
+@pytest.mark.parametrize("share", ["0", "150%", "much", "1%%"])
+def test_a_gain_that_is_no_share_is_refused(dataset: Path, tmp_path: Path, share: str) -> None:
+    assert_refused(tune(dataset, tmp_path, "--stop-gain", share), "--stop-gain must be a share", share)
+
+
+def test_a_study_of_unknown_kind_is_refused(dataset: Path, tmp_path: Path) -> None:
+    assert_refused(tune(dataset, tmp_path, "--study", "study.txt"), ".journal", "postgresql://")
+
+
 def test_unknown_workload_lists_the_nearest(dataset: Path) -> None:
     result = costmodel("tune", "matmul-m512-n512-k51", "--dataset", dataset)
     assert_refused(result, "'matmul-m512-n512-k51'", f"The nearest are {WORKLOAD}")
