@@ -10,8 +10,17 @@ from costmodel.search._comparison import (
     measured_curve,
     recorded_curves,
 )
+from costmodel.search._dispatch import (
+    DISPATCH_VERSION,
+    DispatchRange,
+    DispatchTable,
+    load_dispatch_table,
+    save_dispatch_table,
+)
+from costmodel.search._objective import FreeSms, Objective, ObjectiveName, fewest_sms
 from costmodel.search._plot import plot_curves
 from costmodel.search._pool import Pool
+from costmodel.search._portfolio import BudgetRange, best_portfolio, smallest_portfolio
 from costmodel.search._propose import propose_candidates
 from costmodel.search._result import Provenance, TunedTrial, TuneResult
 from costmodel.search._shortlist import ShortlistSampler
@@ -20,8 +29,15 @@ from costmodel.search._tune import tune
 __all__ = [
     "BEST_KNOWN",
     "CHOSEN",
+    "DISPATCH_VERSION",
     "WHOLE_CHOICE",
     "BudgetCurve",
+    "BudgetRange",
+    "DispatchRange",
+    "DispatchTable",
+    "FreeSms",
+    "Objective",
+    "ObjectiveName",
     "Pool",
     "PoolSampler",
     "PoolTPESampler",
@@ -30,9 +46,14 @@ __all__ = [
     "ShortlistSampler",
     "TuneResult",
     "TunedTrial",
+    "best_portfolio",
+    "fewest_sms",
+    "load_dispatch_table",
     "measured_curve",
     "plot_curves",
     "propose_candidates",
     "recorded_curves",
+    "save_dispatch_table",
+    "smallest_portfolio",
     "tune",
 ]
