@@ -58,7 +58,7 @@ def draw(path: Path, result: TuneResult, curves: Sequence[BudgetCurve]) -> None:
         curves,
         title=f"{workload}\non {device.name}, chosen for {_budget(result.platform)}",
         unit=_unit(result.platform),
-        sms=result.platform.sms_granted,
+        sms=[result.platform.sms_granted],
     )
     console.print(f"Picture: {path}", soft_wrap=True, highlight=False)
 

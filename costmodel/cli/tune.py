@@ -247,7 +247,8 @@ def _curves(
     from costmodel.search import CHOSEN, WHOLE_CHOICE, Pool, ShortlistSampler, measured_curve, recorded_curves
 
     if isinstance(runner, ReplayRunner):
-        return recorded_curves(runner, result.best.candidate)
+        best = result.best.candidate
+        return recorded_curves(runner, lambda _: best)
     if not measure:
         return []
     pool = Pool(sampler.pool.candidates, runner.platform())

@@ -74,10 +74,14 @@ class Objective:
         return np.expm1(self.combine(log_regret(latency_s)))
 
 
-def log_regret(latency_s: FloatArray) -> FloatArray:
-    """``(n, b)`` natural log of latency over the best at that budget, at least 0.
+def log_regret(latency_s: FloatArray, best_s: FloatArray | None = None) -> FloatArray:
+    """``(n, b)`` natural log of latency over the best at that budget.
 
     Inf for a kernel that failed there or was not measured there: it cannot be chosen for that budget.
+
+    Args:
+        latency_s: ``(n, b)`` seconds.
+        best_s: ``(b,)`` the best; that of these kernels if not given.
 
     Raises:
         CostModelError: At some budget no kernel works.
@@ -90,7 +94,7 @@ def log_regret(latency_s: FloatArray) -> FloatArray:
             f"{len(latency_s)} does at {np.flatnonzero(~np.isfinite(best)).size} of {best.size} budgets. "
             "Measure more candidates, or leave these budgets out."
         )
-    return np.asarray(np.log(known / best))
+    return np.asarray(np.log(known / (best if best_s is None else best_s)))
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ by line segments using dynamic programming", 1961; Jackson et al., "An algorithm
 data on an interval", 2005.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,7 +38,9 @@ class BudgetRange:
     kernel: int
 
 
-def best_portfolio(latency_s: FloatArray, objective: Objective, most: int) -> tuple[BudgetRange, ...]:
+def best_portfolio(
+    latency_s: FloatArray, objective: Objective, most: int, *, best_s: FloatArray | None = None
+) -> tuple[BudgetRange, ...]:
     """The best partition of the budgets into at most ``most`` ranges, one kernel each; exact.
 
     Of equally good ones that with the fewest ranges; of these, for the worst regret, that with the smallest
@@ -50,6 +52,7 @@ def best_portfolio(latency_s: FloatArray, objective: Objective, most: int) -> tu
             kernel serves no range with that budget.
         objective: What is minimised.
         most: Ranges at most, 1 or more.
+        best_s: ``(b,)`` best latencies that regret is counted from; those of these kernels if not given.
 
     Raises:
         CostModelError: So few kernels cannot serve all budgets, or at some budget no kernel works.
@@ -57,7 +60,7 @@ def best_portfolio(latency_s: FloatArray, objective: Objective, most: int) -> tu
     """
     if most < 1:
         raise ValueError(f"most must be at least 1, but got {most}")
-    regret, most = log_regret(latency_s), min(most, latency_s.shape[1])
+    regret, most = log_regret(latency_s, best_s), min(most, latency_s.shape[1])
     limit = np.inf
     if objective.name is ObjectiveName.WORST_REGRET:
         worst, _ = _range_costs(regret, objective.weights, worst=True)
@@ -90,6 +93,11 @@ def smallest_portfolio(
     needed, _ = _partition(_range_costs(within, objective.weights)[0], regret.shape[1], np.add)
     fewest = 1 + int(np.argmax(np.isfinite(needed[:, -1])))
     return _cheapest(regret, objective.weights, fewest, limit)
+
+
+def served_s(latency_s: FloatArray, ranges: Sequence[BudgetRange]) -> FloatArray:
+    """``(b,)`` latency of a portfolio at each budget, in seconds."""
+    return np.concatenate([latency_s[part.kernel, part.first : part.last + 1] for part in ranges])
 
 
 def _cheapest(
