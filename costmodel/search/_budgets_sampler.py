@@ -126,9 +126,7 @@ class BudgetsSampler(ModelSampler):
             return self.known.zero_shot()
         return self.known.adapted(self.space.features(history.measured), self._measured(history.measured))
 
-    def _choose_batch(
-        self, scored: ScoredConfigs, history: History, untried: NDArray[np.intp]
-    ) -> list[int]:
+    def _choose_batch(self, scored: ScoredConfigs, history: History, untried: NDArray[np.intp]) -> list[int]:
         """The row to propose next, where what is pending is believed to be as fast as predicted."""
         assert isinstance(scored.predictor, BudgetsPredictor)
         pending = self.space.features(history.pending)
