@@ -17,7 +17,8 @@ from costmodel.search._objective import Objective
 from costmodel.search._turns import write_attr
 from costmodel.transfer import TransferModel
 
-# User attribute of a trial: seconds on each budget, in the order of the space's platforms; null for a failure.
+# User attribute of a trial: seconds on each budget, in the order of the space's platforms; null for a
+# failure.
 LATENCIES = "latency_s"
 # Kernels whose predicted best is what a budget is taken to allow before better is measured.
 _REFERENCE_DRAWS = 2_000
@@ -26,9 +27,10 @@ _REFERENCE_DRAWS = 2_000
 class BudgetsSampler(ModelSampler):
     """Proposes kernels that are predicted to be good on several SM budgets together.
 
-    A ``ModelSampler`` whose model adapts to each budget by what was measured there, and whose score is that of
-    ``BudgetsPredictor``: for one kernel, the objective; for a portfolio, the largest expected improvement at
-    any budget. Trials must carry their latencies as ``tell_latencies`` (or ``tune_budgets``) writes them.
+    A ``ModelSampler`` whose model adapts to each budget by what was measured there, and whose score is that
+    of ``BudgetsPredictor``: for one kernel, the objective; for a portfolio, the largest expected improvement
+    at any budget. Each trial must carry its latencies in the user attribute ``latency_s``, as
+    ``tune_budgets`` writes them.
 
     **Value of a trial.** What is best depends on what else was measured, but a value must not drift. So
     ``value`` is relative to a reference that is fixed at the start: the best latency that the model predicts

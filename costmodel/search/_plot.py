@@ -120,7 +120,7 @@ def progress_figure(progress: ProgressCurve) -> Any:
 
 
 def predictions_figure(points: Sequence[PredictedPoints], *, unit: str) -> Any:
-    """A figure of predicted against measured latency, a colour a budget; the diagonal is a true prediction."""
+    """A figure of predicted against measured latency, a colour a budget; equal on the dotted line."""
     from matplotlib import colormaps
 
     figure, axes = _figure()
