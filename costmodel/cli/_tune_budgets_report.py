@@ -17,12 +17,19 @@ from costmodel.search import (
     BudgetsTrial,
     DispatchTable,
     FreeSms,
+    ObjectiveName,
     PredictedPoints,
     ProgressCurve,
     ReportTable,
     SearchReport,
     plot_curves,
 )
+
+_REGRETS = {
+    ObjectiveName.WORST_REGRET: "worst regret",
+    ObjectiveName.MEAN: "mean regret",
+    ObjectiveName.WEIGHTED: "weighted mean regret",
+}
 
 
 @dataclass(frozen=True)
@@ -92,6 +99,7 @@ def budgets_page(answer: BudgetsAnswer) -> SearchReport:
     result = answer.result
     regrets = 100.0 * np.append(result.progress(answer.most), np.nan)[:-1]
     kernels = "one kernel" if answer.most == 1 else f"at most {answer.most} kernels"
+    regret = _REGRETS[result.objective.name]
     return SearchReport(
         title=answer.title,
         answer=_sentences(answer),
@@ -99,9 +107,7 @@ def budgets_page(answer: BudgetsAnswer) -> SearchReport:
         curves=answer.curves,
         sms=result.sms,
         unit=answer.unit,
-        progress=ProgressCurve(
-            np.empty(0), regrets, f"{result.objective.name.value} regret of {kernels} (%)"
-        ),
+        progress=ProgressCurve(np.empty(0), regrets, f"{regret} of {kernels} (%)"),
         predictions=_predictions(result),
         provenance=result.provenance,
     )

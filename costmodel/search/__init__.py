@@ -29,7 +29,7 @@ from costmodel.search._model_sampler import ModelSampler, ScoredConfigs
 from costmodel.search._objective import FreeSms, Objective, ObjectiveName, fewest_sms
 from costmodel.search._plot import PredictedPoints, ProgressCurve, plot_curves
 from costmodel.search._pool import Pool
-from costmodel.search._portfolio import BudgetRange, best_portfolio, smallest_portfolio
+from costmodel.search._portfolio import BudgetRange, best_portfolio, served_s, smallest_portfolio
 from costmodel.search._propose import propose_candidates
 from costmodel.search._report import ReportTable, SearchReport, render_report, write_report
 from costmodel.search._result import Provenance, TunedTrial, TuneResult
@@ -92,6 +92,7 @@ __all__ = [
     "render_report",
     "save_dispatch_table",
     "searched_curves",
+    "served_s",
     "smallest_portfolio",
     "tune",
     "tune_budgets",

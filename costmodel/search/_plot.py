@@ -84,7 +84,7 @@ def plot_curves(
 
 def curves_figure(curves: Sequence[BudgetCurve], *, unit: str, sms: Sequence[int]) -> Any:
     """A figure of latency over SM budgets, both on a logarithmic axis; arguments as for ``plot_curves``."""
-    from matplotlib.ticker import FixedLocator, LogLocator, NullLocator
+    from matplotlib.ticker import FixedLocator, NullLocator
 
     figure, axes = _figure()
     for curve in curves:
@@ -97,9 +97,8 @@ def curves_figure(curves: Sequence[BudgetCurve], *, unit: str, sms: Sequence[int
     axes.set(xscale="log", yscale="log", xlabel=f"{unit} granted", ylabel="latency (µs)")
     budgets = sorted({budget for curve in curves for budget in curve.latency_s})
     axes.xaxis.set(major_locator=FixedLocator(budgets), minor_locator=NullLocator())
-    axes.yaxis.set(major_locator=LogLocator(subs=(1, 1.5, 2, 3, 5, 7)), minor_locator=NullLocator())
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_formatter("{x:g}")
+    axes.xaxis.set_major_formatter("{x:g}")
+    _plain_ticks(axes.yaxis)
     axes.tick_params(axis="x", labelsize=9 if len(budgets) < 10 else 7)
     axes.legend(frameon=False)
     return figure
@@ -134,8 +133,18 @@ def predictions_figure(points: Sequence[PredictedPoints], *, unit: str) -> Any:
     ends = 1e6 * np.array([every.min(), every.max()])
     axes.loglog(ends, ends, color=_GREY, linestyle=":", zorder=0)
     axes.set(xlabel="measured (µs)", ylabel="predicted before it was measured (µs)")
+    for axis in (axes.xaxis, axes.yaxis):
+        _plain_ticks(axis)
     axes.legend(frameon=False, fontsize=8, ncols=1 + len(points) // 7)
     return figure
+
+
+def _plain_ticks(axis: Any) -> None:
+    """Ticks of a logarithmic axis as plain numbers, several a decade."""
+    from matplotlib.ticker import LogLocator, NullLocator
+
+    axis.set(major_locator=LogLocator(subs=(1, 1.5, 2, 3, 5, 7)), minor_locator=NullLocator())
+    axis.set_major_formatter("{x:g}")
 
 
 def _figure() -> tuple[Any, Any]:
