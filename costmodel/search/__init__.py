@@ -73,7 +73,6 @@ __all__ = [
     "ScoredConfigs",
     "SearchReport",
     "SearchSpace",
-    "ShortlistSampler",
     "SpaceSampler",
     "StopGain",
     "TuneResult",

@@ -104,17 +104,12 @@ class BudgetsResult:
     def dispatch_table(self, ranges: Sequence[BudgetRange]) -> DispatchTable:
         """The table of a portfolio, for all SMs of the device."""
         device = self.platforms[-1].device
-        latencies = [
-            {self.sms[i]: float(self.latency_s[r.kernel, i]) for i in range(r.first, r.last + 1)}
-            for r in ranges
-        ]
-        best_s = dict(zip(self.sms, self.latency_s.min(axis=0).tolist(), strict=True))
-        kernels = [self.trials[r.kernel].candidate for r in ranges]
+        kernels = [trial.candidate for trial in self.trials]
         return DispatchTable(
             workload=kernels[0].workload,
             device=device,
             objective=self.objective.name.value,
-            ranges=dispatch_ranges(kernels, latencies, best_s, device.sms),
+            ranges=dispatch_ranges(kernels, ranges, self.latency_s, self.sms, device.sms),
             provenance=self.provenance,
         )
 

@@ -1,19 +1,24 @@
 """A dispatch table: which kernel to run for the SMs that are granted, as a file that a server reads.
 
-Rule for SMs that were not measured: a range reaches from its smallest measured budget to just below that of
-the next range. Its kernel was measured on fewer SMs than are granted, and more SMs do not make a kernel
-slower, but a kernel chosen for more SMs may be far slower on fewer. The first range also serves fewer SMs
-than were measured, and the last reaches to the whole device.
+Rule for SMs that were not measured: between the last measured budget of a range and the first of the next,
+the latencies of both kernels are interpolated, log seconds over log SMs, and the next range begins where its
+kernel is no longer the slower one. Budgets of the shipped dataset, left out, lost 3.6 % by that rule in the
+geometric mean, 4.4 % with the kernel of the nearest measured budget, 5.8 % with that of the next smaller one
+(experiments/several_budgets). The first range also serves fewer SMs than were measured, and the last reaches
+to the whole device.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
 import msgspec
+import numpy as np
 
 from costmodel.errors import CostModelError
+from costmodel.learners import FloatArray
 from costmodel.records import Candidate, Config, Device, Workload
+from costmodel.search._portfolio import BudgetRange
 from costmodel.search._result import Provenance
 
 DISPATCH_VERSION = 1
@@ -113,32 +118,46 @@ class DispatchTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 
 def dispatch_ranges(
     kernels: Sequence[Candidate],
-    latency_s: Sequence[Mapping[int, float]],
-    best_s: Mapping[int, float],
+    ranges: Sequence[BudgetRange],
+    latency_s: FloatArray,
+    sms: Sequence[int],
     whole_sms: int,
 ) -> tuple[DispatchRange, ...]:
     """Ranges over all SMs of a device, by the rule for SMs that were not measured.
 
     Args:
-        kernels: One for each range, in order of SMs.
-        latency_s: Seconds of each of them at the measured budgets of its range.
-        best_s: Best measured seconds at each budget.
+        kernels: ``(n,)`` all kernels that were measured.
+        ranges: The chosen ones, and their budgets.
+        latency_s: ``(n, b)`` seconds; inf for a failure.
+        sms: ``(b,)`` SMs of each budget, ascending.
         whole_sms: SMs of the whole device; 0 where unknown.
     """
-    starts = [1, *(min(latencies) for latencies in latency_s[1:])]
-    ends = [*(start - 1 for start in starts[1:]), max(whole_sms, *latency_s[-1])]
+    best_s = latency_s.min(axis=0)
+    starts = [1, *(_boundary(lower, upper, latency_s, sms) for lower, upper in pairwise(ranges))]
+    ends = [*(start - 1 for start in starts[1:]), max(whole_sms, sms[-1])]
     return tuple(
         DispatchRange(
             from_sms=start,
             to_sms=end,
-            space=kernel.space,
-            config_id=kernel.config.config_id,
-            config=kernel.config,
-            latency_s=dict(latencies),
-            regret={sms: latency / best_s[sms] - 1.0 for sms, latency in latencies.items()},
+            space=kernels[part.kernel].space,
+            config_id=kernels[part.kernel].config.config_id,
+            config=kernels[part.kernel].config,
+            latency_s={sms[i]: float(latency_s[part.kernel, i]) for i in part.budgets},
+            regret={sms[i]: float(latency_s[part.kernel, i] / best_s[i]) - 1.0 for i in part.budgets},
         )
-        for start, end, kernel, latencies in zip(starts, ends, kernels, latency_s, strict=True)
+        for start, end, part in zip(starts, ends, ranges, strict=True)
     )
+
+
+def _boundary(lower: BudgetRange, upper: BudgetRange, latency_s: FloatArray, sms: Sequence[int]) -> int:
+    """Fewest SMs of the upper range: from where its kernel is expected to be no slower than the other."""
+    few, many = sms[lower.last], sms[upper.first]
+    share = np.log(np.arange(few + 1, many) / few) / np.log(many / few)
+    pair = [lower.kernel, upper.kernel]
+    log_few, log_many = np.log(latency_s[pair, lower.last]), np.log(latency_s[pair, upper.first])
+    expected = np.outer(1.0 - share, log_few) + np.outer(share, log_many)
+    faster = np.flatnonzero(expected[:, 1] <= expected[:, 0])
+    return few + 1 + int(faster[0]) if faster.size else many
 
 
 def save_dispatch_table(table: DispatchTable, path: Path) -> None:

@@ -37,6 +37,11 @@ class BudgetRange:
     last: int
     kernel: int
 
+    @property
+    def budgets(self) -> range:
+        """Positions of its budgets."""
+        return range(self.first, self.last + 1)
+
 
 def best_portfolio(
     latency_s: FloatArray, objective: Objective, most: int, *, best_s: FloatArray | None = None

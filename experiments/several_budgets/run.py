@@ -37,6 +37,7 @@ HERE = Path(__file__).parent
 FIRST = 16  # candidates that `costmodel tune` measures unless told otherwise
 KERNELS = 3
 WITHIN, COST = 0.02, 0.04
+RULES = ("smaller budget's", "larger budget's", "nearest budget's", "interpolated", "better of the two")
 
 
 def main() -> None:
@@ -96,18 +97,26 @@ def of_records(latency_s: np.ndarray, sms: tuple[int, ...]) -> dict[str, Any]:
         "kernels_within": len(smallest_portfolio(latency_s, WITHIN, worst)),
         "sms_enough": sms[free.budget],
         "sms_freed": max(sms) - sms[free.budget],
-        **neighbours(latency_s, best_s),
+        **neighbours(latency_s, sms),
     }
 
 
-def neighbours(latency_s: np.ndarray, best_s: np.ndarray) -> dict[str, list[float]]:
-    """At each budget but the ends, the best kernel of the next smaller and of the next larger one."""
-    best = latency_s.argmin(axis=0)
-    inner = np.arange(1, len(best) - 1)
-    return {
-        "lower_ratio": (latency_s[best[inner - 1], inner] / best_s[inner]).tolist(),
-        "upper_ratio": (latency_s[best[inner + 1], inner] / best_s[inner]).tolist(),
-    }
+def neighbours(latency_s: np.ndarray, sms: tuple[int, ...]) -> dict[str, list[float]]:
+    """At each budget but the ends, what the best kernels of the next smaller and the next larger one lose.
+
+    By each rule that chooses between the two without a measurement there.
+    """
+    loss: dict[str, list[float]] = {rule: [] for rule in RULES}
+    best, log_s = latency_s.argmin(axis=0), np.log(latency_s)
+    for i in range(1, len(sms) - 1):
+        pair = best[[i - 1, i + 1]]
+        ratio = latency_s[pair, i] / latency_s[:, i].min()
+        share = np.log(sms[i] / sms[i - 1]) / np.log(sms[i + 1] / sms[i - 1])
+        expected = (1.0 - share) * log_s[pair, i - 1] + share * log_s[pair, i + 1]
+        chosen = (0, 1, int(share >= 0.5), int(expected[1] <= expected[0]), int(ratio.argmin()))
+        for rule, which in zip(RULES, chosen, strict=True):
+            loss[rule].append(float(ratio[which]))
+    return loss
 
 
 def searches(runner: ReplayRunner, pool: Pool, platforms: list, model: Any, seed: int) -> dict[str, Any]:
@@ -191,12 +200,12 @@ def searched(results: pd.DataFrame) -> dict[str, Any]:
 
 
 def between(results: pd.DataFrame) -> dict[str, Any]:
-    """What a budget loses with the best kernel of its smaller, and of its larger, neighbour."""
+    """What a budget loses with a kernel of its neighbours, by each rule."""
     records = results[results["search"].isna()]
     loss = {}
-    for side in ("lower", "upper"):
-        ratio = np.concatenate([np.array(row) for row in records[f"{side}_ratio"]])
-        loss[side] = {
+    for rule in RULES:
+        ratio = np.concatenate([np.array(row) for row in records[rule]])
+        loss[rule] = {
             "mean %": round(100 * float(np.expm1(np.log(ratio).mean())), 1),
             "p90 %": round(100 * float(np.quantile(ratio, 0.9) - 1.0), 1),
             "largest %": round(100 * float(ratio.max() - 1.0), 1),

@@ -62,7 +62,7 @@ def _key(row):
 
 @pytest.fixture(scope="module")
 def records():
-    return gpu_landscape(seed=5, workloads=[WORKLOAD], configs_per_workload=60, sms=SMS).to_measurements()
+    return gpu_landscape(seed=9, workloads=[WORKLOAD], configs_per_workload=60, sms=SMS).to_measurements()
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +111,7 @@ def test_the_first_kernel_is_the_one_that_the_model_knows_to_be_best_on_all(
 def test_no_kernel_is_the_best_on_every_budget_here(latency_s):
     """Otherwise the test above and the next could not fail."""
     assert len({int(column.argmin()) for column in latency_s.T}) == 3
-    assert WORST.regret(latency_s).argmin() != latency_s[:, -1].argmin()
+    assert WORST.regret(latency_s).argmin() not in latency_s.argmin(axis=0)
 
 
 def test_a_portfolio_takes_the_best_of_each_budget_first(runner, space, oracle, latency_s):
