@@ -24,7 +24,7 @@ from costmodel.search._dispatch import (
     load_dispatch_table,
     save_dispatch_table,
 )
-from costmodel.search._expected_gain import expected_gain
+from costmodel.search._expected_improvement import expected_improvement
 from costmodel.search._model_sampler import ModelSampler, ScoredConfigs
 from costmodel.search._objective import FreeSms, Objective, ObjectiveName, fewest_sms
 from costmodel.search._plot import PredictedPoints, ProgressCurve, plot_curves
@@ -79,7 +79,7 @@ __all__ = [
     "TunedTrial",
     "Wanted",
     "best_portfolio",
-    "expected_gain",
+    "expected_improvement",
     "fewest_sms",
     "give_up_abandoned",
     "load_dispatch_table",

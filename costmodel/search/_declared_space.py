@@ -28,8 +28,8 @@ Condition = tuple[str, Sequence[Any]]
 
 # Up to so many combinations are gone through one by one, so that none is missed.
 _MOST_LISTED = 20_000
-# Draws for each config that is wanted, until the constraints count as met too rarely.
-_MOST_DRAWS = 100
+# Draws for each config that is wanted: where few meet the constraints, fewer come back.
+_MOST_DRAWS = 4
 # A neighbour differs in one to three parameters; a number moves by up to a quarter of its range.
 _MOST_CHANGES, _REACH = 3, 0.25
 _ANYWHERE = Platform(Device("unnamed", "cpu", "", 0, 0.0), "whole", 0, 0)
@@ -131,15 +131,7 @@ class DeclaredSpace(SearchSpace):
 
     def draw(self, size: int, rng: np.random.Generator) -> DrawnConfigs:
         """Random configs, each value equally likely; all of a small space, in order."""
-        configs = self._all
-        if configs is None:
-            found = (self._random(rng) for _ in range(_MOST_DRAWS * size))
-            distinct: dict[str, Config] = {}
-            for config in filter(self._meets_constraints, found):
-                distinct[config.config_id] = config
-                if len(distinct) == size:
-                    break
-            configs = list(distinct.values())
+        configs = self._random(size, rng) if self._all is None else self._all
         if not configs:
             raise CostModelError(
                 f"Some config of {self.name} must meet its constraints, but none was found. Loosen them."
@@ -214,12 +206,22 @@ class DeclaredSpace(SearchSpace):
     def _meets_constraints(self, config: Config) -> bool:
         return all(constraint(config.decisions) for constraint in self._constraints)
 
-    def _random(self, rng: np.random.Generator) -> Config:
-        return self._config_where({name: _draw(d, rng) for name, d in self._parameters.items()})
+    def _random(self, size: int, rng: np.random.Generator) -> list[Config]:
+        """Up to ``size`` distinct configs that meet the constraints."""
+        distinct: dict[Any, Config] = {}
+        for _ in range(_MOST_DRAWS):
+            columns = [_draw(distribution, size, rng) for distribution in self._parameters.values()]
+            for values in zip(*columns, strict=True):
+                config = self._config_where(dict(zip(self._parameters, values, strict=True)))
+                if self._meets_constraints(config):
+                    distinct.setdefault(tuple(config.decisions.items()), config)
+            if len(distinct) >= size:
+                break
+        return list(distinct.values())[:size]
 
     def _changed(self, config: Config, rng: np.random.Generator) -> Config:
         """A config with some values changed; what comes to exist by that is drawn."""
-        values = {n: config.decisions.get(n, _draw(d, rng)) for n, d in self._parameters.items()}
+        values = {n: config.decisions.get(n, _draw(d, 1, rng)[0]) for n, d in self._parameters.items()}
         names = list(config.decisions)
         for name in rng.choice(names, size=min(len(names), int(rng.integers(1, _MOST_CHANGES + 1)))):
             values[name] = _moved(self._parameters[name], values[name], rng)
@@ -257,11 +259,18 @@ def _holds(distribution: BaseDistribution, value: Any) -> bool:
         return False
 
 
-def _draw(distribution: BaseDistribution, rng: np.random.Generator) -> Decision:
-    """A random value; a number with a logarithmic distribution by its logarithm."""
+def _draw(distribution: BaseDistribution, size: int, rng: np.random.Generator) -> list[Any]:
+    """Random values; a number with a logarithmic distribution by its logarithm."""
     if isinstance(distribution, CategoricalDistribution):
-        return distribution.choices[int(rng.integers(len(distribution.choices)))]  # type: ignore[return-value]
-    return _from_unit(distribution, float(rng.random()))
+        rows = rng.integers(len(distribution.choices), size=size).tolist()
+        return [distribution.choices[row] for row in rows]
+    if isinstance(distribution, IntDistribution) and not distribution.log:
+        steps = (distribution.high - distribution.low) // distribution.step
+        drawn: list[Any] = (
+            distribution.low + distribution.step * rng.integers(steps + 1, size=size)
+        ).tolist()
+        return drawn
+    return [_from_unit(distribution, position) for position in rng.random(size).tolist()]
 
 
 def _moved(distribution: BaseDistribution, value: Any, rng: np.random.Generator) -> Decision:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,7 @@ from optuna.trial import FrozenTrial
 from costmodel.learners import FloatArray, Scaler
 from costmodel.records import Candidate, Config
 from costmodel.search._base import SpaceSampler
-from costmodel.search._expected_gain import expected_gain
+from costmodel.search._expected_improvement import expected_improvement
 from costmodel.search._history import History
 from costmodel.search._screening import neighbourhood, screen
 from costmodel.search._space import DrawnConfigs, SearchSpace
@@ -53,8 +54,22 @@ class ScoredConfigs:
     batch: list[int] = field(default_factory=list)
 
     def untried(self, tried: frozenset[str] | set[str]) -> NDArray[np.intp]:
-        """Rows of the configs whose ids are not among these."""
-        return np.flatnonzero(~np.isin(self.drawn.ids, sorted(tried)))
+        """Rows of the configs whose ids are not among these, best score first."""
+        rows = np.flatnonzero(~np.isin(self.drawn.ids, sorted(tried)))
+        return rows[np.argsort(-self.score[rows], kind="stable")]
+
+    @cached_property
+    def improvement(self) -> FloatArray:
+        """``(n,)`` expected improvement of log latency of what was not measured, as far as it is worked out.
+
+        0 for all others, and for all where nothing ran or the predictor has no joint belief.
+        """
+        found = np.zeros(len(self.drawn))
+        if isinstance(self.predictor, Belief) and np.isfinite(self.history.best_s):
+            rows = self.untried(self.history.tried)
+            improvement = expected_improvement(self.predictor, self.drawn.features[rows], self.history.best_s)
+            found[rows[: len(improvement)]] = improvement
+        return found
 
 
 class ModelSampler(SpaceSampler):
@@ -65,7 +80,8 @@ class ModelSampler(SpaceSampler):
     measurements the space is drawn anew and screened with what was learned; in between, neighbours of the
     fastest that were measured join in.
 
-    **Choice.** Most proposals exploit: the best score. Each ``explore_every``-th explores: any score in the
+    **Choice.** Most proposals exploit: the best score, and in turn with it, where the adapted model tells how
+    sure it is, the largest expected improvement. Each ``explore_every``-th explores: any score in the
     best quarter of what is left. Among those that qualify, the one farthest in feature space from everything
     tried is proposed. That breaks the ties of tree models, and a model that knows nothing yet (all scores
     equal) fills the space.
@@ -124,13 +140,13 @@ class ModelSampler(SpaceSampler):
             return self._scored_after(History.of(study, self.space))
 
     def upcoming(self, study: Study, count: int) -> list[Candidate]:
-        """The untried candidates with the best scores."""
+        """The untried candidates with the best scores, behind those that improve most where that is known."""
         with self._lock:
             history = History.of(study, self.space)
             scored = self._scored_after(history)
             untried = scored.untried(history.tried | self._skipped)
-            best_first = untried[np.argsort(-scored.score[untried], kind="stable")]
-            found = self._valid(scored, best_first, history.tried)
+            rows = np.concatenate([_most_improving(scored, untried)[: count // 2], untried])
+            found = self._valid(scored, rows[np.sort(np.unique(rows, return_index=True)[1])], history.tried)
             return [candidate for _, (_, candidate) in zip(range(count), found, strict=False)]
 
     def expected_gain(self, study: Study) -> float | None:
@@ -139,11 +155,10 @@ class ModelSampler(SpaceSampler):
         None where nothing ran yet, or the predictor has no joint belief to tell it by.
         """
         scored = self.scored(study)
-        untried = scored.untried(scored.history.tried | self._skipped)
         if not np.isfinite(scored.history.best_s) or not isinstance(scored.predictor, Belief):
             return None
-        best_first = untried[np.argsort(-scored.score[untried], kind="stable")]
-        return expected_gain(scored.predictor, scored.drawn.features[best_first], scored.history.best_s)
+        untried = scored.untried(scored.history.tried | self._skipped)
+        return float(1.0 - np.exp(-scored.improvement[untried].max(initial=0.0)))
 
     def choose(self, study: Study, trial: FrozenTrial, history: History) -> Config:
         """The config to measure next; its prediction is kept with the trial."""
@@ -187,6 +202,8 @@ class ModelSampler(SpaceSampler):
         explores = self.explore_every > 0 and (len(history.tried) + 1) % self.explore_every == 0
         if history.pending and not explores:
             yield from self._batch(scored, history, untried)
+        elif len(history.tried) % 2 and not explores:
+            yield from _most_improving(scored, untried)
         scores = scored.score[untried]
         while untried.size:
             qualified = untried[scores >= np.quantile(scores, 0.75 if explores else 1.0)]
@@ -264,6 +281,13 @@ class ModelSampler(SpaceSampler):
         write_attr(study, trial, PREDICTED_RANK, rank)
         if scored.latency_s is not None:
             write_attr(study, trial, PREDICTED_LATENCY, float(scored.latency_s[row]))
+
+
+def _most_improving(scored: ScoredConfigs, untried: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Those of these rows of which an improvement is expected, the largest first."""
+    improvement = scored.improvement[untried]
+    best_first = np.argsort(-improvement, kind="stable")
+    return untried[best_first[improvement[best_first] > 0.0]]
 
 
 def _from_nothing(space: SearchSpace, rng: np.random.Generator) -> FromScratch:

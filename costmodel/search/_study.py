@@ -10,6 +10,8 @@ from optuna.trial import TrialState
 from costmodel.errors import CostModelError
 from costmodel.search._turns import is_abandoned
 
+# A writer holds a journal's lock for milliseconds; one that was killed meanwhile stops the others this long.
+_LOCK_S = 10
 _JOURNALS, _DATABASES = (".log", ".journal"), (".db", ".sqlite", ".sqlite3")
 
 
@@ -46,7 +48,7 @@ def _storage(place: str | None) -> BaseStorage | None:
         )
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix in _JOURNALS:
-        lock = JournalFileOpenLock(str(path))
+        lock = JournalFileOpenLock(str(path), grace_period=_LOCK_S)
         return JournalStorage(JournalFileBackend(str(path), lock_obj=lock))
     # A writer waits for others this long: several workers on a slow disk take a second now and then.
     return RDBStorage(f"sqlite:///{path}", engine_kwargs={"connect_args": {"timeout": 60}})

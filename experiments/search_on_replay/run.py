@@ -19,7 +19,7 @@ from costmodel.dataset import load_dataset, shipped_dataset
 from costmodel.evaluation import train
 from costmodel.metrics import n_eps
 from costmodel.search import ModelSampler, Pool, PoolTPESampler, RandomOrderSampler, SpaceSampler
-from costmodel.transfer import FromScratch, TransferModel, make_model
+from costmodel.transfer import TransferModel, make_model
 
 HERE = Path(__file__).parent
 BUDGETS = (8, 32, 132)
@@ -72,14 +72,12 @@ def search_workload(workload: str) -> list[dict[str, object]]:
 
 def samplers(pool: Pool, models: dict[str, TransferModel]) -> dict[str, Callable[[int], SpaceSampler]]:
     """Each sampler by name, as a function of a seed."""
-    unknown = np.full(len(pool), np.nan)
-    scratch = FromScratch().fit(pool.features, unknown, unknown)
     return {
         **{
             f"shortlist, {name}": lambda seed, model=model: ModelSampler(pool, model, seed=seed)
             for name, model in models.items()
         },
-        "shortlist, nothing known": lambda seed: ModelSampler(pool, scratch, seed=seed),
+        "shortlist, nothing known": lambda seed: ModelSampler(pool, seed=seed),
         "Optuna TPE": lambda seed: PoolTPESampler(pool, seed=seed),
         "random order": lambda seed: RandomOrderSampler(pool, seed=seed),
     }

@@ -7,7 +7,7 @@ import pytest
 from costmodel.collect import ReplayRunner
 from costmodel.errors import CostModelError
 from costmodel.records import Outcome
-from costmodel.search import ModelSampler, Pool, RandomOrderSampler, tune
+from costmodel.search import ModelSampler, Pool, RandomOrderSampler, open_study, tune
 from costmodel.testing import landscape_platform
 
 logging.getLogger("optuna").setLevel(logging.WARNING)
@@ -115,3 +115,40 @@ def test_the_answer_carries_where_it_came_from(runner, pool, oracle):
     assert "nothing is measured" in provenance.runner
     assert (provenance.space_id, provenance.n_screened) == (pool.space_id, len(pool))
     assert {"costmodel", "optuna", "numpy", "python"} <= provenance.versions.keys()
+
+
+def test_the_model_predicts_once_for_each_measurement(runner, pool, oracle):
+    predictions = []
+    predict = oracle.predict
+    oracle.predict = lambda X: predictions.append(len(X)) or predict(X)
+    tune(runner, ModelSampler(pool, oracle), 6)
+    assert predictions == [len(pool)] * 6
+
+
+def test_a_batch_is_measured_at_once_and_repeats_nothing(runner, pool, oracle):
+    asked = []
+    measure = runner.measure
+    runner.measure = lambda candidates, platform: (
+        asked.append(len(candidates)) or measure(candidates, platform)
+    )
+    result = tune(runner, ModelSampler(pool, oracle), 10, batch=4)
+    assert asked == [4, 4, 2]
+    assert len({trial.candidate.candidate_id for trial in result.trials}) == 10
+
+
+def test_what_is_asked_for_and_never_told_is_given_up_when_interrupted(records, pool, oracle):
+    study = optuna.create_study()
+    with pytest.raises(KeyboardInterrupt):
+        tune(CountingRunner(records, breaks_after=0), ModelSampler(pool, oracle), 4, study=study, batch=3)
+    assert [t.state for t in study.trials] == [optuna.trial.TrialState.PRUNED] * 3
+    assert len(tune(CountingRunner(records), ModelSampler(pool, oracle), 4, study=study).trials) == 4
+
+
+@pytest.mark.parametrize("name", ["s.db", "s.journal"])
+def test_a_study_in_a_file_goes_on(records, pool, oracle, tmp_path, name):
+    place = str(tmp_path / "new" / name)
+    tune(CountingRunner(records), ModelSampler(pool, oracle), 3, study=open_study(place, "s"))
+    runner = CountingRunner(records)
+    result = tune(runner, ModelSampler(pool, oracle), 5, study=open_study(place, "s"))
+    assert runner.measured == 2
+    assert len(result.trials) == 5

@@ -8,8 +8,8 @@ from costmodel.transfer import Belief
 _CONSIDERED = 512  # the best scores; the work grows with the square of their number
 
 
-def expected_gain(predictor: Belief, X: FloatArray, best_s: float) -> float:
-    """Expected improvement of the candidate with the largest, as a share of the best latency in [0, 1].
+def expected_improvement(predictor: Belief, X: FloatArray, best_s: float) -> FloatArray:
+    """``(k,)`` expected improvement of log latency of the first candidates, up to 512 of them; at least 0.
 
     The improvement is that of log latency (Jones, Schonlau and Welch, "Efficient Global Optimization of
     Expensive Black-Box Functions", 1998, equation 15), without the noise of a measurement, which makes no
@@ -23,10 +23,10 @@ def expected_gain(predictor: Belief, X: FloatArray, best_s: float) -> float:
     from scipy.special import ndtr
 
     if not len(X):
-        return 0.0
+        return np.zeros(0)
     mean, covariance = predictor.posterior(X[:_CONSIDERED])
     spread = np.sqrt(np.maximum(np.diag(covariance), 1e-12))
     better = np.log(best_s) - mean
     z = better / spread
     density = np.exp(-0.5 * z**2) / np.sqrt(2.0 * np.pi)
-    return float(1.0 - np.exp(-np.max(better * ndtr(z) + spread * density)))
+    return np.asarray(np.maximum(better * ndtr(z) + spread * density, 0.0))
