@@ -3,7 +3,7 @@
 Rule for SMs that were not measured: between the last measured budget of a range and the first of the next,
 the latencies of both kernels are interpolated, log seconds over log SMs, and the next range begins where its
 kernel is no longer the slower one. Budgets of the shipped dataset, left out, lost 3.6 % by that rule in the
-geometric mean, 4.4 % with the kernel of the nearest measured budget, 5.8 % with that of the next smaller one
+geometric mean, 4.3 % with the kernel of the nearest measured budget, 5.8 % with that of the next smaller one
 (experiments/several_budgets). The first range also serves fewer SMs than were measured, and the last reaches
 to the whole device.
 """
