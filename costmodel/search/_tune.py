@@ -22,7 +22,7 @@ from costmodel.search._turns import HEARTBEAT, HEARTBEAT_EVERY_S, is_own
 
 _OUTCOME, _ERROR, _SPACE = "outcome", "error", "space_id"
 # Compiling takes seconds and measuring milliseconds: this many likely proposals are compiled side by side.
-_LOOKAHEAD = 4
+LOOKAHEAD = 4
 _POLL_S = 0.05
 
 
@@ -63,12 +63,12 @@ def tune(  # noqa: PLR0913 (settings, all but three with defaults)
         TypeError: ``stop_gain`` is given with a sampler without a model.
     """
     space = sampler.space
-    study = _prepared(study or optuna.create_study(), sampler)
+    study = prepare_study(study or optuna.create_study(), sampler)
     total = n_measurements if space.size is None else min(n_measurements, space.size)
     stop = _stopping(sampler, stop_gain)
-    while (missing := _missing(study, total)) and not (stop and stop.is_reached(study)):
+    while (missing := missing_trials(study, total)) and not (stop and stop.is_reached(study)):
         if batch == 1:
-            runner.prefetch(sampler.upcoming(study, _LOOKAHEAD))
+            runner.prefetch(sampler.upcoming(study, LOOKAHEAD))
         for trial in _measure(runner, space, study, min(batch, missing), total):
             if on_trial:
                 on_trial(trial)
@@ -87,7 +87,7 @@ def _stopping(sampler: SpaceSampler, gain: float | None) -> StopGain | None:
     return StopGain(sampler, gain)
 
 
-def _prepared(study: optuna.Study, sampler: SpaceSampler) -> optuna.Study:
+def prepare_study(study: optuna.Study, sampler: SpaceSampler) -> optuna.Study:
     """The study with this sampler, and nothing left running by a process that is gone.
 
     Raises:
@@ -105,7 +105,7 @@ def _prepared(study: optuna.Study, sampler: SpaceSampler) -> optuna.Study:
     return study
 
 
-def _missing(study: optuna.Study, total: int) -> int:
+def missing_trials(study: optuna.Study, total: int) -> int:
     """Measurements to ask for now; where others make the last ones, 0 once these are done.
 
     Waiting for them, rather than leaving, makes up for a worker that is killed at the end.
@@ -126,9 +126,9 @@ def _measure(
     """Ask for so many, measure them together and tell; those not told when interrupted are given up."""
     trials = []
     try:
-        trials = [trial for _ in range(count) if (trial := _ask(study, total))]
+        trials = [trial for _ in range(count) if (trial := ask(study, total))]
         candidates = [space.candidate(space.suggest(trial)) for trial in trials]
-        with _heartbeat(trials):
+        with heartbeat(trials):
             measurements = runner.measure(candidates, space.platform) if trials else []
         for measurement in measurements:
             trial = trials.pop(0)
@@ -139,7 +139,7 @@ def _measure(
             study.tell(trial, state=TrialState.PRUNED)
 
 
-def _ask(study: optuna.Study, total: int) -> optuna.Trial | None:
+def ask(study: optuna.Study, total: int) -> optuna.Trial | None:
     """A trial; None where those that others asked for before are enough."""
     trial = study.ask()
     before = study.get_trials(deepcopy=False)[: trial.number]
@@ -150,7 +150,7 @@ def _ask(study: optuna.Study, total: int) -> optuna.Trial | None:
 
 
 @contextmanager
-def _heartbeat(trials: Sequence[optuna.Trial]) -> Iterator[None]:
+def heartbeat(trials: Sequence[optuna.Trial]) -> Iterator[None]:
     """Let workers on other hosts know, while these trials are measured, that this process lives."""
     done = threading.Event()
 

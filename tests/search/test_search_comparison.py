@@ -17,7 +17,7 @@ def _by_hand(records, sms):
 
 def test_recorded_curves_are_those_of_the_records(runner, records, pool):
     chosen = pool.candidates[3]
-    curves = {curve.label: curve.latency_s for curve in recorded_curves(runner, chosen)}
+    curves = {curve.label: curve.latency_s for curve in recorded_curves(runner, lambda _: chosen)}
     small, whole = _by_hand(records, 32), _by_hand(records, 132)
     whole_best = min(whole, key=whole.get)
     assert curves[CHOSEN] == {32: small[chosen.candidate_id], 132: whole[chosen.candidate_id]}
@@ -27,14 +27,14 @@ def test_recorded_curves_are_those_of_the_records(runner, records, pool):
 
 def test_there_is_no_whole_device_choice_where_the_whole_device_was_not_recorded(records, pool):
     partial = ReplayRunner(m for m in records if m.platform.sms_granted == 32)
-    labels = [curve.label for curve in recorded_curves(partial, pool.candidates[0])]
+    labels = [curve.label for curve in recorded_curves(partial, lambda _: pool.candidates[0])]
     assert labels == [BEST_KNOWN, CHOSEN]
 
 
 def test_measured_curve_asks_the_runner_and_leaves_failures_out(runner, records, pool):
     platforms = [runner.platform(32), runner.platform(132)]
     curve = measured_curve(runner, "chosen", pool.candidates[3], platforms)
-    assert curve == recorded_curves(runner, pool.candidates[3])[-1]
+    assert curve == recorded_curves(runner, lambda _: pool.candidates[3])[-1]
     failing = next(m.candidate for m in records if m.error)
     assert measured_curve(runner, "chosen", failing, platforms).latency_s == {}
 
@@ -42,7 +42,7 @@ def test_measured_curve_asks_the_runner_and_leaves_failures_out(runner, records,
 def test_the_plot_is_a_png(tmp_path):
     path = tmp_path / "new" / "curves.png"
     curves = [BudgetCurve(BEST_KNOWN, {8: 1e-5, 132: 1e-6}), BudgetCurve(CHOSEN, {8: 2e-5, 132: 3e-6})]
-    plot_curves(path, curves, title="t", unit="SMs", sms=8)
+    plot_curves(path, curves, title="t", unit="SMs", sms=[8])
     assert path.read_bytes().startswith(b"\x89PNG")
 
 
@@ -50,4 +50,4 @@ def test_an_unwritable_plot_is_an_error_for_the_user(tmp_path):
     (tmp_path / "file").write_text("")
     curves = [BudgetCurve(CHOSEN, {8: 1e-5})]
     with pytest.raises(CostModelError, match="Cannot write"):
-        plot_curves(tmp_path / "file" / "x.png", curves, title="t", unit="SMs", sms=8)
+        plot_curves(tmp_path / "file" / "x.png", curves, title="t", unit="SMs", sms=[8])

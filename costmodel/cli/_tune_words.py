@@ -1,0 +1,50 @@
+"""How the reports of ``costmodel tune`` write kernels, times and budgets."""
+
+from costmodel.records import Candidate, Decision, Platform
+from costmodel.search import Provenance
+
+
+def decisions(candidate: Candidate) -> str:
+    """All decisions of a config."""
+    return ", ".join(f"{name} {_value(value)}" for name, value in candidate.config.decisions.items())
+
+
+def launches(candidate: Candidate) -> str:
+    """Grid and block sizes of the kernels."""
+    return " + ".join(f"{launch.blocks}x{launch.threads_per_block}" for launch in candidate.launches)
+
+
+def microseconds(latency_s: float | None) -> str:
+    """Microseconds with three or more digits; empty where unknown."""
+    return (
+        ""
+        if latency_s is None
+        else f"{1e6 * latency_s:#.3g}"
+        if latency_s < 1e-4
+        else f"{1e6 * latency_s:.0f}"
+    )
+
+
+def budget(platform: Platform) -> str:
+    """Such as ``32 SMs``."""
+    unit = unit_of(platform)
+    return f"1 {unit.removesuffix('s')}" if platform.sms_granted == 1 else f"{platform.sms_granted} {unit}"
+
+
+def unit_of(platform: Platform) -> str:
+    """What a budget counts."""
+    return "threads" if platform.device.kind == "cpu" else "SMs"
+
+
+def origin(provenance: Provenance) -> str:
+    """Where an answer came from, in a sentence."""
+    shown = {k: v[:12] if k.endswith("sha256") else v for k, v in provenance.knowledge.items()}
+    facts = ", ".join(f"{name} {value}" for name, value in shown.items())
+    versions = ", ".join(f"{name} {value}" for name, value in provenance.versions.items())
+    measured = f"{provenance.n_measurements} of {provenance.n_screened} candidates measured"
+    return f"From: {measured}; {facts}; {versions}."
+
+
+def _value(value: Decision) -> str:
+    """A decision in one word."""
+    return "x".join(map(str, value)) if isinstance(value, tuple) else str(value)

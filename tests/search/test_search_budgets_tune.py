@@ -1,0 +1,279 @@
+"""The search over several SM budgets, on a landscape whose best kernels are known."""
+
+import numpy as np
+import optuna
+import pytest
+
+from costmodel.collect import ReplayRunner
+from costmodel.errors import CostModelError
+from costmodel.learners import Prediction
+from costmodel.records import Outcome
+from costmodel.search import (
+    BudgetsKnowledge,
+    BudgetsSampler,
+    BudgetsSpace,
+    Objective,
+    ObjectiveName,
+    Pool,
+    Wanted,
+    best_portfolio,
+    open_study,
+    served_s,
+    tune_budgets,
+)
+from costmodel.testing import gpu_landscape, landscape_platform
+from costmodel.transfer import TransferModel
+
+SMS = (8, 32, 132)
+WORKLOAD = "matmul-m512-n512-k512"
+optuna.logging.set_verbosity(optuna.logging.WARNING)
+
+
+class Oracle(TransferModel):
+    """Knows the latency of every kernel on every budget."""
+
+    def __init__(self, spaces, latency_s):
+        self.rows = {}
+        for space, column in zip(spaces, latency_s.T, strict=True):
+            X = space.features([c.config for c in space.candidates])
+            self.rows |= {_key(row): y for row, y in zip(X, column, strict=True)}
+
+    def fit(self, X, y, task_ids):
+        return self
+
+    def predict(self, X):
+        latency_s = np.minimum([self.rows[_key(row)] for row in X], 1.0)
+        return Prediction(score=-np.log(latency_s), latency_s=latency_s)
+
+    def adapt(self, X, y):
+        return self
+
+
+class Ignorant(Oracle):
+    """Knows nothing, and says so."""
+
+    def predict(self, X):
+        return Prediction(score=np.zeros(len(X)))
+
+
+def _key(row):
+    return tuple(np.nan_to_num(row))
+
+
+@pytest.fixture(scope="module")
+def records():
+    return gpu_landscape(seed=9, workloads=[WORKLOAD], configs_per_workload=60, sms=SMS).to_measurements()
+
+
+@pytest.fixture(scope="module")
+def space(records):
+    platforms = [landscape_platform(sms) for sms in SMS]
+    pool = Pool([m.candidate for m in records if m.platform == platforms[0]], platforms[0])
+    return BudgetsSpace(pool, platforms)
+
+
+@pytest.fixture(scope="module")
+def latency_s(records, space):
+    by_key = {(m.candidate.candidate_id, m.platform.sms_granted): m.latency_s for m in records}
+    return np.array([[by_key[c.candidate_id, sms] for sms in SMS] for c in space.spaces[0].candidates])
+
+
+@pytest.fixture(scope="module")
+def oracle(space, latency_s):
+    return Oracle(space.spaces, latency_s)
+
+
+@pytest.fixture(scope="module")
+def ignorant(space, latency_s):
+    return Ignorant(space.spaces, latency_s)
+
+
+@pytest.fixture
+def runner(records):
+    return ReplayRunner(records)
+
+
+WORST = Objective.make(ObjectiveName.WORST_REGRET, 3)
+WEIGHTED = Objective.make(ObjectiveName.WEIGHTED, 3, (9.0, 1.0, 1.0))
+
+
+@pytest.mark.parametrize("objective", [WORST, WEIGHTED, Objective.make(ObjectiveName.MEAN, 3)])
+def test_the_first_kernel_is_the_one_that_the_model_knows_to_be_best_on_all(
+    runner, space, oracle, latency_s, objective
+):
+    result = tune_budgets(runner, BudgetsSampler(space, objective, model=oracle), 1)
+    best = objective.regret(latency_s).argmin()
+    assert result.trials[0].candidate == space.spaces[0].candidates[best]
+    assert result.trials[0].latency_s == tuple(latency_s[best])
+    assert result.trials[0].predicted_latency_s == pytest.approx(latency_s[best])
+
+
+def test_no_kernel_is_the_best_on_every_budget_here(latency_s):
+    """Otherwise the test above and the next could not fail."""
+    assert len({int(column.argmin()) for column in latency_s.T}) == 3
+    assert WORST.regret(latency_s).argmin() not in latency_s.argmin(axis=0)
+
+
+def test_a_portfolio_takes_the_best_of_each_budget_first(runner, space, oracle, latency_s):
+    sampler = BudgetsSampler(space, WORST, Wanted.PORTFOLIO, oracle, explore_every=0)
+    result = tune_budgets(runner, sampler, 3)
+    assert result.regret(result.portfolio(3)) == pytest.approx(0.0)
+    np.testing.assert_allclose(result.latency_s.min(axis=0), latency_s.min(axis=0))
+
+
+def test_a_model_that_knows_nothing_finds_the_best_when_all_is_measured(runner, space, ignorant, latency_s):
+    result = tune_budgets(runner, BudgetsSampler(space, WORST, model=ignorant), 1000)
+    assert len({t.candidate.candidate_id for t in result.trials}) == len(result.trials) == len(latency_s)
+    for most in (1, 2):
+        best = served_s(latency_s, best_portfolio(latency_s, WORST, most)) / latency_s.min(axis=0) - 1.0
+        assert result.regret(result.portfolio(most)).max() == pytest.approx(best.max())
+    failed = [t for t in result.trials if Outcome.LAUNCH_ERROR in t.outcomes]
+    assert failed
+    assert all(np.isinf(t.latency_s).any() and t.error for t in failed)
+
+
+def test_progress_falls_to_the_regret_of_the_choice(runner, space, ignorant):
+    result = tune_budgets(runner, BudgetsSampler(space, WORST, model=ignorant), 20)
+    for most in (1, 3):
+        progress = result.progress(most)
+        assert (np.diff(progress[np.isfinite(progress)]) <= 1e-12).all()
+        assert progress[-1] == pytest.approx(result.regret(result.portfolio(most)).max())
+
+
+def test_values_do_not_drift_and_say_what_is_better(runner, space, oracle, latency_s):
+    """A trial's value is the objective relative to the best that was predicted at the start."""
+    study = optuna.create_study()
+    tune_budgets(runner, BudgetsSampler(space, WORST, model=oracle), 5, study=study)
+    before = [trial.value for trial in study.trials]
+    tune_budgets(runner, BudgetsSampler(space, WORST, model=oracle), 12, study=study)
+    assert [trial.value for trial in study.trials[:5]] == before
+    expected = np.log1p(WORST.regret(latency_s).min())
+    assert study.best_value == study.trials[0].value == pytest.approx(expected)
+
+
+def test_a_stopped_search_goes_on_from_its_storage(records, space, ignorant, tmp_path):
+    class Breaking(ReplayRunner):
+        left = 7
+
+        def measure(self, candidates, platform, *, visit=0):
+            self.left -= 1
+            if self.left < 0:
+                raise KeyboardInterrupt
+            return super().measure(candidates, platform, visit=visit)
+
+    place = str(tmp_path / "study.log")
+    study = open_study(place, "s")
+    with pytest.raises(KeyboardInterrupt):
+        tune_budgets(Breaking(records), BudgetsSampler(space, WORST, model=ignorant), 6, study=study)
+    again = open_study(place, "s")
+    sampler = BudgetsSampler(space, WORST, model=ignorant)
+    result = tune_budgets(ReplayRunner(records), sampler, 6, study=again)
+    assert len({t.candidate.candidate_id for t in result.trials}) == 6
+    assert all(len(t.latency_s) == 3 for t in result.trials)
+
+
+def test_a_study_for_another_objective_is_refused(runner, space, ignorant):
+    study = optuna.create_study()
+    tune_budgets(runner, BudgetsSampler(space, WORST, model=ignorant), 2, study=study)
+    with pytest.raises(CostModelError, match="must be for the same objective"):
+        tune_budgets(runner, BudgetsSampler(space, WEIGHTED, model=ignorant), 2, study=study)
+
+
+def test_a_batch_has_no_candidate_twice(runner, space, oracle):
+    sampler = BudgetsSampler(space, WORST, Wanted.PORTFOLIO, oracle)
+    result = tune_budgets(runner, sampler, 12, batch=4)
+    assert len({t.candidate.candidate_id for t in result.trials}) == 12
+
+
+def test_what_does_not_compile_is_tried_on_one_budget_only(records, space, ignorant):
+    class Uncompiling(ReplayRunner):
+        calls = 0
+
+        def measure(self, candidates, platform, *, visit=0):
+            self.calls += 1
+            found = super().measure(candidates, platform, visit=visit)
+            return [_broken(m) for m in found]
+
+    runner = Uncompiling(records)
+    result = tune_budgets(runner, BudgetsSampler(space, WORST, model=ignorant), 4)
+    assert runner.calls == 4
+    assert all(t.outcomes == (Outcome.COMPILE_ERROR,) * 3 for t in result.trials)
+    with pytest.raises(CostModelError, match="one kernel or more must work"):
+        result.portfolio(1)
+
+
+def _broken(measurement):
+    import msgspec
+
+    return msgspec.structs.replace(
+        measurement, outcome=Outcome.COMPILE_ERROR, latencies_s=(), error="no such intrinsic"
+    )
+
+
+def test_the_dispatch_table_of_a_search_runs_the_chosen_kernels(runner, space, oracle):
+    result = tune_budgets(runner, BudgetsSampler(space, WORST, Wanted.PORTFOLIO, oracle), 8)
+    ranges = result.portfolio(2)
+    table = result.dispatch_table(ranges)
+    for part in ranges:
+        for position in range(part.first, part.last + 1):
+            chosen = table.kernel_for(SMS[position])
+            assert chosen.config == result.trials[part.kernel].candidate.config
+    assert table.ranges[-1].to_sms == 132
+
+
+class Certain:
+    """Predicts given latencies, with a given spread."""
+
+    def __init__(self, latency_s, spread):
+        self.latency_s, self._spread = np.array(latency_s), np.array(spread)
+
+    def predict(self, X):
+        latency_s = self.latency_s[X[:, 0].astype(int)]
+        return Prediction(score=-latency_s, latency_s=latency_s)
+
+    def spread(self, X):
+        return self._spread[X[:, 0].astype(int)]
+
+
+class Adapts(TransferModel):
+    def __init__(self, predictors):
+        self.predictors = list(predictors)
+
+    def fit(self, X, y, task_ids):
+        return self
+
+    def predict(self, X):
+        return self.predictors[0].predict(X)
+
+    def adapt(self, X, y):
+        return self.predictors.pop(0)
+
+
+def test_a_portfolio_is_scored_by_expected_improvement_at_any_budget():
+    """Against the formula, integrated numerically."""
+    spread = [0.1, 0.5, 0.2]
+    one, two = Certain([1.0, 1.2, 0.9], spread), Certain([2.0, 1.0, 3.0], spread)
+    X = np.repeat(np.arange(3.0)[:, None], 2, axis=1)
+    known = BudgetsKnowledge(
+        Adapts([one, two]), Objective.make(ObjectiveName.MEAN, 2), Wanted.PORTFOLIO, reference=X
+    )
+    scored = known.adapted(X[:2], np.array([[1.0, 2.0], [1.1, 1.5]]))
+    draws = np.random.default_rng(0).normal(size=(200_000, 1))
+    improvement = [
+        np.maximum(np.log(best) - (np.log(p.latency_s) + draws * spread), 0.0).mean(axis=0)
+        for best, p in ((1.0, one), (1.5, two))
+    ]
+    np.testing.assert_allclose(scored.predict(X).score, np.max(improvement, axis=0), atol=2e-3)
+
+
+def test_features_are_those_of_each_budget_side_by_side(space):
+    configs = [c.config for c in space.spaces[0].candidates[:4]]
+    parts = [one.features(configs) for one in space.spaces]
+    np.testing.assert_array_equal(space.features(configs), np.hstack(parts))
+    drawn = space.draw(10, np.random.default_rng(0))
+    np.testing.assert_array_equal(drawn.features[:4], space.features(list(drawn.configs[:4])))
+
+
+def test_an_objective_of_other_budgets_is_refused(space, ignorant):
+    with pytest.raises(ValueError, match="as many SM budgets"):
+        BudgetsSampler(space, Objective.make(ObjectiveName.MEAN, 2), model=ignorant)
