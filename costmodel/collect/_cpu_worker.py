@@ -11,6 +11,8 @@ from costmodel.records import Device
 class CpuWorker(DeviceWorker):
     """The CPU."""
 
+    errors_stick = False  # one that does break the process, ends it
+
     def __init__(self) -> None:
         super().__init__()
         self.device = self.tvm.cpu(0)

@@ -27,11 +27,13 @@ class DeviceWorker:
         device: TVM's device.
         board: Short id of the physical board; empty where unknown.
         data: Inputs and right output of the current workload.
+        errors_stick: Whether the device may be of no more use to a process in which a kernel failed.
     """
 
     device: Any
     data: WorkloadData
     board = ""
+    errors_stick = True
 
     def __init__(self) -> None:
         import tvm
@@ -76,7 +78,7 @@ class DeviceWorker:
         """Time one module of any kind, whose output nobody checks.
 
         Raises:
-            KernelFaultError: It fails.
+            KernelFaultError: It fails on a device whose state is then unknown.
         """
         try:
             self._module_data = ModuleData.renewed(self._module_data, job.arguments, self.device)
@@ -88,7 +90,9 @@ class DeviceWorker:
             self.synchronize()
             return self._time_alone({"": module}, job.timing, arguments)[""]
         except Exception as error:  # noqa: BLE001 (whatever a kernel does is an outcome)
-            raise KernelFaultError(last_line(error)) from None
+            if self.errors_stick:
+                raise KernelFaultError(last_line(error)) from None
+            return Timed(Outcome.LAUNCH_ERROR, error=last_line(error))
 
     def enter(self, sms: int) -> None:
         """Confine what follows to ``sms`` SMs."""

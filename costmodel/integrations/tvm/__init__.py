@@ -1,4 +1,4 @@
-"""For TVM's MetaSchedule: tune for an SM budget with a model that knows other kernels. Importing this loads TVM.
+"""For TVM's MetaSchedule: tune for an SM budget, with a model that knows other kernels. Loads TVM.
 
 Three lines make a tuning script one for 32 SMs of a GPU, here a part of the threads of a CPU:
 
