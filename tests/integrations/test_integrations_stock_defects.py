@@ -41,7 +41,7 @@ def test_an_untrained_model_can_be_saved_and_loaded(tmp_path: Path) -> None:
     loaded = CostModel(tmp_path / "ours", platform=on_h100())
     assert loaded.predict(context, candidates).shape == (len(candidates),)
     xgb_model().save(str(tmp_path / "stock"))
-    with pytest.raises(UnboundLocalError):
+    with pytest.raises(RuntimeError, match="booster"):
         xgb_model().load(str(tmp_path / "stock"))
 
 
@@ -56,15 +56,13 @@ def test_no_setting_is_ignored() -> None:
 
 def test_a_first_batch_that_fails_is_not_the_best_there_is() -> None:
     context, candidates = drawn("matmul")
-    failed, others = candidates[:4], candidates[4:]
+    failed = candidates[:4]
     ours, stock = CostModel(platform=on_h100()), xgb_model(verbose_eval=0)
-    before = ours.predict(context, candidates)
     for model in (ours, stock):
         model.update(context, failed, [result(None)] * len(failed))
     after = ours.predict(context, candidates)
-    assert after[:4].mean() / after[4:].mean() < before[:4].mean() / before[4:].mean()
+    assert after[:4].mean() < after[4:].mean()
     assert after[:4].max() < after[4:].max()
-    assert len(others) > 4
     (group,) = stock.data.values()
     assert (group.min_cost / group.costs == 1.0).all()  # the label of the best candidate
 
@@ -104,11 +102,11 @@ class Attack:
 
 
 def test_loading_a_model_runs_no_code_from_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    attacked = tmp_path / "attacked"
+    monkeypatch.setenv("COSTMODEL_ATTACKED", str(attacked))
     np.save(tmp_path / "data.npy", np.array([Attack()], dtype=object))
     with tarfile.open(tmp_path / "model.tar", "w") as archive:
         archive.add(tmp_path / "data.npy", "data.npy")
-    attacked = tmp_path / "attacked"
-    monkeypatch.setenv("COSTMODEL_ATTACKED", str(attacked))
     with pytest.raises(CostModelError):
         CostModel(tmp_path / "model.tar")
     with pytest.raises(CostModelError):

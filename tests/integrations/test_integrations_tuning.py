@@ -2,7 +2,9 @@
 
 import hashlib
 import inspect
+import logging
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +14,20 @@ import pytest
 pytest.importorskip("tvm")
 
 import tvm
-from tuned_programs import MATMUL, cuda, matmul, on_h100, search
+from tuned_programs import cuda, matmul, on_h100, search
 from tvm.ir.utils import derived_object
 from tvm.s_tir import meta_schedule as ms
 
 import costmodel.integrations.tvm
 from costmodel.integrations.tvm import CostModel, Database, tuning_options
+from costmodel.records import Workload
 from costmodel.spaces import make_target, open_space, register_tensor_intrinsics
 
 pytestmark = pytest.mark.tvm
 
 
-def small_search(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True)
+def small_search(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Make ``ms.tune_tir`` search with a small population and in small batches, whoever calls it."""
     original = ms.tune_tir
 
@@ -32,13 +36,19 @@ def small_search(monkeypatch: pytest.MonkeyPatch) -> None:
         return original(*arguments, **small, **options)
 
     monkeypatch.setattr(ms, "tune_tir", tune_tir)
+    yield
+    # What the log of one call goes to is not taken over by the next.
+    logger = logging.getLogger("tvm.s_tir.meta_schedule")
+    for handler in logger.handlers:
+        handler.close()
+    logger.handlers.clear()
+    logger.propagate = True
 
 
 def test_three_lines_tune_on_a_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    small_search(monkeypatch)
     monkeypatch.chdir(tmp_path)
     (lines,) = re.findall(r"```python\n(.*?)```", inspect.getdoc(costmodel.integrations.tvm) or "", re.DOTALL)
-    module, target = open_space(MATMUL, "cpu").module, make_target("cpu")
+    module, target = open_space(Workload.parse("matmul-m64-n64-k64"), "cpu").module, make_target("cpu")
     names = {"ms": ms, "module": module, "target": target, "work_dir": str(tmp_path / "work")}
     exec(lines, names)
     options, database = names["options"], names["database"]
@@ -59,12 +69,22 @@ def test_three_lines_tune_on_a_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 @derived_object
-class CodeOnly(ms.builder.PyBuilder):
-    """Generates no code at all: the name of an artifact tells the kernel."""
+class Pretending(ms.builder.PyBuilder):
+    """Builds nothing: the name of an artifact's folder, its own, tells the kernel.
+
+    MetaSchedule deletes the folder that an artifact is in, whatever else that holds.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.folder = folder
 
     def build(self, build_inputs: Any) -> Any:
-        kernels = [hashlib.sha256(str(one.mod).encode()).hexdigest() for one in build_inputs]
-        return [ms.builder.BuilderResult(f"/nowhere/{kernel}/module.so", None) for kernel in kernels]
+        return [self._build(hashlib.sha256(str(one.mod).encode()).hexdigest()) for one in build_inputs]
+
+    def _build(self, kernel: str) -> Any:
+        (self.folder / kernel).mkdir(parents=True, exist_ok=True)
+        return ms.builder.BuilderResult(str(self.folder / kernel / "module.so"), None)
 
 
 @derived_object
@@ -95,9 +115,8 @@ class Pretended(ms.runner.PyRunner):
 
 
 @pytest.mark.parametrize("model", ["ours", "xgb"])
-def test_a_gpu_target_without_a_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: str) -> None:
+def test_a_gpu_target_without_a_gpu(tmp_path: Path, model: str) -> None:
     register_tensor_intrinsics()
-    small_search(monkeypatch)
     platform = on_h100()
     database = Database(tmp_path / "a.jsonl", platform)
     cost_model = CostModel(platform=platform) if model == "ours" else "xgb"
@@ -108,7 +127,7 @@ def test_a_gpu_target_without_a_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         cuda(),
         str(tmp_path / "work"),
         max_trials_global=16,
-        builder=CodeOnly(),
+        builder=Pretending(tmp_path / "kernels"),
         runner=Pretended(),
         database=database,
         cost_model=cost_model,
@@ -127,10 +146,9 @@ def test_a_gpu_target_without_a_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not Path("/dev/nvidiactl").exists(), reason="needs an NVIDIA GPU")
-def test_three_lines_tune_for_some_sms_of_a_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    small_search(monkeypatch)
+def test_three_lines_tune_for_some_sms_of_a_gpu(tmp_path: Path) -> None:
     options = tuning_options(tmp_path / "a.jsonl", sms=32)
-    database = ms.tune_tir(matmul(512), cuda(), str(tmp_path), max_trials_global=16, **options)
+    database = ms.tune_tir(matmul(), cuda(), str(tmp_path), max_trials_global=16, **options)
     assert options["runner"].platform.sms_granted == 32
     assert options["runner"].platform.isolation == "green_context"
     ran = [record for record in database.get_all_tuning_records() if record.run_secs]

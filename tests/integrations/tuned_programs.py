@@ -16,7 +16,7 @@ from costmodel.records import Platform, Workload
 from costmodel.spaces import open_space, register_tensor_intrinsics
 
 H100 = "NVIDIA H100 80GB HBM3"
-MATMUL = Workload.parse("matmul-m64-n64-k64")
+KNOWN = Workload.parse("matmul-m256-n256-k256")
 
 
 def cuda() -> Any:
@@ -27,9 +27,9 @@ def on_h100(sms: int = 32) -> Platform:
     return named_platform(H100, sms)
 
 
-def matmul(size: int = 64) -> Any:
+def matmul() -> Any:
     """A module that is a known workload."""
-    return open_space(Workload.parse(f"matmul-m{size}-n{size}-k{size}"), "cuda").module
+    return open_space(KNOWN, "cuda").module
 
 
 def row_sums() -> Any:
