@@ -85,7 +85,7 @@ def _answer(result: TuneResult, known: Mapping[str, float]) -> str:
     shown = {k: v[:12] if k.endswith("sha256") else v for k, v in provenance.knowledge.items()}
     facts = ", ".join(f"{name} {value}" for name, value in shown.items())
     versions = ", ".join(f"{name} {value}" for name, value in provenance.versions.items())
-    measured = f"{provenance.n_measurements} of {provenance.pool_size} candidates measured"
+    measured = f"{provenance.n_measurements} of {provenance.n_screened} candidates measured"
     return (
         f"Run {config.config_id[:8]}: {_microseconds(best.latency_s)} us on {where}{_gains(best, known)}.\n"
         f"It is {decisions}.\n"

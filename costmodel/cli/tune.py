@@ -2,14 +2,12 @@
 
 import difflib
 import logging
-from concurrent.futures import as_completed
 from contextlib import suppress
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
 import typer
 
 from costmodel.cli._output import DEFAULT_LEARNER, JsonOption, console, progress, write_json
@@ -18,14 +16,13 @@ from costmodel.errors import CostModelError
 if TYPE_CHECKING:
     from costmodel.collect import CpuRunner, CudaRunner, ReplayRunner
     from costmodel.dataset import Dataset
-    from costmodel.records import Candidate, Platform
-    from costmodel.search import BudgetCurve, Pool, ShortlistSampler, TuneResult
+    from costmodel.records import Platform
+    from costmodel.search import BudgetCurve, ModelSampler, SearchSpace, TuneResult
+    from costmodel.spaces import TargetKind
     from costmodel.transfer import TransferModel
 
     AnyRunner = ReplayRunner | CudaRunner | CpuRunner
 
-# Candidates that one draw gives: few enough for a progress bar that moves.
-_DRAW = 8
 _PLOT_BUDGETS = (1, 2, 4, 8, 16, 32, 64)
 
 
@@ -64,9 +61,32 @@ def tune(
         Path | None,
         typer.Option(metavar="FILE", help="Trained model to use instead of a learner.", show_default=False),
     ] = None,
-    pool_size: Annotated[
-        int, typer.Option(min=1, help="Candidates to draw and screen; a replay screens all that it holds.")
-    ] = 256,
+    screened: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            help="Configs to draw and screen at a time, without building any: a second for 50,000, so that "
+            "there is no need for a small random pool. A replay screens all that it holds.",
+        ),
+    ] = 50_000,
+    study: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE_OR_URL",
+            help="Keep the search here and go on with it where it stopped; several processes may share it. A "
+            "file that ends in .log or .journal, or in .db for SQLite, or a URL such as "
+            "postgresql://host/name.",
+            show_default=False,
+        ),
+    ] = None,
+    stop_gain: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SHARE",
+            help="Stop when the next measurement is expected to gain less than this, such as 1%.",
+            show_default=False,
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of all random choices.")] = 0,
     plot: Annotated[
         Path | None,
@@ -87,27 +107,28 @@ def tune(
     Examples:
     - `costmodel tune matmul-m16-n1024-k1024 --sms 32` replays recorded measurements: no GPU is needed.
     - `costmodel tune matmul-m64-n2304-k768 --sms 32 --runner cuda --plot out/tune.png` measures on this GPU.
-    - `costmodel tune matmul-m64-n64-k64 --sms 1 --runner cpu --pool-size 32` tunes for one CPU thread.
+    - `costmodel tune matmul-m64-n64-k64 --sms 1 --runner cpu --study out/cpu.db` tunes for one CPU thread.
     """
     from costmodel.cli._tune_report import as_json, draw, print_report
     from costmodel.dataset import load_dataset, shipped_dataset
-    from costmodel.search import Pool, ShortlistSampler
+    from costmodel.search import ModelSampler
 
+    gain = None if stop_gain is None else _share(stop_gain)
     logging.getLogger("optuna").setLevel(logging.WARNING)  # the progress bar says it
     source = dataset or (None if runner is RunnerName.CPU else shipped_dataset())
     data = load_dataset(source) if source else None
     with _open_runner(runner, workload, data) as opened:
         console.print(opened.description, soft_wrap=True, highlight=False)
         platform = opened.platform(sms)
-        pool = Pool(_candidates(opened, platform, workload, pool_size, seed), platform)
+        space = _open_space(opened, platform, workload)
         if model:
             fitted, knowledge = _load(model, workload if runner is RunnerName.REPLAY else None)
         elif source and data:
             fitted, knowledge = _train(data, source, workload, learner, seed)
         else:
-            fitted, knowledge = _start_from_nothing(pool)
-        sampler = ShortlistSampler(pool, fitted, knowledge=knowledge, seed=seed)
-        result = _search(opened, sampler, trials)
+            fitted, knowledge = None, {"model": "scratch", "trained_on": "nothing"}
+        sampler = ModelSampler(space, fitted, knowledge=knowledge, screened=screened, seed=seed)
+        result = _search(opened, sampler, trials, study, gain)
         curves = _curves(opened, sampler, result, trials, measure=plot is not None)
     print_report(result, curves)
     write_json(json, as_json(result, curves))
@@ -139,35 +160,36 @@ def _open_runner(name: RunnerName, workload: str, data: "Dataset | None") -> "An
     return ReplayRunner(data.to_measurements(workload))
 
 
-def _candidates(
-    runner: "AnyRunner", platform: "Platform", workload: str, count: int, seed: int
-) -> "list[Candidate]":
-    """All recorded candidates of a replay; else candidates drawn from the workload's design space.
+def _open_space(runner: "AnyRunner", platform: "Platform", workload: str) -> "SearchSpace":
+    """What a replay recorded on the platform; else the workload's whole design space.
 
     Raises:
-        CostModelError: There are none.
+        CostModelError: Nothing was recorded, or the name is not that of a workload.
     """
     from costmodel.collect import ReplayRunner
     from costmodel.records import Workload
-    from costmodel.spaces import sample_candidates
+    from costmodel.search import Pool, ScheduleSpace
+    from costmodel.spaces import open_space
 
     if isinstance(runner, ReplayRunner):
-        return runner.recorded(platform)
-    parsed = Workload.parse(workload)
-    draws = [
-        runner.draw(sample_candidates, parsed, min(_DRAW, count - i), seed + i)
-        for i in range(0, count, _DRAW)
-    ]
-    with progress() as bar:
-        task = bar.add_task("drawing candidates", total=count)
-        for draw in as_completed(draws):
-            bar.advance(task, len(draw.result()))
-    found = {candidate.candidate_id: candidate for draw in draws for candidate in draw.result()}
-    if not found:
-        raise CostModelError(
-            f"A valid config of {workload} must exist, but none was drawn. Try another --seed."
-        )
-    return list(found.values())
+        return Pool(runner.recorded(platform), platform)
+    kind: TargetKind = "cpu" if platform.device.kind == "cpu" else "cuda"
+    with console.status("Opening the design space"):
+        return ScheduleSpace(open_space(Workload.parse(workload), kind), platform)
+
+
+def _share(text: str) -> float:
+    """A share such as ``1%`` or ``0.01``.
+
+    Raises:
+        CostModelError: It is none, or not between 0 and 1.
+    """
+    number, percent, rest = text.partition("%")
+    with suppress(ValueError):
+        share = float(number) / (100.0 if percent else 1.0)
+        if not rest and 0.0 < share < 1.0:
+            return share
+    raise CostModelError(f"--stop-gain must be a share above 0 and below 1, such as 1%, but got {text!r}.")
 
 
 def _load(path: Path, left_out: str | None) -> "tuple[TransferModel, dict[str, str]]":
@@ -218,41 +240,49 @@ def _train(
     }
 
 
-def _start_from_nothing(pool: "Pool") -> "tuple[TransferModel, dict[str, str]]":
-    """A model that knows only what it will be told, and what it is."""
-    from costmodel.transfer import FromScratch
-
-    unknown = np.full(len(pool), np.nan)
-    return FromScratch().fit(pool.features, unknown, unknown), {"model": "scratch", "trained_on": "nothing"}
-
-
-def _search(runner: "AnyRunner", sampler: "ShortlistSampler", trials: int) -> "TuneResult":
-    """Tune, with a progress bar."""
+def _search(
+    runner: "AnyRunner",
+    sampler: "ModelSampler",
+    trials: int,
+    place: str | None = None,
+    stop_gain: float | None = None,
+) -> "TuneResult":
+    """Tune, with a progress bar; in a study that is kept at a place, if one is given."""
+    from costmodel.search import open_study
     from costmodel.search import tune as search
 
+    study = open_study(place, f"tune-{sampler.space.space_id}")
     with progress() as bar:
-        total = min(trials, len(sampler.pool))
-        task = bar.add_task(f"measuring on {sampler.pool.platform.sms_granted}", total=total)
-        return search(runner, sampler, trials, on_trial=lambda _: bar.advance(task))
+        total = min(trials, sampler.space.size or trials)
+        task = bar.add_task(f"measuring on {sampler.space.platform.sms_granted}", total=total)
+        return search(
+            runner,
+            sampler,
+            trials,
+            study=study,
+            stop_gain=stop_gain,
+            on_trial=lambda _: bar.advance(task),
+        )
 
 
 def _curves(
-    runner: "AnyRunner", sampler: "ShortlistSampler", result: "TuneResult", trials: int, *, measure: bool
+    runner: "AnyRunner", sampler: "ModelSampler", result: "TuneResult", trials: int, *, measure: bool
 ) -> "list[BudgetCurve]":
     """Latency over SM budgets: what a replay recorded, or what a device measures if that is wanted.
 
     The whole-device choice of a device is what the same search finds there.
     """
     from costmodel.collect import ReplayRunner
-    from costmodel.search import CHOSEN, WHOLE_CHOICE, Pool, ShortlistSampler, measured_curve, recorded_curves
+    from costmodel.search import CHOSEN, WHOLE_CHOICE, ModelSampler, measured_curve, recorded_curves
 
     if isinstance(runner, ReplayRunner):
         return recorded_curves(runner, result.best.candidate)
     if not measure:
         return []
-    pool = Pool(sampler.pool.candidates, runner.platform())
-    whole = _search(runner, ShortlistSampler(pool, sampler.model), trials).best.candidate
-    platforms = {pool.platform.sms_granted: pool.platform, result.platform.sms_granted: result.platform}
+    space = sampler.space.on(runner.platform())
+    again = ModelSampler(space, sampler.model, screened=sampler.screened, seed=sampler.seed)
+    whole = _search(runner, again, trials).best.candidate
+    platforms = {space.platform.sms_granted: space.platform, result.platform.sms_granted: result.platform}
     for budget in _PLOT_BUDGETS:
         with suppress(CostModelError):  # a budget that cannot be granted here
             platform = runner.platform(budget)

@@ -1,110 +1,134 @@
-"""What all samplers over a pool share."""
+"""What all samplers over a space share."""
 
+import threading
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from optuna import Study
 from optuna.distributions import BaseDistribution
 from optuna.samplers import BaseSampler
 from optuna.trial import FrozenTrial, TrialState
 
 from costmodel.errors import CostModelError
-from costmodel.learners import FloatArray
-from costmodel.records import Candidate
-from costmodel.search._pool import Param, Pool
-
-# A pruned trial was given up unmeasured: nothing is learned from it, and its candidate may come again.
-_TRIED = (TrialState.COMPLETE, TrialState.FAIL, TrialState.RUNNING)
+from costmodel.records import Candidate, Config
+from costmodel.search._history import FIXED, History
+from costmodel.search._space import Param, SearchSpace
+from costmodel.search._turns import CHOICE, claim, wait_for_turn, write_attr
 
 
-class PoolSampler(BaseSampler):
-    """An Optuna sampler that proposes the candidates of a pool, each at most once.
+class SpaceSampler(BaseSampler):
+    """An Optuna sampler that proposes the configs of a space, each at most once.
 
-    What was tried is read from the study, so that a study resumes from its storage and several workers can
-    share one. The study minimises latency in seconds.
+    What was tried is read from the study alone, so that a study resumes from its storage, and several threads
+    or processes share one without proposing a config twice (see ``_turns``). The study minimises latency in
+    seconds. A trial's config is chosen when it is asked for: ``space.suggest(trial)`` gives it.
+
+    A pruned trial was given up unmeasured: nothing is learned from it, and its config may come again.
 
     Args:
-        pool: The candidates.
-        seed: Seed of all random choices.
+        space: The space.
+        seed: Seed of all random choices; None for another one each time.
 
     Attributes:
         knowledge: What the proposals rest on, for the provenance of an answer.
     """
 
-    def __init__(self, pool: Pool, *, seed: int | None = 0) -> None:
-        self.pool = pool
+    def __init__(self, space: SearchSpace, *, seed: int | None = 0) -> None:
+        self.space = space
+        self.seed = int(np.random.default_rng().integers(2**31)) if seed is None else seed
         self.knowledge: Mapping[str, str] = {"sampler": type(self).__name__}
-        self._rng = np.random.default_rng(seed)
+        self._lock = threading.RLock()
+        self._given_up: set[int] = set()
 
     @abstractmethod
-    def choose(self, study: Study, trial: FrozenTrial, untried: NDArray[np.intp]) -> int:
-        """Position in the pool of the next candidate, one of ``untried`` (never empty)."""
+    def choose(self, study: Study, trial: FrozenTrial, history: History) -> Config:
+        """The next config, none of those that the history has tried.
+
+        Raises:
+            CostModelError: There is none left.
+        """
 
     def upcoming(self, study: Study, count: int) -> list[Candidate]:
         """Up to ``count`` candidates likely to be proposed soon; none where the sampler cannot tell."""
         return []
 
+    def before_trial(self, study: Study, trial: FrozenTrial) -> None:
+        """Choose the trial's config, in turn with all other workers, and write it down.
+
+        Raises:
+            CostModelError: Every config has been tried.
+        """
+        if CHOICE in study._storage.get_trial_system_attrs(trial._trial_id):
+            return  # the same trial as an object of another process
+        claim(study, trial)
+        chosen: dict[str, Param] = {}
+        try:
+            wait_for_turn(study, trial, self._given_up)
+            with self._lock:
+                fixed = trial.system_attrs.get(FIXED)
+                history = History.of(study, self.space, below=trial.number)
+                chosen = self._enqueued(fixed) or self.space.params(self.choose(study, trial, history))
+        finally:
+            write_attr(study, trial, CHOICE, chosen)
+
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
-        """All parameters of the pool, known before any trial."""
-        return dict(self.pool.distributions)
+        """All parameters of the space, known before any trial."""
+        return dict(self.space.distributions)
 
     def sample_relative(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
-    ) -> dict[str, Param]:
-        """Parameters of the next candidate.
-
-        Raises:
-            CostModelError: Every candidate has been tried.
-        """
-        untried = self.untried(study)
-        if untried.size == 0:
-            raise CostModelError(
-                f"There must be a candidate left to try, but all {len(self.pool)} have been. "
-                "Ask for fewer trials or a larger pool."
-            )
-        return self.pool.params(self.choose(study, trial, untried))
+    ) -> dict[str, Any]:
+        """Parameters of the config that was chosen."""
+        choice: dict[str, Any] = study._storage.get_trial_system_attrs(trial._trial_id).get(CHOICE, {})
+        return choice
 
     def sample_independent(
         self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
     ) -> Any:
-        """Refuse: a parameter that no candidate of the pool has cannot be chosen from it.
+        """Refuse: a parameter that no config of the space has cannot be chosen from it.
 
         Raises:
             ValueError: Always.
         """
         raise ValueError(
-            f"parameters must be those of the pool, {sorted(self.pool.distributions)}, "
+            f"parameters must be those of a config of the space, {sorted(self.space.distributions)}, "
             f"but got {param_name!r} with {param_distribution}"
         )
 
     def after_trial(
         self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None
     ) -> None:
-        """End ``study.optimize`` when the pool is used up."""
-        if self.untried(study).size == 0:
+        """End ``study.optimize`` when the space is used up."""
+        if self.is_exhausted(study):
             with suppress(RuntimeError):  # raised outside study.optimize, where there is no loop to end
                 study.stop()
 
     def reseed_rng(self) -> None:
-        """Draw a new seed, for workers that were copied."""
-        self._rng = np.random.default_rng()
+        """Nothing to do: what is random is drawn by the trial's number, which no two workers share."""
 
-    def untried(self, study: Study) -> NDArray[np.intp]:
-        """Positions of the candidates that may be proposed."""
-        return np.setdiff1d(np.arange(len(self.pool)), self._positions(study, _TRIED))
+    def is_exhausted(self, study: Study) -> bool:
+        """Whether every config of a small space has been tried."""
+        return self.space.size is not None and len(History.of(study, self.space).tried) >= self.space.size
 
-    def measured(self, study: Study) -> tuple[NDArray[np.intp], FloatArray]:
-        """Positions of the measured candidates, and their latencies in seconds; inf for a failure."""
-        finished = (TrialState.COMPLETE, TrialState.FAIL)
-        trials = [t for t in study.get_trials(deepcopy=False, states=finished) if t.params]
-        latencies = [t.value if t.value is not None else np.inf for t in trials]
-        return self._positions(study, finished), np.array(latencies, dtype=np.float64)
+    def rng(self, *parts: int) -> np.random.Generator:
+        """The generator of this seed for a trial, a screening, or what else has a number."""
+        return np.random.default_rng([self.seed, *parts])
 
-    def _positions(self, study: Study, states: tuple[TrialState, ...]) -> NDArray[np.intp]:
-        """Position of each trial in one of ``states`` that has parameters."""
-        trials = study.get_trials(deepcopy=False, states=states)
-        return np.array([self.pool.position(t.params) for t in trials if t.params], dtype=np.intp)
+    def nothing_left(self) -> CostModelError:
+        """The error of ``choose`` where every config was tried."""
+        count = "" if self.space.size is None else f" {self.space.size}"
+        return CostModelError(
+            f"There must be a candidate left to try, but all{count} have been. "
+            "Ask for fewer trials or a larger space."
+        )
+
+    def _enqueued(self, fixed: Mapping[str, Any] | None) -> dict[str, Param] | None:
+        """The parameters that a trial was enqueued with; None where they do not make a config."""
+        if not fixed:
+            return None
+        with suppress(CostModelError):
+            return self.space.params(self.space.config(fixed))
+        return None

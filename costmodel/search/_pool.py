@@ -1,21 +1,22 @@
-"""A pool: the candidates that a search chooses from, screened as a whole."""
+"""A pool: a space whose configs are listed, such as those of a replay, and that is screened as a whole."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 from optuna import Trial
 from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
 
 from costmodel.errors import CostModelError
 from costmodel.features import extract
 from costmodel.learners import FloatArray
-from costmodel.records import Candidate, Decision, Platform, content_id
+from costmodel.records import Candidate, Config, Decision, Platform, content_id
+from costmodel.search._parameters import suggest_one
+from costmodel.search._space import DrawnConfigs, Param, SearchSpace
 
-Param = int | float | str | None
 
-
-class Pool:
+class Pool(SearchSpace):
     """Candidates of one task, and how Optuna names them.
 
     Each decision of a config is one Optuna parameter: an integer range where every config holds an integer,
@@ -34,7 +35,9 @@ class Pool:
         self.candidates = tuple(candidates)
         self.platform = platform
         self._names = sorted({name for c in self.candidates for name in c.config.decisions})
-        self._positions = {self._key(self.params(i)): i for i in range(len(self.candidates))}
+        self._params = [self._encode(c.config) for c in self.candidates]
+        self._positions = {self._key(params): i for i, params in enumerate(self._params)}
+        self._rows = {c.config.config_id: i for i, c in enumerate(self.candidates)}
         if not self.candidates or len(self._positions) < len(self.candidates):
             raise ValueError(
                 "a pool must hold one or more candidates with distinct decisions, "
@@ -44,28 +47,34 @@ class Pool:
     def __len__(self) -> int:
         return len(self.candidates)
 
-    @property
-    def pool_id(self) -> str:
+    @cached_property
+    def space_id(self) -> str:
         """Content address of the candidates, in order, and the platform."""
         return content_id([c.candidate_id for c in self.candidates], self.platform.platform_id)
 
-    @cached_property
-    def features(self) -> FloatArray:
-        """``(n, d)`` features of the candidates on this platform; NaN where a feature does not apply."""
-        return extract(self.candidates, [self.platform] * len(self)).values
+    @property
+    def size(self) -> int:
+        """Number of candidates."""
+        return len(self.candidates)
 
     @cached_property
     def distributions(self) -> dict[str, BaseDistribution]:
         """Optuna distribution of each parameter, for ``study.ask``."""
-        every = [self.params(i) for i in range(len(self))]
-        return {name: _distribution([params[name] for params in every]) for name in self._names}
+        return {name: _distribution([params[name] for params in self._params]) for name in self._names}
 
-    def params(self, index: int) -> dict[str, Param]:
-        """Optuna parameters of a candidate."""
-        decisions = self.candidates[index].config.decisions
-        return {name: _encoded(decisions.get(name)) for name in self._names}
+    def suggest(self, trial: Trial) -> Config:
+        """The config that a trial proposes."""
+        return self.config({name: suggest_one(trial, name, d) for name, d in self.distributions.items()})
 
-    def position(self, params: dict[str, Any]) -> int:
+    def params(self, config: Config) -> dict[str, Param]:
+        """Optuna parameters of a config, all of them in each."""
+        return self._encode(config)
+
+    def config(self, params: Mapping[str, Any]) -> Config:
+        """The config with these Optuna parameters."""
+        return self.candidates[self.position(params)].config
+
+    def position(self, params: Mapping[str, Any]) -> int:
         """Position of the candidate with these Optuna parameters.
 
         Raises:
@@ -74,26 +83,55 @@ class Pool:
         position = self._positions.get(self._key(params))
         if position is None:
             raise CostModelError(
-                f"The parameters of a trial must be those of a candidate in the pool, but got {params}. "
-                "Use a sampler of this pool, and a new study for a new pool."
+                f"The parameters of a trial must be those of a candidate in the pool, but got {dict(params)}."
+                " Use a sampler of this pool, and a new study for a new pool."
             )
         return position
 
-    def suggest(self, trial: Trial) -> Candidate:
-        """The candidate that a trial proposes, for an objective in ``study.optimize``.
+    def draw(self, size: int, rng: np.random.Generator) -> DrawnConfigs:
+        """All candidates, in order."""
+        return self._all
+
+    def neighbours(self, config: Config, count: int, rng: np.random.Generator) -> list[Config]:
+        """None: all were drawn."""
+        return []
+
+    def features(self, configs: Sequence[Config]) -> FloatArray:
+        """``(n, d)`` features of configs of the pool on its platform."""
+        rows = np.array([self._row(config) for config in configs], dtype=np.intp)
+        return self._all.features[rows]
+
+    def candidate(self, config: Config) -> Candidate:
+        """The candidate of a config.
 
         Raises:
-            CostModelError: The study's sampler proposed what the pool does not hold.
+            CostModelError: The pool does not hold it.
         """
-        params: dict[str, Param] = {}
-        for name, distribution in self.distributions.items():
-            if isinstance(distribution, IntDistribution):
-                params[name] = trial.suggest_int(name, distribution.low, distribution.high)
-            elif isinstance(distribution, CategoricalDistribution):
-                params[name] = trial.suggest_categorical(name, distribution.choices)
-        return self.candidates[self.position(params)]
+        return self.candidates[self._row(config)]
 
-    def _key(self, params: dict[str, Any]) -> tuple[Param, ...]:
+    def on(self, platform: Platform) -> "Pool":
+        """The same candidates on another platform."""
+        return Pool(self.candidates, platform)
+
+    @cached_property
+    def _all(self) -> DrawnConfigs:
+        features = extract(self.candidates, [self.platform] * len(self)).values
+        return DrawnConfigs([c.config for c in self.candidates], features)
+
+    def _row(self, config: Config) -> int:
+        """Position of a config."""
+        row = self._rows.get(config.config_id)
+        if row is None:
+            raise CostModelError(
+                f"A config must be that of a candidate in the pool, but got {config.decisions}. "
+                "Use a sampler of this pool."
+            )
+        return row
+
+    def _encode(self, config: Config) -> dict[str, Param]:
+        return {name: _encoded(config.decisions.get(name)) for name in self._names}
+
+    def _key(self, params: Mapping[str, Any]) -> tuple[Param, ...]:
         """Hashable form of Optuna parameters."""
         return tuple(params.get(name) for name in self._names)
 

@@ -30,7 +30,7 @@ class TunedTrial:
         error: First line of the failure's message; empty when ok.
         predicted_latency_s: Latency in seconds predicted before it was measured; None where the sampler
             cannot tell.
-        predicted_rank: Rank of its score in the whole pool when it was proposed, 1 for the best; None where
+        predicted_rank: Rank of its score among all that it was chosen from, 1 for the best; None where
             the sampler does not score.
     """
 
@@ -50,16 +50,16 @@ class Provenance:
     Attributes:
         runner: What measured, in a sentence.
         knowledge: What the model is and what it learned from, such as its name and the dataset's hash.
-        pool_id: Content address of the pool.
-        pool_size: Candidates screened.
+        space_id: Content address of the space and the platform.
+        n_screened: Configs that were screened; all of a small space, 0 where a sampler screens nothing.
         n_measurements: Candidates measured.
         versions: Of the software here; that of the measuring platform is in the platform.
     """
 
     runner: str
     knowledge: Mapping[str, str]
-    pool_id: str
-    pool_size: int
+    space_id: str
+    n_screened: int
     n_measurements: int
     versions: Mapping[str, str] = field(default_factory=_versions)
 

@@ -1,6 +1,9 @@
 """The loop: propose, measure, learn, and again."""
 
-from collections.abc import Callable
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import optuna
 from optuna.trial import FrozenTrial, TrialState
@@ -8,81 +11,161 @@ from optuna.trial import FrozenTrial, TrialState
 from costmodel.collect import Runner
 from costmodel.errors import CostModelError
 from costmodel.records import Measurement, Outcome
-from costmodel.search._base import PoolSampler
-from costmodel.search._pool import Pool
+from costmodel.search._base import SpaceSampler
+from costmodel.search._history import FINISHED, chosen_params
+from costmodel.search._model_sampler import PREDICTED_LATENCY, PREDICTED_RANK, ModelSampler
 from costmodel.search._result import Provenance, TunedTrial, TuneResult
-from costmodel.search._shortlist import PREDICTED_LATENCY, PREDICTED_RANK
+from costmodel.search._space import SearchSpace
+from costmodel.search._stopping import StopGain
+from costmodel.search._study import give_up_abandoned
+from costmodel.search._turns import HEARTBEAT, HEARTBEAT_EVERY_S, is_own
 
-_OUTCOME, _ERROR = "outcome", "error"
+_OUTCOME, _ERROR, _SPACE = "outcome", "error", "space_id"
 # Compiling takes seconds and measuring milliseconds: this many likely proposals are compiled side by side.
 _LOOKAHEAD = 4
+_POLL_S = 0.05
 
 
-def tune(
+def tune(  # noqa: PLR0913 (settings, all but three with defaults)
     runner: Runner,
-    sampler: PoolSampler,
+    sampler: SpaceSampler,
     n_measurements: int,
     *,
     study: optuna.Study | None = None,
+    batch: int = 1,
+    stop_gain: float | None = None,
     on_trial: Callable[[TunedTrial], None] | None = None,
 ) -> TuneResult:
-    """Search the sampler's pool for the candidate with the lowest latency, measuring only what is proposed.
+    """Search the sampler's space for the config with the lowest latency, measuring only what is proposed.
 
-    The study holds all that is known of the search, so one that was stopped goes on where it was when it is
-    given again: ``n_measurements`` counts those that the study holds already.
+    The study holds all that is known of the search, so one that was stopped or killed goes on where it was
+    when it is given again: ``n_measurements`` counts those that the study holds already. Several processes
+    may tune one study at once, through any storage that they share; none measures what another has. Trials
+    of a process that is gone are given up, and their configs may come again.
 
     Args:
-        runner: Measures, on the platform of the sampler's pool.
-        sampler: Proposes candidates of its pool.
-        n_measurements: Candidates to measure in all; never more than the pool holds.
+        runner: Measures, on the platform of the sampler's space.
+        sampler: Proposes configs of its space.
+        n_measurements: Candidates to measure in all; never more than the space holds.
         study: An Optuna study that minimises, with whatever storage; a new one in memory by default. Its
-            sampler is replaced. One process at a time may tune it: trials that a killed one left running are
-            given up.
+            sampler is replaced.
+        batch: Candidates to hand to the runner at once. More are measured sooner where it builds side by
+            side, and chosen with less knowledge.
+        stop_gain: End when the next measurement is expected to gain less than this share of the best latency
+            (see ``StopGain``); it takes a ``ModelSampler``. None to make all measurements.
         on_trial: Called after each measurement.
 
     Returns:
         All measured trials of the study.
 
     Raises:
-        CostModelError: The study is of another pool, or the runner cannot measure.
+        CostModelError: The study is of another space, or the runner cannot measure.
+        TypeError: ``stop_gain`` is given with a sampler without a model.
     """
-    pool = sampler.pool
+    space = sampler.space
     study = _prepared(study or optuna.create_study(), sampler)
-    while len(_finished(study)) < min(n_measurements, len(pool)):
-        runner.prefetch(sampler.upcoming(study, _LOOKAHEAD))
-        trial = study.ask(pool.distributions)
-        candidate = pool.candidates[pool.position(trial.params)]
-        (measurement,) = runner.measure([candidate], pool.platform)
-        _tell(study, trial, measurement)
-        if on_trial:
-            on_trial(_tuned(pool, study.get_trials(deepcopy=False)[trial.number]))
-    trials = tuple(_tuned(pool, trial) for trial in _finished(study))
-    provenance = Provenance(runner.description, sampler.knowledge, pool.pool_id, len(pool), len(trials))
-    return TuneResult(pool.platform, trials, provenance)
+    total = n_measurements if space.size is None else min(n_measurements, space.size)
+    stop = _stopping(sampler, stop_gain)
+    while (missing := _missing(study, total)) and not (stop and stop.is_reached(study)):
+        if batch == 1:
+            runner.prefetch(sampler.upcoming(study, _LOOKAHEAD))
+        for trial in _measure(runner, space, study, min(batch, missing), total):
+            if on_trial:
+                on_trial(trial)
+    measured = study.get_trials(deepcopy=False, states=FINISHED)
+    trials = tuple(_tuned(space, trial) for trial in measured)
+    screened = getattr(sampler, "screened", 0) if space.size is None else space.size
+    provenance = Provenance(runner.description, sampler.knowledge, space.space_id, screened, len(trials))
+    return TuneResult(space.platform, trials, provenance)
 
 
-def _prepared(study: optuna.Study, sampler: PoolSampler) -> optuna.Study:
-    """The study with this sampler, and nothing left running.
+def _stopping(sampler: SpaceSampler, gain: float | None) -> StopGain | None:
+    if gain is None:
+        return None
+    if not isinstance(sampler, ModelSampler):
+        raise TypeError(f"stop_gain takes a ModelSampler, but got a {type(sampler).__name__}")
+    return StopGain(sampler, gain)
+
+
+def _prepared(study: optuna.Study, sampler: SpaceSampler) -> optuna.Study:
+    """The study with this sampler, and nothing left running by a process that is gone.
 
     Raises:
-        CostModelError: The study is of another pool.
+        CostModelError: The study is of another space.
     """
-    pool_id, known = sampler.pool.pool_id, study.user_attrs.get("pool_id")
-    if study.trials and known != pool_id:
+    space_id, known = sampler.space.space_id, study.user_attrs.get(_SPACE)
+    if study.trials and known != space_id:
         raise CostModelError(
-            f"Study {study.study_name!r} must be of this pool ({pool_id}), but it is of "
+            f"Study {study.study_name!r} must be of this space ({space_id}), but it is of "
             f"{known or 'something else'}. Use a new study."
         )
-    study.set_user_attr("pool_id", pool_id)
+    study.set_user_attr(_SPACE, space_id)
     study.sampler = sampler
-    for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
-        study.tell(trial.number, state=TrialState.PRUNED)
+    give_up_abandoned(study)
     return study
 
 
-def _finished(study: optuna.Study) -> list[FrozenTrial]:
-    """Trials that were measured, failures included."""
-    return study.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.FAIL))
+def _missing(study: optuna.Study, total: int) -> int:
+    """Measurements to ask for now; where others make the last ones, 0 once these are done.
+
+    Waiting for them, rather than leaving, makes up for a worker that is killed at the end.
+    """
+    while True:
+        trials = study.get_trials(deepcopy=False)
+        running = [t for t in trials if t.state is TrialState.RUNNING]
+        missing = total - len(running) - sum(t.state in FINISHED for t in trials)
+        if missing > 0 or all(is_own(t) for t in running):
+            return max(0, missing)
+        give_up_abandoned(study)
+        time.sleep(_POLL_S)
+
+
+def _measure(
+    runner: Runner, space: SearchSpace, study: optuna.Study, count: int, total: int
+) -> Iterator[TunedTrial]:
+    """Ask for so many, measure them together and tell; those not told when interrupted are given up."""
+    trials = []
+    try:
+        trials = [trial for _ in range(count) if (trial := _ask(study, total))]
+        candidates = [space.candidate(space.suggest(trial)) for trial in trials]
+        with _heartbeat(trials):
+            measurements = runner.measure(candidates, space.platform) if trials else []
+        for measurement in measurements:
+            trial = trials.pop(0)
+            _tell(study, trial, measurement)
+            yield _tuned(space, study.get_trials(deepcopy=False)[trial.number])
+    finally:
+        for trial in trials:
+            study.tell(trial, state=TrialState.PRUNED)
+
+
+def _ask(study: optuna.Study, total: int) -> optuna.Trial | None:
+    """A trial; None where those that others asked for before are enough."""
+    trial = study.ask()
+    before = study.get_trials(deepcopy=False)[: trial.number]
+    if sum(t.state in (*FINISHED, TrialState.RUNNING) for t in before) < total:
+        return trial
+    study.tell(trial, state=TrialState.PRUNED)
+    return None
+
+
+@contextmanager
+def _heartbeat(trials: Sequence[optuna.Trial]) -> Iterator[None]:
+    """Let workers on other hosts know, while these trials are measured, that this process lives."""
+    done = threading.Event()
+
+    def beat() -> None:
+        while not done.wait(HEARTBEAT_EVERY_S):
+            for trial in trials:
+                trial.storage.set_trial_system_attr(trial._trial_id, HEARTBEAT, time.time())
+
+    thread = threading.Thread(target=beat, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
 
 
 def _tell(study: optuna.Study, trial: optuna.Trial, measurement: Measurement) -> None:
@@ -95,11 +178,11 @@ def _tell(study: optuna.Study, trial: optuna.Trial, measurement: Measurement) ->
         study.tell(trial, state=TrialState.FAIL)
 
 
-def _tuned(pool: Pool, trial: FrozenTrial) -> TunedTrial:
+def _tuned(space: SearchSpace, trial: FrozenTrial) -> TunedTrial:
     """What a stored trial says."""
     return TunedTrial(
         number=trial.number,
-        candidate=pool.candidates[pool.position(trial.params)],
+        candidate=space.candidate(space.config(chosen_params(trial))),
         outcome=Outcome(trial.user_attrs[_OUTCOME]),
         latency_s=float("inf") if trial.value is None else trial.value,
         error=trial.user_attrs.get(_ERROR, ""),

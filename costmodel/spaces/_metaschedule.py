@@ -1,5 +1,6 @@
 """A MetaSchedule design space as named discrete decisions."""
 
+from collections.abc import Mapping
 from itertools import chain
 from typing import Any
 
@@ -15,7 +16,7 @@ from costmodel.spaces._choices import Choices, choices_of
 from costmodel.spaces._draw import draw_columns
 from costmodel.spaces._errors import InvalidConfigError
 from costmodel.spaces._lowered import kernel_launches
-from costmodel.spaces._parameters import Suggester
+from costmodel.spaces._parameters import Recorded, Suggester
 from costmodel.spaces._sketch import Sketch, skeleton_of
 from costmodel.spaces._target import TargetKind, make_target
 from costmodel.spaces._tensor_intrin import register_tensor_intrinsics, without_tensor_intrinsics
@@ -125,6 +126,33 @@ class MetaScheduleSpace:
         parameters = self.sketches[position].parameters
         decisions = {parameter.name: parameter.suggest(trial, f"{position}.") for parameter in parameters}
         return Config({SKETCH: position, **decisions})
+
+    def parameters(self) -> dict[str, int | tuple[int, ...]]:
+        """What ``suggest`` may ask for, over all sketches: the highest index from 0, or the choices."""
+        found: dict[str, int | tuple[int, ...]] = {SKETCH: tuple(range(len(self.sketches)))}
+        for position, sketch in enumerate(self.sketches):
+            for parameter in sketch.parameters:
+                found |= parameter.suggested(f"{position}.")
+        return found
+
+    def params(self, config: Config) -> dict[str, int]:
+        """What ``suggest`` would have to be told to give ``config``.
+
+        Raises:
+            InvalidConfigError: It is not of this space.
+        """
+        found = {SKETCH: int(config.decisions[SKETCH])} if SKETCH in config.decisions else {}  # type: ignore[arg-type]
+        for parameter in self._sketch(config).parameters:
+            found |= parameter.params(config.decisions[parameter.name], f"{found[SKETCH]}.")
+        return found
+
+    def config(self, params: Mapping[str, Any]) -> Config:
+        """The config that ``suggest`` gives of these parameters.
+
+        Raises:
+            CostModelError: One is missing, or is none of its choices.
+        """
+        return self.suggest(Recorded(params))
 
     def schedule(self, config: Config) -> Any:
         """The ``tvm.s_tir.Schedule`` of ``config``, postprocessed and verified.

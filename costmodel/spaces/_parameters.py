@@ -1,14 +1,15 @@
 """Parameters of a space: what can be chosen, how to draw it, change it and hand it to Optuna."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from costmodel.errors import CostModelError
 from costmodel.records import Decision
 
 
@@ -22,6 +23,43 @@ class Suggester(Protocol):
     def suggest_categorical(self, name: str, choices: Sequence[int]) -> int:
         """One of ``choices``."""
         ...
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A trial that proposes what was recorded of another.
+
+    Attributes:
+        params: Value of each parameter.
+    """
+
+    params: Mapping[str, Any]
+
+    def suggest_int(self, name: str, low: int, high: int) -> int:
+        """The recorded integer.
+
+        Raises:
+            CostModelError: It is missing, or not in ``[low, high]``.
+        """
+        return self._among(name, range(low, high + 1))
+
+    def suggest_categorical(self, name: str, choices: Sequence[int]) -> int:
+        """The recorded choice.
+
+        Raises:
+            CostModelError: It is missing, or none of ``choices``.
+        """
+        return self._among(name, choices)
+
+    def _among(self, name: str, choices: Sequence[int]) -> int:
+        value = self.params.get(name)
+        if value not in choices:
+            raise CostModelError(
+                f"Parameter {name} must be one of {list(choices)}, but got {value}. "
+                "Use a sampler of this space, and a new study for a new space."
+            )
+        assert value is not None  # None is no choice
+        return int(value)
 
 
 class Parameter(Protocol):
@@ -50,6 +88,14 @@ class Parameter(Protocol):
 
     def suggest(self, trial: Suggester, prefix: str = "") -> Decision:
         """The value that ``trial`` proposes."""
+        ...
+
+    def suggested(self, prefix: str = "") -> dict[str, int | tuple[int, ...]]:
+        """What ``suggest`` may ask for by name: the highest index from 0, or the choices."""
+        ...
+
+    def params(self, value: Decision, prefix: str = "") -> dict[str, int]:
+        """What ``suggest`` has to be told, by name, to give ``value``."""
         ...
 
 
@@ -88,6 +134,15 @@ class Categorical:
     def suggest(self, trial: Suggester, prefix: str = "") -> int:
         """A choice by ``suggest_categorical``."""
         return trial.suggest_categorical(prefix + self.name, self.choices)
+
+    def suggested(self, prefix: str = "") -> dict[str, int | tuple[int, ...]]:
+        """One parameter with the choices."""
+        return {prefix + self.name: self.choices}
+
+    def params(self, value: Decision, prefix: str = "") -> dict[str, int]:
+        """The choice."""
+        assert isinstance(value, int)
+        return {prefix + self.name: value}
 
 
 @dataclass(frozen=True)
@@ -146,11 +201,31 @@ class Tile:
         """
         left, factors = self.extent, []
         for part in range(self.parts - 1, 0, -1):
-            limit = self.max_innermost if part == self.parts - 1 else left
-            options = [divisor for divisor in divisors(left) if divisor <= limit]
+            options = self._options(part, left)
             factors.append(options[trial.suggest_int(f"{prefix}{self.name}.{part}", 0, len(options) - 1)])
             left //= factors[-1]
         return (left, *reversed(factors))
+
+    def suggested(self, prefix: str = "") -> dict[str, int | tuple[int, ...]]:
+        """One index for each factor but the outermost, up to that of the largest divisor."""
+        return {
+            f"{prefix}{self.name}.{part}": len(self._options(part, self.extent)) - 1
+            for part in range(self.parts - 1, 0, -1)
+        }
+
+    def params(self, value: Decision, prefix: str = "") -> dict[str, int]:
+        """The index of each factor among the divisors of what the inner ones leave."""
+        assert isinstance(value, tuple)
+        left, found = self.extent, {}
+        for part in range(self.parts - 1, 0, -1):
+            found[f"{prefix}{self.name}.{part}"] = self._options(part, left).index(value[part])
+            left //= value[part]
+        return found
+
+    def _options(self, part: int, left: int) -> list[int]:
+        """Factors that a part can have where ``left`` is to be shared with those outside of it."""
+        limit = self.max_innermost if part == self.parts - 1 else left
+        return [divisor for divisor in divisors(left) if divisor <= limit]
 
 
 @cache

@@ -18,8 +18,8 @@ from rich.progress import track
 from costmodel.dataset import load_dataset, shipped_dataset
 from costmodel.evaluation import train
 from costmodel.metrics import n_eps
-from costmodel.search import Pool, PoolSampler, PoolTPESampler, RandomOrderSampler, ShortlistSampler
-from costmodel.transfer import FromScratch, TransferModel, make_model
+from costmodel.search import ModelSampler, Pool, PoolTPESampler, RandomOrderSampler, SpaceSampler
+from costmodel.transfer import TransferModel, make_model
 
 HERE = Path(__file__).parent
 BUDGETS = (8, 32, 132)
@@ -70,27 +70,25 @@ def search_workload(workload: str) -> list[dict[str, object]]:
     return found
 
 
-def samplers(pool: Pool, models: dict[str, TransferModel]) -> dict[str, Callable[[int], PoolSampler]]:
+def samplers(pool: Pool, models: dict[str, TransferModel]) -> dict[str, Callable[[int], SpaceSampler]]:
     """Each sampler by name, as a function of a seed."""
-    unknown = np.full(len(pool), np.nan)
-    scratch = FromScratch().fit(pool.features, unknown, unknown)
     return {
         **{
-            f"shortlist, {name}": lambda seed, model=model: ShortlistSampler(pool, model, seed=seed)
+            f"shortlist, {name}": lambda seed, model=model: ModelSampler(pool, model, seed=seed)
             for name, model in models.items()
         },
-        "shortlist, nothing known": lambda seed: ShortlistSampler(pool, scratch, seed=seed),
+        "shortlist, nothing known": lambda seed: ModelSampler(pool, seed=seed),
         "Optuna TPE": lambda seed: PoolTPESampler(pool, seed=seed),
         "random order": lambda seed: RandomOrderSampler(pool, seed=seed),
     }
 
 
-def search(sampler: PoolSampler, latency_s: np.ndarray) -> np.ndarray:
+def search(sampler: SpaceSampler, latency_s: np.ndarray) -> np.ndarray:
     """Latencies in the order in which the sampler measures them, until the best is found."""
     study, order = optuna.create_study(sampler=sampler), []
     while not order or len(order) < FIRST or min(order) > latency_s.min():
-        trial = study.ask(sampler.pool.distributions)
-        order.append(latency_s[sampler.pool.position(trial.params)])
+        trial = study.ask(sampler.space.distributions)
+        order.append(latency_s[sampler.space.position(trial.params)])
         failed = np.isinf(order[-1])
         study.tell(trial, None if failed else order[-1], state=TrialState.FAIL if failed else None)
         if len(order) == len(latency_s):

@@ -90,6 +90,31 @@ def test_without_a_budget_it_tunes_for_the_whole_device(dataset: Path, tmp_path:
     assert "on 132 SMs of landscape GPU" in tune(dataset, tmp_path, "--trials", 2).stdout
 
 
+@pytest.mark.parametrize("name", ["study.db", "study.log"])
+def test_a_study_goes_on_where_it_stopped(dataset: Path, tmp_path: Path, name: str) -> None:
+    study = ("--sms", 32, "--study", tmp_path / name)
+    assert tune(dataset, tmp_path, *study, "--trials", 4).exit_code == 0
+    first = json.loads((tmp_path / "tune.json").read_text())["trials"]
+    assert tune(dataset, tmp_path, *study, "--trials", 7).exit_code == 0
+    second = json.loads((tmp_path / "tune.json").read_text())["trials"]
+    assert len(second) == 7
+    assert second[:4] == first
+
+
+def test_a_search_that_is_not_worth_it_any_more_stops(dataset: Path, tmp_path: Path) -> None:
+    assert tune(dataset, tmp_path, "--sms", 32, "--trials", 40, "--stop-gain", "20%").exit_code == 0
+    assert len(json.loads((tmp_path / "tune.json").read_text())["trials"]) < 40
+
+
+@pytest.mark.parametrize("share", ["0", "150%", "much", "1%%"])
+def test_a_gain_that_is_no_share_is_refused(dataset: Path, tmp_path: Path, share: str) -> None:
+    assert_refused(tune(dataset, tmp_path, "--stop-gain", share), "--stop-gain must be a share", share)
+
+
+def test_a_study_of_unknown_kind_is_refused(dataset: Path, tmp_path: Path) -> None:
+    assert_refused(tune(dataset, tmp_path, "--study", "study.txt"), ".journal", "postgresql://")
+
+
 def test_unknown_workload_lists_the_nearest(dataset: Path) -> None:
     result = costmodel("tune", "matmul-m512-n512-k51", "--dataset", dataset)
     assert_refused(result, "'matmul-m512-n512-k51'", f"The nearest are {WORKLOAD}")
@@ -152,11 +177,11 @@ def test_xgboost_not_installed_is_one_sentence(dataset: Path, monkeypatch: pytes
 def test_a_small_matmul_is_tuned_for_real_on_the_cpu(tmp_path: Path) -> None:
     pytest.importorskip("tvm")
     outputs = ("--plot", tmp_path / "tune.png", "--json", tmp_path / "tune.json")
-    limits = ("--sms", 1, "--trials", 4, "--pool-size", 8)
+    limits = ("--sms", 1, "--trials", 4, "--screened", 500)
     result = costmodel("tune", "matmul-m64-n64-k64", "--runner", "cpu", *limits, *outputs)
     assert result.exit_code == 0, result.output
     assert result.stdout.startswith("Measuring on ")
-    assert "4 of 8 candidates measured" in result.stdout
+    assert "4 of 500 candidates measured" in result.stdout
     report = json.loads((tmp_path / "tune.json").read_text())
     assert report["platform"]["device"]["kind"] == "cpu"
     assert report["platform"]["sms_granted"] == 1
@@ -172,7 +197,7 @@ def test_a_small_matmul_is_tuned_for_real_on_the_cpu(tmp_path: Path) -> None:
 @pytest.mark.gpu
 @pytest.mark.skipif(not Path("/dev/nvidiactl").exists(), reason="needs an NVIDIA GPU")
 def test_a_convolution_is_tuned_for_real_on_the_gpu(tmp_path: Path) -> None:
-    limits = ("--sms", 32, "--trials", 4, "--pool-size", 16, "--json", tmp_path / "tune.json")
+    limits = ("--sms", 32, "--trials", 4, "--json", tmp_path / "tune.json")
     result = costmodel("tune", "conv2d-n1-c256-h14-w14-o256-k3-s1", "--runner", "cuda", *limits)
     assert result.exit_code == 0, result.output
     report = json.loads((tmp_path / "tune.json").read_text())

@@ -15,7 +15,8 @@ class Oracle(TransferModel):
     """Knows every latency of one pool, and notes what it is adapted to."""
 
     def __init__(self, pool, latencies):
-        self.rows = {tuple(np.nan_to_num(row)): y for row, y in zip(pool.features, latencies, strict=True)}
+        features = pool.features([candidate.config for candidate in pool.candidates])
+        self.rows = {tuple(np.nan_to_num(row)): y for row, y in zip(features, latencies, strict=True)}
         self.adapted_to = []
 
     def fit(self, X, y, task_ids) -> Self:

@@ -29,7 +29,9 @@ def _pool(*decisions):
 def test_parameters_name_each_candidate_and_fit_their_distributions(decisions):
     pool = _pool(*decisions)
     for index in range(len(pool)):
-        params = pool.params(index)
+        config = pool.candidates[index].config
+        params = pool.params(config)
+        assert pool.config(params) == config
         assert pool.position(params) == index
         assert params.keys() == pool.distributions.keys()
         for name, distribution in pool.distributions.items():
@@ -59,12 +61,12 @@ def test_a_pool_holds_distinct_candidates(decisions):
 
 def test_features_are_those_at_the_target_platform(pool):
     expected = extract(pool.candidates, [landscape_platform(32)] * len(pool)).values
-    np.testing.assert_array_equal(pool.features, expected)
+    np.testing.assert_array_equal(pool.features([c.config for c in pool.candidates]), expected)
     other = Pool(pool.candidates, landscape_platform(132))
-    assert not np.array_equal(other.features, expected, equal_nan=True)
+    assert not np.array_equal(other.features([c.config for c in pool.candidates]), expected, equal_nan=True)
 
 
-def test_pool_id_depends_on_candidates_and_platform(pool):
-    assert Pool(pool.candidates, pool.platform).pool_id == pool.pool_id
-    assert Pool(pool.candidates[:-1], pool.platform).pool_id != pool.pool_id
-    assert Pool(pool.candidates, landscape_platform(132)).pool_id != pool.pool_id
+def test_space_id_depends_on_candidates_and_platform(pool):
+    assert Pool(pool.candidates, pool.platform).space_id == pool.space_id
+    assert Pool(pool.candidates[:-1], pool.platform).space_id != pool.space_id
+    assert Pool(pool.candidates, landscape_platform(132)).space_id != pool.space_id

@@ -7,7 +7,7 @@ import pytest
 from costmodel.collect import ReplayRunner
 from costmodel.errors import CostModelError
 from costmodel.records import Outcome
-from costmodel.search import Pool, RandomOrderSampler, ShortlistSampler, tune
+from costmodel.search import ModelSampler, Pool, RandomOrderSampler, open_study, tune
 from costmodel.testing import landscape_platform
 
 logging.getLogger("optuna").setLevel(logging.WARNING)
@@ -38,7 +38,7 @@ def runner(records):
 
 
 def test_only_the_shortlist_is_measured(runner, pool, oracle, latencies):
-    result = tune(runner, ShortlistSampler(pool, oracle), 8)
+    result = tune(runner, ModelSampler(pool, oracle), 8)
     assert runner.measured == 8
     assert len(result.trials) == result.provenance.n_measurements == 8
     assert result.best.latency_s == latencies.min()
@@ -59,7 +59,7 @@ def test_measurements_never_exceed_the_pool(runner, pool):
 
 
 def test_likely_proposals_are_prepared_before_they_are_measured(runner, pool, oracle, latencies):
-    tune(runner, ShortlistSampler(pool, oracle, explore_every=0), 3)
+    tune(runner, ModelSampler(pool, oracle, explore_every=0), 3)
     fastest = [pool.candidates[i] for i in np.argsort(latencies)]
     assert runner.prefetched == [fastest[0:4], fastest[1:5], fastest[2:6]]
 
@@ -83,12 +83,12 @@ def test_an_interrupted_search_goes_on_from_its_storage(records, pool, oracle, t
     storage = f"sqlite:///{tmp_path}/studies.db"
     study = optuna.create_study(storage=storage, study_name="s")
     with pytest.raises(KeyboardInterrupt):
-        tune(CountingRunner(records, breaks_after=5), ShortlistSampler(pool, oracle), 9, study=study)
+        tune(CountingRunner(records, breaks_after=5), ModelSampler(pool, oracle), 9, study=study)
 
     runner = CountingRunner(records)
     again = optuna.load_study(storage=storage, study_name="s")
-    result = tune(runner, ShortlistSampler(pool, oracle), 9, study=again)
-    straight = tune(CountingRunner(records), ShortlistSampler(pool, oracle), 9)
+    result = tune(runner, ModelSampler(pool, oracle), 9, study=again)
+    straight = tune(CountingRunner(records), ModelSampler(pool, oracle), 9)
     assert runner.measured == 4
     assert [t.candidate for t in result.trials] == [t.candidate for t in straight.trials]
     assert [t.latency_s for t in result.trials] == [t.latency_s for t in straight.trials]
@@ -98,7 +98,7 @@ def test_a_stored_study_of_another_pool_is_refused(runner, pool):
     study = optuna.create_study()
     tune(runner, RandomOrderSampler(pool), 2, study=study)
     other = Pool(pool.candidates, landscape_platform(132))
-    with pytest.raises(CostModelError, match=f"must be of this pool.*{pool.pool_id}"):
+    with pytest.raises(CostModelError, match=f"must be of this space.*{pool.space_id}"):
         tune(runner, RandomOrderSampler(other), 4, study=study)
 
 
@@ -109,9 +109,46 @@ def test_each_trial_is_reported_as_it_ends(runner, pool):
 
 
 def test_the_answer_carries_where_it_came_from(runner, pool, oracle):
-    sampler = ShortlistSampler(pool, oracle, knowledge={"dataset": "sha256:abc"})
+    sampler = ModelSampler(pool, oracle, knowledge={"dataset": "sha256:abc"})
     provenance = tune(runner, sampler, 2).provenance
-    assert provenance.knowledge == {"sampler": "ShortlistSampler", "model": "Oracle", "dataset": "sha256:abc"}
+    assert provenance.knowledge == {"sampler": "ModelSampler", "model": "Oracle", "dataset": "sha256:abc"}
     assert "nothing is measured" in provenance.runner
-    assert (provenance.pool_id, provenance.pool_size) == (pool.pool_id, len(pool))
+    assert (provenance.space_id, provenance.n_screened) == (pool.space_id, len(pool))
     assert {"costmodel", "optuna", "numpy", "python"} <= provenance.versions.keys()
+
+
+def test_the_model_predicts_once_for_each_measurement(runner, pool, oracle):
+    predictions = []
+    predict = oracle.predict
+    oracle.predict = lambda X: predictions.append(len(X)) or predict(X)
+    tune(runner, ModelSampler(pool, oracle), 6)
+    assert predictions == [len(pool)] * 6
+
+
+def test_a_batch_is_measured_at_once_and_repeats_nothing(runner, pool, oracle):
+    asked = []
+    measure = runner.measure
+    runner.measure = lambda candidates, platform: (
+        asked.append(len(candidates)) or measure(candidates, platform)
+    )
+    result = tune(runner, ModelSampler(pool, oracle), 10, batch=4)
+    assert asked == [4, 4, 2]
+    assert len({trial.candidate.candidate_id for trial in result.trials}) == 10
+
+
+def test_what_is_asked_for_and_never_told_is_given_up_when_interrupted(records, pool, oracle):
+    study = optuna.create_study()
+    with pytest.raises(KeyboardInterrupt):
+        tune(CountingRunner(records, breaks_after=0), ModelSampler(pool, oracle), 4, study=study, batch=3)
+    assert [t.state for t in study.trials] == [optuna.trial.TrialState.PRUNED] * 3
+    assert len(tune(CountingRunner(records), ModelSampler(pool, oracle), 4, study=study).trials) == 4
+
+
+@pytest.mark.parametrize("name", ["s.db", "s.journal"])
+def test_a_study_in_a_file_goes_on(records, pool, oracle, tmp_path, name):
+    place = str(tmp_path / "new" / name)
+    tune(CountingRunner(records), ModelSampler(pool, oracle), 3, study=open_study(place, "s"))
+    runner = CountingRunner(records)
+    result = tune(runner, ModelSampler(pool, oracle), 5, study=open_study(place, "s"))
+    assert runner.measured == 2
+    assert len(result.trials) == 5

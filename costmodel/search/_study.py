@@ -1,0 +1,61 @@
+"""Studies in files and data bases, which several processes can share and any can resume."""
+
+from pathlib import Path
+
+import optuna
+from optuna.storages import BaseStorage, JournalStorage, RDBStorage
+from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
+from optuna.trial import TrialState
+
+from costmodel.errors import CostModelError
+from costmodel.search._turns import is_abandoned
+
+# A writer holds a journal's lock for milliseconds; one that was killed meanwhile stops the others this long.
+_LOCK_S = 10
+_JOURNALS, _DATABASES = (".log", ".journal"), (".db", ".sqlite", ".sqlite3")
+
+
+def open_study(place: str | None, name: str) -> optuna.Study:
+    """The study of this name at a place; a new one where there is none yet.
+
+    Args:
+        place: A path that ends in ``.log`` or ``.journal`` for a journal file, one that ends in ``.db`` for
+            SQLite, or a URL as SQLAlchemy takes it, such as ``postgresql://host/name``. None for memory.
+        name: Name of the study; one place may hold several.
+
+    Raises:
+        CostModelError: The place is none of these, or cannot be opened.
+    """
+    try:
+        return optuna.create_study(storage=_storage(place), study_name=name, load_if_exists=True)
+    except CostModelError:
+        raise
+    except Exception as error:  # each driver raises errors of its own
+        first = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise CostModelError(f"Cannot open the study {name!r} at {place}: {first}") from error
+
+
+def _storage(place: str | None) -> BaseStorage | None:
+    if place is None:
+        return None
+    if "://" in place:
+        return RDBStorage(place)
+    path = Path(place)
+    if path.suffix not in _JOURNALS + _DATABASES:
+        raise CostModelError(
+            f"A study must be a file that ends in {', '.join(_JOURNALS + _DATABASES)}, or a URL such as "
+            f"postgresql://host/name, but got {place!r}."
+        )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix in _JOURNALS:
+        lock = JournalFileOpenLock(str(path), grace_period=_LOCK_S)
+        return JournalStorage(JournalFileBackend(str(path), lock_obj=lock))
+    # A writer waits for others this long: several workers on a slow disk take a second now and then.
+    return RDBStorage(f"sqlite:///{path}", engine_kwargs={"connect_args": {"timeout": 60}})
+
+
+def give_up_abandoned(study: optuna.Study) -> None:
+    """Prune the running trials whose process is gone, so that their configs may come again."""
+    for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
+        if is_abandoned(trial):
+            study.tell(trial.number, state=TrialState.PRUNED, skip_if_finished=True)

@@ -1,0 +1,114 @@
+"""Workers on one study take turns: each chooses knowing what all before it chose.
+
+Trials are numbered by their storage, one after the other, whichever process asks for them. That is the ticket
+of a bakery lock (Lamport, "A new solution of Dijkstra's concurrent programming problem", CACM 17, 1974): a
+trial waits until every running trial with a lower number has written down what it chose, chooses, and writes
+that down itself. It needs nothing of the storage but trials and their attributes, so that it is the same in
+memory, in SQLite and PostgreSQL, in a journal file and behind a gRPC proxy.
+"""
+
+import os
+import socket
+import time
+from pathlib import Path
+from typing import Any
+
+from optuna import Study
+from optuna.trial import FrozenTrial, TrialState
+
+# System attributes of a trial: the parameters chosen, empty where none could be; the process that asked for
+# it; when that process last said that it is alive, in seconds since the epoch.
+CHOICE, OWNER, HEARTBEAT = "costmodel:choice", "costmodel:owner", "costmodel:heartbeat"
+HEARTBEAT_EVERY_S = 20.0
+# Screening a space before the first choice takes seconds to a minute: whoever takes this long was killed.
+_LONGEST_CHOICE_S = 300.0
+# A worker on another host that has said nothing for so long is gone.
+_LONGEST_SILENCE_S = 15 * HEARTBEAT_EVERY_S
+_POLL_S = 0.02
+
+
+def write_attr(study: Study, trial: FrozenTrial, key: str, value: Any) -> None:
+    """Keep something with a running trial, as Optuna's own samplers keep their state."""
+    study._storage.set_trial_system_attr(trial._trial_id, key, value)
+
+
+def claim(study: Study, trial: FrozenTrial) -> None:
+    """Write down that this process asked for the trial."""
+    write_attr(study, trial, OWNER, _this_process())
+
+
+def wait_for_turn(study: Study, trial: FrozenTrial, given_up: set[int]) -> None:
+    """Return once no other worker is choosing for a trial with a lower number.
+
+    Args:
+        study: The study.
+        trial: The trial to choose for.
+        given_up: Numbers of trials not to wait for again; those that took too long are added.
+    """
+    since = time.monotonic()
+    while waiting := _choosing(study, trial.number, given_up):
+        if time.monotonic() - since > _LONGEST_CHOICE_S:
+            given_up.update(waiting)
+            return
+        time.sleep(_POLL_S)
+
+
+def is_own(trial: FrozenTrial) -> bool:
+    """Whether this process asked for the trial."""
+    return bool(trial.system_attrs.get(OWNER) == _this_process())
+
+
+def is_abandoned(trial: FrozenTrial) -> bool:
+    """Whether the process that asked for a running trial is gone.
+
+    On this host that is known from its process; on another it is taken to be gone after five minutes without
+    a heartbeat. A trial that nobody claimed counts as abandoned after five minutes.
+    """
+    owner = trial.system_attrs.get(OWNER)
+    started = trial.datetime_start.timestamp() if trial.datetime_start else 0.0
+    if owner is None:
+        return time.time() - started > _LONGEST_CHOICE_S
+    if owner["host"] == socket.gethostname():
+        return bool(_started(owner["pid"]) != owner["started"])
+    return bool(time.time() - trial.system_attrs.get(HEARTBEAT, started) > _LONGEST_SILENCE_S)
+
+
+def _choosing(study: Study, number: int, given_up: set[int]) -> list[int]:
+    """Numbers of the running trials below ``number`` whose choice is still to come."""
+    running = study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
+    return [
+        trial.number
+        for trial in running
+        if trial.number < number
+        and CHOICE not in trial.system_attrs
+        and trial.number not in given_up
+        and not is_abandoned(trial)
+    ]
+
+
+def _this_process() -> dict[str, Any]:
+    return {"host": socket.gethostname(), "pid": os.getpid(), "started": _started(os.getpid())}
+
+
+def _started(pid: int) -> int | None:
+    """Something that tells a process from others that have its number at another time; None if there is none.
+
+    On Linux that is when it started, in clock ticks since boot (proc(5), field 22 of ``stat``); elsewhere 0.
+    """
+    try:
+        # The second field is the name in parentheses, which may hold spaces.
+        stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None if Path("/proc/self/stat").exists() else _alive(pid)
+    return None if stat[0] == "Z" else int(stat[19])
+
+
+def _alive(pid: int) -> int | None:
+    """0 where a process has this number, else None."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return None
+    except PermissionError:
+        return 0
+    return 0

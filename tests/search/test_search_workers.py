@@ -1,0 +1,162 @@
+"""Several processes, one study: nothing is lost and nothing repeated, also when one is killed."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from datetime import datetime, timedelta
+from importlib.util import find_spec
+from pathlib import Path
+
+import optuna
+import pytest
+from optuna.trial import TrialState, create_trial
+from tune_until_killed import SlowFormula, latency_s, make_space
+
+from costmodel.errors import CostModelError
+from costmodel.search import ModelSampler, give_up_abandoned, open_study, tune
+from costmodel.search._turns import CHOICE, HEARTBEAT, OWNER, is_abandoned
+
+optuna.logging.set_verbosity(optuna.logging.WARNING)
+WORKER = Path(__file__).with_name("tune_until_killed.py")
+FINISHED = (TrialState.COMPLETE, TrialState.FAIL)
+
+
+@pytest.fixture(params=["study.db", "study.journal"])
+def place(request, tmp_path):
+    return str(tmp_path / request.param)
+
+
+def _start(place, count, seconds=0.0, dies_after="never"):
+    arguments = [str(x) for x in (place, count, seconds, dies_after)]
+    return subprocess.Popen([sys.executable, str(WORKER), *arguments])
+
+
+def _configs(place, states):
+    """Config of each trial in one of these states, in order."""
+    space, study = make_space(), open_study(place, "shared")
+    return [space.config(t.params).decisions for t in study.get_trials(states=states)]
+
+
+def _wait_until(place, count, process):
+    deadline = time.monotonic() + 60
+    while len(_configs(place, FINISHED)) < count:
+        assert time.monotonic() < deadline
+        assert process.poll() is None
+        time.sleep(0.05)
+
+
+def test_two_processes_share_a_study_without_losing_or_repeating(place):
+    open_study(place, "shared")
+    workers = [_start(place, 8, seconds=0.05) for _ in range(2)]
+    assert [worker.wait(100) for worker in workers] == [0, 0]
+    measured = _configs(place, FINISHED)
+    assert len(measured) == 8
+    assert len({tuple(c.items()) for c in measured}) == 8
+    owners = {t.system_attrs[OWNER]["pid"] for t in open_study(place, "shared").trials}
+    assert len(owners) == 2
+
+
+def test_a_killed_worker_loses_nothing_and_the_study_ends_like_an_uninterrupted_one(place):
+    assert _start(place, 7, dies_after=3).wait(100) == -signal.SIGKILL
+    assert len(_configs(place, FINISHED)) == 3
+    assert len(_configs(place, (TrialState.RUNNING,))) == 1
+    result = tune(SlowFormula(), ModelSampler(make_space()), 7, study=open_study(place, "shared"))
+    straight = tune(SlowFormula(), ModelSampler(make_space()), 7)
+    assert [t.candidate for t in result.trials] == [t.candidate for t in straight.trials]
+    assert [t.latency_s for t in result.trials] == [t.latency_s for t in straight.trials]
+
+
+def test_a_worker_joins_while_another_is_killed(place):
+    first = _start(place, 1000, seconds=1.0)
+    _wait_until(place, 1, first)
+    first.send_signal(signal.SIGKILL)
+    second = _start(place, 4)
+    first.wait(10)
+    assert second.wait(100) == 0
+    measured = _configs(place, FINISHED)
+    assert len(measured) == len({tuple(c.items()) for c in measured}) == 4
+
+
+def test_what_a_living_worker_measures_is_left_to_it(place):
+    other = _start(place, 1000, seconds=5.0)
+    study = open_study(place, "shared")
+    deadline = time.monotonic() + 60
+    while not any(CHOICE in t.system_attrs for t in study.trials) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    give_up_abandoned(study)
+    assert [t.state for t in study.trials] == [TrialState.RUNNING]
+    study.sampler = ModelSampler(make_space())
+    mine = make_space().suggest(study.ask())
+    theirs = make_space().config(study.trials[0].system_attrs[CHOICE])
+    assert mine != theirs
+    other.kill()
+    other.wait(10)
+    give_up_abandoned(study)
+    assert [t.state for t in study.trials] == [TrialState.PRUNED, TrialState.RUNNING]
+
+
+def test_threads_share_a_sampler():
+    space = make_space()
+    study = optuna.create_study(sampler=ModelSampler(space))
+    study.optimize(lambda trial: latency_s(space.suggest(trial).decisions), n_trials=24, n_jobs=4)
+    assert len({tuple(sorted(t.params.items())) for t in study.trials}) == 24
+
+
+def test_trials_of_other_hosts_count_as_abandoned_once_they_are_silent():
+    def trial(owner, heartbeat=None, started=timedelta(0)):
+        attrs = {OWNER: owner} if owner else {}
+        attrs |= {} if heartbeat is None else {HEARTBEAT: time.time() - heartbeat}
+        running = create_trial(state=TrialState.RUNNING, system_attrs=attrs)
+        running.datetime_start = datetime.now() - started
+        return running
+
+    elsewhere = {"host": "elsewhere", "pid": 1, "started": 1}
+    hour = timedelta(hours=1)
+    assert not is_abandoned(trial(elsewhere))
+    assert is_abandoned(trial(elsewhere, started=hour))
+    assert not is_abandoned(trial(elsewhere, heartbeat=30.0, started=hour))
+    assert is_abandoned(trial(elsewhere, heartbeat=1000.0, started=hour))
+    assert is_abandoned(trial(None, started=hour))
+    assert not is_abandoned(trial(None))
+    reused = {"host": socket.gethostname(), "pid": os.getpid(), "started": -1}
+    assert is_abandoned(trial(reused))
+
+
+@pytest.mark.skipif(find_spec("grpc") is None, reason="needs grpcio")
+def test_a_grpc_proxy_serves_two_workers(tmp_path):
+    import threading
+
+    from optuna.storages import GrpcStorageProxy, run_grpc_proxy_server
+
+    storage = open_study(str(tmp_path / "study.db"), "shared")._storage
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = free.getsockname()[1]
+    threading.Thread(
+        target=run_grpc_proxy_server, args=(storage,), kwargs={"port": port}, daemon=True
+    ).start()
+    proxies = [GrpcStorageProxy(port=port) for _ in range(2)]
+    for proxy in proxies:
+        proxy.wait_server_ready(timeout=30)
+    studies = [optuna.load_study(study_name="shared", storage=proxy) for proxy in proxies]
+    for study in studies:
+        study.sampler = ModelSampler(make_space())
+    for _ in range(4):
+        for study in studies:
+            make_space().suggest(study.ask())
+    configs = [tuple(sorted(t.params.items())) for t in studies[0].trials]
+    assert len(set(configs)) == 8
+
+
+@pytest.mark.parametrize("place", ["study.txt", "study"])
+def test_a_place_of_unknown_kind_is_refused(place):
+    with pytest.raises(CostModelError, match="must be a file that ends in"):
+        open_study(place, "s")
+
+
+def test_a_place_that_cannot_be_opened_is_one_sentence():
+    with pytest.raises(CostModelError, match="Cannot open the study"):
+        open_study("nosuchdatabase://nowhere/x", "s")

@@ -1,0 +1,69 @@
+"""A worker process of the tests: tunes a shared study, slowly, and may kill itself in a measurement."""
+
+import logging
+import os
+import signal
+import sys
+import time
+
+import optuna
+from optuna.distributions import IntDistribution
+
+from costmodel.collect import Runner
+from costmodel.records import Device, Measurement, Outcome, Platform
+from costmodel.search import DeclaredSpace, ModelSampler, open_study, tune
+
+logging.getLogger("optuna").setLevel(logging.ERROR)
+PLATFORM = Platform(Device("formula", "cpu", "", 1, 1.0), "whole", 1, 1)
+
+
+def make_space():
+    """A grid of 1,600 configs."""
+    parameters = {"a": IntDistribution(0, 39), "b": IntDistribution(0, 39)}
+    return DeclaredSpace("grid", parameters, platform=PLATFORM)
+
+
+def latency_s(decisions):
+    return 1e-3 * (1.0 + 0.01 * (decisions["a"] - 17) ** 2 + 0.01 * (decisions["b"] - 29) ** 2)
+
+
+class SlowFormula(Runner):
+    """Takes a while to evaluate a formula."""
+
+    def __init__(self, seconds=0.0, dies_after=None):
+        self.seconds = seconds
+        self.dies_after = dies_after
+        self.measured = 0
+
+    @property
+    def description(self):
+        return "A formula."
+
+    def platform(self, sms=None):
+        return PLATFORM
+
+    def measure(self, candidates, platform, *, visit=0):
+        if self.measured == self.dies_after:
+            os.kill(os.getpid(), signal.SIGKILL)
+        self.measured += len(candidates)
+        time.sleep(self.seconds)
+        return [
+            Measurement(
+                candidate=candidate,
+                platform=platform,
+                outcome=Outcome.OK,
+                latencies_s=(latency_s(candidate.config.decisions),),
+                measured_at="2026-11-21T10:00:00+00:00",
+            )
+            for candidate in candidates
+        ]
+
+
+def main(place, count, seconds, dies_after):
+    runner = SlowFormula(float(seconds), int(dies_after) if dies_after != "never" else None)
+    tune(runner, ModelSampler(make_space()), int(count), study=open_study(place, "shared"))
+
+
+if __name__ == "__main__":
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    main(*sys.argv[1:])
