@@ -1,6 +1,6 @@
 """A MetaSchedule design space as named discrete decisions."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -17,6 +17,8 @@ from costmodel.spaces._draw import draw_columns
 from costmodel.spaces._errors import InvalidConfigError
 from costmodel.spaces._lowered import kernel_launches
 from costmodel.spaces._parameters import Recorded, Suggester
+from costmodel.spaces._postprocess import apply_postprocessors
+from costmodel.spaces._same_operator import SameOperator
 from costmodel.spaces._sketch import Sketch, skeleton_of
 from costmodel.spaces._target import TargetKind, make_target
 from costmodel.spaces._tensor_intrin import register_tensor_intrinsics, without_tensor_intrinsics
@@ -171,10 +173,7 @@ class MetaScheduleSpace:
             schedule = sketch.apply(config.decisions, self.module)
         except Exception as error:  # noqa: BLE001 (TVM raises its own error types for decisions that do not fit)
             raise InvalidConfigError(f"The schedule cannot be applied: {_first_line(error)}") from None
-        schedule.enter_postproc()
-        for postproc in self._postprocs:
-            if not postproc.apply(schedule):
-                raise InvalidConfigError(f"Postprocessor {type(postproc).__name__} refuses the schedule.")
+        apply_postprocessors(schedule, self._postprocs)
         return schedule
 
     def candidate(self, config: Config) -> Candidate:
@@ -250,6 +249,20 @@ class MetaScheduleSpace:
         sketch = self.sketches[position]
         decisions = sketch.decisions_like(choices)
         return Config({SKETCH: position, **decisions}) if sketch.holds(decisions) else None
+
+    def other_program(self, context: Any, design_spaces: Sequence[Any]) -> SameOperator:
+        """The same operator written in another way, to be scheduled by configs of this space.
+
+        Args:
+            context: ``TuneContext`` of the program, which must outlive what is returned.
+            design_spaces: Schedules that its space generator gave.
+        """
+        traces: dict[int, Any] = {}
+        for schedule in design_spaces:
+            config = self.config_like(schedule.trace)
+            if config is not None:
+                traces.setdefault(int(str(config.decisions[SKETCH])), schedule.trace)
+        return SameOperator(self.sketches, traces, context)
 
     def _position_like(self, choices: Choices, *, whole: bool = True) -> int | None:
         """Position of the sketch that samples the same or, unless ``whole``, the most of the beginning."""

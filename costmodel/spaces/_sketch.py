@@ -61,17 +61,17 @@ class Sketch:
         self._trace = schedule.trace.simplified(remove_postproc=True)
         self.skeleton = skeleton_of(self._trace)
         self.choices = choices_of(self._trace)
-        self._samples = [inst for inst in self._trace.insts if inst.kind.name.startswith("Sample")]
+        samples = [inst for inst in self._trace.insts if inst.kind.name.startswith("Sample")]
         names = SketchNames(schedule, self._trace, original)
         self.parameters: tuple[Parameter, ...] = tuple(
             _parameter(inst, name, self._trace.decisions[inst])
-            for inst, name in zip(self._samples, names.of(self._samples), strict=True)
+            for inst, name in zip(samples, names.of(samples), strict=True)
         )
         bounds = _axis_bounds(self._trace)
         self.constraints: tuple[AxisExtent | SharedMemory, ...] = (
             *(
                 AxisExtent(factors, *bounds[axis])
-                for axis, factors in names.tiled_axes(self._samples)
+                for axis, factors in names.tiled_axes(samples)
                 if axis in bounds
             ),
             *shared_memory_bounds(
@@ -86,13 +86,21 @@ class Sketch:
 
     def apply(self, decisions: Mapping[str, Decision], module: Any) -> Any:
         """Schedule of ``module`` with these decisions, before the postprocessors."""
-        chosen = {
+        return self.apply_by(self._trace, decisions, module)
+
+    def apply_by(self, trace: Any, decisions: Mapping[str, Decision], module: Any) -> Any:
+        """Schedule of another module, by a trace of it that begins by sampling what this sketch samples.
+
+        What the trace samples behind that stays as it was decided.
+        """
+        samples = [inst for inst in trace.insts if inst.kind.name.startswith("Sample")]
+        chosen = dict(trace.decisions.items()) | {
             inst: _to_trace(parameter, decisions[parameter.name])
-            for inst, parameter in zip(self._samples, self.parameters, strict=True)
+            for inst, parameter in zip(samples, self.parameters, strict=False)
         }
         # The seed matters only to postprocessors that sample; fixed, it makes a config one kernel.
         schedule = Schedule(module, seed=1, debug_mask=0)
-        Trace(self._trace.insts, chosen).apply_to_schedule(schedule, remove_postproc=True)
+        Trace(trace.insts, chosen).apply_to_schedule(schedule, remove_postproc=True)
         return schedule
 
     def holds(self, decisions: Mapping[str, Decision]) -> bool:

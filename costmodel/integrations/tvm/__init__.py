@@ -16,6 +16,7 @@ from costmodel.integrations.tvm._database import BestKernel, Database
 from costmodel.integrations.tvm._options import tuning_options
 from costmodel.integrations.tvm._platform import local_platform, named_platform
 from costmodel.integrations.tvm._runner import Runner
+from costmodel.integrations.tvm._strategy import SearchStrategy
 
 __all__ = [
     "BestKernel",
@@ -23,6 +24,7 @@ __all__ = [
     "CostModel",
     "Database",
     "Runner",
+    "SearchStrategy",
     "local_platform",
     "named_platform",
     "tuning_options",

@@ -10,10 +10,9 @@ from tvm.s_tir import meta_schedule as ms
 
 from costmodel.errors import CostModelError
 from costmodel.integrations.tvm import _model_file
-from costmodel.integrations.tvm._platform import local_platform
+from costmodel.integrations.tvm._platform import platform_for
 from costmodel.integrations.tvm._program import Program, program_key
 from costmodel.integrations.tvm._results import latency_of
-from costmodel.integrations.tvm._target import target_kind
 from costmodel.integrations.tvm._task import Task
 from costmodel.learners import FloatArray
 from costmodel.records import Platform
@@ -95,7 +94,7 @@ class CostModel(ms.cost_model.PyCostModel):  # type: ignore[misc]
     def _task(self, context: Any) -> Task:
         """The task of a context, opened at its first call."""
         if self.platform is None:
-            self.platform = _platform_for(context.target, self._sms)
+            self.platform = platform_for(context.target, self._sms)
         key = f"{program_key(context.mod)}@{self.platform.platform_id}"
         if key not in self._tasks:
             task = Task(Program(context.mod, context.target), self.platform, self._model)
@@ -103,13 +102,3 @@ class CostModel(ms.cost_model.PyCostModel):  # type: ignore[misc]
                 task.restore(*self._loaded[key])
             self._tasks[key] = task
         return self._tasks[key]
-
-
-def _platform_for(target: Any, sms: int | None) -> Platform:
-    kind = target_kind(target)
-    if kind is None:
-        raise CostModelError(
-            "The target must be of kind cuda or llvm for its device to be found, but got "
-            f"{target.kind.name}. Give the cost model a platform."
-        )
-    return local_platform(kind, sms)

@@ -1,4 +1,4 @@
-"""All four plug-ins at once."""
+"""All plug-ins at once."""
 
 from pathlib import Path
 from typing import Any
@@ -7,8 +7,11 @@ from costmodel.integrations.tvm._builder import Builder
 from costmodel.integrations.tvm._cost_model import CostModel
 from costmodel.integrations.tvm._database import Database
 from costmodel.integrations.tvm._runner import Runner
+from costmodel.integrations.tvm._strategy import SearchStrategy
 from costmodel.spaces import TargetKind, register_tensor_intrinsics
 from costmodel.transfer import TransferModel
+
+_BATCH = 16
 
 
 def tuning_options(
@@ -31,7 +34,8 @@ def tuning_options(
         settings: Of the runner, see ``Runner``.
 
     Returns:
-        ``builder``, ``runner``, ``cost_model`` and ``database``. Worker processes end with this one, or by
+        ``builder``, ``runner``, ``cost_model``, ``strategy``, ``database`` and ``num_trials_per_iter``: each
+        batch of 16 is learned from before the next. Worker processes end with this one, or by
         ``close`` of the first two.
 
     Raises:
@@ -43,5 +47,7 @@ def tuning_options(
         "builder": Builder(),
         "runner": runner,
         "cost_model": CostModel(model, platform=runner.platform),
+        "strategy": SearchStrategy(model, platform=runner.platform),
         "database": Database(database, runner.platform),
+        "num_trials_per_iter": _BATCH,
     }

@@ -1,7 +1,10 @@
 """Where a model is asked about, and a runner measures."""
 
+from typing import Any
+
 from costmodel.collect import CpuRunner, CudaRunner
 from costmodel.errors import CostModelError
+from costmodel.integrations.tvm._target import target_kind
 from costmodel.records import Platform, find_device
 from costmodel.spaces import TargetKind
 
@@ -27,6 +30,21 @@ def local_platform(kind: TargetKind, sms: int | None = None) -> Platform:
         ) from error
     with runner:
         return runner.platform(sms)
+
+
+def platform_for(target: Any, sms: int | None = None) -> Platform:
+    """The platform of this machine that a TVM target is for.
+
+    Raises:
+        CostModelError: The target is for no kind of device that is known, or ``local_platform`` finds none.
+    """
+    kind = target_kind(target)
+    if kind is None:
+        raise CostModelError(
+            "The target must be of kind cuda or llvm for its device to be found, but got "
+            f"{target.kind.name}. Give the platform."
+        )
+    return local_platform(kind, sms)
 
 
 def named_platform(device: str, sms: int | None = None) -> Platform:

@@ -24,6 +24,7 @@ class Program:
         key: The structural hash of the module, in hexadecimal.
         workload: What it computes; a workload without sizes where that is not recognised.
         recognised: Whether it is.
+        space: Design space of the workload; None where it is not recognised.
     """
 
     def __init__(self, module: Any, target: Any) -> None:
@@ -33,7 +34,7 @@ class Program:
         found = _recognise(module["main"], kind) if kind else None
         self.recognised = found is not None
         self.workload = found or Workload(f"tvm.program_{self.key}", {}, "")
-        self._space = open_space(found, kind) if found and kind else None
+        self.space = open_space(found, kind) if found and kind else None
         self._launches: OrderedDict[int, tuple[KernelLaunch, ...]] = OrderedDict()
 
     def features(self, schedules: Sequence[Any], platform: Platform) -> FloatArray:
@@ -47,9 +48,9 @@ class Program:
         return table.values[:, : len(COLUMNS)]  # behind them are those of foreign workloads: there are none
 
     def _candidate(self, schedule: Any) -> Candidate:
-        config = self._space.config_like(schedule.trace) if self._space else None
-        if self._space and config:
-            return Candidate(self.workload, self._space.name, config)
+        config = self.space.config_like(schedule.trace) if self.space else None
+        if self.space and config:
+            return Candidate(self.workload, self.space.name, config)
         return Candidate(self.workload, "", Config({}), self._launches_of(schedule.mod))
 
     def _launches_of(self, module: Any) -> tuple[KernelLaunch, ...]:
