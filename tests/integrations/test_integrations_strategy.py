@@ -3,7 +3,7 @@ import pytest
 pytest.importorskip("tvm")
 
 import numpy as np
-from tuned_programs import MATMUL, context_of, matmul, on_h100, result, row_sums
+from tuned_programs import KNOWN, context_of, matmul, on_h100, result, row_sums
 from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.schedule import Trace
 
@@ -24,13 +24,13 @@ def begun(module, trials=20, batch=8, **settings):
 
 
 def config_ids(batch):
-    space = open_space(MATMUL, "cuda")
+    space = open_space(KNOWN, "cuda")
     return [space.config_like(candidate.sch.trace).config_id for candidate in batch]
 
 
 def pretended_s(schedule):
     """A latency that is least for the largest blocks."""
-    config = open_space(MATMUL, "cuda").config_like(schedule.trace)
+    config = open_space(KNOWN, "cuda").config_like(schedule.trace)
     return 1e-5 / config.decisions["tile.C.i"][2]
 
 
@@ -64,14 +64,14 @@ def test_a_batch_that_fails_entirely_is_followed_by_another():
 
 
 def test_a_program_of_relax_is_scheduled_by_its_own_names():
-    function = _kernel(MATMUL, False).with_attr("global_symbol", "main")
+    function = _kernel(KNOWN, False).with_attr("global_symbol", "main")
     module = type(matmul())({"main": function})
     strategy, _ = begun(module)
     for candidate in strategy.generate_measure_candidates():
         again = type(candidate.sch)(module)
         trace = candidate.sch.trace
         Trace(trace.insts, trace.decisions).apply_to_schedule(again, remove_postproc=False)
-        assert config_ids([candidate]) == [open_space(MATMUL, "cuda").config_like(again.trace).config_id]
+        assert config_ids([candidate]) == [open_space(KNOWN, "cuda").config_like(again.trace).config_id]
 
 
 def test_a_program_that_is_not_recognised_is_left_to_evolution():
