@@ -6,7 +6,7 @@ import multiprocessing
 import os
 import sys
 import time
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from itertools import product
 from pathlib import Path
 from queue import SimpleQueue
@@ -86,8 +86,30 @@ def run_apart(case: Case, devices: "SimpleQueue[int]") -> dict[str, Any]:
 def in_process(device: int, function: Any, *arguments: Any) -> Any:
     """Call a function in a new process that sees one of the devices that this one may use."""
     spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, spawn, initializer=see_device, initargs=(device,)) as process:
-        return process.submit(function, *arguments).result()
+    receiver, sender = spawn.Pipe(duplex=False)
+    process = spawn.Process(target=answer, args=(sender, device, function, arguments))
+    process.start()
+    sender.close()
+    try:
+        error, result = receiver.recv()
+    except EOFError:
+        raise RuntimeError("the process died") from None
+    finally:
+        process.join()
+    if error:
+        raise RuntimeError(error)
+    return result
+
+
+def answer(sender: Any, device: int, function: Any, arguments: tuple[Any, ...]) -> None:
+    """Send what the function gives, and end without waiting for the pools of stock, which may not end."""
+    see_device(device)
+    try:
+        sender.send((None, function(*arguments)))
+    except Exception as error:  # noqa: BLE001 (the other process raises it)
+        sender.send((f"{type(error).__name__}: {error}", None))
+    sender.close()
+    os._exit(0)
 
 
 def see_device(position: int) -> None:

@@ -54,7 +54,7 @@ def search(name: str, case: Case) -> dict[str, Any]:
     register_tensor_intrinsics()  # as TuneContext would, but quickly
     space = open_space(Workload.parse(case.workload), case.kind)
     start = time.monotonic()
-    log = Log(start)
+    log, parts = Log(start), _parts(ms, name, case)
     with tempfile.TemporaryDirectory() as folder:
         ms.tune_tir(
             space.module,
@@ -65,9 +65,13 @@ def search(name: str, case: Case) -> dict[str, Any]:
             measure_callbacks=[*ms.measure_callback.MeasureCallback.create("default"), log.callback()],
             num_tuning_cores=case.threads,
             seed=1,
-            **_parts(ms, name, case),
+            **parts,
         )
-    return {"seconds": time.monotonic() - start, "measured": log.measured, "failed": log.failed} | {
+    seconds = time.monotonic() - start
+    for part in parts.values():
+        if hasattr(part, "close"):
+            part.close()
+    return {"seconds": seconds, "measured": log.measured, "failed": log.failed} | {
         "improvements": log.improvements
     }
 

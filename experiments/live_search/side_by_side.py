@@ -48,6 +48,8 @@ def latencies_of_improvements(case: Case, searches: Mapping[str, dict[str, Any]]
         for b, module in zip(built, modules, strict=True)
     ]
     visits = [[future.result().run_secs for future in runner.run(inputs)] for _ in range(VISITS + 1)]
+    builder.close()
+    runner.close()
     for step, runs in zip(steps, zip(*visits, strict=True), strict=True):
         latencies = [median(float(s) for s in secs) for secs in runs]
         step["latency_s"], step["repeat_s"] = median(latencies[:VISITS]), latencies[VISITS]
