@@ -11,6 +11,8 @@ from costmodel.records import Device
 class CpuWorker(DeviceWorker):
     """The CPU."""
 
+    errors_stick = False  # one that does break the process, ends it
+
     def __init__(self) -> None:
         super().__init__()
         self.device = self.tvm.cpu(0)
@@ -28,9 +30,9 @@ class CpuWorker(DeviceWorker):
         """Let kernels use ``sms`` threads."""
         self._configure(1, sms)
 
-    def stopwatch(self, module: Any) -> "CpuStopwatch":
+    def stopwatch(self, module: Any, arguments: list[Any]) -> "CpuStopwatch":
         """What times a module."""
-        return CpuStopwatch(module, self.device, self.data.arguments)
+        return CpuStopwatch(module, self.device, arguments)
 
 
 class CpuStopwatch:

@@ -11,6 +11,7 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import Trace
 
 from costmodel.records import Decision
+from costmodel.spaces._choices import Choices, choices_of
 from costmodel.spaces._parameters import Categorical, Parameter, Tile
 from costmodel.spaces._shared_memory import PIPELINE_STAGES, SharedMemory, shared_memory_bounds
 from costmodel.spaces._sketch_names import SketchNames
@@ -45,6 +46,7 @@ class Sketch:
     Attributes:
         skeleton: Canonical JSON of the instructions without decisions; equal for traces of the same sketch.
         parameters: The named decisions.
+        choices: What its trace samples.
         constraints: Bounds on loop extents and shared memory that a config must meet to be worth lowering.
     """
 
@@ -58,17 +60,18 @@ class Sketch:
         """
         self._trace = schedule.trace.simplified(remove_postproc=True)
         self.skeleton = skeleton_of(self._trace)
-        self._samples = [inst for inst in self._trace.insts if inst.kind.name.startswith("Sample")]
+        self.choices = choices_of(self._trace)
+        samples = [inst for inst in self._trace.insts if inst.kind.name.startswith("Sample")]
         names = SketchNames(schedule, self._trace, original)
         self.parameters: tuple[Parameter, ...] = tuple(
             _parameter(inst, name, self._trace.decisions[inst])
-            for inst, name in zip(self._samples, names.of(self._samples), strict=True)
+            for inst, name in zip(samples, names.of(samples), strict=True)
         )
         bounds = _axis_bounds(self._trace)
         self.constraints: tuple[AxisExtent | SharedMemory, ...] = (
             *(
                 AxisExtent(factors, *bounds[axis])
-                for axis, factors in names.tiled_axes(self._samples)
+                for axis, factors in names.tiled_axes(samples)
                 if axis in bounds
             ),
             *shared_memory_bounds(
@@ -83,13 +86,21 @@ class Sketch:
 
     def apply(self, decisions: Mapping[str, Decision], module: Any) -> Any:
         """Schedule of ``module`` with these decisions, before the postprocessors."""
-        chosen = {
+        return self.apply_by(self._trace, decisions, module)
+
+    def apply_by(self, trace: Any, decisions: Mapping[str, Decision], module: Any) -> Any:
+        """Schedule of another module, by a trace of it that begins by sampling what this sketch samples.
+
+        What the trace samples behind that stays as it was decided.
+        """
+        samples = [inst for inst in trace.insts if inst.kind.name.startswith("Sample")]
+        chosen = dict(trace.decisions.items()) | {
             inst: _to_trace(parameter, decisions[parameter.name])
-            for inst, parameter in zip(self._samples, self.parameters, strict=True)
+            for inst, parameter in zip(samples, self.parameters, strict=False)
         }
         # The seed matters only to postprocessors that sample; fixed, it makes a config one kernel.
         schedule = Schedule(module, seed=1, debug_mask=0)
-        Trace(self._trace.insts, chosen).apply_to_schedule(schedule, remove_postproc=True)
+        Trace(trace.insts, chosen).apply_to_schedule(schedule, remove_postproc=True)
         return schedule
 
     def holds(self, decisions: Mapping[str, Decision]) -> bool:
@@ -106,6 +117,13 @@ class Sketch:
         return {
             parameter.name: _from_trace(parameter, trace.decisions[inst])
             for inst, parameter in zip(samples, self.parameters, strict=True)
+        }
+
+    def decisions_like(self, choices: Choices) -> dict[str, Decision]:
+        """The decisions of choices that begin as those of this sketch."""
+        return {
+            parameter.name: _from_trace(parameter, decision)
+            for parameter, decision in zip(self.parameters, choices.decisions, strict=False)
         }
 
 

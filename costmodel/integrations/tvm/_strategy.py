@@ -1,0 +1,171 @@
+"""MetaSchedule's search strategy: an Optuna study over the whole design space in place of evolution."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import optuna
+from optuna.trial import TrialState
+from tvm.ir.utils import derived_object
+from tvm.s_tir import meta_schedule as ms
+
+from costmodel.integrations.tvm import _model_file
+from costmodel.integrations.tvm._platform import platform_for
+from costmodel.integrations.tvm._program import Program
+from costmodel.integrations.tvm._results import latency_of
+from costmodel.records import Candidate, Config, Platform
+from costmodel.search import ModelSampler, ScheduleSpace
+from costmodel.transfer import TransferModel
+
+
+@derived_object
+class SearchStrategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
+    """A search strategy for every entry point of MetaSchedule that takes ``strategy=``.
+
+    A model scores tens of thousands of configs without lowering any, and only what is proposed is lowered
+    (``costmodel.search.ModelSampler``); stock's evolution lowers thousands. Each batch is learned from before
+    the next. A program that is not recognised is left to stock's evolution, guided by the cost model.
+
+    Args:
+        model: A pretrained transfer model, or the file of one; learns from nothing without.
+        sms: SMs that the kernels will have, threads on a CPU; all unless given. Not beside ``platform``.
+        platform: Where the kernels will run; this machine's device with ``sms`` SMs unless given.
+        screened: Configs that the model scores at first, and again after every 16 measurements.
+        seed: Seed of all random choices.
+    """
+
+    def __init__(
+        self,
+        model: Path | str | TransferModel | None = None,
+        *,
+        sms: int | None = None,
+        platform: Platform | None = None,
+        screened: int = 20_000,
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        self._model = _model_file.load(Path(model))[0] if isinstance(model, Path | str) else model
+        self._sms, self._platform = sms, platform
+        self._screened, self._seed = screened, seed
+        self._context: Any = None
+        self._evolution: Any = None
+        self._search: _Search | None = None
+
+    def _initialize_with_tune_context(self, context: Any) -> None:
+        self._context = context
+
+    def pre_tuning(
+        self,
+        max_trials: int,
+        num_trials_per_iter: int,
+        design_spaces: Sequence[Any],
+        database: Any = None,
+        cost_model: Any = None,
+    ) -> None:
+        """Begin a search of so many trials, in batches."""
+        context = self._context
+        program = Program(context.mod, context.target)
+        if program.space is None:
+            self._evolution = ms.search_strategy.EvolutionarySearch()
+            self._evolution._initialize_with_tune_context(context)
+            self._evolution.pre_tuning(max_trials, num_trials_per_iter, design_spaces, database, cost_model)
+            return
+        self._platform = self._platform or platform_for(context.target, self._sms)
+        same = program.space.other_program(context, design_spaces)
+        sampler = ModelSampler(
+            ProgramSpace(program.space, self._platform, same),
+            self._model,
+            screened=self._screened,
+            seed=self._seed,
+        )
+        self._search = _Search(sampler, context.mod, max_trials, num_trials_per_iter)
+
+    def post_tuning(self) -> None:
+        """End the search."""
+        if self._evolution is not None:
+            self._evolution.post_tuning()
+        self._evolution = self._search = None
+
+    def generate_measure_candidates(self) -> list[Any] | None:
+        """The next batch; None once all trials were made."""
+        if self._evolution is not None:
+            batch: list[Any] | None = self._evolution.generate_measure_candidates()
+            return batch
+        return self._search.ask() if self._search else None
+
+    def notify_runner_results(self, measure_candidates: Sequence[Any], results: Sequence[Any]) -> None:
+        """Learn the results of a batch."""
+        if self._evolution is not None:
+            self._evolution.notify_runner_results(measure_candidates, results)
+        elif self._search:
+            self._search.tell([latency_of(result.run_secs) for result in results])
+
+    def clone(self) -> Any:
+        """A strategy with the same settings that has not begun."""
+        return SearchStrategy(
+            self._model, sms=self._sms, platform=self._platform, screened=self._screened, seed=self._seed
+        )
+
+
+class ProgramSpace(ScheduleSpace):
+    """The space of an operator, whose configs schedule somebody's program of it.
+
+    Args:
+        space: Space of the operator.
+        platform: Where the kernels would run.
+        program: The program, as ``MetaScheduleSpace.other_program`` gives it.
+    """
+
+    def __init__(self, space: Any, platform: Platform, program: Any) -> None:
+        super().__init__(space, platform)
+        self._program = program
+        self._schedules: dict[str, Any] = {}
+
+    def candidate(self, config: Config) -> Candidate:
+        """The candidate of a config of which a schedule of the program comes.
+
+        Raises:
+            InvalidConfigError: None does.
+        """
+        if config.config_id not in self._schedules:
+            self._schedules[config.config_id] = self._program.schedule(config)
+        return Candidate(self.space.workload, self.space.name, config)
+
+    def take_schedule(self, config: Config) -> Any:
+        """The schedule of a candidate, which is forgotten."""
+        self.candidate(config)
+        return self._schedules.pop(config.config_id)
+
+
+class _Search:
+    """A study in batches.
+
+    Args:
+        sampler: Proposes configs of a ``ProgramSpace``.
+        module: The program.
+        trials: Candidates in all.
+        batch: Candidates at once.
+    """
+
+    def __init__(self, sampler: ModelSampler, module: Any, trials: int, batch: int) -> None:
+        self._space = sampler.space
+        self._left, self._batch = trials, batch
+        self._arguments = ms.arg_info.ArgInfo.from_entry_func(module, remove_preproc=True)
+        self._study = optuna.create_study(sampler=sampler)
+        self._pending: list[optuna.Trial] = []
+
+    def ask(self) -> list[Any] | None:
+        """Candidates of MetaSchedule; None where no trial is left."""
+        count = min(self._batch, self._left)
+        self._left -= count
+        self._pending = [self._study.ask() for _ in range(count)]
+        assert isinstance(self._space, ProgramSpace)
+        schedules = [self._space.take_schedule(self._space.suggest(trial)) for trial in self._pending]
+        return [ms.MeasureCandidate(schedule, self._arguments) for schedule in schedules] or None
+
+    def tell(self, latencies_s: Sequence[float]) -> None:
+        """Take in the latencies of the candidates that were asked for; inf for a failure."""
+        for trial, latency_s in zip(self._pending, latencies_s, strict=True):
+            failed = latency_s == float("inf")
+            self._study.tell(trial, None if failed else latency_s, state=TrialState.FAIL if failed else None)
+        self._pending = []

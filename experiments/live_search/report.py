@@ -1,0 +1,98 @@
+"""What the searches come to: a table and a picture."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from searches import OURS, SEARCHES, STOCK
+
+Row = Mapping[str, Any]
+MISSED = "not reached"
+
+
+def best_at(found: Mapping[str, Any], elapsed_s: float) -> float:
+    """Latency of the kernel that a search would have given at this time; inf before the first."""
+    known = [step for step in found["improvements"] if step["elapsed_s"] <= elapsed_s]
+    return float(known[-1]["latency_s"]) if known else float("inf")
+
+
+def time_to(found: Mapping[str, Any], latency_s: float) -> float:
+    """Seconds until a search had a kernel that is as fast; inf if it never had."""
+    reached = [step["elapsed_s"] for step in found["improvements"] if step["latency_s"] <= latency_s]
+    return float(min(reached, default=np.inf))
+
+
+def table(rows: Sequence[Row]) -> str:
+    """Markdown: one row a case and search, then what ours saves over stock."""
+    lines = [
+        "| workload | SMs | search | measured | failed | seconds | best, us | after stock's time / stock "
+        "| time to stock's latency, s |",
+        "| --- | ---: | --- |" + " ---: |" * 6,
+    ]
+    done = [row for row in rows if "error" not in row]
+    for row in done:
+        stock = row["searches"][STOCK]
+        final_s = best_at(stock, np.inf)
+        for name in SEARCHES:
+            found = row["searches"][name]
+            reached = time_to(found, final_s)
+            lines.append(
+                f"| {row['workload']} | {row['sms'] or 'whole'} | {name} | {found['measured']} "
+                f"| {found['failed']} | {found['seconds']:.0f} | {best_at(found, np.inf) * 1e6:.2f} "
+                f"| {best_at(found, stock['seconds']) / final_s:.3f} "
+                f"| {f'{reached:.1f}' if np.isfinite(reached) else MISSED} |"
+            )
+    lines += [
+        f"| {row['workload']} | {row['sms'] or 'whole'} | {row['error']} |" for row in rows if "error" in row
+    ]
+    return "\n".join([*lines, "", *summaries(done)])
+
+
+def summaries(rows: Sequence[Row]) -> list[str]:
+    """A sentence for each search but stock, and the noise."""
+    sentences = []
+    for name in SEARCHES[1:] if rows else ():
+        ratios, saved = [], []
+        for row in rows:
+            stock, found = row["searches"][STOCK], row["searches"][name]
+            final_s = best_at(stock, np.inf)
+            ratios.append(best_at(found, stock["seconds"]) / final_s)
+            saved.append(1 - min(1.0, time_to(found, final_s) / time_to(stock, final_s)))
+        sentences.append(
+            f"{name}: latency at stock's time {np.exp(np.mean(np.log(ratios))):.3f} of stock's (geometric "
+            f"mean); time to stock's latency cut by {np.median(saved):.0%} (median), {min(saved):.0%} at "
+            "least."
+        )
+    steps = [s for row in rows for found in row["searches"].values() for s in found["improvements"]]
+    if steps:
+        noise = np.abs(np.array([s["repeat_s"] / s["latency_s"] for s in steps]) - 1)
+        sentences.append(
+            f"A/A: median {np.median(noise):.2%}, 90th percentile {np.quantile(noise, 0.9):.2%}."
+        )
+    return sentences
+
+
+def draw(rows: Sequence[Row], path: Path) -> None:
+    """The best kernel so far over time, a panel a case."""
+    done = [row for row in rows if "error" not in row]
+    columns = max(1, min(4, len(done)))
+    figure, panels = plt.subplots(
+        -(-len(done) // columns), columns, figsize=(4 * columns, 6.4), layout="constrained", squeeze=False
+    )
+    for axes, row in zip(panels.flat, done, strict=False):
+        for name in SEARCHES:
+            found = row["searches"][name]
+            times = [s["elapsed_s"] for s in found["improvements"]] + [found["seconds"]]
+            best = [s["latency_s"] * 1e6 for s in found["improvements"]]
+            axes.step(
+                times, [*best, best[-1]], where="post", label=name, linewidth=2 if name == OURS else 1.3
+            )
+        axes.set(xscale="log", yscale="log", xlabel="seconds", ylabel="us")
+        axes.set_title(f"{row['workload']}\n{row['sms'] or 'all'} SMs", fontsize=8)
+        axes.grid(alpha=0.25, which="both")
+    figure.legend(
+        *panels.flat[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False
+    )
+    figure.savefig(path, dpi=150)

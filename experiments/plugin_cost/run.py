@@ -1,0 +1,142 @@
+"""What the plug-in's cost model costs beside MetaSchedule's XGBModel: see README.md here."""
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import te
+from tvm.s_tir import meta_schedule as ms
+
+from costmodel.dataset import Dataset, load_dataset
+from costmodel.features import COLUMNS, extract
+from costmodel.integrations.tvm import CostModel, named_platform
+from costmodel.records import Platform, Workload
+from costmodel.spaces import open_space, register_tensor_intrinsics
+from costmodel.transfer import StorableModel, make_model
+
+WORKLOADS = (
+    "matmul-m512-n512-k512",
+    "matmul_bias_gelu-m512-n512-k512-float16",
+    "depthwise_conv2d-n1-c144-h56-w56-k3-s1",
+    "softmax-m512-n512",
+)
+UNKNOWN = "none: row sums of exp(x) + x"
+DATA = Path(__file__).parents[2] / "datasets" / "h100-sm-budgets"
+PLATFORM = named_platform("NVIDIA H100 80GB HBM3", 32)
+
+
+def main() -> None:
+    """Time both models on the same candidates of several programs, and print a table."""
+    args = arguments()
+    register_tensor_intrinsics()
+    model = train(args.learner)
+    rows = [compare(name, model, args) for name in (*(args.workload or WORKLOADS), UNKNOWN)]
+    print(table(rows))
+    if args.json:
+        args.json.write_text(json.dumps(rows, indent=2) + "\n")
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--workload", action="append", help="name; again for more (default: four)")
+    parser.add_argument("--candidates", type=int, default=64, help="in a call")
+    parser.add_argument("--batches", type=int, default=3, help="calls of update, each followed by a predict")
+    parser.add_argument("--learner", default="xgboost+guard", help="pretrained model of the plug-in")
+    parser.add_argument("--json", type=Path, help="where to write the result")
+    return parser.parse_args()
+
+
+def train(learner: str) -> StorableModel:
+    """A pretrained model; what it learned does not matter here, so that some of the data will do."""
+    data: Dataset = load_dataset(DATA)
+    rows = data.rows.iloc[::4]
+    platforms: list[Platform] = [data.platforms[i] for i in rows["platform"]]
+    table = extract([data.candidates[i] for i in rows["candidate"]], platforms)
+    tasks = (rows["workload"] + "@" + rows["platform"].astype(str)).to_numpy()
+    return make_model(learner, COLUMNS).fit(table.values, rows["latency_s"].to_numpy(), tasks)
+
+
+def compare(name: str, model: StorableModel, args: argparse.Namespace) -> dict[str, Any]:
+    """Seconds that each model takes for the same calls, in turns."""
+    context = context_of(row_sums() if name == UNKNOWN else open_space(Workload.parse(name), "cuda").module)
+    batches = draw(context, args.candidates, args.batches + 1)
+    models = {
+        "ours": CostModel(model, platform=PLATFORM),
+        "stock": ms.cost_model.XGBModel(num_tuning_cores=1, num_warmup_samples=1, verbose_eval=0),
+    }
+    seconds = {key: {"update": 0.0, "predict": 0.0} for key in models}
+    rng = np.random.default_rng(0)
+    for batch, unseen in pairwise(batches):
+        results = [ms.runner.RunnerResult([1e-4 * s], None) for s in rng.lognormal(size=len(batch))]
+        for key, one in models.items():
+            seconds[key]["update"] += timed(lambda m=one, b=batch, r=results: m.update(context, b, r))
+            seconds[key]["predict"] += timed(lambda m=one, b=unseen: m.predict(context, b))
+    calls = len(batches) - 1
+    return {"workload": name, "candidates": args.candidates, "calls": calls, **seconds}
+
+
+def context_of(module: Any) -> Any:
+    """MetaSchedule's context, on one thread as everything here."""
+    return ms.TuneContext(
+        mod=module,
+        target=tvm.target.Target("nvidia/nvidia-h100"),
+        space_generator="post-order-apply",
+        search_strategy=ms.search_strategy.EvolutionarySearch(
+            population_size=128, genetic_num_iters=1, init_min_unmeasured=32
+        ),
+        rand_state=1,
+        num_threads=1,
+    )
+
+
+def row_sums() -> Any:
+    """A program that is none of our workloads."""
+    x = te.placeholder((512, 512), name="x")
+    y = te.compute((512, 512), lambda i, j: te.exp(x[i, j]) + x[i, j], name="y")
+    j = te.reduce_axis((0, 512), "j")
+    return tvm.IRModule({"main": te.create_prim_func([x, te.compute((512,), lambda i: te.sum(y[i, j], j))])})
+
+
+def draw(context: Any, size: int, count: int) -> list[Sequence[Any]]:
+    """Batches of distinct candidates by stock's evolution; fewer where the space is small."""
+    spaces = context.generate_design_space()
+    database, model = ms.database.MemoryDatabase(), ms.cost_model.RandomModel()
+    context.pre_tuning(size * count, size, spaces, database, model)
+    batches: list[Sequence[Any]] = []
+    while len(batches) < count and (batch := context.generate_measure_candidates()):
+        context.notify_runner_results(batch, [ms.runner.RunnerResult([1.0], None)] * len(batch))
+        batches.append(batch)
+    return batches
+
+
+def timed(call: Callable[[], Any]) -> float:
+    """Processor seconds of a call."""
+    start = time.process_time()
+    call()
+    return time.process_time() - start
+
+
+def table(rows: Sequence[dict[str, Any]]) -> str:
+    """Markdown: milliseconds a candidate, and ours over stock's."""
+    lines = [
+        "| program | predict: ours, ms | stock, ms | ratio | update: ours, ms | stock, ms | ratio |",
+        "| --- |" + " ---: |" * 6,
+    ]
+    for row in rows:
+        cells = []
+        for call in ("predict", "update"):
+            count = row["candidates"] * row["calls"]
+            ours, stock = (1e3 * row[key][call] / count for key in ("ours", "stock"))
+            cells += [f"{ours:.2f}", f"{stock:.2f}", f"{ours / stock:.2f}"]
+        lines.append(f"| {row['workload']} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()

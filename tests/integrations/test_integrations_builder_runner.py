@@ -1,0 +1,126 @@
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("tvm")
+
+import tvm
+from tvm.s_tir import meta_schedule as ms
+
+from costmodel.collect import Timing
+from costmodel.errors import CostModelError
+from costmodel.integrations.tvm import Builder, Runner
+from costmodel.records import Workload
+from costmodel.spaces import make_target, open_space, register_tensor_intrinsics
+
+pytestmark = pytest.mark.tvm
+
+WORKLOAD = Workload.parse("matmul-m32-n32-k32")
+TIMING = Timing(repeats=2, most_repeats=3)
+
+
+@pytest.fixture(scope="module")
+def builder() -> Iterator[Any]:
+    builder = Builder(max_workers=1)
+    yield builder
+    builder.close()
+
+
+@pytest.fixture(scope="module")
+def runner() -> Iterator[Any]:
+    runner = Runner(1, kind="cpu", timing=TIMING, run_timeout_s=4.0, build_workers=1)
+    yield runner
+    runner.close()
+
+
+def to_build() -> Any:
+    """A module that can be built."""
+    space = open_space(WORKLOAD, "cpu")
+    module = space.schedule(space.sample(np.random.default_rng(0))).mod
+    return ms.builder.BuilderInput(module, make_target("cpu"))
+
+
+def broken() -> Any:
+    """A module that cannot be built: its threads are those of a GPU."""
+    space = open_space(WORKLOAD, "cuda")
+    rng = np.random.default_rng(0)
+    return ms.builder.BuilderInput(space.schedule(space.sample(rng)).mod, make_target("cpu"))
+
+
+def to_run(artifact: str, shapes: int = 3) -> Any:
+    info = ms.arg_info.TensorInfo("float32", [32, 32])
+    return ms.runner.RunnerInput(artifact, "cpu", [info] * shapes)
+
+
+def test_a_module_that_cannot_be_built_costs_nobody_else(builder) -> None:
+    first, second, third = builder.build([to_build(), broken(), to_build()])
+    assert (second.artifact_path, first.error_msg, third.error_msg) == (None, None, None)
+    assert str(second.error_msg).startswith("compile_error: ")
+    assert first.artifact_path != third.artifact_path
+    for path in (first.artifact_path, third.artifact_path):
+        assert [file.name for file in Path(str(path)).parent.iterdir()] == [Path(str(path)).name]
+    assert builder.build([]) == []
+
+
+def test_what_was_built_computes_what_it_should(builder) -> None:
+    (built,) = builder.build([to_build()])
+    function = tvm.runtime.load_module(str(built.artifact_path))["main"]
+    a, b = np.random.default_rng(0).standard_normal((2, 32, 32)).astype("float32")
+    arrays = [tvm.runtime.tensor(array) for array in (a, b, np.full_like(a, np.nan))]
+    function(*arrays)
+    assert np.allclose(arrays[-1].numpy(), a @ b, atol=1e-4)
+
+
+def test_the_library_s_folder_may_be_removed_as_metaschedule_does(builder) -> None:
+    first, second = builder.build([to_build(), to_build()])
+    tvm.get_global_func("s_tir.meta_schedule.remove_build_dir")(str(first.artifact_path))
+    assert not Path(str(first.artifact_path)).exists()
+    assert Path(str(second.artifact_path)).exists()
+
+
+def test_a_runner_says_how_long_and_where(builder, runner) -> None:
+    (built,) = builder.build([to_build()])
+    assert (runner.platform.isolation, runner.platform.sms_granted) == ("threads", 1)
+    (future,) = runner.run([to_run(str(built.artifact_path))])
+    assert future.done()
+    result = future.result()
+    assert result.error_msg is None
+    assert TIMING.repeats <= len(result.run_secs) <= TIMING.most_repeats
+    assert all(0 < float(s) < 1e-2 for s in result.run_secs)
+
+
+def test_what_cannot_be_measured_says_why_and_costs_nobody_else(builder, runner, tmp_path: Path) -> None:
+    (built,) = builder.build([to_build()])
+    artifact = str(built.artifact_path)
+    asked = [to_run(str(tmp_path / "missing.so")), to_run(artifact, shapes=2), to_run(artifact)]
+    missing, wrong, right = [future.result() for future in runner.run(asked)]
+    assert missing.run_secs is None
+    assert str(missing.error_msg).startswith("launch_error: ")
+    assert wrong.run_secs is None
+    assert right.error_msg is None
+
+
+def test_modules_for_another_device_are_refused(runner) -> None:
+    asked = ms.runner.RunnerInput("module.so", "cuda", [])
+    with pytest.raises(CostModelError, match="must be for cpu"):
+        runner._inst.run([asked])
+
+
+def test_a_runner_takes_what_the_stock_builder_exports(runner) -> None:
+    asked = to_build()
+    register_tensor_intrinsics()  # as default_build would, but quickly
+    module = ms.builder.local_builder.default_build(asked.mod, asked.target, None)
+    artifact = ms.builder.local_builder.default_export(module)
+    (future,) = runner.run([to_run(artifact)])
+    assert future.result().error_msg is None
+
+
+def test_a_stock_runner_takes_what_our_builder_exports(builder) -> None:
+    (built,) = builder.build([to_build()])
+    config = ms.runner.EvaluatorConfig(number=1, repeat=1, min_repeat_ms=0)
+    stock = ms.runner.LocalRunner(timeout_sec=60, evaluator_config=config)
+    (future,) = stock.run([to_run(str(built.artifact_path))])
+    assert future.result().error_msg is None

@@ -1,0 +1,90 @@
+import pytest
+
+pytest.importorskip("tvm")
+
+import numpy as np
+from tuned_programs import KNOWN, context_of, matmul, on_h100, result, row_sums
+from tvm.s_tir import meta_schedule as ms
+from tvm.s_tir.schedule import Trace
+
+from costmodel.integrations.tvm import CostModel, SearchStrategy
+from costmodel.spaces import open_space
+from costmodel.workloads._recognise import _kernel
+
+
+def begun(module, trials=20, batch=8, **settings):
+    """A strategy on a task that has begun, with its context."""
+    context = context_of(module)
+    strategy = SearchStrategy(platform=on_h100(), screened=2000, **settings)
+    strategy._initialize_with_tune_context(context)
+    spaces = context.generate_design_space()
+    database, model = ms.database.MemoryDatabase(), CostModel(platform=on_h100())
+    strategy.pre_tuning(trials, batch, spaces, database, model)
+    return strategy, context
+
+
+def config_ids(batch):
+    space = open_space(KNOWN, "cuda")
+    return [space.config_like(candidate.sch.trace).config_id for candidate in batch]
+
+
+def pretended_s(schedule):
+    """A latency that is least for the largest blocks."""
+    config = open_space(KNOWN, "cuda").config_like(schedule.trace)
+    return 1e-5 / config.decisions["tile.C.i"][2]
+
+
+def test_every_trial_is_a_valid_schedule_of_the_program_and_none_comes_twice():
+    strategy, _ = begun(matmul())
+    seen = []
+    while (batch := strategy.generate_measure_candidates()) is not None:
+        seen += config_ids(batch)
+        strategy.notify_runner_results(batch, [result(pretended_s(c.sch)) for c in batch])
+    assert len(seen) == len(set(seen)) == 20
+    assert strategy.generate_measure_candidates() is None
+
+
+def test_it_learns_from_each_batch():
+    strategy, _ = begun(matmul(), trials=48, batch=8)
+    medians = []
+    while (batch := strategy.generate_measure_candidates()) is not None:
+        seconds = [pretended_s(c.sch) for c in batch]
+        strategy.notify_runner_results(batch, [result(s) for s in seconds])
+        medians.append(np.median(seconds))
+    assert min(medians[-2:]) < medians[0]
+
+
+def test_a_batch_that_fails_entirely_is_followed_by_another():
+    strategy, _ = begun(matmul())
+    first = strategy.generate_measure_candidates()
+    strategy.notify_runner_results(first, [result(None) for _ in first])
+    second = strategy.generate_measure_candidates()
+    assert len(second) == 8
+    assert not set(config_ids(first)) & set(config_ids(second))
+
+
+def test_a_program_of_relax_is_scheduled_by_its_own_names():
+    function = _kernel(KNOWN, False).with_attr("global_symbol", "main")
+    module = type(matmul())({"main": function})
+    strategy, _ = begun(module)
+    for candidate in strategy.generate_measure_candidates():
+        again = type(candidate.sch)(module)
+        trace = candidate.sch.trace
+        Trace(trace.insts, trace.decisions).apply_to_schedule(again, remove_postproc=False)
+        assert config_ids([candidate]) == [open_space(KNOWN, "cuda").config_like(again.trace).config_id]
+
+
+def test_a_program_that_is_not_recognised_is_left_to_evolution():
+    strategy, _ = begun(row_sums(), trials=4, batch=4)
+    batch = strategy.generate_measure_candidates()
+    assert 1 <= len(batch) <= 4
+    strategy.notify_runner_results(batch, [result(1e-5) for _ in batch])
+
+
+def test_a_clone_begins_anew_with_the_same_settings():
+    strategy, context = begun(matmul(), trials=4, batch=4)
+    other = strategy.clone()
+    other._initialize_with_tune_context(context)
+    other.pre_tuning(4, 4, context.generate_design_space(), ms.database.MemoryDatabase(), None)
+    first, second = (one.generate_measure_candidates() for one in (strategy, other))
+    assert config_ids(first) == config_ids(second)
