@@ -12,7 +12,7 @@ from typing import Any
 from device_parts import PARTS
 from running import load, run_side_by_side
 from transformer_block import Block
-from tuning import Phase, Settings, open_database, stock_pieces, tune
+from tuning import Phase, Settings, open_database, plug_in, stock, tune
 from tuning_tasks import Tasks
 
 from costmodel.spaces import make_target, register_tensor_intrinsics
@@ -65,6 +65,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--population", type=int, default=512, help="of evolution")
     parser.add_argument("--generations", type=int, default=4, help="of evolution")
     parser.add_argument("--model", type=Path, help="of `costmodel train` (default: learn from nothing)")
+    parser.add_argument(
+        "--keep-builders", action="store_true", help="give stock a builder whose processes stay"
+    )
     cores = len(os.sched_getaffinity(0))
     parser.add_argument("--threads", type=int, default=cores, help="of evolution, XGBoost and builds")
     parser.add_argument("--sms", type=int, default=32, help="of the part; threads on a CPU")
@@ -77,7 +80,11 @@ def arguments() -> argparse.Namespace:
 
 def make_phases(part: int, whole: int) -> list[Phase]:
     """The ways of tuning."""
-    return [Phase("stock, whole device", whole, stock_pieces)]
+    return [
+        Phase("stock-whole", whole, stock),
+        Phase("ours-part", part, plug_in),
+        Phase("ours-whole", whole, plug_in),
+    ]
 
 
 def folder_of(args: argparse.Namespace) -> Path:
@@ -90,13 +97,14 @@ def tune_all(
 ) -> dict[str, dict[str, Any]]:
     """What each way of tuning tried; each gets an equal share of the time that is left."""
     settings = Settings(
-        rules={"cuda": "cuda", "cpu": "llvm"}[args.runner],
+        kind=args.runner,
         trials=args.trials,
         batch=min(args.batch, args.trials),
         population=args.population,
         generations=args.generations,
         threads=args.threads,
         model=args.model,
+        keep_builders=args.keep_builders,
     )
     found = {}
     for i, phase in enumerate(phases):

@@ -4,8 +4,10 @@ import json
 import shutil
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,22 +23,32 @@ class Settings:
     """Of all phases alike.
 
     Attributes:
-        rules: Name of MetaSchedule's rules, postprocessors and mutators.
+        kind: Kind of device.
         trials: Of each task.
         batch: Trials of a task that are built and measured at once.
         population: Of evolution.
         generations: Of evolution.
         threads: Of evolution, of XGBoost, and processes that build.
         model: File of a pretrained model for the plug-in; it learns from nothing without one.
+        keep_builders: Whether stock has the plug-in's builder, whose processes stay.
     """
 
-    rules: str
+    kind: str
     trials: int
     batch: int
     population: int
     generations: int
     threads: int
     model: Path | None
+    keep_builders: bool
+
+    @property
+    def rules(self) -> str:
+        """Name of MetaSchedule's rules, postprocessors and mutators: those that our spaces are made of."""
+        return {"cuda": "cuda", "cpu": "llvm"}[self.kind]
+
+
+Pieces = dict[str, Any]  # what ``tune_relax`` is given by these names
 
 
 @dataclass(frozen=True)
@@ -46,30 +58,54 @@ class Phase:
     Attributes:
         name: Of its row and of its folder.
         sms: What it tunes for.
-        pieces: Settings, folder and SMs to what ``tune_relax`` is given.
+        pieces: Opens, from settings and ``sms``, what it tunes with.
     """
 
     name: str
     sms: int
-    pieces: Callable[[Settings, Path, int], dict[str, Any]]
+    pieces: Callable[[Settings, int], AbstractContextManager[Pieces]]
 
 
-def stock_pieces(settings: Settings, folder: Path, sms: int) -> dict[str, Any]:
-    """MetaSchedule's own; it knows nothing of SMs.
+@contextmanager
+def stock(settings: Settings, _: int) -> Iterator[Pieces]:
+    """MetaSchedule's own, which knows nothing of SMs and measures on the whole device.
 
-    Its builder starts new processes for each batch, which import TVM's tensor intrinsics: slowly, unless the
-    initialiser did it before.
+    Its builder starts processes for each batch, in each of which a build first imports TVM's tensor
+    intrinsics: the initialiser does that quickly, and the time-out is raised.
     """
+    from costmodel.integrations.tvm import Builder
     from tvm.s_tir import meta_schedule as ms
 
-    return {
-        "builder": ms.builder.LocalBuilder(
-            max_workers=settings.threads, timeout_sec=300.0, initializer=register_tensor_intrinsics
-        ),
-        "runner": ms.runner.LocalRunner(timeout_sec=100.0),
-        "database": "json",
-        "cost_model": ms.cost_model.XGBModel(num_tuning_cores=settings.threads),
-    }
+    threads, start = settings.threads, register_tensor_intrinsics
+    local = partial(ms.builder.LocalBuilder, max_workers=threads, timeout_sec=300.0, initializer=start)
+    builder = Builder(max_workers=threads) if settings.keep_builders else local()
+    try:
+        yield {
+            "builder": builder,
+            "runner": ms.runner.LocalRunner(timeout_sec=100.0),
+            "cost_model": ms.cost_model.XGBModel(num_tuning_cores=threads),
+        }
+    finally:
+        if settings.keep_builders:
+            builder.close()
+
+
+@contextmanager
+def plug_in(settings: Settings, sms: int) -> Iterator[Pieces]:
+    """Ours, which measures and predicts for so many SMs."""
+    from costmodel.integrations.tvm import Builder, CostModel, Runner
+
+    builder = Builder(max_workers=settings.threads)
+    runner = Runner(sms, kind=settings.kind)
+    try:
+        yield {
+            "builder": builder,
+            "runner": runner,
+            "cost_model": CostModel(settings.model, platform=runner.platform),
+        }
+    finally:
+        runner.close()
+        builder.close()
 
 
 def tune(phase: Phase, tasks: Tasks, settings: Settings, folder: Path, end: float) -> dict[str, Any]:
@@ -93,7 +129,8 @@ def tune(phase: Phase, tasks: Tasks, settings: Settings, folder: Path, end: floa
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     start = time.monotonic()
-    counter = _run(tasks, settings, folder, end, phase.pieces(settings, folder, phase.sms))
+    with phase.pieces(settings, phase.sms) as pieces:
+        counter = _run(tasks, settings, folder, end, pieces)
     found = {
         "trials": counter.trials,
         "failed": counter.failed,
@@ -104,7 +141,7 @@ def tune(phase: Phase, tasks: Tasks, settings: Settings, folder: Path, end: floa
     return found
 
 
-def _run(tasks: Tasks, settings: Settings, folder: Path, end: float, pieces: Mapping[str, Any]) -> "Counter":
+def _run(tasks: Tasks, settings: Settings, folder: Path, end: float, pieces: Pieces) -> "Counter":
     from tvm.s_tir import meta_schedule as ms
 
     counter = Counter(folder.name, end)
