@@ -10,8 +10,8 @@ import msgspec
 from costmodel.collect._base import Request
 from costmodel.collect._bench import Bench
 from costmodel.collect._build import Built
-from costmodel.collect._device import time_job
-from costmodel.collect._device_job import DeviceSetup, KernelFaultError, KernelJob, Timed
+from costmodel.collect._device import time_job, time_module
+from costmodel.collect._device_job import DeviceSetup, KernelFaultError, KernelJob, ModuleJob, Timed
 from costmodel.collect._timing import Timing
 from costmodel.collect._workers import WorkerDiedError
 from costmodel.records import Measurement, Outcome, Platform
@@ -19,6 +19,8 @@ from costmodel.records import Measurement, Outcome, Platform
 K = TypeVar("K")
 T = TypeVar("T")
 Builds = Mapping[str, tuple[Built, Path | None]]
+
+FAULTS = (TimeoutError, WorkerDiedError, KernelFaultError)
 
 
 class BatchTimer:
@@ -62,13 +64,8 @@ class BatchTimer:
         setup = self._setup_of(requests[0].platform)
         try:
             return self._run(requests, builds, bench, setup)
-        except TimeoutError:
-            failure = Timed(Outcome.TIMEOUT, error=f"it took more than {self._limit_s:g} s on the device")
-        except WorkerDiedError as error:
-            failure = Timed(Outcome.LAUNCH_ERROR, error=f"the device worker died ({error.reason})")
-        except KernelFaultError as error:
-            failure = Timed(Outcome.LAUNCH_ERROR, error=str(error))
-            bench.restart(setup)
+        except FAULTS as error:
+            failure = failure_of(error, bench, setup, self._limit_s)
         alone = _grouped(requests, lambda request: request.candidate.candidate_id).values()
         if len(alone) == 1:
             return dict.fromkeys([request.key for request in requests], failure)
@@ -103,6 +100,24 @@ class BatchTimer:
             for group, answers in zip(by_sms.values(), found, strict=True)
             for request, timed in zip(group, answers, strict=True)
         }
+
+
+def time_module_on(bench: Bench, setup: DeviceSetup, job: ModuleJob, limit_s: float) -> Timed:
+    """Time one module of any kind; a failure is an outcome."""
+    try:
+        return bench.call(time_module, setup, job, limit_s=limit_s)
+    except FAULTS as error:
+        return failure_of(error, bench, setup, limit_s)
+
+
+def failure_of(error: Exception, bench: Bench, setup: DeviceSetup, limit_s: float) -> Timed:
+    """What a job that raised one of ``FAULTS`` says of its only kernel; the device is made usable again."""
+    if isinstance(error, TimeoutError):
+        return Timed(Outcome.TIMEOUT, error=f"it took more than {limit_s:g} s on the device")
+    if isinstance(error, WorkerDiedError):
+        return Timed(Outcome.LAUNCH_ERROR, error=f"the device worker died ({error.reason})")
+    bench.restart(setup)
+    return Timed(Outcome.LAUNCH_ERROR, error=str(error))
 
 
 def _grouped(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:

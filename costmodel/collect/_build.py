@@ -79,12 +79,16 @@ def build_kernel(candidate: Candidate, kind: Kind, architecture: str, folder: Pa
 
 def _compile(candidate: Candidate, kind: Kind, architecture: str) -> Any:
     """TVM executable of the candidate."""
+    module = open_space(candidate.workload, kind).schedule(candidate.config).mod
+    return compile_module(module, make_target(kind, architecture))
+
+
+def compile_module(module: Any, target: Any) -> Any:
+    """TVM executable of a scheduled module."""
     import tvm
     from tvm.s_tir.transform import RemoveWeightLayoutRewriteBlock
 
-    module = open_space(candidate.workload, kind).schedule(candidate.config).mod
     module = RemoveWeightLayoutRewriteBlock(skip_tensor_rewrite=True)(module)
-    target = make_target(kind, architecture)
     with target:  # where NVRTC learns the architecture; it would ask the GPU, which is hidden here
         return tvm.compile(module, target=target)
 

@@ -28,9 +28,9 @@ class CpuWorker(DeviceWorker):
         """Let kernels use ``sms`` threads."""
         self._configure(1, sms)
 
-    def stopwatch(self, module: Any) -> "CpuStopwatch":
+    def stopwatch(self, module: Any, arguments: list[Any]) -> "CpuStopwatch":
         """What times a module."""
-        return CpuStopwatch(module, self.device, self.data.arguments)
+        return CpuStopwatch(module, self.device, arguments)
 
 
 class CpuStopwatch:

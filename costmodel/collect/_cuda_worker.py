@@ -60,9 +60,9 @@ class CudaWorker(DeviceWorker):
     def _streams(self, sms: int, partitions: int = 1) -> tuple[list[int], int]:
         return self._contexts.streams(self._contexts.total_sms if self._confined else sms, partitions)
 
-    def stopwatch(self, module: Any) -> GraphStopwatch:
+    def stopwatch(self, module: Any, arguments: list[Any]) -> GraphStopwatch:
         """What times a module on the partition that is entered."""
-        return self._stopwatch(module, self._stream, self.data.arguments)
+        return self._stopwatch(module, self._stream, arguments)
 
     def _stopwatch(self, module: Any, stream: int, arguments: list[Any]) -> GraphStopwatch:
         launch = partial(module["main"], *arguments)

@@ -4,7 +4,7 @@ import os
 from contextlib import suppress
 from functools import cache
 
-from costmodel.collect._device_job import DeviceSetup, KernelJob, Timed
+from costmodel.collect._device_job import DeviceSetup, KernelJob, ModuleJob, Timed
 from costmodel.collect._device_worker import DeviceWorker
 from costmodel.records import Device
 
@@ -42,3 +42,8 @@ def grant(setup: DeviceSetup, sms: int) -> int:
 def time_job(setup: DeviceSetup, job: KernelJob) -> list[list[Timed]]:
     """Time kernels; see ``DeviceWorker.time``."""
     return open_device(setup).time(job)
+
+
+def time_module(setup: DeviceSetup, job: ModuleJob) -> Timed:
+    """Time a module; see ``DeviceWorker.time_module``."""
+    return open_device(setup).time_module(job)

@@ -45,6 +45,34 @@ class KernelJob(msgspec.Struct, frozen=True):
     partitions: int = 1
 
 
+class Argument(msgspec.Struct, frozen=True):
+    """An array that a module takes.
+
+    Attributes:
+        dtype: Element type, as TVM spells it.
+        shape: Its shape.
+    """
+
+    dtype: str
+    shape: tuple[int, ...]
+
+
+class ModuleJob(msgspec.Struct, frozen=True):
+    """A module of any kind to time.
+
+    Attributes:
+        library: What TVM loads it from; its function is ``main``.
+        arguments: What it takes.
+        sms: Number of SMs to time it on.
+        timing: How to time.
+    """
+
+    library: Path
+    arguments: tuple[Argument, ...]
+    sms: int
+    timing: Timing
+
+
 class Timed(msgspec.Struct, frozen=True):
     """What the device says of one kernel; the fields are those of ``Measurement``."""
 

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from costmodel.collect._build import last_line
-from costmodel.collect._device_job import KernelFaultError, KernelJob, Timed
+from costmodel.collect._device_job import KernelFaultError, KernelJob, ModuleJob, Timed
+from costmodel.collect._module_data import ModuleData
 from costmodel.collect._pace import Pace
 from costmodel.collect._timing import Repeats, Stopwatch, Timing, time_kernels
 from costmodel.collect._workload_data import KeptData, WorkloadData
@@ -37,6 +38,7 @@ class DeviceWorker:
 
         self.tvm = tvm
         self._kept = KeptData()
+        self._module_data: ModuleData | None = None
         self._pace = Pace(self.state)
 
     def describe(self) -> tuple[Device, dict[str, str]]:
@@ -70,12 +72,30 @@ class DeviceWorker:
         except Exception as error:  # noqa: BLE001 (whatever a kernel does is an outcome)
             raise KernelFaultError(last_line(error)) from None
 
+    def time_module(self, job: ModuleJob) -> Timed:
+        """Time one module of any kind, whose output nobody checks.
+
+        Raises:
+            KernelFaultError: It fails.
+        """
+        try:
+            self._module_data = ModuleData.renewed(self._module_data, job.arguments, self.device)
+            arguments = self._module_data.arrays
+            self.enter(job.sms)
+            module = self.tvm.runtime.load_module(str(job.library))
+            self.synchronize()
+            module["main"](*arguments)  # a kernel that faults does so here
+            self.synchronize()
+            return self._time_alone({"": module}, job.timing, arguments)[""]
+        except Exception as error:  # noqa: BLE001 (whatever a kernel does is an outcome)
+            raise KernelFaultError(last_line(error)) from None
+
     def enter(self, sms: int) -> None:
         """Confine what follows to ``sms`` SMs."""
         raise NotImplementedError
 
-    def stopwatch(self, module: Any) -> ClosableStopwatch:
-        """What times a loaded module on the SMs that are entered."""
+    def stopwatch(self, module: Any, arguments: list[Any]) -> ClosableStopwatch:
+        """What times a loaded module with these arguments on the SMs that are entered."""
         raise NotImplementedError
 
     def synchronize(self) -> None:
@@ -116,15 +136,17 @@ class DeviceWorker:
             timed = self.time_together(modules, sms, job)
         else:
             self.enter(sms)
-            timed = self._time_alone(modules, job.timing)
+            timed = self._time_alone(modules, job.timing, self.data.arguments)
         wrong = Timed(
             Outcome.WRONG_RESULT, board=self.board, error="output differs from the unscheduled program's"
         )
         return [timed.get(job.libraries[i].stem, wrong) for i in members]
 
-    def _time_alone(self, modules: Mapping[str, Any], timing: Timing) -> dict[str, Timed]:
-        """Time modules side by side."""
-        watches = {name: self.stopwatch(module) for name, module in modules.items()}
+    def _time_alone(
+        self, modules: Mapping[str, Any], timing: Timing, arguments: list[Any]
+    ) -> dict[str, Timed]:
+        """Time modules that take the same arguments side by side."""
+        watches = {name: self.stopwatch(module, arguments) for name, module in modules.items()}
         timed = time_kernels(watches, timing, self._pace)
         for watch in watches.values():
             watch.close()

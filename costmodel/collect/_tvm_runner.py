@@ -10,13 +10,13 @@ from shutil import which
 from typing import Any, TypeVar
 
 from costmodel.collect._base import Request, Runner
-from costmodel.collect._batch import BatchTimer
+from costmodel.collect._batch import BatchTimer, time_module_on
 from costmodel.collect._bench import Bench
 from costmodel.collect._build import Kind
 from costmodel.collect._builders import Builders
 from costmodel.collect._cpu_device import cpu_threads
 from costmodel.collect._device import describe_device, grant
-from costmodel.collect._device_job import DeviceSetup
+from costmodel.collect._device_job import Argument, DeviceSetup, ModuleJob, Timed
 from costmodel.collect._futures import cancel, when_all_are_done
 from costmodel.collect._held_folder import HeldFolder
 from costmodel.collect._timing import Timing
@@ -164,6 +164,21 @@ class TvmRunner(Runner):
         needed = [f for request in requests for f in self._builders.futures(request.candidate)]
         when_all_are_done(needed, lambda: self._enqueue(tuple(requests), outcome))
         return outcome
+
+    def time_module(
+        self, library: Path, arguments: Sequence[Argument], platform: Platform
+    ) -> "Future[Timed]":
+        """Time a module that somebody built, on random arguments and without a look at its output.
+
+        Args:
+            library: What TVM loads it from; its function is ``main``.
+            arguments: Arrays that it takes, in order.
+            platform: Where.
+        """
+        bench = self._benches[0]
+        job = ModuleJob(library, tuple(arguments), platform.sms_requested, self._timing)
+        setup = self._setup(bench.position, platform)
+        return bench.queue.submit(time_module_on, bench, setup, job, self._limit_s)
 
     def close(self) -> None:
         """End the workers and delete what is temporary."""

@@ -11,6 +11,7 @@ from tvm.s_tir.schedule import Trace
 
 from costmodel.errors import CostModelError
 from costmodel.records import SKETCH, Candidate, Config, ConfigBatch, Workload, content_id
+from costmodel.spaces._choices import Choices, choices_of
 from costmodel.spaces._draw import draw_columns
 from costmodel.spaces._errors import InvalidConfigError
 from costmodel.spaces._lowered import kernel_launches
@@ -198,6 +199,39 @@ class MetaScheduleSpace:
                 if sketch.holds(decisions):
                     return Config({SKETCH: position, **decisions})
         raise self._foreign("it follows none")
+
+    def config_like(self, trace: Any) -> Config | None:
+        """The config that makes the choices of a trace of the same operator written in another way.
+
+        Where that program needs more kernels than this one, its choices for them are left out. Nothing is
+        lowered: a fraction of a millisecond.
+
+        Args:
+            trace: A trace of a program with any names of blocks and loops.
+
+        Returns:
+            The config; None where no sketch of this space samples the same.
+        """
+        choices = choices_of(trace)
+        position = self._position_like(choices)
+        if position is None:  # some sketches sample what nothing uses
+            choices = choices_of(trace.simplified(remove_postproc=True))
+            position = self._position_like(choices, whole=False)
+        if position is None:
+            return None
+        sketch = self.sketches[position]
+        decisions = sketch.decisions_like(choices)
+        return Config({SKETCH: position, **decisions}) if sketch.holds(decisions) else None
+
+    def _position_like(self, choices: Choices, *, whole: bool = True) -> int | None:
+        """Position of the sketch that samples the same or, unless ``whole``, the most of the beginning."""
+        fitting = [
+            (len(sketch.choices.samples), -position)
+            for position, sketch in enumerate(self.sketches)
+            if choices.begin_as(sketch.choices)
+        ]
+        length, position = max(fitting, default=(-1, 0))
+        return -position if length == len(choices.samples) or (fitting and not whole) else None
 
     def _trace_of(self, as_json: Any) -> Trace:
         schedule = tvm.s_tir.Schedule(self.module, debug_mask=0)

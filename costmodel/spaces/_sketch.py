@@ -11,6 +11,7 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import Trace
 
 from costmodel.records import Decision
+from costmodel.spaces._choices import Choices, choices_of
 from costmodel.spaces._parameters import Categorical, Parameter, Tile
 from costmodel.spaces._shared_memory import PIPELINE_STAGES, SharedMemory, shared_memory_bounds
 from costmodel.spaces._sketch_names import SketchNames
@@ -45,6 +46,7 @@ class Sketch:
     Attributes:
         skeleton: Canonical JSON of the instructions without decisions; equal for traces of the same sketch.
         parameters: The named decisions.
+        choices: What its trace samples.
         constraints: Bounds on loop extents and shared memory that a config must meet to be worth lowering.
     """
 
@@ -58,6 +60,7 @@ class Sketch:
         """
         self._trace = schedule.trace.simplified(remove_postproc=True)
         self.skeleton = skeleton_of(self._trace)
+        self.choices = choices_of(self._trace)
         self._samples = [inst for inst in self._trace.insts if inst.kind.name.startswith("Sample")]
         names = SketchNames(schedule, self._trace, original)
         self.parameters: tuple[Parameter, ...] = tuple(
@@ -106,6 +109,13 @@ class Sketch:
         return {
             parameter.name: _from_trace(parameter, trace.decisions[inst])
             for inst, parameter in zip(samples, self.parameters, strict=True)
+        }
+
+    def decisions_like(self, choices: Choices) -> dict[str, Decision]:
+        """The decisions of choices that begin as those of this sketch."""
+        return {
+            parameter.name: _from_trace(parameter, decision)
+            for parameter, decision in zip(self.parameters, choices.decisions, strict=False)
         }
 
 

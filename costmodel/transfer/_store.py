@@ -117,7 +117,7 @@ class ModelCard:
 
     Attributes:
         model: Class and settings; models and learners inside are described the same way, as ``$model``.
-        metadata: As in ``LoadedModel``.
+        metadata: As in ``LoadedModel``, but with the names of members in the place of arrays.
         versions: As in ``LoadedModel``.
         bytes: Size of the file.
     """
@@ -134,7 +134,7 @@ def save_model(model: TransferModel, path: Path, metadata: Mapping[str, Any]) ->
     Args:
         model: A transfer model of this package with a learner of this package.
         path: File to write.
-        metadata: JSON values to keep with it.
+        metadata: JSON values to keep with it, and arrays.
 
     Raises:
         TypeError: The model or its learner is of another class.
@@ -148,7 +148,7 @@ def save_model(model: TransferModel, path: Path, metadata: Mapping[str, Any]) ->
         "format_version": FORMAT_VERSION,
         "model": _describe(model),
         "state": _flatten(model.state(), members),
-        "metadata": dict(metadata),
+        "metadata": _flatten(dict(metadata), members),
         "versions": {
             "costmodel": __version__,
             "python": platform.python_version(),
@@ -175,7 +175,8 @@ def load_model(path: Path) -> LoadedModel:
         document = json.loads(members["model.json"])
         _check_format(document, path)
         model = _restore(document["model"], _unflatten(document["state"], members))
-    return LoadedModel(model, document["metadata"], document.get("versions", {}))
+        metadata = _unflatten(document["metadata"], members)
+    return LoadedModel(model, metadata, document.get("versions", {}))
 
 
 def read_card(path: Path) -> ModelCard:

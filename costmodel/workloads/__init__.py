@@ -6,6 +6,7 @@ Importing this loads no TVM.
 from costmodel.workloads._catalogue import CatalogueEntry, catalogue, extractions
 from costmodel.workloads._extract import Extraction, extract_workloads
 from costmodel.workloads._networks import NETWORKS
+from costmodel.workloads._programs import recognise_program
 
 __all__ = [
     "NETWORKS",
@@ -14,4 +15,5 @@ __all__ = [
     "catalogue",
     "extract_workloads",
     "extractions",
+    "recognise_program",
 ]

@@ -9,14 +9,16 @@ from functools import cache
 from itertools import chain
 from typing import Any
 
+import tvm
 import tvm_ffi
 from tvm import relax
 from tvm.relax import op
 
-from costmodel.records import OPERATORS, Workload
+from costmodel.records import DTYPE_BYTES, OPERATORS, Workload
 from costmodel.workloads._fuse import fuse
 
 _STRIDES = (1, 2, 3, 4)
+_ANNOTATIONS = ("global_symbol", "op_pattern", "tirx.noalias")
 _COMMUTING = frozenset({"add", "mul"})  # networks write them both ways
 
 Shape = tuple[int, ...]
@@ -24,13 +26,35 @@ Shape = tuple[int, ...]
 
 def recognise(function: Any) -> Workload | None:
     """The workload that a TIR function computes; None where it is none."""
-    dtypes = {str(parameter.dtype) for parameter in function.params}
-    *inputs, output = [tuple(int(size) for size in parameter.shape) for parameter in function.params]
-    for workload in _possible(inputs, output, *dtypes) if len(dtypes) == 1 else ():
+    function = without_annotations(function)
+    for workload in possible_workloads(function):
         orders = {False, not _COMMUTING.isdisjoint(workload.operator.epilogue)}
         if any(tvm_ffi.structural_equal(function, _kernel(workload, swapped)) for swapped in orders):
             return workload
     return None
+
+
+def without_annotations(function: Any) -> Any:
+    """A TIR function without the attributes that say nothing of what it computes."""
+    for name in _ANNOTATIONS:
+        function = function.without_attr(name)
+    return function
+
+
+def possible_workloads(function: Any) -> Iterator[Workload]:
+    """Workloads whose arguments have the dtype and the shapes of a TIR function's."""
+    if not all(map(_is_array, function.params)):
+        return
+    dtypes = {str(parameter.dtype) for parameter in function.params}
+    shapes = [tuple(int(size) for size in parameter.shape) for parameter in function.params]
+    if len(shapes) > 1 and dtypes <= DTYPE_BYTES.keys() and len(dtypes) == 1:
+        yield from _possible(shapes[:-1], shapes[-1], *dtypes)
+
+
+def _is_array(parameter: Any) -> bool:
+    """Whether a parameter is an array of a shape that is known."""
+    shape = getattr(parameter, "shape", None)
+    return shape is not None and all(isinstance(size, tvm.tirx.IntImm) for size in shape)
 
 
 @cache
@@ -38,7 +62,7 @@ def _kernel(workload: Workload, swapped: bool) -> Any:
     """The TIR function that Relax makes of the workload; None where it makes several."""
     module = fuse(_definition(workload, swapped))
     functions = [function for name, function in module.functions.items() if name.name_hint != "forward"]
-    return functions[0] if len(functions) == 1 else None
+    return without_annotations(functions[0]) if len(functions) == 1 else None
 
 
 def _possible(inputs: list[Shape], output: Shape, dtype: str) -> Iterator[Workload]:

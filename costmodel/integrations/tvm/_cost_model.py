@@ -1,0 +1,123 @@
+"""MetaSchedule's cost model: knows device and SM budget, and more than nothing from the first trial on."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tvm.ir.utils import derived_object
+from tvm.s_tir import meta_schedule as ms
+
+from costmodel.errors import CostModelError
+from costmodel.integrations.tvm import _model_file
+from costmodel.integrations.tvm._platform import local_platform
+from costmodel.integrations.tvm._program import Program, program_key
+from costmodel.integrations.tvm._target import target_kind
+from costmodel.integrations.tvm._task import Task
+from costmodel.learners import FloatArray
+from costmodel.records import Platform
+from costmodel.transfer import TransferModel
+
+FAILED_S = 1e9  # MetaSchedule writes 1e10 s into its databases for a kernel that failed
+
+
+@derived_object
+class CostModel(ms.cost_model.PyCostModel):  # type: ignore[misc]
+    """A cost model for every entry point of MetaSchedule that takes ``cost_model=``.
+
+    Serves several tasks at once, each with measurements of its own: the pretrained model is adapted to those
+    of the task that is asked about, failures included, and stays as it is.
+
+    Args:
+        model: A pretrained transfer model, or the file of one (``costmodel train``, or ``save`` of this
+            class). Without one, candidates are ranked by an analytic time first and learned from nothing.
+        sms: SMs that the kernels will have, threads on a CPU; all unless given. Not beside ``platform``.
+        platform: Where the kernels will run; this machine's device with ``sms`` SMs unless given.
+
+    Attributes:
+        platform: Where the kernels will run; None until that is found out.
+
+    Example:
+        >>> from costmodel.integrations.tvm import named_platform
+        >>> model = CostModel(platform=named_platform("NVIDIA H100 80GB HBM3", sms=32))
+        >>> model.platform.sms_granted
+        32
+    """
+
+    def __init__(
+        self,
+        model: Path | str | TransferModel | None = None,
+        *,
+        sms: int | None = None,
+        platform: Platform | None = None,
+    ) -> None:
+        super().__init__()
+        if sms is not None and platform is not None and sms != platform.sms_granted:
+            raise CostModelError(
+                f"sms must be left out beside a platform, which has {platform.sms_granted}, but got {sms}."
+            )
+        self.platform = platform
+        self._sms = sms
+        self._model: TransferModel | None = None
+        self._tasks: dict[str, Task] = {}
+        self._loaded: dict[str, tuple[FloatArray, FloatArray]] = {}
+        if isinstance(model, Path | str):
+            self.load(str(model))
+        else:
+            self._model = model
+
+    def load(self, path: str) -> None:
+        """Take over what ``save`` wrote; what was known before is forgotten.
+
+        Raises:
+            CostModelError: The file cannot be read, is damaged or of another version.
+        """
+        model, measured = _model_file.load(Path(path))
+        self._model, self._loaded, self._tasks = model, dict(measured), {}
+
+    def save(self, path: str) -> None:
+        """Write the pretrained model and all measurements; reading runs no code from the file.
+
+        Raises:
+            CostModelError: It cannot be written.
+        """
+        measured = {key: (task.X, task.y) for key, task in self._tasks.items()}
+        _model_file.save(Path(path), self._model, self._loaded | measured)
+
+    def update(self, context: Any, candidates: Sequence[Any], results: Sequence[Any]) -> None:
+        """Learn the results of a task's candidates; one without run times failed."""
+        latencies_s = np.array([latency_of(result.run_secs) for result in results])
+        self._task(context).learn([candidate.sch for candidate in candidates], latencies_s)
+
+    def predict(self, context: Any, candidates: Sequence[Any]) -> FloatArray:
+        """``(n,)`` float64 scores, higher is better, see ``Task.scores``."""
+        return self._task(context).scores([candidate.sch for candidate in candidates])
+
+    def _task(self, context: Any) -> Task:
+        """The task of a context, opened at its first call."""
+        if self.platform is None:
+            self.platform = _platform_for(context.target, self._sms)
+        key = f"{program_key(context.mod)}@{self.platform.platform_id}"
+        if key not in self._tasks:
+            task = Task(Program(context.mod, context.target), self.platform, self._model)
+            if key in self._loaded:
+                task.restore(*self._loaded[key])
+            self._tasks[key] = task
+        return self._tasks[key]
+
+
+def latency_of(run_secs: Sequence[Any] | None) -> float:
+    """Median of the run times in seconds; inf for a candidate that failed."""
+    seconds = [float(second) for second in run_secs or ()]
+    latency_s = float(np.median(seconds)) if seconds else np.inf
+    return latency_s if 0.0 < latency_s < FAILED_S else np.inf
+
+
+def _platform_for(target: Any, sms: int | None) -> Platform:
+    kind = target_kind(target)
+    if kind is None:
+        raise CostModelError(
+            "The target must be of kind cuda or llvm for its device to be found, but got "
+            f"{target.kind.name}. Give the cost model a platform."
+        )
+    return local_platform(kind, sms)

@@ -1,0 +1,72 @@
+"""A program that MetaSchedule tunes, and what its candidates are to a model."""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any
+
+import tvm_ffi
+
+from costmodel.features import COLUMNS, extract
+from costmodel.integrations.tvm._target import target_kind
+from costmodel.learners import FloatArray
+from costmodel.records import Candidate, Config, KernelLaunch, Platform, Workload
+from costmodel.spaces import TargetKind, lowered_launches, open_space
+from costmodel.workloads import recognise_program
+
+# Launches that are remembered: those of a population and what is bred from it. Each takes some 1 kB.
+_REMEMBERED = 8192
+
+
+class Program:
+    """One program, told apart by its structural hash.
+
+    Attributes:
+        key: The structural hash of the module, in hexadecimal.
+        workload: What it computes; a workload without sizes where that is not recognised.
+        recognised: Whether it is.
+    """
+
+    def __init__(self, module: Any, target: Any) -> None:
+        """Recognise ``module["main"]``, tuned for ``target``."""
+        kind = target_kind(target)
+        self.key = program_key(module)
+        found = _recognise(module["main"], kind) if kind else None
+        self.recognised = found is not None
+        self.workload = found or Workload(f"tvm.program_{self.key}", {}, "")
+        self._space = open_space(found, kind) if found and kind else None
+        self._launches: OrderedDict[int, tuple[KernelLaunch, ...]] = OrderedDict()
+
+    def features(self, schedules: Sequence[Any], platform: Platform) -> FloatArray:
+        """``(n, d)`` columns ``COLUMNS`` of scheduled programs on a platform.
+
+        Of recognised programs they are worked out from decisions: no schedule is lowered. Otherwise they are
+        what lowered programs say of their launches, and NaN in all other columns.
+        """
+        candidates = [self._candidate(schedule) for schedule in schedules]
+        table = extract(candidates, [platform] * len(candidates))
+        return table.values[:, : len(COLUMNS)]  # behind them are those of foreign workloads: there are none
+
+    def _candidate(self, schedule: Any) -> Candidate:
+        config = self._space.config_like(schedule.trace) if self._space else None
+        if self._space and config:
+            return Candidate(self.workload, self._space.name, config)
+        return Candidate(self.workload, "", Config({}), self._launches_of(schedule.mod))
+
+    def _launches_of(self, module: Any) -> tuple[KernelLaunch, ...]:
+        """What the lowered program says, remembered: search asks again for what it bred from."""
+        key = int(tvm_ffi.structural_hash(module))
+        if key not in self._launches:
+            self._launches[key] = lowered_launches(module)
+        self._launches.move_to_end(key)
+        if len(self._launches) > _REMEMBERED:
+            self._launches.popitem(last=False)
+        return self._launches[key]
+
+
+def program_key(module: Any) -> str:
+    """Structural hash of a module in hexadecimal: the same in every process, whatever names it uses."""
+    return f"{int(tvm_ffi.structural_hash(module)) & (1 << 64) - 1:016x}"
+
+
+def _recognise(function: Any, kind: TargetKind) -> Workload | None:
+    return recognise_program(function, lambda workload: open_space(workload, kind).module["main"])

@@ -1,0 +1,105 @@
+"""MetaSchedule's runner, under an SM budget."""
+
+import weakref
+from collections.abc import Sequence
+from concurrent.futures import Future, wait
+from pathlib import Path
+from typing import Any
+
+from tvm.ir.utils import derived_object
+from tvm.s_tir import meta_schedule as ms
+
+from costmodel.collect import Argument, Timed
+from costmodel.errors import CostModelError
+from costmodel.integrations.tvm._platform import RUNNERS
+from costmodel.records import Isolation
+from costmodel.spaces import TargetKind
+
+
+@derived_object
+class Runner(ms.runner.PyRunner):  # type: ignore[misc]
+    """A runner for every entry point of MetaSchedule that takes ``runner=``.
+
+    On a GPU a budget is a green context, on a CPU a number of threads. A process measures, one kernel after
+    the other; it is replaced when a kernel hangs or breaks it. Kernels are timed as a campaign times them:
+    repeated until the interval is narrow, on a GPU as CUDA graphs.
+
+    Args:
+        sms: SMs that kernels get, threads on a CPU; all unless given.
+        kind: Kind of device.
+        isolation: What sets SMs apart; ``mps`` confines a process instead.
+        settings: Those of ``costmodel.collect.CudaRunner``, such as ``timing`` and ``run_timeout_s``.
+
+    Attributes:
+        platform: Where it measures: the device with the SMs that were granted.
+
+    Raises:
+        CostModelError: There is no such device, or it cannot grant that many SMs.
+    """
+
+    def __init__(
+        self,
+        sms: int | None = None,
+        *,
+        kind: TargetKind = "cuda",
+        isolation: Isolation | None = None,
+        **settings: Any,
+    ) -> None:
+        super().__init__()
+        self._runner = RUNNERS[kind](**settings)
+        self._close = weakref.finalize(self, self._runner.close)
+        self.platform = self._runner.platform(sms, isolation)
+
+    def run(self, runner_inputs: Sequence[Any]) -> list[Any]:
+        """Measure modules: a ``RunnerFuture`` each, in order.
+
+        On a GPU the search goes on meanwhile. On a CPU it would take the threads that are measured, so that
+        all are done when this returns.
+
+        Raises:
+            CostModelError: The modules are for another kind of device.
+        """
+        timings = [self._submit(one) for one in runner_inputs]
+        if self.platform.device.kind == "cpu":
+            wait(timings)
+        return [_Measured(timing) for timing in timings]
+
+    def close(self) -> None:
+        """End the processes. May be called twice; happens at exit too."""
+        self._close()
+
+    def _submit(self, asked: Any) -> "Future[Timed]":
+        device = self.platform.device
+        if str(asked.device_type) != device.kind:
+            raise CostModelError(
+                f"The modules to run must be for {device.kind}, as {device.name} is, but got one for "
+                f"{asked.device_type}. Make the runner with another kind, or tune for another target."
+            )
+        arguments = [_argument(info.as_json()) for info in asked.args_info]
+        return self._runner.time_module(Path(str(asked.artifact_path)), arguments, self.platform)
+
+
+def _argument(info: Sequence[Any]) -> Argument:
+    """``["TENSOR", dtype, shape]``, the only kind of argument that MetaSchedule knows."""
+    _, dtype, shape = info
+    return Argument(str(dtype), tuple(int(size) for size in shape))
+
+
+@derived_object
+class _Measured(ms.runner.PyRunnerFuture):  # type: ignore[misc]
+    """A measurement under way."""
+
+    def __init__(self, future: "Future[Timed]") -> None:
+        super().__init__()
+        self._future = future
+
+    def done(self) -> bool:
+        """Whether it is there."""
+        return self._future.done()
+
+    def result(self) -> Any:
+        """Its latencies, or why there are none."""
+        timed = self._future.result()
+        if timed.latencies_s:
+            return ms.runner.RunnerResult(list(timed.latencies_s), None)
+        return ms.runner.RunnerResult(None, f"{timed.outcome}: {timed.error}")

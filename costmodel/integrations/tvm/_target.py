@@ -1,0 +1,34 @@
+"""What a kernel is made for, as text that can be stored and compared."""
+
+import json
+from typing import Any
+
+from costmodel.spaces import TargetKind
+
+_KINDS: dict[str, TargetKind] = {"cuda": "cuda", "llvm": "cpu"}
+
+
+def target_kind(target: Any) -> TargetKind | None:
+    """Kind of device of a TVM target; None for one that no runner of ours can measure on."""
+    return _KINDS.get(str(target.kind.name))
+
+
+def target_json(target: Any) -> str:
+    """Canonical JSON of a target's fields, from which ``tvm.target.Target`` can be made again."""
+    return json.dumps(_plain(target.export()), sort_keys=True)
+
+
+def device_part(target: str) -> str:
+    """The canonical JSON without the host: kernels of a device are the same whoever launches them."""
+    fields = json.loads(target)
+    fields.pop("host", None)
+    return json.dumps(fields, sort_keys=True)
+
+
+def _plain(value: Any) -> Any:
+    """TVM's containers as Python's."""
+    if hasattr(value, "items"):
+        return {str(name): _plain(item) for name, item in value.items()}
+    if isinstance(value, str | int | float | bool):
+        return value
+    return [_plain(item) for item in value]
