@@ -20,8 +20,6 @@ class Stopwatch(Protocol):
 class CpuParts:
     """The CPU; a part of it is a number of threads."""
 
-    kind, rules = "cpu", "llvm"
-
     def __init__(self) -> None:
         import tvm
 
@@ -62,8 +60,6 @@ class CudaParts:
     TVM makes the primary context current before each launch, so the green context never is.
     """
 
-    kind, rules = "cuda", "cuda"
-
     def __init__(self) -> None:
         import tvm
 
@@ -75,17 +71,19 @@ class CudaParts:
         self._spin = SpinKernel(self._contexts.driver, self._contexts.call)
         self.whole = self._contexts.total_sms
         self._stream = 0
+        self._granted: dict[int, int] = {}
 
     def enter(self, sms: int) -> int:
-        """Launch what follows on this many SMs; how many the driver granted."""
+        """Launch what follows on this many SMs; how many the driver granted, which kernels were seen on."""
+        from costmodel.collect._spin_kernel import verify_grant
+
         self.synchronize()
         (self._stream, *_), granted = self._contexts.streams(sms)
         self.device.set_raw_stream(self._stream)
+        if sms not in self._granted:
+            verify_grant(granted, len(self._spin.sm_ids(self._stream)))
+            self._granted[sms] = granted
         return granted
-
-    def counted(self) -> int:
-        """The number of SMs that kernels run on in the part that is entered."""
-        return len(self._spin.sm_ids(self._stream))
 
     def synchronize(self) -> None:
         """Wait for all streams: TVM copies on one that does not wait for ours."""
