@@ -12,13 +12,12 @@ from costmodel.errors import CostModelError
 from costmodel.integrations.tvm import _model_file
 from costmodel.integrations.tvm._platform import local_platform
 from costmodel.integrations.tvm._program import Program, program_key
+from costmodel.integrations.tvm._results import latency_of
 from costmodel.integrations.tvm._target import target_kind
 from costmodel.integrations.tvm._task import Task
 from costmodel.learners import FloatArray
 from costmodel.records import Platform
 from costmodel.transfer import TransferModel
-
-FAILED_S = 1e9  # MetaSchedule writes 1e10 s into its databases for a kernel that failed
 
 
 @derived_object
@@ -104,13 +103,6 @@ class CostModel(ms.cost_model.PyCostModel):  # type: ignore[misc]
                 task.restore(*self._loaded[key])
             self._tasks[key] = task
         return self._tasks[key]
-
-
-def latency_of(run_secs: Sequence[Any] | None) -> float:
-    """Median of the run times in seconds; inf for a candidate that failed."""
-    seconds = [float(second) for second in run_secs or ()]
-    latency_s = float(np.median(seconds)) if seconds else np.inf
-    return latency_s if 0.0 < latency_s < FAILED_S else np.inf
 
 
 def _platform_for(target: Any, sms: int | None) -> Platform:

@@ -1,0 +1,189 @@
+"""MetaSchedule's database that knows what was measured where."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from tvm.ir.utils import derived_object
+from tvm.s_tir import meta_schedule as ms
+
+from costmodel.errors import CostModelError
+from costmodel.integrations.tvm._entry import (
+    MeasuredEntry,
+    ProgramEntry,
+    decode_entry,
+    encode_entry,
+    plain_json,
+)
+from costmodel.integrations.tvm._journal import Journal
+from costmodel.integrations.tvm._program import program_key
+from costmodel.integrations.tvm._results import latency_of
+from costmodel.integrations.tvm._target import device_part, target_json
+from costmodel.records import Platform
+
+
+@dataclass(frozen=True)
+class BestKernel:
+    """The best kernel that is known for some SMs.
+
+    Attributes:
+        record: MetaSchedule's ``TuningRecord``: its trace makes the schedule.
+        latency_s: What it took where it was measured, seconds.
+        sms: SMs that it was measured on.
+        sms_wanted: SMs that were asked for.
+    """
+
+    record: Any
+    latency_s: float
+    sms: int
+    sms_wanted: int
+
+    @property
+    def exact(self) -> bool:
+        """Whether it was measured on the SMs that were asked for, not on the nearest that there are."""
+        return self.sms == self.sms_wanted
+
+
+@derived_object
+class Database(ms.database.PyDatabase):  # type: ignore[misc]
+    """A database for every entry point of MetaSchedule that takes ``database=``.
+
+    One file holds measurements of any programs on any devices, targets and SM budgets; a database shows
+    MetaSchedule those of its own platform alone, and a query those of its target alone. Several processes may
+    tune into one file at once; each sees what the others found. A line that a killed process left torn is
+    moved out of the way, see ``_journal``.
+
+    Args:
+        path: The file; its name ends in ``.jsonl``. Made if it is not there.
+        platform: Where what is committed was measured: that of the runner.
+
+    Attributes:
+        platform: As given.
+
+    Raises:
+        CostModelError: The file cannot be opened, is damaged before its last line, or is of another version.
+    """
+
+    def __init__(self, path: Path | str, platform: Platform) -> None:
+        super().__init__()
+        if Path(path).suffix != ".jsonl":
+            raise CostModelError(f"A database must be a .jsonl file, but got {path}.")
+        self.platform = platform
+        self._journal = Journal(Path(path))
+        self._programs: dict[str, Any] = {}
+        self._measured: list[MeasuredEntry] = []
+        self._refresh()
+
+    def has_workload(self, mod: Any) -> bool:
+        """Whether the program is known."""
+        self._refresh()
+        return program_key(mod) in self._programs
+
+    def commit_workload(self, mod: Any) -> Any:
+        """The ``Workload`` of a program, which is added if it is not known."""
+        self._refresh()
+        key = program_key(mod)
+        if key not in self._programs:
+            workload = ms.database.Workload(mod)
+            self._journal.append([encode_entry(ProgramEntry(key, plain_json(workload.as_json())))])
+            self._programs[key] = workload
+        return self._programs[key]
+
+    def commit_tuning_record(self, record: Any) -> None:
+        """Add a record; it is on disk when this returns."""
+        trace, run_secs, _, arguments = plain_json(record.as_json())
+        failed = math.isinf(latency_of(run_secs))
+        target, platform = target_json(record.target), self.platform
+        entry = MeasuredEntry(
+            program=program_key(record.workload.mod),
+            target=device_part(target),
+            device=platform.device.name,
+            isolation=platform.isolation,
+            sms_requested=platform.sms_requested,
+            sms_granted=platform.sms_granted,
+            latencies_s=() if failed else tuple(run_secs),
+            trace=trace,
+            full_target=target,
+            arguments=arguments,
+            measured_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        )
+        self.commit_workload(record.workload.mod)
+        self._journal.append([encode_entry(entry)])
+        self._refresh()
+
+    def get_top_k(self, workload: Any, top_k: int) -> list[Any]:
+        """The ``top_k`` fastest records of a program on this platform; none that failed."""
+        self._refresh()
+        known = self._ran(program_key(workload.mod))
+        return [self._record(entry) for entry in _fastest(self._own(known))[:top_k]]
+
+    def get_all_tuning_records(self) -> list[Any]:
+        """All records of this platform, failures included, in the order in which they came."""
+        self._refresh()
+        return [self._record(entry) for entry in self._own(self._measured)]
+
+    def query_tuning_record(self, mod: Any, target: Any, workload_name: str | None = None) -> Any:
+        """The fastest record of a program on this platform for this target; None where there is none."""
+        self._refresh()
+        device = device_part(target_json(target))
+        known = [entry for entry in self._ran(program_key(mod)) if entry.target == device]
+        found = _fastest(self._own(known))
+        return self._record(found[0]) if found else None
+
+    def best_for(self, mod: Any, *, device: str | None = None, sms: int | None = None) -> BestKernel | None:
+        """The fastest kernel of a program for some SMs of a device.
+
+        Args:
+            mod: The program, not scheduled.
+            device: Name of the device; this database's unless given.
+            sms: SMs that it will have; those of this database's platform unless given.
+
+        Returns:
+            The fastest that was measured on these SMs; where none was, that of the nearest number, by ratio,
+            of two equally near ones the smaller. None where nothing was measured on the device.
+        """
+        self._refresh()
+        wanted = self.platform.sms_granted if sms is None else sms
+        device = device or self.platform.device.name
+        known = [entry for entry in self._ran(program_key(mod)) if entry.device == device]
+        if not known:
+            return None
+        nearest = min((entry.sms_granted for entry in known), key=lambda n: (abs(math.log2(n / wanted)), n))
+        best = _fastest([entry for entry in known if entry.sms_granted == nearest])[0]
+        return BestKernel(self._record(best), best.latency_s, nearest, wanted)
+
+    def __len__(self) -> int:
+        self._refresh()
+        return len(self._own(self._measured))
+
+    def _refresh(self) -> None:
+        """Read what was appended since, by whomever."""
+        for line in self._journal.read_new():
+            try:
+                entry = decode_entry(line)
+            except msgspec.ValidationError as error:
+                raise CostModelError(
+                    f"{self._journal.path} must be a database of this version, but is not: {error}."
+                ) from None
+            if isinstance(entry, MeasuredEntry):
+                self._measured.append(entry)
+            elif entry.key not in self._programs:
+                self._programs[entry.key] = ms.database.Workload.from_json(entry.fields)
+
+    def _own(self, entries: Sequence[MeasuredEntry]) -> list[MeasuredEntry]:
+        return [entry for entry in entries if entry.is_on(self.platform)]
+
+    def _ran(self, program: str) -> list[MeasuredEntry]:
+        return [entry for entry in self._measured if entry.program == program and entry.latencies_s]
+
+    def _record(self, entry: MeasuredEntry) -> Any:
+        return ms.database.TuningRecord.from_json(entry.fields, self._programs[entry.program])
+
+
+def _fastest(entries: Sequence[MeasuredEntry]) -> list[MeasuredEntry]:
+    """Fastest first; ties in the order in which they came."""
+    return sorted(entries, key=lambda entry: entry.latency_s)

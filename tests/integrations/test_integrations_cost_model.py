@@ -1,0 +1,196 @@
+import pickle
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("tvm")
+
+from tuned_programs import context_of, cuda, drawn, matmul, on_h100, result, row_sums
+
+from costmodel.dataset import load_dataset
+from costmodel.errors import CostModelError
+from costmodel.features import COLUMNS, extract
+from costmodel.integrations.tvm import CostModel
+from costmodel.integrations.tvm._program import Program, program_key
+from costmodel.records import Candidate, Workload
+from costmodel.spaces import open_space
+from costmodel.transfer import LEARNERS, StorableModel, make_model, save_model
+
+pytestmark = pytest.mark.tvm
+
+KINDS = ("matmul", "row_sums")
+COLUMN_NAMES = [column.name for column in COLUMNS]
+
+
+@pytest.fixture(scope="module")
+def pretrained() -> StorableModel:
+    """Ridge regression on some of the recorded measurements."""
+    data = load_dataset(Path(__file__).parents[2] / "datasets" / "h100-sm-budgets")
+    rows = data.rows.iloc[::10]
+    candidates = [data.candidates[i] for i in rows["candidate"]]
+    platforms = [data.platforms[i] for i in rows["platform"]]
+    tasks = (rows["workload"] + rows["platform"].astype(str)).to_numpy()
+    model = make_model("ridge", COLUMNS)
+    return model.fit(extract(candidates, platforms).values, rows["latency_s"].to_numpy(), tasks)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_score_for_each_candidate_before_the_first_measurement(kind: str) -> None:
+    context, candidates = drawn(kind)
+    scores = CostModel(platform=on_h100()).predict(context, candidates)
+    assert scores.shape == (len(candidates),)
+    assert scores.dtype == np.float64
+    assert (scores > 0).all()
+    assert scores.max() == 1.0
+    assert len(np.unique(scores)) > len(scores) // 3  # it tells candidates apart
+
+
+def test_no_candidates_no_scores() -> None:
+    context, _ = drawn("matmul")
+    model = CostModel(platform=on_h100())
+    assert model.predict(context, []).shape == (0,)
+    model.update(context, [], [])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_learns_the_order_of_what_was_measured(kind: str) -> None:
+    context, candidates = drawn(kind)
+    features = Program(context.mod, context.target).features([c.sch for c in candidates], on_h100())
+    _, first, of = np.unique(features, axis=0, return_index=True, return_inverse=True)
+    seconds = 1e-4 * (1.0 + np.arange(len(first)))[of.ravel()]  # the same for what features do not tell apart
+    model = CostModel(platform=on_h100())
+    model.update(context, candidates, [result(s) for s in seconds])
+    scores = model.predict(context, candidates)
+    assert np.corrcoef(np.argsort(np.argsort(-scores[first])), seconds[first])[0, 1] > 0.9
+    assert scores.max() == 1.0
+
+
+def test_a_pretrained_model_ranks_before_the_first_measurement(pretrained, tmp_path: Path) -> None:
+    context, candidates = drawn("matmul")
+    platform = on_h100()
+    given = CostModel(pretrained, platform=platform).predict(context, candidates)
+    space = open_space(Workload.parse("matmul-m64-n64-k64"), "cuda")
+    ours = [Candidate(space.workload, space.name, space.config_of(c.sch.trace)) for c in candidates]
+    expected = pretrained.predict(extract(ours, [platform] * len(ours)).values).score
+    assert np.allclose(np.log(given), expected - expected.max())
+    save_model(pretrained, tmp_path / "model", {"columns": COLUMN_NAMES})
+    assert np.array_equal(
+        CostModel(tmp_path / "model", platform=platform).predict(context, candidates), given
+    )
+
+
+def test_a_pretrained_model_is_not_asked_about_what_it_cannot_know(pretrained) -> None:
+    context, candidates = drawn("row_sums")
+    ignorant, informed = (CostModel(model, platform=on_h100()) for model in (None, pretrained))
+    assert np.array_equal(ignorant.predict(context, candidates), informed.predict(context, candidates))
+
+
+def test_scores_depend_on_the_budget(pretrained) -> None:
+    context, candidates = drawn("matmul")
+    few, many = (
+        CostModel(pretrained, platform=on_h100(sms)).predict(context, candidates) for sms in (8, 132)
+    )
+    assert not np.allclose(few, many)
+
+
+def test_tasks_do_not_mix() -> None:
+    (context, candidates), (other, others) = drawn("matmul"), drawn("row_sums")
+    model = CostModel(platform=on_h100())
+    before = model.predict(other, others)
+    model.update(context, candidates, [result(1e-3)] * len(candidates))
+    assert np.array_equal(model.predict(other, others), before)
+
+
+@pytest.mark.parametrize("measured", [(), KINDS])
+def test_saved_and_loaded_it_says_the_same(pretrained, tmp_path: Path, measured: tuple[str, ...]) -> None:
+    for model in (CostModel(platform=on_h100()), CostModel(pretrained, platform=on_h100())):
+        for kind in measured:
+            context, candidates = drawn(kind)
+            results = [result(None if i % 4 == 0 else 1e-3 + 1e-4 * i) for i in range(len(candidates))]
+            model.update(context, candidates, results)
+        model.save(str(tmp_path / "model"))
+        again = CostModel(platform=on_h100())
+        again.load(str(tmp_path / "model"))
+        for kind in KINDS:
+            context, candidates = drawn(kind)
+            assert np.array_equal(again.predict(context, candidates), model.predict(context, candidates))
+
+
+def test_what_was_loaded_and_not_asked_for_is_saved_again(tmp_path: Path) -> None:
+    context, candidates = drawn("matmul")
+    model = CostModel(platform=on_h100())
+    model.update(context, candidates, [result(1e-3 + 1e-4 * i) for i in range(len(candidates))])
+    model.save(str(tmp_path / "first"))
+    CostModel(tmp_path / "first", platform=on_h100()).save(str(tmp_path / "second"))
+    last = CostModel(tmp_path / "second", platform=on_h100())
+    assert np.array_equal(last.predict(context, candidates), model.predict(context, candidates))
+
+
+def test_other_files_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "pickle").write_bytes(pickle.dumps({"a": 1}))
+    with zipfile.ZipFile(tmp_path / "zip", "w") as archive:
+        archive.writestr("model.json", "{}")
+    for name in ("pickle", "zip", "missing"):
+        with pytest.raises(CostModelError):
+            CostModel(tmp_path / name)
+
+
+def test_a_model_of_other_columns_is_refused(pretrained, tmp_path: Path) -> None:
+    save_model(pretrained, tmp_path / "model", {"columns": COLUMN_NAMES[:-1]})
+    with pytest.raises(CostModelError, match="feature columns"):
+        CostModel(tmp_path / "model")
+
+
+def test_a_budget_that_is_not_the_platforms_is_refused() -> None:
+    with pytest.raises(CostModelError, match="must be left out"):
+        CostModel(sms=16, platform=on_h100(32))
+
+
+def test_a_known_program_is_recognised_in_any_spelling_and_not_lowered(monkeypatch) -> None:
+    from costmodel.integrations.tvm import _program
+    from costmodel.workloads._recognise import _kernel
+
+    monkeypatch.setattr(_program, "lowered_launches", None)
+    workload = Workload.parse("matmul-m64-n64-k64")
+    for function in (_kernel(workload, False), matmul()["main"]):
+        context = context_of(function)
+        program = Program(context.mod, cuda())
+        assert program.workload == workload
+        features = program.features(context.generate_design_space(), on_h100())
+        assert np.isfinite(features[:, COLUMN_NAMES.index("log2_analytic_s")]).all()
+
+
+def test_an_unknown_program_has_features_of_its_launches_alone() -> None:
+    context, candidates = drawn("row_sums")
+    program = Program(context.mod, context.target)
+    features = program.features([candidate.sch for candidate in candidates], on_h100())
+    assert not program.recognised
+    groups = np.array([column.group for column in COLUMNS])
+    assert np.isnan(features[:, (groups == "workload") | (groups == "config")]).all()
+    assert np.isfinite(features[:, COLUMN_NAMES.index("log2_blocks")]).all()
+
+
+def test_a_program_has_the_same_key_in_every_process_and_another_than_others() -> None:
+    code = (
+        "from costmodel.integrations.tvm._program import program_key;"
+        "from costmodel.records import Workload; from costmodel.spaces import open_space;"
+        "print(program_key(open_space(Workload.parse('matmul-m64-n64-k64'), 'cuda').module))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [program_key(matmul())]
+    assert len({program_key(matmul()), program_key(matmul(32)), program_key(row_sums())}) == 3
+
+
+@pytest.mark.parametrize("name", sorted(set(LEARNERS) & {"kernel-ridge", "ridge-on-sources"}))
+def test_failures_are_avoided_whatever_the_model(name: str, pretrained) -> None:
+    context, candidates = drawn("matmul")
+    model = CostModel(pretrained, platform=on_h100())
+    failing = range(0, len(candidates), 2)
+    results = [result(None if i in failing else 1e-3) for i in range(len(candidates))]
+    model.update(context, candidates, results)
+    scores = model.predict(context, candidates)
+    assert max(scores[i] for i in failing) < max(scores)

@@ -1,0 +1,78 @@
+"""Small programs to tune, contexts of their tasks, and candidates. Nothing is built or run."""
+
+from functools import cache
+from typing import Any
+
+import pytest
+
+pytest.importorskip("tvm")
+
+import tvm
+from tvm import te
+from tvm.s_tir import meta_schedule as ms
+
+from costmodel.integrations.tvm import named_platform
+from costmodel.records import Platform, Workload
+from costmodel.spaces import open_space, register_tensor_intrinsics
+
+H100 = "NVIDIA H100 80GB HBM3"
+MATMUL = Workload.parse("matmul-m64-n64-k64")
+
+
+def cuda() -> Any:
+    return tvm.target.Target("nvidia/nvidia-h100")
+
+
+def on_h100(sms: int = 32) -> Platform:
+    return named_platform(H100, sms)
+
+
+def matmul(size: int = 64) -> Any:
+    """A module that is a known workload."""
+    return open_space(Workload.parse(f"matmul-m{size}-n{size}-k{size}"), "cuda").module
+
+
+def row_sums() -> Any:
+    """A module that is no workload: each element goes through an exponential, each row is summed up."""
+    x = te.placeholder((64, 128), name="x")
+    y = te.compute((64, 128), lambda i, j: te.exp(x[i, j]) + x[i, j], name="y")
+    j = te.reduce_axis((0, 128), "j")
+    return tvm.IRModule({"main": te.create_prim_func([x, te.compute((64,), lambda i: te.sum(y[i, j], j))])})
+
+
+def search() -> Any:
+    """Stock's evolution, small."""
+    return ms.search_strategy.EvolutionarySearch(
+        population_size=16, genetic_num_iters=1, init_min_unmeasured=8, init_measured_ratio=0.25
+    )
+
+
+def context_of(module: Any, target: Any = None) -> Any:
+    """MetaSchedule's context of the task, with its defaults."""
+    register_tensor_intrinsics()  # as the context would, but quickly
+    return ms.TuneContext(
+        mod=module,
+        target=target or cuda(),
+        space_generator="post-order-apply",
+        search_strategy=search(),
+        rand_state=1,
+        num_threads=1,
+    )
+
+
+@cache
+def drawn(kind: str, count: int = 12) -> tuple[Any, tuple[Any, ...]]:
+    """A context and candidates: ``matmul``, or the unknown ``row_sums``."""
+    context = context_of({"matmul": matmul, "row_sums": row_sums}[kind]())
+    spaces = context.generate_design_space()
+    context.pre_tuning(count, count, spaces, ms.database.MemoryDatabase(), ms.cost_model.RandomModel())
+    candidates = tuple(context.generate_measure_candidates())
+    assert len(candidates) == count
+    return context, candidates
+
+
+def result(seconds: float | None) -> Any:
+    """A measurement of this many seconds, or a failure."""
+    return ms.runner.RunnerResult(
+        None if seconds is None else [seconds], "failed" if seconds is None else None
+    )
