@@ -4,17 +4,10 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Protocol
+
+from costmodel.collect._timing import Stopwatch
 
 Launch = Callable[[], object]
-
-
-class Stopwatch(Protocol):
-    """Times a network on the part of the device where it was made."""
-
-    def time(self, runs: int) -> float:
-        """Seconds of one run, the mean of ``runs`` back-to-back runs; that part must be entered."""
-        ...
 
 
 class CpuParts:

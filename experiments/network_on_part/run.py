@@ -12,8 +12,9 @@ from typing import Any
 from device_parts import PARTS
 from running import load, run_side_by_side
 from transformer_block import Block
-from tuning import Phase, Settings, open_database, plug_in, stock, tune
+from tuning import tune
 from tuning_tasks import Tasks
+from tuning_ways import Phase, Settings, plug_in_phase, stock_phase
 
 from costmodel.spaces import make_target, register_tensor_intrinsics
 
@@ -33,7 +34,9 @@ def main() -> None:
     say(str(tasks))
     phases = make_phases(args.sms, parts.whole)
     report = {"tasks": tasks.rows, "phases": tune_all(phases, tasks, args, end)}
-    databases = {phase.name: open_database(phase, folder_of(args)) for phase in phases}
+    databases = {
+        phase.name: phase.database(args.runner, folder_of(args) / phase.name, phase.sms) for phase in phases
+    }
     inputs = block.inputs()
     launches = load(databases, tasks.network, target, parts.device, list(inputs.values()))
     budgets = {"part": args.sms, "whole": parts.whole}
@@ -69,7 +72,7 @@ def arguments() -> argparse.Namespace:
         "--keep-builders", action="store_true", help="give stock a builder whose processes stay"
     )
     cores = len(os.sched_getaffinity(0))
-    parser.add_argument("--threads", type=int, default=cores, help="of evolution, XGBoost and builds")
+    parser.add_argument("--threads", type=int, default=cores, help="of stock: XGBoost and builds")
     parser.add_argument("--sms", type=int, default=32, help="of the part; threads on a CPU")
     parser.add_argument("--tokens", type=int, default=128, help="of the sequence")
     parser.add_argument("--size", type=int, default=512, help="of the hidden states")
@@ -81,9 +84,9 @@ def arguments() -> argparse.Namespace:
 def make_phases(part: int, whole: int) -> list[Phase]:
     """The ways of tuning."""
     return [
-        Phase("stock-whole", whole, stock),
-        Phase("ours-part", part, plug_in),
-        Phase("ours-whole", whole, plug_in),
+        stock_phase("stock-whole", whole),
+        plug_in_phase("ours-part", part),
+        plug_in_phase("ours-whole", whole),
     ]
 
 

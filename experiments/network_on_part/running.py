@@ -6,7 +6,9 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-from device_parts import Launch, Parts, Stopwatch
+from device_parts import Launch, Parts
+
+from costmodel.collect._timing import Stopwatch
 
 UNTUNED = "untuned"
 AGAIN = " (A/A)"
