@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from device_parts import PARTS
-from running import load, run_side_by_side
+from running import AGAIN, load, run_side_by_side
 from transformer_block import Block
 from tuning import tune
 from tuning_tasks import Tasks
@@ -34,15 +34,13 @@ def main() -> None:
     say(str(tasks))
     phases = make_phases(args.sms, parts.whole)
     report = {"tasks": tasks.rows, "phases": tune_all(phases, tasks, args, end)}
-    databases = {
-        phase.name: phase.database(args.runner, folder_of(args) / phase.name, phase.sms) for phase in phases
-    }
+    databases = {phase.name: phase.database(folder_of(args) / phase.name) for phase in phases}
     inputs = block.inputs()
     launches = load(databases, tasks.network, target, parts.device, list(inputs.values()))
     budgets = {"part": args.sms, "whole": parts.whole}
     report |= run_side_by_side(launches, block.reference(inputs), parts, budgets, args.visits)
     args.json.write_text(json.dumps(report, indent=2) + "\n")
-    print(f"{tasks}\n\n{table(report)}")
+    print(f"{tasks}\n\n{table(report)}\n\n{summary(report['latency_s'])}")
     check(report["largest_error"])
 
 
@@ -138,6 +136,18 @@ def table(report: Mapping[str, Any]) -> str:
             f"| {report['largest_error'][name]:.0e} |"
         )
     return "\n".join(lines)
+
+
+def summary(latency_s: Mapping[str, Mapping[str, float]]) -> str:
+    """Ours against stock where each was tuned for, and the noise."""
+    stock, part, whole = (latency_s[name] for name in ("stock-whole", "ours-part", "ours-whole"))
+    noise = max(abs(latency_s["ours-whole" + AGAIN][on] / whole[on] - 1.0) for on in whole)
+    return (
+        f"Ours / stock: {part['part'] / stock['part']:.3f} on the part, "
+        f"{whole['whole'] / stock['whole']:.3f} on the whole device. "
+        f"On the part, tuned for it / for the whole device: {part['part'] / whole['part']:.3f}. "
+        f"A/A: within {noise:.1%}."
+    )
 
 
 def check(largest_error: Mapping[str, float]) -> None:

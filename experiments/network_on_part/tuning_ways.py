@@ -7,9 +7,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from costmodel.records import Platform
 from costmodel.spaces import TargetKind, register_tensor_intrinsics
 
-TUNED = "tuned.jsonl"  # the plug-in's database
+TUNED, PLATFORM = "tuned.jsonl", "platform.json"  # the plug-in's database, and where it was measured
 
 
 @dataclass(frozen=True)
@@ -53,13 +56,13 @@ class Phase:
         name: Of its row and of its folder.
         sms: What it tunes for.
         pieces: Opens, from settings, folder and ``sms``, what it tunes with.
-        database: Opens, from kind of device, folder and ``sms``, what it found.
+        database: Opens, from the folder, what it found.
     """
 
     name: str
     sms: int
     pieces: Callable[[Settings, Path, int], AbstractContextManager[Pieces]]
-    database: Callable[[TargetKind, Path, int], Any]
+    database: Callable[[Path], Any]
 
 
 def stock_phase(name: str, sms: int) -> Phase:
@@ -91,14 +94,14 @@ def _stock_pieces(settings: Settings, folder: Path, _: int) -> Iterator[Pieces]:
             "builder": builder,
             "runner": ms.runner.LocalRunner(timeout_sec=100.0),
             "cost_model": ms.cost_model.XGBModel(num_tuning_cores=threads),
-            "database": _stock_database(settings.kind, folder, 0),
+            "database": _stock_database(folder),
         }
     finally:
         if settings.keep_builders:
             builder.close()
 
 
-def _stock_database(_kind: TargetKind, folder: Path, _: int) -> Any:
+def _stock_database(folder: Path) -> Any:
     from tvm.s_tir import meta_schedule as ms
 
     return ms.database.JSONDatabase(work_dir=str(folder))
@@ -109,6 +112,7 @@ def _plug_in_pieces(settings: Settings, folder: Path, sms: int) -> Iterator[Piec
     from costmodel.integrations.tvm import tuning_options
 
     options = tuning_options(folder / TUNED, sms=sms, kind=settings.kind, model=settings.model)
+    (folder / PLATFORM).write_bytes(msgspec.json.encode(options["runner"].platform))
     try:
         yield options
     finally:
@@ -116,7 +120,8 @@ def _plug_in_pieces(settings: Settings, folder: Path, sms: int) -> Iterator[Piec
         options["builder"].close()
 
 
-def _plug_in_database(kind: TargetKind, folder: Path, sms: int) -> Any:
-    from costmodel.integrations.tvm import Database, local_platform
+def _plug_in_database(folder: Path) -> Any:
+    from costmodel.integrations.tvm import Database
 
-    return Database(folder / TUNED, local_platform(kind, sms))
+    platform = msgspec.json.decode((folder / PLATFORM).read_bytes(), type=Platform)
+    return Database(folder / TUNED, platform)
