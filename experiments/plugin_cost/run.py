@@ -23,7 +23,7 @@ from costmodel.transfer import StorableModel, make_model
 WORKLOADS = (
     "matmul-m512-n512-k512",
     "matmul_bias_gelu-m512-n512-k512-float16",
-    "depthwise_conv2d-n1-c144-h56-w56-k3-s1",
+    "batch_matmul-b12-m128-n128-k64",
     "softmax-m512-n512",
 )
 UNKNOWN = "none: row sums of exp(x) + x"
@@ -104,14 +104,20 @@ def row_sums() -> Any:
 
 
 def draw(context: Any, size: int, count: int) -> list[Sequence[Any]]:
-    """Batches of distinct candidates by stock's evolution; fewer where the space is small."""
+    """Batches of distinct candidates by stock's evolution.
+
+    Raises:
+        RuntimeError: It does not find as many.
+    """
     spaces = context.generate_design_space()
     database, model = ms.database.MemoryDatabase(), ms.cost_model.RandomModel()
     context.pre_tuning(size * count, size, spaces, database, model)
     batches: list[Sequence[Any]] = []
-    while len(batches) < count and (batch := context.generate_measure_candidates()):
+    while len(batches) < count and len(batch := context.generate_measure_candidates() or []) == size:
         context.notify_runner_results(batch, [ms.runner.RunnerResult([1.0], None)] * len(batch))
         batches.append(batch)
+    if len(batches) < count:
+        raise RuntimeError(f"stock's evolution must find {count} batches of {size}, but found {len(batches)}")
     return batches
 
 
