@@ -213,10 +213,10 @@ class MetaScheduleSpace:
             The config; None where no sketch of this space samples the same.
         """
         choices = choices_of(trace)
-        position = self._position_of(choices)
+        position = self._position_of(choices, trace)
         if position is None:  # some sketches sample what nothing uses
             choices = choices_of(trace.simplified(remove_postproc=True))
-            position = self._position_of(choices)
+            position = self._position_of(choices, trace)
         if position is None:
             position = self._position_like(choices)
         if position is None:
@@ -225,9 +225,17 @@ class MetaScheduleSpace:
         decisions = sketch.decisions_like(choices)
         return Config({SKETCH: position, **decisions}) if sketch.holds(decisions) else None
 
-    def _position_of(self, choices: Choices) -> int | None:
-        """Position of the sketch that has these choices."""
-        return next((i for i, sketch in enumerate(self.sketches) if choices.same_as(sketch.choices)), None)
+    def _position_of(self, choices: Choices, trace: Any) -> int | None:
+        """Position of the sketch that has these choices.
+
+        On a CPU two sketches of a row-wise reduction can differ in nothing but the block that they tile: then
+        the one with the same names of blocks, or the first.
+        """
+        equal = [i for i, sketch in enumerate(self.sketches) if choices.same_as(sketch.choices)]
+        if len(equal) > 1:
+            skeleton = skeleton_of(trace.simplified(remove_postproc=True))
+            equal.sort(key=lambda i: self.sketches[i].skeleton != skeleton)
+        return equal[0] if equal else None
 
     def _position_like(self, choices: Choices) -> int | None:
         """Position of the sketch that has the most in common with choices that go on behind its own."""
