@@ -240,10 +240,12 @@ class MetaScheduleSpace:
             The config; None where no sketch of this space samples the same.
         """
         choices = choices_of(trace)
-        position = self._position_like(choices)
+        position = self._position_of(choices, trace)
         if position is None:  # some sketches sample what nothing uses
             choices = choices_of(trace.simplified(remove_postproc=True))
-            position = self._position_like(choices, whole=False)
+            position = self._position_of(choices, trace)
+        if position is None:
+            position = self._position_like(choices)
         if position is None:
             return None
         sketch = self.sketches[position]
@@ -264,15 +266,22 @@ class MetaScheduleSpace:
                 traces.setdefault(int(str(config.decisions[SKETCH])), schedule.trace)
         return SameOperator(self.sketches, traces, context)
 
-    def _position_like(self, choices: Choices, *, whole: bool = True) -> int | None:
-        """Position of the sketch that samples the same or, unless ``whole``, the most of the beginning."""
-        fitting = [
-            (len(sketch.choices.samples), -position)
-            for position, sketch in enumerate(self.sketches)
-            if choices.begin_as(sketch.choices)
-        ]
-        length, position = max(fitting, default=(-1, 0))
-        return -position if length == len(choices.samples) or (fitting and not whole) else None
+    def _position_of(self, choices: Choices, trace: Any) -> int | None:
+        """Position of the sketch that has these choices.
+
+        On a CPU two sketches of a row-wise reduction can differ in nothing but the block that they tile: then
+        the one with the same names of blocks, or the first.
+        """
+        equal = [i for i, sketch in enumerate(self.sketches) if choices.same_as(sketch.choices)]
+        if len(equal) > 1:
+            skeleton = skeleton_of(trace.simplified(remove_postproc=True))
+            equal.sort(key=lambda i: self.sketches[i].skeleton != skeleton)
+        return equal[0] if equal else None
+
+    def _position_like(self, choices: Choices) -> int | None:
+        """Position of the sketch that has the most in common with choices that go on behind its own."""
+        fitting = [i for i, sketch in enumerate(self.sketches) if choices.begin_as(sketch.choices)]
+        return max(fitting, key=lambda i: choices.common_steps(self.sketches[i].choices), default=None)
 
     def _trace_of(self, as_json: Any) -> Trace:
         schedule = tvm.s_tir.Schedule(self.module, debug_mask=0)

@@ -23,7 +23,7 @@ from costmodel.transfer import StorableModel, make_model
 WORKLOADS = (
     "matmul-m512-n512-k512",
     "matmul_bias_gelu-m512-n512-k512-float16",
-    "depthwise_conv2d-n1-c144-h56-w56-k3-s1",
+    "batch_matmul-b12-m128-n128-k64",
     "softmax-m512-n512",
 )
 UNKNOWN = "none: row sums of exp(x) + x"
@@ -77,8 +77,8 @@ def compare(name: str, model: StorableModel, args: argparse.Namespace) -> dict[s
         for key, one in models.items():
             seconds[key]["update"] += timed(lambda m=one, b=batch, r=results: m.update(context, b, r))
             seconds[key]["predict"] += timed(lambda m=one, b=unseen: m.predict(context, b))
-    calls = len(batches) - 1
-    return {"workload": name, "candidates": args.candidates, "calls": calls, **seconds}
+    counts = {"update": sum(map(len, batches[:-1])), "predict": sum(map(len, batches[1:]))}
+    return {"workload": name, "candidates": counts, **seconds}
 
 
 def context_of(module: Any) -> Any:
@@ -104,7 +104,11 @@ def row_sums() -> Any:
 
 
 def draw(context: Any, size: int, count: int) -> list[Sequence[Any]]:
-    """Batches of distinct candidates by stock's evolution; fewer where the space is small."""
+    """Batches of distinct candidates by stock's evolution.
+
+    Raises:
+        RuntimeError: It does not find two; fewer than ``count``, and smaller ones, are taken.
+    """
     spaces = context.generate_design_space()
     database, model = ms.database.MemoryDatabase(), ms.cost_model.RandomModel()
     context.pre_tuning(size * count, size, spaces, database, model)
@@ -112,6 +116,8 @@ def draw(context: Any, size: int, count: int) -> list[Sequence[Any]]:
     while len(batches) < count and (batch := context.generate_measure_candidates()):
         context.notify_runner_results(batch, [ms.runner.RunnerResult([1.0], None)] * len(batch))
         batches.append(batch)
+    if len(batches) < 2:
+        raise RuntimeError(f"stock's evolution must find two batches, but found {len(batches)}")
     return batches
 
 
@@ -131,7 +137,7 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
     for row in rows:
         cells = []
         for call in ("predict", "update"):
-            count = row["candidates"] * row["calls"]
+            count = row["candidates"][call]
             ours, stock = (1e3 * row[key][call] / count for key in ("ours", "stock"))
             cells += [f"{ours:.2f}", f"{stock:.2f}", f"{ours / stock:.2f}"]
         lines.append(f"| {row['workload']} | {' | '.join(cells)} |")

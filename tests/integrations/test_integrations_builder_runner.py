@@ -109,6 +109,7 @@ def test_modules_for_another_device_are_refused(runner) -> None:
         runner._inst.run([asked])
 
 
+@pytest.mark.filterwarnings("ignore:build is deprecated")  # which stock's builder calls
 def test_a_runner_takes_what_the_stock_builder_exports(runner) -> None:
     asked = to_build()
     register_tensor_intrinsics()  # as default_build would, but quickly
