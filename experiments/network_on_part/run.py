@@ -62,9 +62,9 @@ def arguments() -> argparse.Namespace:
         metavar="NAME",
         help="in a kernel's name; again for more (default: those that compute)",
     )
-    parser.add_argument("--batch", type=int, default=32, help="trials that are built and measured at once")
-    parser.add_argument("--population", type=int, default=512, help="of evolution")
-    parser.add_argument("--generations", type=int, default=4, help="of evolution")
+    parser.add_argument("--batch", type=int, default=32, help="trials that stock builds and measures at once")
+    parser.add_argument("--population", type=int, default=512, help="of stock's evolution")
+    parser.add_argument("--generations", type=int, default=4, help="of stock's evolution")
     parser.add_argument("--model", type=Path, help="of `costmodel train` (default: learn from nothing)")
     parser.add_argument(
         "--keep-builders", action="store_true", help="give stock a builder whose processes stay"

@@ -75,12 +75,8 @@ def _run(tasks: Tasks, settings: Settings, folder: Path, end: float, pieces: Pie
             max_trials_global=settings.trials * tasks.tuned,
             max_trials_per_task=settings.trials,
             op_names=list(tasks.names),
-            num_trials_per_iter=settings.batch,
             measure_callbacks=[*ms.measure_callback.MeasureCallback.create("default"), counter.callback()],
             space=ms.space_generator.PostOrderApply(sch_rules=rules, postprocs=rules, mutator_probs=rules),
-            strategy=ms.search_strategy.EvolutionarySearch(
-                population_size=settings.population, genetic_num_iters=settings.generations
-            ),
             seed=1,
             **pieces,
         )

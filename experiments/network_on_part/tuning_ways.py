@@ -22,9 +22,9 @@ class Settings:
     Attributes:
         kind: Kind of device.
         trials: Of each task.
-        batch: Trials of a task that are built and measured at once.
-        population: Of evolution.
-        generations: Of evolution.
+        batch: Trials of a task that stock builds and measures at once.
+        population: Of stock's evolution.
+        generations: Of stock's evolution.
         threads: Of stock: those of XGBoost, and processes that build.
         model: File of a pretrained model for the plug-in; it learns from nothing without one.
         keep_builders: Whether stock has the plug-in's builder, whose processes stay.
@@ -94,6 +94,10 @@ def _stock_pieces(settings: Settings, folder: Path, _: int) -> Iterator[Pieces]:
             "builder": builder,
             "runner": ms.runner.LocalRunner(timeout_sec=100.0),
             "cost_model": ms.cost_model.XGBModel(num_tuning_cores=threads),
+            "strategy": ms.search_strategy.EvolutionarySearch(
+                population_size=settings.population, genetic_num_iters=settings.generations
+            ),
+            "num_trials_per_iter": settings.batch,
             "database": _stock_database(folder),
         }
     finally:
