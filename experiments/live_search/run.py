@@ -6,14 +6,16 @@ import multiprocessing
 import os
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import product
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
 from report import draw, table
-from searches import SEARCHES, Case, search
+from searches import OURS, SEARCHES, STOCK, STOCK_BUILT, Case, search
 from side_by_side import latencies_of_improvements
 
 WORKLOADS = (
@@ -24,63 +26,108 @@ WORKLOADS = (
 )
 
 
+# Seconds that each step takes at most: none is started that would outlast the time limit.
+LONGEST_S = {OURS: 120.0, STOCK: 320.0, STOCK_BUILT: 260.0}
+JUDGING_S = 30.0
+JUDGED = "side by side"
+
+
 def main() -> None:
-    """Search case after case, as many at once as there are devices; go on where a run was cut."""
+    """Search, as many at once as there are devices, then compare; goes on where a run was cut."""
     # TVM's worker processes import ``stock_part`` from here.
     here, others = str(Path(__file__).parent), os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = f"{here}:{others}" if others else here
     args = arguments()
-    rows = json.loads(args.json.read_text()) if args.json.exists() else []
-    known = {(row["workload"], row["sms"]) for row in rows if "error" not in row}
-    rows = [row for row in rows if (row["workload"], row["sms"]) in known]
     end = time.monotonic() + args.time_limit
     threads = max(1, len(os.sched_getaffinity(0)) // args.devices)
+    model = str(args.model.resolve())
     cases = [
-        Case(workload, sms, args.runner, args.trials, threads, str(args.model.resolve()), end)
-        for workload, sms in product(args.workload or WORKLOADS, args.sms or (32, None))
-        if (workload, sms) not in known
+        Case(workload, sms, args.runner, args.trials, threads, model)
+        for sms, workload in product(args.sms or (32, 0), args.workload or WORKLOADS)
     ]
     devices: SimpleQueue[int] = SimpleQueue()
     for position in range(args.devices):
         devices.put(position)
     with ThreadPoolExecutor(args.devices) as pool:
-        for future in as_completed([pool.submit(run_apart, case, devices) for case in cases]):
-            rows.append(future.result())
-            args.json.write_text(json.dumps(rows, indent=1) + "\n")
-            say(f"{rows[-1]['workload']} on {rows[-1]['sms']} SMs: {rows[-1].get('error', 'done')}")
+        for name in args.search or (OURS, STOCK, STOCK_BUILT):
+            latest = end - LONGEST_S[name] - (JUDGING_S * len(cases)) / args.devices
+            for case in cases:
+                pool.submit(
+                    keep, args.out, case, name, partial(on_free_device, devices, search, name, case), latest
+                )
+    with ThreadPoolExecutor(args.devices) as pool:
+        for case in cases:
+            pool.submit(judge, args.out, case, devices, end - JUDGING_S)
+    rows = [row for case in cases if (row := judged(args.out, case))]
+    args.json.write_text(json.dumps(rows, indent=1) + "\n")
     print(table(rows))
-    if args.plot:
+    if args.plot and rows:
         draw(rows, args.plot)
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", type=Path, required=True, metavar="FILE", help="results; goes on with it")
-    parser.add_argument(
-        "--model", type=Path, required=True, help="model file that has not seen the workloads"
-    )
+    parser.add_argument("--json", type=Path, required=True, metavar="FILE", help="what was compared")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="finished searches")
+    parser.add_argument("--model", type=Path, required=True, help="file that has not seen the workloads")
     parser.add_argument("--runner", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--workload", action="append", help="name; again for more (default: four)")
-    parser.add_argument("--sms", type=int, action="append", help="again for more (default: 32 and the whole)")
+    parser.add_argument("--sms", type=int, action="append", help="0: all; again for more (default: 32, 0)")
+    parser.add_argument("--search", action="append", choices=SEARCHES, help="again for more (default: all)")
     parser.add_argument("--trials", type=int, default=128, help="of each search")
-    parser.add_argument("--devices", type=int, default=1, help="GPUs, each of which takes a case")
-    parser.add_argument("--time-limit", type=float, default=1500.0, help="s after which no search starts")
+    parser.add_argument("--devices", type=int, default=1, help="GPUs, each of which takes a search")
+    parser.add_argument("--time-limit", type=float, default=3600.0, help="s after which nothing starts")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="PNG of the best kernel over time")
     return parser.parse_args()
 
 
-def run_apart(case: Case, devices: "SimpleQueue[int]") -> dict[str, Any]:
-    """Run a case with processes that see one free device: what goes wrong costs one case."""
-    row: dict[str, Any] = {"workload": case.workload, "sms": case.sms, "trials": case.trials}
+def file_of(folder: Path, case: Case, step: str) -> Path:
+    return folder / f"{case.workload}-{case.sms or 'all'}" / f"{step.replace(', ', '-')}.json"
+
+
+def keep(folder: Path, case: Case, step: str, work: Callable[[], Any], latest: float) -> None:
+    """Do a step of a case and write what comes of it, unless it was done or there is no time for it."""
+    file = file_of(folder, case, step)
+    if file.exists() or time.monotonic() > latest:
+        return
+    try:
+        result = work()
+    except Exception as error:  # noqa: BLE001 (the other steps go on)
+        say(f"{case.workload} on {case.sms or 'all'} SMs: {step}: {type(error).__name__}: {error}")
+        return
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(result))
+    say(f"{case.workload} on {case.sms or 'all'} SMs: {step}: done, {result.get('seconds', 0):.0f} s")
+
+
+def on_free_device(devices: "SimpleQueue[int]", function: Any, *arguments: Any) -> Any:
+    """Call a function in a process that sees the next free device."""
     device = devices.get()
     try:
-        searches = {name: in_process(device, search, name, case) for name in SEARCHES}
-        row["searches"] = in_process(device, latencies_of_improvements, case, searches)
-    except Exception as error:  # noqa: BLE001 (the other cases go on)
-        row["error"] = f"{type(error).__name__}: {error}"
+        return in_process(device, function, *arguments)
     finally:
         devices.put(device)
-    return row
+
+
+def judge(folder: Path, case: Case, devices: "SimpleQueue[int]", latest: float) -> None:
+    """Measure side by side what the searches of a case found, as far as there are any."""
+    files = {name: file_of(folder, case, name) for name in SEARCHES}
+    found = {name: json.loads(file.read_text()) for name, file in files.items() if file.exists()}
+    old = file_of(folder, case, JUDGED)
+    if old.exists() and json.loads(old.read_text()).keys() < found.keys():
+        old.unlink()
+    if STOCK in found and OURS in found:
+        work = partial(on_free_device, devices, latencies_of_improvements, case, found)
+        keep(folder, case, JUDGED, work, latest)
+
+
+def judged(folder: Path, case: Case) -> dict[str, Any] | None:
+    """A case that was compared; None where it was not."""
+    file = file_of(folder, case, JUDGED)
+    if not file.exists():
+        return None
+    row = {"workload": case.workload, "sms": case.sms, "trials": case.trials}
+    return row | {"searches": json.loads(file.read_text())}
 
 
 def in_process(device: int, function: Any, *arguments: Any) -> Any:

@@ -38,7 +38,7 @@ def latencies_of_improvements(case: Case, searches: Mapping[str, dict[str, Any]]
     modules = [module_of(step.pop("trace")) for step in steps]
     builder, runner = (
         ours.Builder(max_workers=case.threads),
-        ours.Runner(case.sms, kind=case.kind, build_workers=1),
+        ours.Runner(case.sms or None, kind=case.kind, build_workers=1),
     )
     built = builder.build([ms.builder.BuilderInput(module, space.target) for module in modules])
     inputs = [
