@@ -3,7 +3,7 @@ import pytest
 pytest.importorskip("tvm")
 
 import numpy as np
-from tuned_programs import KNOWN, context_of, matmul, on_h100, result, row_sums
+from tuned_programs import KNOWN, context_of, matmul, on_h100, result, row_sums, search
 from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.schedule import Trace
 
@@ -74,7 +74,9 @@ def test_a_program_of_relax_is_scheduled_by_its_own_names():
         assert config_ids([candidate]) == [open_space(KNOWN, "cuda").config_like(again.trace).config_id]
 
 
-def test_a_program_that_is_not_recognised_is_left_to_evolution():
+def test_a_program_that_is_not_recognised_is_left_to_evolution(monkeypatch):
+    small = search()
+    monkeypatch.setattr(ms.search_strategy, "EvolutionarySearch", lambda: small)
     strategy, _ = begun(row_sums(), trials=4, batch=4)
     batch = strategy.generate_measure_candidates()
     assert 1 <= len(batch) <= 4
