@@ -1,9 +1,11 @@
+from functools import partial
+
 import pytest
 
 pytest.importorskip("tvm")
 
 import numpy as np
-from tuned_programs import KNOWN, context_of, matmul, on_h100, result, row_sums, search
+from tuned_programs import KNOWN, context_of, matmul, on_h100, result, row_sums
 from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.schedule import Trace
 
@@ -75,8 +77,8 @@ def test_a_program_of_relax_is_scheduled_by_its_own_names():
 
 
 def test_a_program_that_is_not_recognised_is_left_to_evolution(monkeypatch):
-    small = search()
-    monkeypatch.setattr(ms.search_strategy, "EvolutionarySearch", lambda: small)
+    small = partial(ms.search_strategy.EvolutionarySearch, population_size=16, genetic_num_iters=1)
+    monkeypatch.setattr(ms.search_strategy, "EvolutionarySearch", small)
     strategy, _ = begun(row_sums(), trials=4, batch=4)
     batch = strategy.generate_measure_candidates()
     assert 1 <= len(batch) <= 4
