@@ -33,7 +33,7 @@ def _planted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def runner() -> Iterator[CpuRunner]:
-    with CpuRunner(build_timeout_s=6.0, run_timeout_s=3.0) as opened:
+    with CpuRunner(build_timeout_s=10.0, run_timeout_s=3.0) as opened:
         yield opened
 
 
@@ -53,7 +53,7 @@ def measure_together(runner: CpuRunner, candidates: list[Candidate]) -> list[Mea
     ("fault", "outcome", "reason"),
     [
         ("compiler fails", Outcome.COMPILE_ERROR, "No space left on device"),
-        ("build hangs", Outcome.TIMEOUT, "the build took more than 6 s"),
+        ("build hangs", Outcome.TIMEOUT, "the build took more than 10 s"),
         ("build dies", Outcome.COMPILE_ERROR, "the build worker died \\(exit code 7\\)"),
         ("kernel writes nothing", Outcome.WRONG_RESULT, "output differs"),
         ("kernel raises", Outcome.LAUNCH_ERROR, "too many resources"),

@@ -110,6 +110,7 @@ def test_names_are_taken_at_equal_distances() -> None:
     assert module("co_run").spread(["a", "b"], 8) == ["a", "b"]
 
 
+@pytest.mark.timeout(300)  # two processes that import TVM, one that builds; two busy cores need two minutes
 def test_stock_search_is_compared_with_a_campaign(tmp_path: Path) -> None:
     platform = Platform(Device("A CPU", "cpu", "x86_64", sms=2, clock_mhz=1000.0), "threads", 2, 2)
     with RecordStore(tmp_path / "campaign" / "measurements.jsonl") as store:
@@ -125,13 +126,13 @@ def test_stock_search_is_compared_with_a_campaign(tmp_path: Path) -> None:
                 for candidate in sample_candidates(Workload.parse(MATMUL), "cpu", 2, 0)
             ]
         )
-    arguments = ["--data", store.path.parent, "--trials", 16, "--population", 24, "--generations", 1]
+    arguments = ["--data", store.path.parent, "--trials", 8, "--population", 16, "--generations", 1]
     ((row,), lines) = run(tmp_path, "stock_comparison", *arguments)
-    assert (row["workload"], row["trials"], row["failed"]) == (MATMUL, 16, 0)
+    assert (row["workload"], row["trials"], row["failed"]) == (MATMUL, 8, 0)
     assert (len(row["stock_s"]), len(row["dataset_s"])) == (8, 2)
     assert row["stock_to_dataset"] == pytest.approx(min(row["stock_s"]) / min(row["dataset_s"]))
-    assert cells(lines[2])[:2] == [MATMUL, "16"]
+    assert cells(lines[2])[:2] == [MATMUL, "8"]
     ((again,), _) = run(tmp_path, "stock_comparison", *arguments[:2], "--trials", 1, "--again")
-    assert (again["trials"], again["stock"]) == (16, row["stock"])
+    assert (again["trials"], again["stock"]) == (8, row["stock"])
     assert again["stock_to_dataset"] == pytest.approx(min(again["stock_s"]) / min(again["dataset_s"]))
     assert again["stock_s"] != row["stock_s"]

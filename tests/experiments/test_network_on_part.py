@@ -70,9 +70,6 @@ def test_a_network_is_tuned_run_and_right(tmp_path: Path) -> None:
     assert list(found["latency_s"]) == names
     assert all(error < 1e-5 for error in found["largest_error"].values())
     assert all(f"| {name} | " in printed for name in names)
-    again, _ = run(tmp_path)
-    assert again["phases"] == found["phases"], "a second run must go on with what the first one tuned"
-    assert again["latency_s"] != found["latency_s"]
 
 
 def test_the_reference_is_an_encoder(load: Callable[[str], ModuleType]) -> None:

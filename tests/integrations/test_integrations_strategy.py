@@ -1,3 +1,5 @@
+from functools import partial
+
 import pytest
 
 pytest.importorskip("tvm")
@@ -74,7 +76,9 @@ def test_a_program_of_relax_is_scheduled_by_its_own_names():
         assert config_ids([candidate]) == [open_space(KNOWN, "cuda").config_like(again.trace).config_id]
 
 
-def test_a_program_that_is_not_recognised_is_left_to_evolution():
+def test_a_program_that_is_not_recognised_is_left_to_evolution(monkeypatch):
+    small = partial(ms.search_strategy.EvolutionarySearch, population_size=16, genetic_num_iters=1)
+    monkeypatch.setattr(ms.search_strategy, "EvolutionarySearch", small)
     strategy, _ = begun(row_sums(), trials=4, batch=4)
     batch = strategy.generate_measure_candidates()
     assert 1 <= len(batch) <= 4

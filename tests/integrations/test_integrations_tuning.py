@@ -28,12 +28,12 @@ pytestmark = pytest.mark.tvm
 
 @pytest.fixture(autouse=True)
 def small_search(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Make ``ms.tune_tir`` search with a small population and in small batches, whoever calls it."""
+    """Make ``ms.tune_tir`` search with a small population and in small batches, unless told otherwise."""
     original = ms.tune_tir
 
     def tune_tir(*arguments: Any, **options: Any) -> Any:
         small = {"num_trials_per_iter": 8, "strategy": search(), "num_tuning_cores": 1, "seed": 1}
-        return original(*arguments, **small, **options)
+        return original(*arguments, **{**small, **options})
 
     monkeypatch.setattr(ms, "tune_tir", tune_tir)
     yield
