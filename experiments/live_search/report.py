@@ -10,6 +10,7 @@ from searches import OURS, SEARCHES, STOCK
 
 Row = Mapping[str, Any]
 MISSED = "not reached"
+MOST = 2.5  # times the best, shown
 
 
 def best_at(found: Mapping[str, Any], elapsed_s: float) -> float:
@@ -75,7 +76,11 @@ def draw(rows: Sequence[Row], path: Path) -> None:
     """The best kernel so far over time, a panel a case."""
     columns = min(4, len(rows))
     figure, panels = plt.subplots(
-        -(-len(rows) // columns), columns, figsize=(4 * columns, 6.4), layout="constrained", squeeze=False
+        -(-len(rows) // columns),
+        columns,
+        figsize=(4 * columns, 3.4 * -(-len(rows) // columns)),
+        layout="constrained",
+        squeeze=False,
     )
     for axes, row in zip(panels.flat, rows, strict=False):
         for name, found in row["searches"].items():
@@ -84,7 +89,8 @@ def draw(rows: Sequence[Row], path: Path) -> None:
             axes.step(
                 times, [*best, best[-1]], where="post", label=name, linewidth=2 if name == OURS else 1.3
             )
-        axes.set(xscale="log", yscale="log", xlabel="seconds", ylabel="us")
+        best_us = min(best_at(found, np.inf) for found in row["searches"].values()) * 1e6
+        axes.set(ylim=(0.95 * best_us, MOST * best_us), xlim=(0, None), xlabel="seconds", ylabel="us")
         axes.set_title(f"{row['workload']}\n{row['sms'] or 'all'} SMs", fontsize=8)
         axes.grid(alpha=0.25, which="both")
     figure.legend(
