@@ -41,7 +41,7 @@ def origin(provenance: Provenance) -> str:
     shown = {k: v[:12] if k.endswith("sha256") else v for k, v in provenance.knowledge.items()}
     facts = ", ".join(f"{name} {value}" for name, value in shown.items())
     versions = ", ".join(f"{name} {value}" for name, value in provenance.versions.items())
-    measured = f"{provenance.n_measurements} of {provenance.n_screened} candidates measured"
+    measured = f"{provenance.n_measurements} candidates measured, {provenance.n_screened} screened"
     return f"From: {measured}; {facts}; {versions}."
 
 

@@ -58,7 +58,7 @@ def test_replay_says_so_first_and_answers_with_provenance(dataset: Path, tmp_pat
     lines = result.stdout.splitlines()
     assert lines[0].startswith("Replay: nothing is measured; 120 recorded measurements of landscape GPU")
     assert "Run " in result.stdout
-    assert "6 of 40 candidates measured" in result.stdout
+    assert "6 candidates measured, 40 screened" in result.stdout
     assert "model ridge, trained_on 2 other workloads" in result.stdout
     assert dataset_hash(dataset)[:12] in result.stdout
     assert (tmp_path / "tune.png").read_bytes().startswith(b"\x89PNG")
@@ -181,7 +181,7 @@ def test_a_small_matmul_is_tuned_for_real_on_the_cpu(tmp_path: Path) -> None:
     result = costmodel("tune", "matmul-m64-n64-k64", "--runner", "cpu", *limits, *outputs)
     assert result.exit_code == 0, result.output
     assert result.stdout.startswith("Measuring on ")
-    assert "4 of 500 candidates measured" in result.stdout
+    assert "4 candidates measured, 500 screened" in result.stdout
     report = json.loads((tmp_path / "tune.json").read_text())
     assert report["platform"]["device"]["kind"] == "cpu"
     assert report["platform"]["sms_granted"] == 1
