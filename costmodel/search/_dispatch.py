@@ -20,6 +20,7 @@ from costmodel.learners import FloatArray
 from costmodel.records import Candidate, Config, Device, Workload
 from costmodel.search._portfolio import BudgetRange
 from costmodel.search._result import Provenance
+from costmodel.search._whole_file import write_whole
 
 DISPATCH_VERSION = 1
 
@@ -166,13 +167,7 @@ def save_dispatch_table(table: DispatchTable, path: Path) -> None:
     Raises:
         CostModelError: The file cannot be written.
     """
-    partial = path.with_name(f"{path.name}.partial")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_bytes(msgspec.json.format(msgspec.json.encode(table), indent=2) + b"\n")
-        partial.replace(path)
-    except OSError as error:
-        raise CostModelError(f"Cannot write {path}: {error.strerror}.") from error
+    write_whole(path, msgspec.json.format(msgspec.json.encode(table), indent=2) + b"\n")
 
 
 def load_dispatch_table(path: Path) -> DispatchTable:

@@ -11,7 +11,6 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from costmodel.errors import CostModelError
 from costmodel.search._comparison import BudgetCurve
 from costmodel.search._plot import (
     PredictedPoints,
@@ -21,6 +20,7 @@ from costmodel.search._plot import (
     progress_figure,
 )
 from costmodel.search._result import Provenance
+from costmodel.search._whole_file import write_whole
 
 _PAGE = """<!doctype html>
 <html lang="en">
@@ -107,13 +107,7 @@ def write_report(report: SearchReport, path: Path) -> None:
     Raises:
         CostModelError: The file cannot be written.
     """
-    partial = path.with_name(f"{path.name}.partial")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_text(render_report(report), encoding="utf-8")
-        partial.replace(path)
-    except OSError as error:
-        raise CostModelError(f"Cannot write {path}: {error.strerror}.") from error
+    write_whole(path, render_report(report).encode())
 
 
 def _table(table: ReportTable) -> str:
