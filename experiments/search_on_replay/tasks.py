@@ -1,0 +1,84 @@
+"""The tasks that are searched, and models that learned from none of them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from costmodel.dataset import Dataset, Split
+from costmodel.features import extract
+from costmodel.search import Pool
+from costmodel.transfer import StorableModel, load_model, make_model, save_model
+
+DEVICE = "NVIDIA H100 80GB HBM3"
+BUDGETS = (8, 32, 132)
+
+
+@dataclass(frozen=True)
+class Task:
+    """A workload on a platform whose candidates were all measured.
+
+    Attributes:
+        number: Its place among the tasks.
+        fold: Number of the fold that holds it out.
+        workload: Name.
+        pool: The candidates.
+        latency_s: ``(n,)`` seconds of each; inf for failures.
+    """
+
+    number: int
+    fold: int
+    workload: str
+    pool: Pool
+    latency_s: np.ndarray
+
+    @property
+    def name(self) -> str:
+        return f"{self.workload}@{self.pool.platform.name}"
+
+
+def tasks_of(dataset: Dataset, split: Split) -> Iterator[Task]:
+    """Every task that the split tests.
+
+    Where a device has several SM budgets, each workload is searched once: on one device, at one of three
+    budgets in turn, so that easy and hard budgets do not depend on the workload.
+    """
+    rows = dataset.rows
+    fold_of_row = np.full(len(rows), -1)
+    for number, fold in enumerate(split.folds):
+        fold_of_row[fold.test] = number
+    held_out = rows.assign(fold=fold_of_row)[fold_of_row >= 0]
+    if rows.groupby("device")["sms_granted"].nunique().max() > 1:
+        held_out = held_out[held_out["platform"].isin(_platforms(dataset))]
+        workloads = sorted(held_out["workload"].unique())
+        turn = held_out["workload"].map({name: BUDGETS[i % 3] for i, name in enumerate(workloads)})
+        held_out = held_out[held_out["sms_granted"] == turn]
+    for number, (_, group) in enumerate(held_out.groupby("task", sort=True)):
+        platform = dataset.platforms[group["platform"].iloc[0]]
+        pool = Pool([dataset.candidates[i] for i in group["candidate"]], platform)
+        fold, workload = int(group["fold"].iloc[0]), str(group["workload"].iloc[0])
+        yield Task(number, fold, workload, pool, group["latency_s"].to_numpy())
+
+
+def _platforms(dataset: Dataset) -> list[int]:
+    """Positions of the platforms that are searched: parts of one device by green context, and the whole."""
+    return [
+        i
+        for i, platform in enumerate(dataset.platforms)
+        if platform.device.name == DEVICE and platform.isolation != "mps"
+    ]
+
+
+def fitted(dataset: Dataset, split: Split, fold: int, learner: str, folder: Path) -> StorableModel:
+    """A model of what the fold may learn from; kept in a file, from which it comes the next time."""
+    path = folder / f"{fold}-{learner}.zip"
+    if not path.exists():
+        train = split.folds[fold].train
+        rows = dataset.rows.iloc[train]
+        platforms = [dataset.platforms[i] for i in rows["platform"]]
+        table = extract([dataset.candidates[i] for i in rows["candidate"]], platforms)
+        model = make_model(learner, table.columns)
+        model.fit(table.values, rows["latency_s"].to_numpy(), rows["task"].to_numpy())
+        save_model(model, path, {"held_out": split.folds[fold].held_out})
+    return load_model(path).model
