@@ -8,15 +8,17 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from report import draw, read, summary
 from rich.progress import track
 from searches import replay, searches_of
-from tasks import Task, fitted, tasks_of
+from tasks import Task, model_file, tasks_of
 
 from costmodel.dataset import Dataset, Split, SplitRecipe, load_dataset, make_split
+from costmodel.transfer import load_model
 
 ROOT = Path(__file__).parents[2]
 
@@ -31,6 +33,7 @@ class Settings:
     learners: tuple[str, ...]
     seeds: int
     cap: int
+    until: float
     tvm: bool
     gp: bool
     out: Path
@@ -46,6 +49,7 @@ def main() -> None:
         tuple(arguments.learner or ("stack", "kernel-ridge")),
         arguments.seeds,
         arguments.cap,
+        arguments.until,
         not arguments.no_tvm,
         not arguments.no_gp,
         arguments.out,
@@ -75,6 +79,9 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--learner", action="append", help="again for more (default: stack and kernel-ridge)")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--cap", type=int, default=96, help="measurements after which a search has failed")
+    parser.add_argument(
+        "--until", type=float, default=0.0, help="a search ends this near the best, as a share"
+    )
     parser.add_argument("--no-tvm", action="store_true", help="leave stock out, as for kernels of others")
     parser.add_argument("--no-gp", action="store_true", help="leave Optuna's Gaussian process out")
     parser.add_argument("--processes", type=int, default=2)
@@ -87,11 +94,10 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def fit_all(settings: Settings) -> None:
-    """Fit and keep a model for each fold and learner, as far as there is none."""
+    """Fit and keep the models of all tasks, as far as there are none."""
     dataset, split = opened(settings.dataset, settings.split, settings.folds)
-    for fold in range(len(split.folds)):
-        for learner in settings.learners:
-            fitted(dataset, split, fold, learner, settings.out / "models")
+    for task, learner in product(tasks(settings), settings.learners):
+        model_file(dataset, split, task, learner, settings.out / "models")
 
 
 def search_task(settings: Settings, number: int) -> None:
@@ -102,11 +108,17 @@ def search_task(settings: Settings, number: int) -> None:
     dataset, split = opened(settings.dataset, settings.split, settings.folds)
     task = tasks(settings)[number]
     models = {
-        name: fitted(dataset, split, task.fold, name, settings.out / "models") for name in settings.learners
+        name: load_model(model_file(dataset, split, task, name, settings.out / "models")).model
+        for name in settings.learners
     }
     about = {"task": task.name, "number": number, "fold": task.fold, "candidates": len(task.pool)}
     rows: list[dict[str, Any]] = [
-        {**about, "search": one.name, "seed": seed, **replay(task, one.make(seed), settings.cap)}
+        {
+            **about,
+            "search": one.name,
+            "seed": seed,
+            **replay(task, one.make(seed), settings.cap, settings.until),
+        }
         for one in searches_of(task, models, settings.seeds, stock=settings.tvm, gp=settings.gp)
         for seed in range(one.seeds)
     ]

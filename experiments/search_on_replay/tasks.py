@@ -9,7 +9,7 @@ import numpy as np
 from costmodel.dataset import Dataset, Split
 from costmodel.features import extract
 from costmodel.search import Pool
-from costmodel.transfer import StorableModel, load_model, make_model, save_model
+from costmodel.transfer import make_model, save_model
 
 DEVICE = "NVIDIA H100 80GB HBM3"
 BUDGETS = (8, 32, 132)
@@ -70,15 +70,19 @@ def _platforms(dataset: Dataset) -> list[int]:
     ]
 
 
-def fitted(dataset: Dataset, split: Split, fold: int, learner: str, folder: Path) -> StorableModel:
-    """A model of what the fold may learn from; kept in a file, from which it comes the next time."""
-    path = folder / f"{fold}-{learner}.zip"
+def model_file(dataset: Dataset, split: Split, task: Task, learner: str, folder: Path) -> Path:
+    """A file with a model of what the task's fold may learn from; fitted where there is none.
+
+    A kernel of a foreign suite has feature columns of its own: a model of it learns from no other.
+    """
+    foreign = task.pool.candidates[0].workload.is_foreign
+    path = folder / f"{task.fold}-{learner}{'-' + task.workload if foreign else ''}.zip"
     if not path.exists():
-        train = split.folds[fold].train
-        rows = dataset.rows.iloc[train]
+        rows = dataset.rows.iloc[split.folds[task.fold].train]
+        rows = rows[rows["workload"] == task.workload] if foreign else rows
         platforms = [dataset.platforms[i] for i in rows["platform"]]
         table = extract([dataset.candidates[i] for i in rows["candidate"]], platforms)
         model = make_model(learner, table.columns)
         model.fit(table.values, rows["latency_s"].to_numpy(), rows["task"].to_numpy())
-        save_model(model, path, {"held_out": split.folds[fold].held_out})
-    return load_model(path).model
+        save_model(model, path, {"held_out": split.folds[task.fold].held_out})
+    return path
