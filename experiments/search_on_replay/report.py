@@ -39,6 +39,13 @@ def summary(results: pd.DataFrame, cap: int) -> pd.DataFrame:
     return pd.DataFrame(lines).T
 
 
+def markdown(table: pd.DataFrame) -> str:
+    """The table of ``summary`` for a README."""
+    lines = [["search", *table.columns], ["---", *["---:"] * table.shape[1]]]
+    lines += [[str(name), *map(str, row)] for name, row in zip(table.index, table.to_numpy(), strict=True)]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
 def said(counts: np.ndarray, share: float, cap: int) -> str:
     """The least number of measurements with which this share of the searches succeeds."""
     count = np.quantile(counts, share, method="inverted_cdf")

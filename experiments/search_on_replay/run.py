@@ -12,7 +12,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from report import draw, read, summary
+from report import draw, markdown, read, summary
 from rich.progress import track
 from searches import replay, searches_of
 from tasks import Task, model_file, tasks_of
@@ -64,7 +64,7 @@ def main() -> None:
             future.result()
     results = read(settings.out)
     table = summary(results, settings.cap)
-    print(table.to_markdown())
+    print(markdown(table))
     if arguments.json:
         arguments.json.write_text(json.dumps(table.to_dict(orient="index"), indent=2) + "\n")
     if arguments.plot:
