@@ -11,7 +11,6 @@ from costmodel.features import extract
 from costmodel.search import Pool
 from costmodel.transfer import make_model, save_model
 
-DEVICE = "NVIDIA H100 80GB HBM3"
 BUDGETS = (8, 32, 132)
 
 
@@ -62,11 +61,12 @@ def tasks_of(dataset: Dataset, split: Split) -> Iterator[Task]:
 
 
 def _platforms(dataset: Dataset) -> list[int]:
-    """Positions of the platforms that are searched: parts of one device by green context, and the whole."""
+    """Positions of the platforms that are searched: the first device by name, but not its parts by MPS."""
+    first = min(platform.device.name for platform in dataset.platforms)
     return [
         i
         for i, platform in enumerate(dataset.platforms)
-        if platform.device.name == DEVICE and platform.isolation != "mps"
+        if platform.device.name == first and platform.isolation != "mps"
     ]
 
 
