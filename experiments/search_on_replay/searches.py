@@ -17,8 +17,8 @@ from costmodel.transfer import TransferModel
 OURS, NOTHING_KNOWN, STOCK = "ours, {}", "ours, nothing known", "stock XGBoost"
 TPE, GP, GENETIC, RANDOM = "Optuna TPE", "Optuna GP", "genetic search", "random order"
 POPULATION = 8  # of the genetic search: 50, Optuna's default, would be at random for half of a search
-# A proposal of Optuna's Gaussian process takes up to a second: it searches fewer tasks and seeds.
-GP_EVERY, GP_SEEDS = 7, 2
+# A proposal of Optuna's Gaussian process takes up to a second: it searches fewer tasks, of each budget.
+GP_EVERY, GP_SEEDS = 4, 2
 
 
 @dataclass(frozen=True)
