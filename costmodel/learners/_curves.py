@@ -1,5 +1,6 @@
 """What each source task says of configs that it never saw: interpolation between those it saw."""
 
+from collections import OrderedDict
 from typing import Any, Self
 
 import numpy as np
@@ -9,6 +10,8 @@ from costmodel.learners._base import FloatArray
 from costmodel.learners._distinct import distinct_rows
 from costmodel.learners._scaler import Scaler
 from costmodel.learners._training import Training, check_features, first_rows
+
+_REMEMBERED = 32  # answers about neighbours: those to all candidates and to what was measured, for each group
 
 
 class TaskCurves:
@@ -189,6 +192,7 @@ class TaskCurves:
         points = np.split(self.points_, np.cumsum(self.sizes_)[:-1])
         self._trees = [cKDTree(of_group) for of_group in points]
         self._place_of = [{key: i for i, key in enumerate(_keys(of_group))} for of_group in points]
+        self._last_found: OrderedDict[tuple[int, bytes], tuple[NDArray[np.intp], FloatArray]] = OrderedDict()
         return self
 
     def _comparable(self, configs: FloatArray) -> NDArray[np.bool_]:
@@ -218,6 +222,15 @@ class TaskCurves:
         return np.asarray(np.einsum("nk,nkt->nt", weight, self._known[group][nearest]))
 
     def _nearest(self, group: int, configs: FloatArray) -> tuple[NDArray[np.intp], FloatArray]:
+        """What ``_search`` finds. A search asks for the same candidates again after each measurement."""
+        key = group, configs.tobytes()
+        found = self._last_found.pop(key, None) or self._search(group, configs)
+        self._last_found[key] = found
+        if len(self._last_found) > _REMEMBERED:
+            self._last_found.popitem(last=False)
+        return found
+
+    def _search(self, group: int, configs: FloatArray) -> tuple[NDArray[np.intp], FloatArray]:
         """``(n, k)`` positions of the nearest points of a group, and their weights, which sum to 1."""
         tree = self._trees[group]
         rows = self.config_scaler_.transform(configs)

@@ -1,7 +1,7 @@
 """The search: screens a space with a model, measures only a shortlist, learns from each result."""
 
 from costmodel.search._base import SpaceSampler
-from costmodel.search._baselines import PoolTPESampler, RandomOrderSampler
+from costmodel.search._baselines import HeldToPool, RandomOrderSampler
 from costmodel.search._budgets_prediction import BudgetsKnowledge, BudgetsPredictor, Wanted
 from costmodel.search._budgets_result import BudgetsResult, BudgetsTrial
 from costmodel.search._budgets_sampler import BudgetsSampler
@@ -25,6 +25,7 @@ from costmodel.search._dispatch import (
     save_dispatch_table,
 )
 from costmodel.search._expected_improvement import expected_improvement
+from costmodel.search._history import History
 from costmodel.search._model_sampler import ModelSampler, ScoredConfigs
 from costmodel.search._objective import FreeSms, Objective, ObjectiveName, fewest_sms
 from costmodel.search._plot import PredictedPoints, ProgressCurve, plot_curves
@@ -59,11 +60,12 @@ __all__ = [
     "DispatchTable",
     "DrawnConfigs",
     "FreeSms",
+    "HeldToPool",
+    "History",
     "ModelSampler",
     "Objective",
     "ObjectiveName",
     "Pool",
-    "PoolTPESampler",
     "PredictedPoints",
     "ProgressCurve",
     "Provenance",

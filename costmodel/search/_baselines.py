@@ -1,11 +1,14 @@
-"""Samplers without knowledge, to compare with: random order, and Optuna's TPE held to a pool."""
+"""Samplers without knowledge, to compare with: random order, and any sampler of Optuna held to a pool."""
+
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from optuna import Study
-from optuna.distributions import IntDistribution
-from optuna.samplers import TPESampler
-from optuna.trial import FrozenTrial
+from optuna.distributions import BaseDistribution, IntDistribution
+from optuna.samplers import BaseSampler
+from optuna.trial import FrozenTrial, TrialState
 
+from costmodel.learners import FloatArray
 from costmodel.records import Config
 from costmodel.search._base import SpaceSampler
 from costmodel.search._history import History
@@ -35,43 +38,68 @@ class RandomOrderSampler(SpaceSampler):
         raise self.nothing_left()
 
 
-class PoolTPESampler(SpaceSampler):
-    """Optuna's ``TPESampler``, each proposal moved to the nearest untried candidate of a pool.
+class HeldToPool(SpaceSampler):
+    """A sampler of Optuna, each proposal moved to the nearest untried candidate of a pool.
 
     Near means few differing parameters: a category that differs counts 1, an integer the share of its range.
-    Ties are broken at random, and so are the first ten proposals, as in ``TPESampler``.
+    Ties are broken at random, and so is all that the sampler leaves open, such as its first proposals. It
+    learns of the candidate that was measured, not of what it proposed.
 
     Args:
         pool: The candidates.
-        seed: Seed of all random choices.
+        sampler: Proposes all parameters together, as ``TPESampler``, ``GPSampler`` and ``NSGAIISampler`` do.
+        seed: Seed of what is random here; the sampler has a seed of its own.
+
+    Example:
+        >>> study = optuna.create_study(sampler=HeldToPool(pool, TPESampler(seed=0)))  # doctest: +SKIP
     """
 
-    def __init__(self, pool: Pool, *, seed: int | None = 0) -> None:
+    def __init__(self, pool: Pool, sampler: BaseSampler, *, seed: int | None = 0) -> None:
         super().__init__(pool, seed=seed)
         self.pool = pool
-        self._tpe = TPESampler(seed=seed)
+        self.sampler = sampler
+        self.knowledge = {"sampler": type(sampler).__name__}
+        self._varying = {name: d for name, d in pool.distributions.items() if not d.single()}
+        every = [pool.params(candidate.config) for candidate in pool.candidates]
+        self._columns = {
+            name: np.array([d.to_internal_repr(params[name]) for params in every])
+            for name, d in self._varying.items()
+        }
 
     def choose(self, study: Study, trial: FrozenTrial, history: History) -> Config:
-        """The untried config nearest to TPE's proposal."""
-        space = {name: d for name, d in self.pool.distributions.items() if not d.single()}
-        wish = self._tpe.sample_relative(study, trial, space)
-        untried = [c.config for c in self.pool.candidates if c.config.config_id not in history.tried]
-        if not untried:
+        """The untried config nearest to the sampler's proposal."""
+        self.sampler.before_trial(study, trial)
+        wish = self.sampler.sample_relative(study, trial, self._varying)
+        tried = [self.pool.position(self.pool.params(c)) for c in (*history.measured, *history.pending)]
+        untried = np.setdiff1d(np.arange(len(self.pool)), tried)
+        if not untried.size:
             raise self.nothing_left()
-        distances = np.array([self._distance(wish, self.pool.params(config)) for config in untried])
-        return untried[int(self.rng(trial.number).choice(np.flatnonzero(distances == distances.min())))]
+        distances = self._distances(wish)[untried]
+        nearest = untried[distances == distances.min()]
+        return self.pool.candidates[int(self.rng(trial.number).choice(nearest))].config
+
+    def after_trial(
+        self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None
+    ) -> None:
+        """Let the sampler see the result, and end ``study.optimize`` when the pool is used up."""
+        self.sampler.after_trial(study, trial, state, values)
+        super().after_trial(study, trial, state, values)
 
     def reseed_rng(self) -> None:
-        """Draw new seeds for TPE, for workers that were copied."""
-        self._tpe.reseed_rng()
+        """Draw a new seed for the sampler, for workers that were copied."""
+        self.sampler.reseed_rng()
 
-    def _distance(self, wish: dict[str, Param], params: dict[str, Param]) -> float:
-        """How far a candidate is from a wish; 0 when nothing is wished."""
-        return sum(self._difference(name, wished, params[name]) for name, wished in wish.items())
+    def _distances(self, wish: Mapping[str, Param]) -> FloatArray:
+        """``(n,)`` how far each candidate is from a wish; 0 for all when nothing is wished."""
+        distances = np.zeros(len(self.pool))
+        for name, wished in wish.items():
+            distances += _differences(self._varying[name], self._columns[name], wished)
+        return distances
 
-    def _difference(self, name: str, wished: Param, value: Param) -> float:
-        """Difference of one parameter, in [0, 1]."""
-        distribution = self.pool.distributions[name]
-        if isinstance(distribution, IntDistribution) and isinstance(wished, int) and isinstance(value, int):
-            return abs(wished - value) / (distribution.high - distribution.low)
-        return float(wished != value)
+
+def _differences(distribution: BaseDistribution, column: FloatArray, wished: Param) -> FloatArray:
+    """``(n,)`` differences of one parameter, in [0, 1]."""
+    away = np.abs(column - distribution.to_internal_repr(wished))
+    if isinstance(distribution, IntDistribution):
+        return np.asarray(away / (distribution.high - distribution.low))
+    return (away > 0).astype(np.float64)

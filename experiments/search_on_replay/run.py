@@ -1,129 +1,148 @@
-"""How many measurements each search needs, replayed on the shipped dataset: see README.md here."""
+"""How many measurements each search needs, replayed on recorded measurements: see README.md here."""
 
+import argparse
 import json
 import logging
-from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
-from functools import partial
+import warnings
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from functools import cache
+from itertools import product
 from pathlib import Path
+from typing import Any
 
-import matplotlib.pyplot as plt
-import numpy as np
-import optuna
-import pandas as pd
-from matplotlib.ticker import StrMethodFormatter
-from optuna.trial import TrialState
+from report import draw, markdown, read, summary
 from rich.progress import track
+from searches import replay, searches_of
+from tasks import Task, model_file, tasks_of
 
-from costmodel.dataset import load_dataset, shipped_dataset
-from costmodel.evaluation import train
-from costmodel.metrics import n_eps
-from costmodel.search import ModelSampler, Pool, PoolTPESampler, RandomOrderSampler, SpaceSampler
-from costmodel.transfer import TransferModel, make_model
+from costmodel.dataset import Dataset, Split, SplitRecipe, load_dataset, make_split
+from costmodel.transfer import load_model
 
-HERE = Path(__file__).parent
-BUDGETS = (8, 32, 132)
-SEEDS = (0, 1, 2)
-FIRST = 16  # measurements that `costmodel tune` makes unless told otherwise
-LEARNERS = ("kernel-ridge", "xgboost", "consensus")
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is searched and how; see ``--help``."""
+
+    dataset: Path
+    split: str
+    folds: int
+    learners: tuple[str, ...]
+    seeds: int
+    cap: int
+    until: float
+    tvm: bool
+    gp: bool
+    out: Path
 
 
 def main() -> None:
-    """Search every workload at each SM budget with each sampler, and compare."""
-    workloads = sorted(load_dataset(shipped_dataset()).rows["workload"].unique())
-    with ProcessPoolExecutor() as pool:
-        found = track(pool.map(search_workload, workloads), "searching", total=len(workloads))
-        results = pd.DataFrame([row for rows in found for row in rows])
-    table = summary(results)
-    print(table.to_string())
-    (HERE / "result.json").write_text(json.dumps(table.to_dict(orient="index"), indent=2) + "\n")
-    draw(results, HERE / "best_so_far.png")
-
-
-def search_workload(workload: str) -> list[dict[str, object]]:
-    """Search one workload, held out of training, at each SM budget."""
-    logging.getLogger("optuna").setLevel(logging.WARNING)
-    dataset = load_dataset(shipped_dataset())
-    models = {name: train(dataset, partial(make_model, name), hold_out=[workload]).model for name in LEARNERS}
-    found: list[dict[str, object]] = []
-    for position, platform in enumerate(dataset.platforms):
-        if platform.sms_granted not in BUDGETS:
-            continue
-        rows = dataset.rows
-        rows = rows[(rows["workload"] == workload) & (rows["platform"] == position)]
-        pool = Pool([dataset.candidates[i] for i in rows["candidate"]], platform)
-        latency_s = rows["latency_s"].to_numpy()
-        for name, make in samplers(pool, models).items():
-            for seed in SEEDS:
-                order = search(make(seed), latency_s)
-                found.append(
-                    {
-                        "sampler": name,
-                        "workload": workload,
-                        "sms": platform.sms_granted,
-                        "seed": seed,
-                        "best_so_far": latency_s.min() / np.minimum.accumulate(order),
-                        "n_5": n_eps(order, 0.05),
-                        "n_1": n_eps(order, 0.01),
-                    }
-                )
-    return found
-
-
-def samplers(pool: Pool, models: dict[str, TransferModel]) -> dict[str, Callable[[int], SpaceSampler]]:
-    """Each sampler by name, as a function of a seed."""
-    return {
-        **{
-            f"shortlist, {name}": lambda seed, model=model: ModelSampler(pool, model, seed=seed)
-            for name, model in models.items()
-        },
-        "shortlist, nothing known": lambda seed: ModelSampler(pool, seed=seed),
-        "Optuna TPE": lambda seed: PoolTPESampler(pool, seed=seed),
-        "random order": lambda seed: RandomOrderSampler(pool, seed=seed),
-    }
-
-
-def search(sampler: SpaceSampler, latency_s: np.ndarray) -> np.ndarray:
-    """Latencies in the order in which the sampler measures them, until the best is found."""
-    study, order = optuna.create_study(sampler=sampler), []
-    while not order or len(order) < FIRST or min(order) > latency_s.min():
-        trial = study.ask(sampler.space.distributions)
-        order.append(latency_s[sampler.space.position(trial.params)])
-        failed = np.isinf(order[-1])
-        study.tell(trial, None if failed else order[-1], state=TrialState.FAIL if failed else None)
-        if len(order) == len(latency_s):
-            break
-    return np.array(order)
-
-
-def summary(results: pd.DataFrame) -> pd.DataFrame:
-    """One row a sampler: measurements needed, and what 16 of them give."""
-    at_first = results["best_so_far"].map(lambda curve: curve[:FIRST][-1])
-    grouped = results.assign(score_16=at_first).groupby("sampler", sort=False)
-    return pd.DataFrame(
-        {
-            "within 5 %: median": grouped["n_5"].median(),
-            "within 5 %: p90": grouped["n_5"].quantile(0.9),
-            "within 1 %: median": grouped["n_1"].median(),
-            "within 1 %: p90": grouped["n_1"].quantile(0.9),
-            "within 5 % after 16": grouped["score_16"].apply(lambda s: (s >= 1 / 1.05).mean()).round(3),
-            "score after 16, p10": grouped["score_16"].quantile(0.1).round(3),
-        }
+    """Search the tasks that were not searched yet, and compare all."""
+    arguments = parse()
+    settings = Settings(
+        arguments.dataset.resolve(),
+        arguments.split,
+        arguments.folds,
+        tuple(arguments.learner or ("stack", "kernel-ridge")),
+        arguments.seeds,
+        arguments.cap,
+        arguments.until,
+        not arguments.no_tvm,
+        not arguments.no_gp,
+        arguments.out,
     )
+    settings.out.mkdir(parents=True, exist_ok=True)
+    count = len(tasks(settings))
+    fit_all(settings)
+    left = [number for number in range(count) if not result_file(settings, number).exists()]
+    with ProcessPoolExecutor(arguments.processes) as pool:
+        futures = [pool.submit(search_task, settings, number) for number in left]
+        for future in track(as_completed(futures), "searching", total=len(futures)):
+            future.result()
+    results = read(settings.out)
+    table = summary(results, settings.cap)
+    print(markdown(table))
+    if arguments.json:
+        arguments.json.write_text(json.dumps(table.to_dict(orient="index"), indent=2) + "\n")
+    if arguments.plot:
+        draw(results, settings.cap, arguments.plot)
 
 
-def draw(results: pd.DataFrame, path: Path) -> None:
-    """Mean best score so far over the measurements made."""
-    figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
-    for name, group in results.groupby("sampler", sort=False):
-        curves = np.array([np.resize(np.append(c, np.ones(64)), 64) for c in group["best_so_far"]])
-        axes.plot(np.arange(1, 65), curves.mean(axis=0), label=name)
-    axes.set(xlabel="measurements", ylabel="mean score of the best so far", xlim=(1, 64))
-    axes.set_xscale("log", base=2)
-    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:.0f}"))
-    axes.grid(alpha=0.3)
-    axes.legend(frameon=False)
-    figure.savefig(path, dpi=150)
+def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--dataset", type=Path, default=ROOT / "datasets" / "sm-budgets")
+    parser.add_argument("--split", default="leave-one-workload-out")
+    parser.add_argument("--folds", type=int, default=4, help="0: each value of the split alone")
+    parser.add_argument("--learner", action="append", help="again for more (default: stack and kernel-ridge)")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--cap", type=int, default=96, help="measurements after which a search has failed")
+    parser.add_argument(
+        "--until", type=float, default=0.0, help="a search ends this near the best, as a share"
+    )
+    parser.add_argument("--no-tvm", action="store_true", help="leave stock out, as for kernels of others")
+    parser.add_argument("--no-gp", action="store_true", help="leave Optuna's Gaussian process out")
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument(
+        "--out", type=Path, required=True, help="models and results; goes on with what is there"
+    )
+    parser.add_argument("--json", type=Path, help="where to write the table")
+    parser.add_argument("--plot", type=Path, help="where to draw the best so far")
+    return parser.parse_args(argv)
+
+
+def fit_all(settings: Settings) -> None:
+    """Fit and keep the models of all tasks, as far as there are none."""
+    dataset, split = opened(settings.dataset, settings.split, settings.folds)
+    for task, learner in product(tasks(settings), settings.learners):
+        model_file(dataset, split, task, learner, settings.out / "models")
+
+
+def search_task(settings: Settings, number: int) -> None:
+    """Search one task with each sampler, and write all results of it to one file."""
+    logging.getLogger("optuna").setLevel(logging.WARNING)
+    logging.getLogger("tvm").setLevel(logging.WARNING)
+    warnings.filterwarnings("ignore", category=UserWarning, module="optuna")
+    dataset, split = opened(settings.dataset, settings.split, settings.folds)
+    task = tasks(settings)[number]
+    models = {
+        name: load_model(model_file(dataset, split, task, name, settings.out / "models")).model
+        for name in settings.learners
+    }
+    about = {"task": task.name, "number": number, "fold": task.fold, "candidates": len(task.pool)}
+    rows: list[dict[str, Any]] = [
+        {
+            **about,
+            "search": one.name,
+            "seed": seed,
+            **replay(task, one.make(seed), settings.cap, settings.until),
+        }
+        for one in searches_of(task, models, settings.seeds, stock=settings.tvm, gp=settings.gp)
+        for seed in range(one.seeds)
+    ]
+    path = result_file(settings, number)
+    partial = path.with_suffix(".partial")
+    partial.write_text(json.dumps(rows) + "\n")
+    partial.replace(path)
+
+
+def result_file(settings: Settings, number: int) -> Path:
+    return settings.out / f"task-{number:03}.json"
+
+
+@cache
+def opened(dataset: Path, strategy: str, folds: int) -> tuple[Dataset, Split]:
+    """The dataset and its split."""
+    data = load_dataset(dataset)
+    return data, make_split(data, SplitRecipe(strategy, folds=folds))
+
+
+@cache
+def tasks(settings: Settings) -> list[Task]:
+    """The tasks to search, in order."""
+    return list(tasks_of(*opened(settings.dataset, settings.split, settings.folds)))
 
 
 if __name__ == "__main__":

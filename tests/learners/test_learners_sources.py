@@ -39,6 +39,15 @@ def platforms():
     return np.vstack(rows), np.concatenate(times), np.array(tasks)
 
 
+def test_what_is_remembered_of_other_questions_changes_no_answer(platforms) -> None:
+    training = prepare(*platforms)
+    curves = TaskCurves(TASK, 3, CONFIG).fit(training)
+    questions = [platforms[0][i : i + 5] + 0.01 * (i + 1) for i in range(50)]
+    for question in (*questions, *questions[::-1]):
+        expected = TaskCurves(TASK, 3, CONFIG).fit(training).log_scores(question)
+        assert np.array_equal(curves.log_scores(question), expected)
+
+
 def test_log_scores_are_those_of_one_search_for_each_task(platforms) -> None:
     X, y, tasks = platforms
     training = prepare(X, y, tasks)

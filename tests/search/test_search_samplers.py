@@ -1,20 +1,47 @@
 import numpy as np
 import optuna
 import pytest
+from optuna.samplers import BaseSampler, GPSampler, NSGAIISampler, TPESampler
 
 from costmodel.errors import CostModelError
-from costmodel.search import ModelSampler, Pool, PoolTPESampler, RandomOrderSampler
-from costmodel.search._history import History
+from costmodel.search import HeldToPool, History, ModelSampler, Pool, RandomOrderSampler
 from costmodel.search._model_sampler import PREDICTED_LATENCY, PREDICTED_RANK
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 
 
-@pytest.fixture(params=["shortlist", "random", "tpe"])
+def _tpe(pool, seed=0):
+    return HeldToPool(pool, TPESampler(seed=seed), seed=seed)
+
+
+def _genetic(pool, seed=0):
+    return HeldToPool(pool, NSGAIISampler(population_size=8, seed=seed), seed=seed)
+
+
+@pytest.fixture(params=["shortlist", "random", "tpe", "genetic"])
 def sampler(request, pool, oracle):
     if request.param == "shortlist":
         return ModelSampler(pool, oracle)
-    return {"random": RandomOrderSampler, "tpe": PoolTPESampler}[request.param](pool)
+    return {"random": RandomOrderSampler, "tpe": _tpe, "genetic": _genetic}[request.param](pool)
+
+
+class Wishing(BaseSampler):
+    """Proposes what it is told to."""
+
+    def __init__(self, wish):
+        self.wish, self.told = wish, []
+
+    def infer_relative_search_space(self, study, trial):
+        return {}
+
+    def sample_relative(self, study, trial, search_space):
+        return {name: value for name, value in self.wish.items() if name in search_space}
+
+    def sample_independent(self, study, trial, param_name, param_distribution):
+        raise AssertionError("all is proposed together")
+
+    def after_trial(self, study, trial, state, values):
+        self.told.append((trial.number, state, values))
 
 
 def _positions(study, pool):
@@ -65,7 +92,7 @@ def test_a_pruned_candidate_may_come_again(pool, oracle):
     assert study.ask(pool.distributions).params == first.params
 
 
-@pytest.mark.parametrize("make", [RandomOrderSampler, PoolTPESampler])
+@pytest.mark.parametrize("make", [RandomOrderSampler, _tpe, _genetic])
 def test_the_seed_decides_the_order(make, pool, latencies):
     runs = [_positions(_optimized(make(pool, seed=s), pool, latencies, 15), pool) for s in (1, 1, 2)]
     assert runs[0] == runs[1] != runs[2]
@@ -122,17 +149,48 @@ def test_a_study_of_another_pool_is_refused(pool, oracle, latencies):
         study.ask(pool.distributions)
 
 
-def test_tpe_proposals_move_to_the_nearest_untried_candidate(pool, latencies):
-    sampler = PoolTPESampler(pool)
-    study = _optimized(sampler, pool, latencies, n_trials=12)
-    wish = {name: value for name, value in pool.params(pool.candidates[7].config).items() if name != "sketch"}
-    sampler._tpe.sample_relative = lambda *_: wish
-    others = np.setdiff1d(np.arange(len(pool)), [7])
+@pytest.mark.parametrize("known", [(), (7,), (7, 12, 31)])
+def test_a_proposal_moves_to_the_nearest_untried_candidate(known, pool):
     configs = [candidate.config for candidate in pool.candidates]
-    assert sampler.choose(study, study.trials[-1], History((), np.array([]))) == configs[7]
-    chosen = sampler.choose(study, study.trials[-1], History((configs[7],), np.array([1.0])))
-    distance = {i: _distance_by_hand(wish, pool.params(configs[i])) for i in others}
-    assert distance[configs.index(chosen)] == pytest.approx(min(distance.values()))
+    wish = {name: value for name, value in pool.params(configs[7]).items() if name != "sketch"}
+    distance = [_distance_by_hand(wish, pool.params(config)) for config in configs]
+    left = np.setdiff1d(np.arange(len(pool)), known)
+    history = History(tuple(configs[i] for i in known), np.ones(len(known)))
+    chosen = _choice(HeldToPool(pool, Wishing(wish)), history)
+    assert chosen in left
+    assert distance[chosen] == pytest.approx(min(distance[i] for i in left))
+
+
+def test_what_a_sampler_leaves_open_is_drawn_at_random(pool):
+    chosen = [_choice(HeldToPool(pool, Wishing({}), seed=s), History((), np.array([]))) for s in range(40)]
+    assert len(set(chosen)) > len(pool) / 4
+
+
+def test_the_sampler_within_sees_results_and_failures(pool, latencies):
+    failed = int(np.flatnonzero(np.isinf(latencies))[0])
+    held = HeldToPool(pool, Wishing(pool.params(pool.candidates[failed].config)))
+    _optimized(held, pool, latencies, n_trials=1)
+    assert [(number, state.name) for number, state, _ in held.sampler.told] == [(0, "FAIL")]
+
+
+def test_a_sampler_learns_of_the_candidate_that_was_measured(pool, latencies):
+    study = _optimized(_genetic(pool), pool, latencies, n_trials=30)
+    generations = {trial.system_attrs["NSGAIISampler:generation"] for trial in study.trials}
+    assert max(generations) >= 2
+
+
+@pytest.mark.torch
+@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
+def test_optunas_gaussian_process_is_held_to_a_pool(pool, latencies):
+    study = _optimized(HeldToPool(pool, GPSampler(seed=0)), pool, latencies, n_trials=16)
+    assert len(set(_positions(study, pool))) == 16
+
+
+def _choice(sampler, history):
+    """Position of what a sampler chooses first."""
+    study = optuna.create_study()
+    trial = study._storage.get_trial(study.ask()._trial_id)
+    return sampler.pool.position(sampler.pool.params(sampler.choose(study, trial, history)))
 
 
 def _distance_by_hand(wish, params):
