@@ -7,17 +7,20 @@ TRIALS ?= 16
 
 BIN := .venv/bin
 
-.PHONY: help tune test test-torch check
+.PHONY: help tune test test-rehearsals test-torch check
 .DELETE_ON_ERROR:
 
 help: ## List the targets
-	@sed -n 's/^\([a-z-]*\):.*## /\1,/p' $(MAKEFILE_LIST) | while IFS=, read -r name what; do printf 'make %-11s %s\n' "$$name" "$$what"; done
+	@sed -n 's/^\([a-z-]*\):.*## /\1,/p' $(MAKEFILE_LIST) | while IFS=, read -r name what; do printf 'make %-16s %s\n' "$$name" "$$what"; done
 
 tune: .venv/replay.stamp ## Find the kernel to run on SMS streaming multiprocessors, from recorded measurements
 	$(BIN)/costmodel tune $(WORKLOAD) --sms $(SMS) --trials $(TRIALS)
 
 test: .venv/dev.stamp ## Run the tests
 	$(BIN)/python -m pytest
+
+test-rehearsals: .venv/dev.stamp ## Run experiments for a GPU through on this CPU, a minute
+	$(BIN)/python -m pytest -m rehearsal
 
 test-torch: .venv/torch.stamp ## Run the tests of what needs torch, which the others skip
 	$(BIN)/python -m pytest -m torch

@@ -59,6 +59,7 @@ def cells(row: str) -> list[str]:
     return [cell.strip() for cell in row.strip("|").split("|")]
 
 
+@pytest.mark.rehearsal
 def test_both_pipelines_measure_all_candidates(tmp_path: Path) -> None:
     found, lines = run(tmp_path, "pipeline_throughput", "--workload", MATMUL, "--kernels", 2)
     pipelines = found["pipelines"]
@@ -81,6 +82,7 @@ def test_latencies_are_compared_where_both_ran_and_are_long_enough() -> None:
     assert cells(row) == ["x", "3", "2.00%", "8.40%", "1.0200"]
 
 
+@pytest.mark.rehearsal
 def test_co_run_measures_each_way(tmp_path: Path) -> None:
     arguments = ["--draw", "--workload", MATMUL, "--kernels", 3, "--sms", 1, "--partitions", 1]
     found, lines = run(tmp_path, "co_run", *arguments)
@@ -110,6 +112,7 @@ def test_names_are_taken_at_equal_distances() -> None:
     assert module("co_run").spread(["a", "b"], 8) == ["a", "b"]
 
 
+@pytest.mark.rehearsal
 @pytest.mark.timeout(300)  # two processes that import TVM, one that builds; two busy cores need two minutes
 def test_stock_search_is_compared_with_a_campaign(tmp_path: Path) -> None:
     platform = Platform(Device("A CPU", "cpu", "x86_64", sms=2, clock_mhz=1000.0), "threads", 2, 2)

@@ -55,6 +55,7 @@ def run(folder: Path) -> tuple[dict[str, Any], str]:
     return json.loads(result.read_text()), done.stdout
 
 
+@pytest.mark.rehearsal
 @pytest.mark.timeout(400)  # a dozen processes import TVM; two busy cores need two minutes
 def test_a_network_is_tuned_run_and_right(tmp_path: Path) -> None:
     found, printed = run(tmp_path)
