@@ -1,6 +1,7 @@
 """The sampler that asks a transfer model first and the device last."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -205,9 +206,9 @@ class ModelSampler(SpaceSampler):
         elif len(history.tried) % 2 and not explores:
             yield from _most_improving(scored, untried)
         scores = scored.score[untried]
+        tried = self.space.features([*history.measured, *history.pending])
         while untried.size:
             qualified = untried[scores >= np.quantile(scores, 0.75 if explores else 1.0)]
-            tried = self.space.features([*history.measured, *history.pending])
             novelty = _novelty(scored.drawn.features, qualified, tried)
             row = int(self.rng(3, number).choice(qualified[novelty == novelty.max()]))
             yield row
@@ -245,16 +246,23 @@ class ModelSampler(SpaceSampler):
     ) -> Iterator[tuple[int, Candidate]]:
         """Those of these rows that are valid and stand for no config that was tried."""
         for row in rows:
-            config = scored.drawn.configs[int(row)]
-            try:
-                candidate = self.space.candidate(config)
-            except InvalidConfigError:
-                self._skipped.add(config.config_id)
-                continue
-            if candidate.config.config_id in tried:
-                self._skipped.add(config.config_id)
-                continue
-            yield int(row), candidate
+            candidate = self._new_candidate(scored.drawn.configs[int(row)], tried)
+            if candidate is not None:
+                yield int(row), candidate
+
+    def _new_candidate(self, config: Config, tried: frozenset[str]) -> Candidate | None:
+        """The candidate of a config; None where it is invalid, or it or what it stands for was tried.
+
+        What is lowered for nothing is remembered, and passed over from then on.
+        """
+        if config.config_id in tried or config.config_id in self._skipped:
+            return None
+        with suppress(InvalidConfigError):
+            candidate = self.space.candidate(config)
+            if candidate.config.config_id not in tried:
+                return candidate
+        self._skipped.add(config.config_id)
+        return None
 
     def _any_left(self, history: History, number: int) -> Config:
         """A config of the space beyond those that were screened.
@@ -264,15 +272,9 @@ class ModelSampler(SpaceSampler):
         """
         for attempt in range(_LAST_DRAWS):
             for config in self.space.draw(self.screened, self.rng(4, number, attempt)).configs:
-                if config.config_id in history.tried | self._skipped:
-                    continue
-                try:
-                    found = self.space.candidate(config).config
-                except InvalidConfigError:
-                    self._skipped.add(config.config_id)
-                    continue
-                if found.config_id not in history.tried:
-                    return found
+                candidate = self._new_candidate(config, history.tried)
+                if candidate is not None:
+                    return candidate.config
         raise self.nothing_left()
 
     def _remember(self, study: Study, trial: FrozenTrial, scored: ScoredConfigs, row: int) -> None:

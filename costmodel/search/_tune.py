@@ -4,13 +4,15 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
+from typing import TypeVar
 
 import optuna
 from optuna.trial import FrozenTrial, TrialState
 
 from costmodel.collect import Runner
 from costmodel.errors import CostModelError
-from costmodel.records import Measurement, Outcome
+from costmodel.records import Candidate, Measurement, Outcome
 from costmodel.search._base import SpaceSampler
 from costmodel.search._history import FINISHED, chosen_params
 from costmodel.search._model_sampler import PREDICTED_LATENCY, PREDICTED_RANK, ModelSampler
@@ -19,6 +21,8 @@ from costmodel.search._space import SearchSpace
 from costmodel.search._stopping import StopGain
 from costmodel.search._study import give_up_abandoned
 from costmodel.search._turns import HEARTBEAT, HEARTBEAT_EVERY_S, is_own
+
+Told = TypeVar("Told")
 
 _OUTCOME, _ERROR, _SPACE = "outcome", "error", "space_id"
 # Compiling takes seconds and measuring milliseconds: this many likely proposals are compiled side by side.
@@ -66,12 +70,14 @@ def tune(  # noqa: PLR0913 (settings, all but three with defaults)
     study = prepare_study(study or optuna.create_study(), sampler)
     total = n_measurements if space.size is None else min(n_measurements, space.size)
     stop = _stopping(sampler, stop_gain)
+    measure = partial(runner.measure, platform=space.platform)
     while (missing := missing_trials(study, total)) and not (stop and stop.is_reached(study)):
         if batch == 1:
             runner.prefetch(sampler.upcoming(study, LOOKAHEAD))
-        for trial in _measure(runner, space, study, min(batch, missing), total):
+        for trial, measurement in measure_trials(study, space, min(batch, missing), total, measure):
+            _tell(study, trial, measurement)
             if on_trial:
-                on_trial(trial)
+                on_trial(_tuned(space, study.get_trials(deepcopy=False)[trial.number]))
     measured = study.get_trials(deepcopy=False, states=FINISHED)
     trials = tuple(_tuned(space, trial) for trial in measured)
     screened = getattr(sampler, "screened", 0) if space.size is None else space.size
@@ -120,26 +126,32 @@ def missing_trials(study: optuna.Study, total: int) -> int:
         time.sleep(_POLL_S)
 
 
-def _measure(
-    runner: Runner, space: SearchSpace, study: optuna.Study, count: int, total: int
-) -> Iterator[TunedTrial]:
-    """Ask for so many, measure them together and tell; those not told when interrupted are given up."""
-    trials = []
+def measure_trials(
+    study: optuna.Study,
+    space: SearchSpace,
+    count: int,
+    total: int,
+    measure: Callable[[Sequence[Candidate]], Sequence[Told]],
+) -> Iterator[tuple[optuna.Trial, Told]]:
+    """Ask for so many and measure them together; those not taken when interrupted are given up.
+
+    Yields:
+        A trial that is to be told, and what ``measure`` gave for its candidate.
+    """
+    trials: list[optuna.Trial] = []
     try:
-        trials = [trial for _ in range(count) if (trial := ask(study, total))]
+        trials = [trial for _ in range(count) if (trial := _ask(study, total))]
         candidates = [space.candidate(space.suggest(trial)) for trial in trials]
-        with heartbeat(trials):
-            measurements = runner.measure(candidates, space.platform) if trials else []
-        for measurement in measurements:
-            trial = trials.pop(0)
-            _tell(study, trial, measurement)
-            yield _tuned(space, study.get_trials(deepcopy=False)[trial.number])
+        with _heartbeat(trials):
+            measured = measure(candidates) if trials else []
+        for told in measured:
+            yield trials.pop(0), told
     finally:
         for trial in trials:
             study.tell(trial, state=TrialState.PRUNED)
 
 
-def ask(study: optuna.Study, total: int) -> optuna.Trial | None:
+def _ask(study: optuna.Study, total: int) -> optuna.Trial | None:
     """A trial; None where those that others asked for before are enough."""
     trial = study.ask()
     before = study.get_trials(deepcopy=False)[: trial.number]
@@ -150,7 +162,7 @@ def ask(study: optuna.Study, total: int) -> optuna.Trial | None:
 
 
 @contextmanager
-def heartbeat(trials: Sequence[optuna.Trial]) -> Iterator[None]:
+def _heartbeat(trials: Sequence[optuna.Trial]) -> Iterator[None]:
     """Let workers on other hosts know, while these trials are measured, that this process lives."""
     done = threading.Event()
 

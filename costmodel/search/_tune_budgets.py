@@ -1,6 +1,7 @@
 """The loop for several SM budgets: propose a kernel, measure it on all of them, learn, and again."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 import optuna
@@ -16,7 +17,7 @@ from costmodel.search._budgets_space import BudgetsSpace
 from costmodel.search._history import FINISHED, chosen_params
 from costmodel.search._model_sampler import PREDICTED_LATENCY
 from costmodel.search._result import Provenance
-from costmodel.search._tune import LOOKAHEAD, ask, heartbeat, missing_trials, prepare_study
+from costmodel.search._tune import LOOKAHEAD, measure_trials, missing_trials, prepare_study
 
 _OUTCOMES, _ERROR, _REFERENCE, _GOAL = "outcomes", "error", "reference_s", "goal"
 # What fails for these reasons fails on every budget: the rest need not be tried.
@@ -54,10 +55,11 @@ def tune_budgets(  # noqa: PLR0913 (settings, all but three with defaults)
     study = prepare_study(study or optuna.create_study(), sampler)
     reference_s = _fixed_reference(study, sampler)
     total = n_measurements if space.size is None else min(n_measurements, space.size)
+    measure = partial(_on_all_budgets, runner, space)
     while count := missing_trials(study, total):
         if batch == 1:
             runner.prefetch(sampler.upcoming(study, LOOKAHEAD))
-        for trial, told in _measure(runner, sampler, study, min(batch, count), total):
+        for trial, told in measure_trials(study, space, min(batch, count), total, measure):
             _tell(study, trial, told, sampler, reference_s)
             if on_trial:
                 on_trial(_tuned(space, study.get_trials(deepcopy=False)[trial.number]))
@@ -85,24 +87,6 @@ def _fixed_reference(study: optuna.Study, sampler: BudgetsSampler) -> FloatArray
             "Use a new study."
         )
     return np.array(study.user_attrs[_REFERENCE])
-
-
-def _measure(
-    runner: Runner, sampler: BudgetsSampler, study: optuna.Study, count: int, total: int
-) -> Iterator[tuple[optuna.Trial, list[Measurement]]]:
-    """Ask for so many and measure them on all budgets; those not told when interrupted are given up."""
-    space = sampler.space
-    trials: list[optuna.Trial] = []
-    try:
-        trials = [trial for _ in range(count) if (trial := ask(study, total))]
-        candidates = [space.candidate(space.suggest(trial)) for trial in trials]
-        with heartbeat(trials):
-            measured = _on_all_budgets(runner, space, candidates)
-        for told in measured:
-            yield trials.pop(0), told
-    finally:
-        for trial in trials:
-            study.tell(trial, state=TrialState.PRUNED)
 
 
 def _on_all_budgets(
