@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from costmodel.cli._output import console, progress, write_json
+from costmodel.cli._tracking import TrialLog
 from costmodel.cli._tune_request import TuneRequest
 from costmodel.cli._tune_setup import open_space, quieten_optuna
 from costmodel.errors import CostModelError
@@ -13,7 +14,8 @@ if TYPE_CHECKING:
     from costmodel.cli._tune_budgets_report import BudgetsAnswer
     from costmodel.cli._tune_setup import AnyRunner
     from costmodel.records import Platform
-    from costmodel.search import BudgetsResult, BudgetsSampler, Objective
+    from costmodel.search import BudgetsResult, BudgetsSampler, BudgetsTrial, Objective
+    from costmodel.tracking import RunLog
     from costmodel.transfer import TransferModel
 
 # Tried on a device where the SM budgets are left to this command, next to the whole device.
@@ -21,7 +23,11 @@ _BUDGETS = (1, 2, 4, 8, 16, 32, 48, 64, 96)
 
 
 def tune_for_several(
-    runner: "AnyRunner", model: "TransferModel | None", knowledge: dict[str, str], request: TuneRequest
+    runner: "AnyRunner",
+    model: "TransferModel | None",
+    knowledge: dict[str, str],
+    request: TuneRequest,
+    run: "RunLog",
 ) -> None:
     """Search, choose kernels from what was measured, and report."""
     from costmodel.cli._tune_budgets_report import (
@@ -31,9 +37,16 @@ def tune_for_several(
         print_budgets_report,
     )
     from costmodel.collect import ReplayRunner
-    from costmodel.search import save_dispatch_table, write_report
+    from costmodel.search import (
+        describe_budgets_search,
+        describe_page,
+        save_dispatch_table,
+        write_report,
+    )
 
-    answer = _answer(runner, _search(runner, _sampler(runner, model, knowledge, request), request), request)
+    sampler = _sampler(runner, model, knowledge, request)
+    trials = TrialLog(run, [platform.sms_granted for platform in sampler.space.platforms])
+    answer = _answer(runner, _search(runner, sampler, request, trials), request)
     print_budgets_report(answer)
     outputs = request.outputs
     write_json(outputs.json, budgets_json(answer))
@@ -43,9 +56,12 @@ def tune_for_several(
     if outputs.dispatch:
         save_dispatch_table(answer.table, outputs.dispatch)
         console.print(f"Dispatch table: {outputs.dispatch}", soft_wrap=True, highlight=False)
+    page = budgets_page(answer)
     if outputs.report:
-        write_report(budgets_page(answer), outputs.report)
+        write_report(page, outputs.report)
         console.print(f"Report: {outputs.report}", soft_wrap=True, highlight=False)
+    run.log(describe_budgets_search(answer.result, answer.ranges, trials.told))
+    run.log(describe_page(page))
 
 
 def _sampler(
@@ -106,7 +122,9 @@ def _objective(request: TuneRequest, platforms: "list[Platform]") -> "Objective"
     return Objective.make(ObjectiveName(name), len(platforms), weights or None)
 
 
-def _search(runner: "AnyRunner", sampler: "BudgetsSampler", request: TuneRequest) -> "BudgetsResult":
+def _search(
+    runner: "AnyRunner", sampler: "BudgetsSampler", request: TuneRequest, trials: TrialLog
+) -> "BudgetsResult":
     """Tune, with a progress bar; in a study that is kept at a place, if one is given."""
     from costmodel.search import open_study, tune_budgets
 
@@ -117,9 +135,12 @@ def _search(runner: "AnyRunner", sampler: "BudgetsSampler", request: TuneRequest
         total = min(request.trials, sampler.space.size or request.trials)
         budgets = ", ".join(str(platform.sms_granted) for platform in sampler.space.platforms)
         task = bar.add_task(f"measuring on {budgets}", total=total)
-        return tune_budgets(
-            runner, sampler, request.trials, study=study, on_trial=lambda _: bar.advance(task)
-        )
+
+        def on_trial(trial: "BudgetsTrial") -> None:
+            bar.advance(task)
+            trials.add(trial)
+
+        return tune_budgets(runner, sampler, request.trials, study=study, on_trial=on_trial)
 
 
 def _answer(runner: "AnyRunner", result: "BudgetsResult", request: TuneRequest) -> "BudgetsAnswer":

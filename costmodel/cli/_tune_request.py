@@ -61,6 +61,13 @@ class TuneRequest:
         """Whether it is asked for several budgets."""
         return len(self.sms) > 1 or self.portfolio is not None or self.free_sms is not None
 
+    @property
+    def title(self) -> str:
+        """What is tuned, in a few words."""
+        if self.sms:
+            return f"{self.workload} on {', '.join(map(str, self.sms))} SMs"
+        return f"{self.workload} on {'several budgets' if self.is_for_several else 'the whole device'}"
+
     def check(self) -> None:
         """Check that the options go together.
 

@@ -85,9 +85,7 @@ def open_space(runner: "AnyRunner", platforms: "Sequence[Platform]", workload: s
     from costmodel.spaces import open_space as open_schedules
 
     if isinstance(runner, ReplayRunner):
-        recorded = [runner.recorded(platform) for platform in platforms]
-        everywhere = set.intersection(*({c.candidate_id for c in part} for part in recorded))
-        return Pool([c for c in recorded[-1] if c.candidate_id in everywhere], platforms[-1])
+        return Pool(runner.recorded(*platforms), platforms[-1])
     kind: TargetKind = "cpu" if platforms[-1].device.kind == "cpu" else "cuda"
     with console.status("Opening the design space"):
         return ScheduleSpace(open_schedules(Workload.parse(workload), kind), platforms[-1])

@@ -17,6 +17,12 @@ from costmodel.search._comparison import (
     searched_curves,
 )
 from costmodel.search._declared_space import DeclaredSpace
+from costmodel.search._describe import (
+    describe_budgets_search,
+    describe_page,
+    describe_search,
+    describe_trial,
+)
 from costmodel.search._dispatch import (
     DISPATCH_VERSION,
     DispatchRange,
@@ -28,7 +34,14 @@ from costmodel.search._expected_improvement import expected_improvement
 from costmodel.search._history import History
 from costmodel.search._model_sampler import ModelSampler, ScoredConfigs
 from costmodel.search._objective import FreeSms, Objective, ObjectiveName, fewest_sms
-from costmodel.search._plot import PredictedPoints, ProgressCurve, plot_curves
+from costmodel.search._plot import (
+    PredictedPoints,
+    ProgressCurve,
+    curves_figure,
+    plot_curves,
+    predictions_figure,
+    progress_figure,
+)
 from costmodel.search._pool import Pool
 from costmodel.search._portfolio import BudgetRange, best_portfolio, served_s, smallest_portfolio
 from costmodel.search._propose import propose_candidates
@@ -81,6 +94,11 @@ __all__ = [
     "TunedTrial",
     "Wanted",
     "best_portfolio",
+    "curves_figure",
+    "describe_budgets_search",
+    "describe_page",
+    "describe_search",
+    "describe_trial",
     "expected_improvement",
     "fewest_sms",
     "give_up_abandoned",
@@ -88,6 +106,8 @@ __all__ = [
     "measured_curve",
     "open_study",
     "plot_curves",
+    "predictions_figure",
+    "progress_figure",
     "propose_candidates",
     "recorded_curves",
     "render_report",

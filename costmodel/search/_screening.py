@@ -45,6 +45,8 @@ def screen(
         if near is None:
             break
         both = best.with_others(near)
+        if len(both) == len(best):  # all neighbours are among the best already, as in a small space
+            continue
         scores = np.concatenate([score, predictor.predict(both.features[len(best) :]).score])
         rows = _best(scores)
         best, score = both.take(rows), scores[rows]

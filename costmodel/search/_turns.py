@@ -7,14 +7,14 @@ that down itself. It needs nothing of the storage but trials and their attribute
 memory, in SQLite and PostgreSQL, in a journal file and behind a gRPC proxy.
 """
 
-import os
-import socket
 import time
-from pathlib import Path
+from dataclasses import asdict
 from typing import Any
 
 from optuna import Study
 from optuna.trial import FrozenTrial, TrialState
+
+from costmodel.processes import ProcessMark
 
 # System attributes of a trial: the parameters chosen, empty where none could be; the process that asked for
 # it; when that process last said that it is alive, in seconds since the epoch.
@@ -34,7 +34,7 @@ def write_attr(study: Study, trial: FrozenTrial, key: str, value: Any) -> None:
 
 def claim(study: Study, trial: FrozenTrial) -> None:
     """Write down that this process asked for the trial."""
-    write_attr(study, trial, OWNER, _this_process())
+    write_attr(study, trial, OWNER, asdict(ProcessMark.own()))
 
 
 def wait_for_turn(study: Study, trial: FrozenTrial, given_up: set[int]) -> None:
@@ -55,7 +55,7 @@ def wait_for_turn(study: Study, trial: FrozenTrial, given_up: set[int]) -> None:
 
 def is_own(trial: FrozenTrial) -> bool:
     """Whether this process asked for the trial."""
-    return bool(trial.system_attrs.get(OWNER) == _this_process())
+    return bool(trial.system_attrs.get(OWNER) == asdict(ProcessMark.own()))
 
 
 def is_abandoned(trial: FrozenTrial) -> bool:
@@ -68,8 +68,9 @@ def is_abandoned(trial: FrozenTrial) -> bool:
     started = trial.datetime_start.timestamp() if trial.datetime_start else 0.0
     if owner is None:
         return time.time() - started > _LONGEST_CHOICE_S
-    if owner["host"] == socket.gethostname():
-        return bool(_started(owner["pid"]) != owner["started"])
+    process = ProcessMark(**owner)
+    if process.is_of_this_host:
+        return process.is_gone
     return bool(time.time() - trial.system_attrs.get(HEARTBEAT, started) > _LONGEST_SILENCE_S)
 
 
@@ -84,31 +85,3 @@ def _choosing(study: Study, number: int, given_up: set[int]) -> list[int]:
         and trial.number not in given_up
         and not is_abandoned(trial)
     ]
-
-
-def _this_process() -> dict[str, Any]:
-    return {"host": socket.gethostname(), "pid": os.getpid(), "started": _started(os.getpid())}
-
-
-def _started(pid: int) -> int | None:
-    """Something that tells a process from others that have its number at another time; None if there is none.
-
-    On Linux that is when it started, in clock ticks since boot (proc(5), field 22 of ``stat``); elsewhere 0.
-    """
-    try:
-        # The second field is the name in parentheses, which may hold spaces.
-        stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return None if Path("/proc/self/stat").exists() else _alive(pid)
-    return None if stat[0] == "Z" else int(stat[19])
-
-
-def _alive(pid: int) -> int | None:
-    """0 where a process has this number, else None."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return None
-    except PermissionError:
-        return 0
-    return 0

@@ -9,9 +9,12 @@ import time
 from datetime import datetime, timedelta
 from importlib.util import find_spec
 from pathlib import Path
+from uuid import uuid4
 
 import optuna
+import postgres as postgres_server
 import pytest
+import sqlalchemy
 from optuna.trial import TrialState, create_trial
 from tune_until_killed import SlowFormula, latency_s, make_space
 
@@ -24,9 +27,25 @@ WORKER = Path(__file__).with_name("tune_until_killed.py")
 FINISHED = (TrialState.COMPLETE, TrialState.FAIL)
 
 
-@pytest.fixture(params=["study.db", "study.journal"])
+@pytest.fixture(scope="session")
+def postgres():
+    """The URL of databases of a server, with braces for the name."""
+    programs = postgres_server.programs()
+    if programs is None:
+        pytest.skip("needs the programs of a PostgreSQL server, and psycopg2")
+    with postgres_server.server(programs) as url:
+        yield url
+
+
+@pytest.fixture(params=["study.db", "study.journal", "postgresql"])
 def place(request, tmp_path):
-    return str(tmp_path / request.param)
+    if request.param != "postgresql":
+        return str(tmp_path / request.param)
+    url = request.getfixturevalue("postgres")
+    name = f"study{uuid4().hex}"
+    with sqlalchemy.create_engine(url.format("postgres"), isolation_level="AUTOCOMMIT").connect() as admin:
+        admin.execute(sqlalchemy.text(f"CREATE DATABASE {name}"))
+    return url.format(name)
 
 
 def _start(place, count, seconds=0.0, dies_after="never"):
@@ -125,6 +144,7 @@ def test_trials_of_other_hosts_count_as_abandoned_once_they_are_silent():
     assert is_abandoned(trial(reused))
 
 
+@pytest.mark.filterwarnings("ignore:.* is experimental:optuna.exceptions.ExperimentalWarning")
 @pytest.mark.skipif(find_spec("grpc") is None, reason="needs grpcio")
 def test_a_grpc_proxy_serves_two_workers(tmp_path):
     import threading
