@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import sys
 import time
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -20,6 +21,9 @@ from costmodel.records import Platform, Workload
 from costmodel.spaces import open_space, register_tensor_intrinsics
 from costmodel.transfer import StorableModel, make_model
 
+sys.path.append(str(Path(__file__).parents[1]))
+from options import parse_options
+
 WORKLOADS = (
     "matmul-m512-n512-k512",
     "matmul_bias_gelu-m512-n512-k512-float16",
@@ -33,7 +37,7 @@ PLATFORM = named_platform("NVIDIA H100 80GB HBM3", 32)
 
 def main() -> None:
     """Time both models on the same candidates of several programs, and print a table."""
-    args = arguments()
+    args = parse()
     register_tensor_intrinsics()
     model = train(args.learner)
     rows = [compare(name, model, args) for name in (*(args.workload or WORKLOADS), UNKNOWN)]
@@ -42,14 +46,14 @@ def main() -> None:
         args.json.write_text(json.dumps(rows, indent=2) + "\n")
 
 
-def arguments() -> argparse.Namespace:
+def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--workload", action="append", help="name; again for more (default: four)")
-    parser.add_argument("--candidates", type=int, default=64, help="in a call")
-    parser.add_argument("--batches", type=int, default=3, help="calls of update, each followed by a predict")
-    parser.add_argument("--learner", default="xgboost+guard", help="pretrained model of the plug-in")
+    parser.add_argument("--candidates", type=int, help="in a call")
+    parser.add_argument("--batches", type=int, help="calls of update, each followed by a predict")
+    parser.add_argument("--learner", help="pretrained model of the plug-in")
     parser.add_argument("--json", type=Path, help="where to write the result")
-    return parser.parse_args()
+    return parse_options(parser, __file__, argv)
 
 
 def train(learner: str) -> StorableModel:
@@ -110,7 +114,7 @@ def draw(context: Any, size: int, count: int) -> list[Sequence[Any]]:
         RuntimeError: It does not find two; fewer than ``count``, and smaller ones, are taken.
     """
     spaces = context.generate_design_space()
-    database, model = ms.database.MemoryDatabase(), ms.cost_model.RandomModel()
+    database, model = ms.database.MemoryDatabase(), ms.cost_model.RandomModel(seed=1)
     context.pre_tuning(size * count, size, spaces, database, model)
     batches: list[Sequence[Any]] = []
     while len(batches) < count and (batch := context.generate_measure_candidates()):

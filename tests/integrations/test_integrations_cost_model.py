@@ -14,7 +14,7 @@ from tuned_programs import KNOWN, context_of, cuda, drawn, matmul, on_h100, resu
 from costmodel.dataset import load_dataset
 from costmodel.errors import CostModelError
 from costmodel.features import COLUMNS, extract
-from costmodel.integrations.tvm import CostModel
+from costmodel.integrations.tvm import CostModel, SearchStrategy
 from costmodel.integrations.tvm._program import Program, program_key
 from costmodel.records import Candidate
 from costmodel.spaces import open_space
@@ -145,9 +145,10 @@ def test_a_model_of_other_columns_is_refused(pretrained, tmp_path: Path) -> None
         CostModel(tmp_path / "model")
 
 
-def test_a_budget_that_is_not_the_platforms_is_refused() -> None:
+@pytest.mark.parametrize("kind", [CostModel, SearchStrategy])
+def test_a_budget_that_is_not_the_platforms_is_refused(kind: type) -> None:
     with pytest.raises(CostModelError, match="must be left out"):
-        CostModel(sms=16, platform=on_h100(32))
+        kind(sms=16, platform=on_h100(32))
 
 
 def test_a_known_program_is_recognised_in_any_spelling_and_not_lowered(monkeypatch) -> None:

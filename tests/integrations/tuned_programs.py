@@ -62,10 +62,10 @@ def context_of(module: Any, target: Any = None) -> Any:
 
 @cache
 def drawn(kind: str, count: int = 12) -> tuple[Any, tuple[Any, ...]]:
-    """A context and candidates: ``matmul``, or the unknown ``row_sums``."""
+    """A context and candidates, the same in every process: ``matmul``, or the unknown ``row_sums``."""
     context = context_of({"matmul": matmul, "row_sums": row_sums}[kind]())
     spaces = context.generate_design_space()
-    context.pre_tuning(count, count, spaces, ms.database.MemoryDatabase(), ms.cost_model.RandomModel())
+    context.pre_tuning(count, count, spaces, ms.database.MemoryDatabase(), ms.cost_model.RandomModel(seed=1))
     candidates = tuple(context.generate_measure_candidates())
     assert len(candidates) == count
     return context, candidates
