@@ -14,6 +14,7 @@ from costmodel.collect._base import Request
 from costmodel.collect._campaign_config import CampaignConfig
 from costmodel.collect._campaign_folder import CampaignFolder
 from costmodel.collect._collector import Collector, Draw, draw_at_random
+from costmodel.collect._event_loop import run_to_end
 from costmodel.collect._schedule import Batch, Schedule
 from costmodel.records import (
     Candidate,
@@ -89,7 +90,8 @@ class Campaign:
         Args:
             time_limit_s: Seconds after which nothing is started, the config's unless given; what is on a
                 device is finished and kept.
-            on_measurement: Called with each measurement, those of earlier runs first.
+            on_measurement: Called with each measurement, those of earlier runs first; in a notebook, from
+                another thread.
 
         Raises:
             CostModelError: The store cannot be written or belongs to another process.
@@ -102,7 +104,7 @@ class Campaign:
             stored = len(store.keys())
             try:
                 limit_s = self._config.time_limit_s if time_limit_s is None else time_limit_s
-                asyncio.run(run.all(limit_s, on_measurement))
+                run_to_end(run.all(limit_s, on_measurement))
             except BaseExceptionGroup as group:
                 raise _first(group) from None
             return run.report(stored)

@@ -3,7 +3,7 @@
 The idea is Kernel Tuner's simulation mode (van Werkhoven, 2019, doi:10.1016/j.future.2018.08.004).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from costmodel.collect._base import Runner
 from costmodel.errors import CostModelError
@@ -62,13 +62,16 @@ class ReplayRunner(Runner):
             )
         return self._platforms[granted]
 
-    def recorded(self, platform: Platform) -> list[Candidate]:
-        """The candidates whose first visit to ``platform`` was recorded, in the order of their records."""
-        return [
-            measurement.candidate
-            for measurement in self._recorded.values()
-            if measurement.platform.platform_id == platform.platform_id and measurement.visit == 0
-        ]
+    def recorded(self, *platforms: Platform) -> list[Candidate]:
+        """The candidates whose first visits to all of these platforms were recorded.
+
+        In the order of their records on the last one.
+        """
+        found: dict[str, Candidate] = {}
+        for i, platform in enumerate(platforms):
+            here = {m.candidate.candidate_id: m.candidate for m in self._first_visits(platform)}
+            found = {key: candidate for key, candidate in here.items() if i == 0 or key in found}
+        return list(found.values())
 
     def measure(
         self, candidates: Sequence[Candidate], platform: Platform, *, visit: int = 0
@@ -82,6 +85,11 @@ class ReplayRunner(Runner):
             CostModelError: A candidate has no record of this visit on this platform.
         """
         return [self._find(candidate, platform, visit) for candidate in candidates]
+
+    def _first_visits(self, platform: Platform) -> Iterator[Measurement]:
+        for measurement in self._recorded.values():
+            if measurement.platform.platform_id == platform.platform_id and measurement.visit == 0:
+                yield measurement
 
     def _find(self, candidate: Candidate, platform: Platform, visit: int) -> Measurement:
         """The one record asked for."""

@@ -14,13 +14,13 @@ from costmodel.collect._batch import BatchTimer, time_module_on
 from costmodel.collect._bench import Bench
 from costmodel.collect._build import Kind
 from costmodel.collect._builders import Builders
-from costmodel.collect._cpu_device import cpu_threads
 from costmodel.collect._device import describe_device, grant
 from costmodel.collect._device_job import Argument, DeviceSetup, ModuleJob, Timed
 from costmodel.collect._futures import cancel, when_all_are_done
 from costmodel.collect._held_folder import HeldFolder
 from costmodel.collect._timing import Timing
 from costmodel.errors import CostModelError, MissingExtraError
+from costmodel.host import cpu_threads
 from costmodel.records import Candidate, Device, Isolation, Measurement, Platform, Workload
 
 T = TypeVar("T")

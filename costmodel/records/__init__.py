@@ -14,6 +14,7 @@ from costmodel.records._device_table import (
 )
 from costmodel.records._identity import content_id
 from costmodel.records._kernel_resources import KernelResources
+from costmodel.records._lines import DamagedLineError, encode_line, move_tail, parse_line
 from costmodel.records._measurement import Measurement, Outcome, measurement_key
 from costmodel.records._operators import OPERATORS
 from costmodel.records._peak_rates import PeakRates, peak_rates
@@ -30,6 +31,7 @@ __all__ = [
     "Candidate",
     "Config",
     "ConfigBatch",
+    "DamagedLineError",
     "Decision",
     "Device",
     "DeviceEntry",
@@ -47,12 +49,15 @@ __all__ = [
     "Workload",
     "config_batches",
     "content_id",
+    "encode_line",
     "find_device",
     "find_entry",
     "is_reserved",
     "known_architectures",
     "known_devices",
     "measurement_key",
+    "move_tail",
+    "parse_line",
     "peak_rates",
     "read_records",
 ]

@@ -1,12 +1,10 @@
 """The record store: append-only JSON lines that survive a killed process.
 
-Each line is ``{"crc32": "0f1e2d3c", "record": {...}}``, the checksum being that of the record's bytes.
-``append`` returns once its lines are on disk. What a kill or a power cut leaves of a line at the end of the
-file is a torn tail: readers stop before it, and the next writer moves it to ``<store>.torn``.
+``append`` returns once its lines (``_lines.py``) are on disk. Readers stop before a torn tail, and the next
+writer moves it to ``<store>.torn``.
 """
 
 import os
-import zlib
 from collections.abc import Iterator, Sequence
 from io import FileIO
 from pathlib import Path
@@ -17,22 +15,10 @@ import msgspec
 from filelock import FileLock, Timeout
 
 from costmodel.errors import CostModelError
+from costmodel.records._lines import DamagedLineError, encode_line, move_tail, parse_line
 from costmodel.records._measurement import Measurement
 
-
-class _Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One line of the file."""
-
-    crc32: str
-    record: msgspec.Raw
-
-
-class _DamagedLineError(Exception):
-    """A line is not what a writer wrote."""
-
-
 _encode = msgspec.json.Encoder().encode
-_decode_line = msgspec.json.Decoder(_Line).decode
 _decode_record = msgspec.json.Decoder(Measurement).decode
 
 
@@ -96,7 +82,7 @@ class RecordStore:
         for end, measurement in _scan(self.path):  # noqa: B007 (end is used after the loop)
             keys.add(measurement.key)
         if end < self._file.seek(0, os.SEEK_END):
-            _move_tail(self.path, end)
+            move_tail(self.path, end)
         _sync_directory(self.path.parent)
         return keys
 
@@ -112,7 +98,7 @@ class RecordStore:
         known = keys & self._keys
         if known or len(keys) < len(measurements):
             raise ValueError(f"keys must be new and distinct, but got {sorted(known) or 'one key twice'}")
-        data = memoryview(b"".join(map(_encode_line, measurements)))
+        data = memoryview(b"".join(encode_line(_encode(measurement)) for measurement in measurements))
         end = self._file.seek(0, os.SEEK_END)
         try:
             _write_all(self._file, data)
@@ -153,8 +139,8 @@ def _scan(path: Path) -> Iterator[tuple[int, Measurement]]:
         with path.open("rb") as file:
             for number, line in enumerate(file, start=1):
                 try:
-                    measurement = _parse_line(line)
-                except _DamagedLineError as error:
+                    measurement = _decode_record(parse_line(line))
+                except DamagedLineError as error:
                     # A line without newline was the last one when it was read, even if a writer is active.
                     if line.endswith(b"\n") and file.read(1):
                         raise CostModelError(
@@ -172,48 +158,10 @@ def _scan(path: Path) -> Iterator[tuple[int, Measurement]]:
         raise CostModelError(f"Cannot read record store {path}: {error.strerror}.") from error
 
 
-def _parse_line(line: bytes) -> Measurement:
-    """The measurement of one line.
-
-    Raises:
-        _DamagedLineError: The bytes are not those of a complete line.
-        msgspec.ValidationError: They are, but the record does not fit the schema.
-    """
-    if not line.endswith(b"\n"):
-        raise _DamagedLineError("no newline at its end")
-    try:
-        parsed = _decode_line(line)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise _DamagedLineError(str(error)) from None
-    if parsed.crc32 != _crc32(parsed.record):
-        raise _DamagedLineError("its checksum differs")
-    return _decode_record(parsed.record)
-
-
-def _encode_line(measurement: Measurement) -> bytes:
-    record = _encode(measurement)
-    return _encode(_Line(_crc32(record), msgspec.Raw(record))) + b"\n"
-
-
-def _crc32(record: bytes | msgspec.Raw) -> str:
-    return f"{zlib.crc32(record):08x}"
-
-
 def _write_all(file: FileIO, data: memoryview) -> None:
     """Write every byte; one call may write only some of them."""
     while data:
         data = data[file.write(data) :]
-
-
-def _move_tail(path: Path, end: int) -> None:
-    """Append the bytes behind ``end`` to ``<path>.torn``, then cut them off."""
-    with path.open("r+b") as file, Path(f"{path}.torn").open("ab") as torn:
-        file.seek(end)
-        torn.write(file.read())
-        torn.flush()
-        os.fsync(torn.fileno())
-        file.truncate(end)
-        os.fsync(file.fileno())
 
 
 def _sync_directory(path: Path) -> None:

@@ -1,8 +1,10 @@
+import asyncio
 import errno
 import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -411,6 +413,38 @@ def test_an_interrupted_run_keeps_what_it_has(tmp_path: Path) -> None:
     assert stored(CampaignFolder(tmp_path)).keys() <= set(collector.measured)
     campaign(tmp_path).run()
     assert stored(CampaignFolder(tmp_path)) == collect(tmp_path / "whole")
+
+
+def test_a_campaign_runs_inside_an_event_loop_as_in_a_notebook(tmp_path: Path) -> None:
+    async def cell() -> None:
+        assert campaign(tmp_path / "inside").run().finished
+
+    with closing(asyncio.new_event_loop()) as loop:
+        loop.run_until_complete(cell())
+    assert stored(CampaignFolder(tmp_path / "inside")).keys() == collect(tmp_path / "outside").keys()
+
+
+@pytest.mark.usefixtures("_interruptible")
+@pytest.mark.parametrize("error", [ZeroDivisionError, KeyboardInterrupt])
+def test_what_ends_a_campaign_inside_an_event_loop_is_raised(
+    tmp_path: Path, error: type[BaseException]
+) -> None:
+    seen: list[Measurement] = []
+
+    def end(measurement: Measurement) -> None:
+        seen.append(measurement)
+        if error is not KeyboardInterrupt:
+            raise error("bug")
+        if len(seen) == 1:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    async def cell() -> None:
+        campaign(tmp_path, collector=FakeCollector(seconds=0.001)).run(on_measurement=end)
+
+    with closing(asyncio.new_event_loop()) as loop, pytest.raises(error):
+        loop.run_until_complete(cell())
+    assert len(stored(CampaignFolder(tmp_path))) < len(collect(tmp_path / "whole"))
+    assert campaign(tmp_path).run().finished  # the store was closed: a later run goes on
 
 
 def test_a_draw_whose_worker_dies_is_made_once_more(tmp_path: Path) -> None:

@@ -78,3 +78,11 @@ def test_recorded_lists_the_candidates_of_a_platform(records):
     eight, whole = runner.recorded(runner.platform(8)), runner.recorded(runner.platform())
     assert len(whole) == 60
     assert [c.candidate_id for c in eight] == [c.candidate_id for c in whole[1:]]
+
+
+def test_recorded_on_several_platforms_are_those_recorded_on_all_in_the_order_of_the_last(records):
+    first = [m for m in records if m.platform.sms_granted == 8]
+    whole = [m for m in records if m.platform.sms_granted == 132]
+    runner = ReplayRunner([*first[2:], *reversed(whole[:-1])])
+    both = runner.recorded(runner.platform(8), runner.platform())
+    assert [c.candidate_id for c in both] == [m.candidate.candidate_id for m in reversed(whole[2:-1])]

@@ -8,9 +8,8 @@ import numpy as np
 from tvm.ir.utils import derived_object
 from tvm.s_tir import meta_schedule as ms
 
-from costmodel.errors import CostModelError
 from costmodel.integrations.tvm import _model_file
-from costmodel.integrations.tvm._platform import platform_for
+from costmodel.integrations.tvm._platform import platform_for, refuse_other_sms
 from costmodel.integrations.tvm._program import Program, program_key
 from costmodel.integrations.tvm._results import latency_of
 from costmodel.integrations.tvm._task import Task
@@ -50,10 +49,7 @@ class CostModel(ms.cost_model.PyCostModel):  # type: ignore[misc]
         platform: Platform | None = None,
     ) -> None:
         super().__init__()
-        if sms is not None and platform is not None and sms != platform.sms_granted:
-            raise CostModelError(
-                f"sms must be left out beside a platform, which has {platform.sms_granted}, but got {sms}."
-            )
+        refuse_other_sms(sms, platform)
         self.platform = platform
         self._sms = sms
         self._model: TransferModel | None = None

@@ -1,30 +1,18 @@
 """A file of JSON lines that several processes append to, and that survives those that are killed.
 
-Each line is ``{"crc32": "0f1e2d3c", "entry": {...}}``, the checksum being that of the entry's bytes. Whoever
-appends holds the lock for that moment. What a kill or a power cut left of a line at the end is moved to
-``<file>.torn`` before anything else is written.
+Its lines are those of a record store. Whoever appends holds the lock for that moment, and moves what a kill
+or a power cut left of a line at the end to ``<file>.torn`` before anything else is written.
 """
 
 import os
-import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-import msgspec
 from filelock import FileLock
 
 from costmodel.errors import CostModelError
-
-
-class _Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One line of the file."""
-
-    crc32: str
-    entry: msgspec.Raw
-
-
-_decode = msgspec.json.Decoder(_Line).decode
+from costmodel.records import DamagedLineError, encode_line, move_tail, parse_line
 
 
 class Journal:
@@ -42,8 +30,8 @@ class Journal:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._lock = FileLock(f"{path}.lock")
-            with self._lock, path.open("a+b") as file:
-                self._repair(file)
+            with self._lock:
+                self._repair()
         except OSError as error:
             raise CostModelError(f"Cannot write the database {path}: {error.strerror}.") from error
 
@@ -53,13 +41,14 @@ class Journal:
         Raises:
             CostModelError: The disk refuses them.
         """
-        data = b"".join(msgspec.json.encode(_Line(_crc32(e), msgspec.Raw(e))) + b"\n" for e in entries)
+        data = b"".join(map(encode_line, entries))
         try:
-            with self._lock, self.path.open("a+b") as file:
-                self._repair(file)
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
+            with self._lock:
+                self._repair()
+                with self.path.open("ab") as file:
+                    file.write(data)
+                    file.flush()
+                    os.fsync(file.fileno())
         except OSError as error:
             raise CostModelError(f"Cannot write the database {self.path}: {error.strerror}.") from error
 
@@ -73,8 +62,9 @@ class Journal:
             with self.path.open("rb") as file:
                 file.seek(self._read_to)
                 for line in file:
-                    entry = _entry(line)
-                    if entry is None:
+                    try:
+                        entry = parse_line(line)
+                    except DamagedLineError:
                         self._refuse_damage(line, file)
                         return
                     self._read_to += len(line)
@@ -90,30 +80,17 @@ class Journal:
                 "line out of it."
             )
 
-    def _repair(self, file: BinaryIO) -> None:
+    def _repair(self) -> None:
         """Move a torn last line out of the file; whoever calls holds the lock."""
-        start = _start_of_last_line(file)
-        file.seek(start)
-        tail = file.read()
-        if not tail or _entry(tail) is not None:
-            return
-        with Path(f"{self.path}.torn").open("ab") as torn:
-            torn.write(tail)
-        file.truncate(start)
-
-
-def _entry(line: bytes) -> bytes | None:
-    """The entry of a line; None if it is not what was written."""
-    try:
-        parsed = _decode(line)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        return None
-    entry = bytes(parsed.entry)
-    return entry if line.endswith(b"\n") and parsed.crc32 == _crc32(entry) else None
-
-
-def _crc32(entry: bytes) -> str:
-    return f"{zlib.crc32(entry):08x}"
+        with self.path.open("a+b") as file:
+            start = _start_of_last_line(file)
+            file.seek(start)
+            tail = file.read()
+        try:
+            if tail:
+                parse_line(tail)
+        except DamagedLineError:
+            move_tail(self.path, start)
 
 
 _BLOCK = 1 << 16

@@ -47,6 +47,18 @@ def platform_for(target: Any, sms: int | None = None) -> Platform:
     return local_platform(kind, sms)
 
 
+def refuse_other_sms(sms: int | None, platform: Platform | None) -> None:
+    """Refuse SMs that are not those of the platform beside which they are given.
+
+    Raises:
+        CostModelError: They are not.
+    """
+    if sms is not None and platform is not None and sms != platform.sms_granted:
+        raise CostModelError(
+            f"sms must be left out beside a platform, which has {platform.sms_granted}, but got {sms}."
+        )
+
+
 def named_platform(device: str, sms: int | None = None) -> Platform:
     """A platform on a device that need not be here.
 

@@ -10,7 +10,7 @@ from tvm.ir.utils import derived_object
 from tvm.s_tir import meta_schedule as ms
 
 from costmodel.integrations.tvm import _model_file
-from costmodel.integrations.tvm._platform import platform_for
+from costmodel.integrations.tvm._platform import platform_for, refuse_other_sms
 from costmodel.integrations.tvm._program import Program
 from costmodel.integrations.tvm._results import latency_of
 from costmodel.records import Candidate, Config, Platform
@@ -32,6 +32,9 @@ class SearchStrategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
         platform: Where the kernels will run; this machine's device with ``sms`` SMs unless given.
         screened: Configs that the model scores at first, and again after every 16 measurements.
         seed: Seed of all random choices.
+
+    Raises:
+        CostModelError: SMs are given beside a platform with others, or the file is no model.
     """
 
     def __init__(
@@ -44,8 +47,10 @@ class SearchStrategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
         seed: int = 0,
     ) -> None:
         super().__init__()
+        refuse_other_sms(sms, platform)
         self._model = _model_file.load(Path(model))[0] if isinstance(model, Path | str) else model
         self._sms, self._platform = sms, platform
+        self._found = platform
         self._screened, self._seed = screened, seed
         self._context: Any = None
         self._evolution: Any = None
@@ -70,10 +75,10 @@ class SearchStrategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
             self._evolution._initialize_with_tune_context(context)
             self._evolution.pre_tuning(max_trials, num_trials_per_iter, design_spaces, database, cost_model)
             return
-        self._platform = self._platform or platform_for(context.target, self._sms)
+        self._found = self._found or platform_for(context.target, self._sms)
         same = program.space.other_program(context, design_spaces)
         sampler = ModelSampler(
-            ProgramSpace(program.space, self._platform, same),
+            ProgramSpace(program.space, self._found, same),
             self._model,
             screened=self._screened,
             seed=self._seed,
@@ -102,9 +107,11 @@ class SearchStrategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
 
     def clone(self) -> Any:
         """A strategy with the same settings that has not begun."""
-        return SearchStrategy(
+        other = SearchStrategy(
             self._model, sms=self._sms, platform=self._platform, screened=self._screened, seed=self._seed
         )
+        other._found = self._found
+        return other
 
 
 class ProgramSpace(ScheduleSpace):

@@ -1,0 +1,20 @@
+"""What the operating system says of the machine that this runs on."""
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+
+def cpu_threads() -> int:
+    """Hardware threads that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def cpu_model() -> str:
+    """The CPU's model, where the kernel says it; else empty."""
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            name, _, value = line.partition(":")
+            if name.strip() == "model name":
+                return value.strip()
+    return ""
