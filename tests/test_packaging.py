@@ -1,26 +1,20 @@
 import ast
 import pkgutil
 import re
-import shlex
 import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
-from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import pytest
-import typer
-from command_line import MAIN
+from command_line import MAIN, find, parse
 from typer.core import TyperGroup
 from typer.main import get_command
 
 import costmodel
 from costmodel.cli import app
-from costmodel.collect import CampaignConfig
-from costmodel.records import is_reserved
 
 ROOT = Path(__file__).parents[1]
 ROOMS = [f"costmodel.{room.name}" for room in pkgutil.iter_modules(costmodel.__path__)]
@@ -36,21 +30,6 @@ def python(code: str, *arguments: str, cwd: Path | None = None) -> subprocess.Co
     )
 
 
-def find(*arguments: str) -> tuple[Any, list[str]]:
-    """The command that the arguments call, and the arguments that are left for it."""
-    command: Any = get_command(app)
-    rest = list(arguments)
-    while isinstance(command, TyperGroup) and rest:
-        _, command, rest = command.resolve_command(typer.Context(command), rest)
-    return command, rest
-
-
-def parse(line: str) -> None:
-    """Check a command line, comments included, without running it; wrong arguments raise."""
-    command, rest = find(*shlex.split(line, comments=True)[1:])
-    command.make_context("costmodel", rest)
-
-
 def command_names() -> Iterator[tuple[str, ...]]:
     """Every command that is not a group of others."""
     for name in get_command(app).list_commands(None):
@@ -59,14 +38,6 @@ def command_names() -> Iterator[tuple[str, ...]]:
         yield from ((name, sub) for sub in subcommands)
         if not subcommands:
             yield (name,)
-
-
-def documented_lines() -> Iterator[str]:
-    """Command lines in the code blocks of the project's documents."""
-    for path in sorted(ROOT.glob("*.md")):
-        for block in re.findall(r"```\w*\n(.*?)```", path.read_text(), re.DOTALL):
-            joined = block.replace("\\\n", " ")
-            yield from re.findall(r"^(?:\$ )?(?:\S*/)?(costmodel .*)$", joined, re.MULTILINE)
 
 
 def test_version_is_the_one_of_the_project_file() -> None:
@@ -128,28 +99,6 @@ def readme_python(word: str) -> str:
     return block
 
 
-@pytest.mark.parametrize(("word", "most_s"), [("ReplayRunner", 1e-3), ("DeclaredSpace", 60.0)])
-def test_python_of_the_readme_runs(tmp_path: Path, word: str, most_s: float) -> None:
-    done = python(readme_python(word), cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert 0 < float(done.stdout) < most_s
-
-
 def test_lines_for_tvm_are_those_that_tests_of_the_plug_in_run() -> None:
     source = (ROOT / "costmodel" / "integrations" / "tvm" / "__init__.py").read_text()
     assert readme_python("tuning_options") in (ast.get_docstring(ast.parse(source)) or "")
-
-
-def test_command_lines_in_documents_parse() -> None:
-    lines = list(documented_lines())
-    assert lines
-    for line in lines:
-        with suppress(typer.Exit):  # --help and --version end where they are parsed
-            parse(line)
-
-
-@pytest.mark.parametrize("path", sorted((ROOT / "configs").glob("*.toml")), ids=lambda path: path.name)
-def test_campaign_files_are_valid_and_leave_the_reserved_workloads_alone(path: Path) -> None:
-    config = CampaignConfig.load(path)
-    assert len(config.parsed_workloads) == len(config.workloads)
-    assert not any(is_reserved(workload) for workload in config.parsed_workloads)

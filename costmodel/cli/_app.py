@@ -45,6 +45,10 @@ COMMANDS = {
         "costmodel.cli.tune:tune",
         "Find the kernel to run for the SMs that it will have, measuring only a shortlist.",
     ),
+    "experiments": (
+        "costmodel.cli.experiments:app",
+        "List, show and compare runs that were tracked, or log the results of a script beside them.",
+    ),
 }
 
 

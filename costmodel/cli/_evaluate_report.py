@@ -41,22 +41,10 @@ def print_report(report: "Report", baseline: str | None) -> None:
 
 def write_report(report: "Report", folder: Path, document: Mapping[str, Any], baseline: str | None) -> None:
     """Write ``report.json``, one CSV file a table, and the pictures that there is something for."""
-    import pandas as pd
-
-    from costmodel.evaluation import plot_report, plot_shots
+    from costmodel.evaluation import plot_report, plot_shots, report_tables
 
     write_json(folder / "report.json", document)
-    tables = {
-        "summary": pd.json_normalize(report.summary()),
-        "against": pd.json_normalize(report.against(baseline)) if baseline else pd.DataFrame(),
-        "by_budget": report.by_budget(),
-        "by_device": report.by_device(),
-        "by_novelty": report.by_novelty(),
-        "by_shots": report.by_shots(),
-        "by_coverage": report.by_coverage(),
-        "tasks": report.tasks,
-    }
-    for name, table in tables.items():
+    for name, table in report_tables(report, baseline).items():
         if not table.empty:
             table.to_csv(folder / f"{name}.csv", index=False)
     if report.partial_budgets:

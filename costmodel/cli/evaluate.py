@@ -1,10 +1,11 @@
 """``costmodel evaluate``: compare learners on what they never saw."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from msgspec.structs import asdict
 
 from costmodel.cli._evaluate_report import print_report, write_report
 from costmodel.cli._output import (
@@ -17,32 +18,34 @@ from costmodel.cli._output import (
     progress,
     write_json,
 )
+from costmodel.cli._tracking import (
+    ExperimentOption,
+    Tracking,
+    TrackingUriOption,
+    TrackOption,
+)
 from costmodel.errors import CostModelError
+from costmodel.evaluation import EvaluationConfig
 
 if TYPE_CHECKING:
-    from costmodel.evaluation import FewShot, ModelFactory, Report, SharedTasks
+    from costmodel.evaluation import ModelFactory, Report
 
-OnFold = Callable[[str, str], None]
-
-# Those that are of use with any split, without torch, in minutes. A random learner is drawn by the report
-# itself, as an exact expectation.
-_COMPARED = (
-    "nearest-task",
-    "consensus",
-    "ridge",
-    "ridge-on-sources",
-    "analytic",
-    "kernel-ridge",
-    "random-forest",
-    "xgboost",
-    "xgboost-rank",
-    "stack",
-)
+_DEFAULTS = EvaluationConfig()
 
 
 def evaluate(
+    context: typer.Context,
     dataset: DatasetArgument = None,
     *,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="TOML with any of the choices below and `dataset`, see configs/evaluate-*.toml; what the "
+            "command line says wins.",
+            show_default=False,
+        ),
+    ] = None,
     train: Annotated[
         list[Path] | None,
         typer.Option(
@@ -62,32 +65,36 @@ def evaluate(
             help="Tasks of --test that --train has too: refuse them, drop them from what is learned, or keep "
             "all but what is judged itself.",
         ),
-    ] = "refuse",
+    ] = _DEFAULTS.shared_tasks,
     split: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
             help="Strategy such as leave-one-workload-out, leave-one-budget-out, leave-one-device-out, "
             "whole-device-only or few-shot, or a split that `costmodel dataset split` wrote.",
-            show_default="leave-one-workload-out",
+            show_default=_DEFAULTS.split,
         ),
     ] = None,
-    folds: FoldsOption = 0,
-    keep_twins_apart: KeepTwinsApartOption = False,
+    folds: FoldsOption = _DEFAULTS.folds,
+    keep_twins_apart: KeepTwinsApartOption = _DEFAULTS.keep_twins_apart,
     learner: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME",
             help="Learner to compare, `NAME+intervals` and `NAME+guard` too; repeatable.",
-            show_default=", ".join(_COMPARED),
+            show_default=", ".join(_DEFAULTS.learners),
         ),
     ] = None,
     baseline: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="Compare the others with it, task by task.", show_default=False),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the learners, and of random measurements.")] = 0,
-    seeds: Annotated[int, typer.Option(min=1, help="Runs of each learner that depends on a seed.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of the learners, and of random measurements.")] = (
+        _DEFAULTS.seed
+    ),
+    seeds: Annotated[int, typer.Option(min=1, help="Runs of each learner that depends on a seed.")] = (
+        _DEFAULTS.seeds
+    ),
     shots: Annotated[
         str | None,
         typer.Option(
@@ -99,7 +106,7 @@ def evaluate(
     first: Annotated[
         str,
         typer.Option(metavar="own|random", help="What is measured: the top of the learner's list, or draws."),
-    ] = "own",
+    ] = _DEFAULTS.first,
     tasks: Annotated[
         int | None,
         typer.Option(
@@ -120,6 +127,9 @@ def evaluate(
         Path | None,
         typer.Option(metavar="FILE.png", help="Also draw the result by SM budget.", show_default=False),
     ] = None,
+    track: TrackOption = False,
+    tracking_uri: TrackingUriOption = None,
+    experiment: ExperimentOption = None,
 ) -> None:
     """Compare learners on workloads that they never saw, each held out in turn with all its SM budgets.
 
@@ -130,83 +140,77 @@ def evaluate(
 
     Examples:
     - `costmodel evaluate --plot report.png`
+    - `costmodel evaluate --config configs/evaluate-workloads.toml --tasks 200`
     - `costmodel evaluate datasets/mine --folds 6 --seeds 3 --baseline consensus --out out/report`
     - `costmodel evaluate datasets/mine --learner xgboost --shots 0,1,2,4,8,16 --tasks 200`
     - `costmodel evaluate datasets/mine --split whole-device-only --folds 6 --shots 0,4`
     - `costmodel evaluate datasets/convolution --split leave-one-device-out`
     - `costmodel evaluate --train datasets/mine --test datasets/blind --learner xgboost`
+    - `costmodel evaluate datasets/mine --seeds 3 --track`
     """
-    from costmodel.evaluation import RANDOM
+    from costmodel.dataset import dataset_used, shipped_dataset
+    from costmodel.evaluation import describe_report, plot_report
 
-    names = learner or _COMPARED
-    if baseline is not None and baseline not in (RANDOM, *names):
-        raise CostModelError(
-            f"The baseline must be among the learners, {', '.join((RANDOM, *names))}, but got {baseline!r}."
-        )
-    used = list(range(seed, seed + seeds))
-    judge = _Judge(_runs(names, used), _few_shot(shots, first, seed), tasks)
-    if train or test:
-        if dataset or split or folds or keep_twins_apart or not train or not test:
-            raise CostModelError(
-                "--train and --test must be given together, without DATASET, --split, --folds or "
-                "--keep-twins-apart: all of one dataset is learned from, and all of the other is judged."
-            )
-        report, source = judge.between(train, test, cast("SharedTasks", shared_tasks))
-    else:
-        report, source = judge.within(dataset, split or "leave-one-workload-out", folds, keep_twins_apart)
-    print_report(report, baseline)
-    if plot:
-        from costmodel.evaluation import plot_report
-
-        plot_report(report, plot)
-        console.print(f"Drawn: {plot}", soft_wrap=True, highlight=False)
-    document = {**source, "seed": seed, "seeds": used, "judged_tasks": tasks, **report.to_dict(baseline)}
-    write_json(json, document)
-    if out:
-        write_report(report, out, document, baseline)
-
-
-def _runs(names: Sequence[str], seeds: Sequence[int]) -> "dict[str, list[ModelFactory]]":
-    from functools import partial
-
-    from costmodel.evaluation import seeded_runs
-    from costmodel.transfer import make_model
-
-    return {name: seeded_runs(partial(make_model, name), seeds) for name in names}
+    chosen = EvaluationConfig.load(config, _given(context))
+    judged = chosen.test or chosen.dataset or shipped_dataset()
+    settings = {**asdict(chosen), "config": config, "dataset": judged, "seeds": chosen.used_seeds}
+    name = f"{judged.resolve().name}, {'learned from another' if chosen.train else chosen.split}"
+    with Tracking.of(context).run(name, settings) as run:
+        run.log(dataset_used(path, "training") for path in chosen.train)
+        run.log(dataset_used(path, "evaluation") for path in [judged])
+        report, source = _Judge(chosen).judge(judged)
+        print_report(report, chosen.baseline)
+        if plot:
+            plot_report(report, plot)
+            console.print(f"Drawn: {plot}", soft_wrap=True, highlight=False)
+        document = {
+            "config": chosen,
+            **source,
+            "seed": chosen.seed,
+            "seeds": chosen.used_seeds,
+            "judged_tasks": chosen.tasks,
+            **report.to_dict(chosen.baseline),
+        }
+        write_json(json, document)
+        if out:
+            write_report(report, out, document, chosen.baseline)
+        run.log(describe_report(report, chosen.baseline))
 
 
-def _few_shot(shots: str | None, first: str, seed: int) -> "FewShot | None":
-    from costmodel.evaluation import FewShot
+def _given(context: typer.Context) -> dict[str, Any]:
+    """What the command line says itself and not by its defaults, by the keys of a file."""
+    sources = {name: context.get_parameter_source(name) for name in context.params}
+    said = {name for name, source in sources.items() if source and source.name == "COMMANDLINE"}
+    given = {name: context.params[name] for name in said}
+    if "learner" in given:
+        given["learners"] = given["learner"]
+    if "shots" in given:
+        given["shots"] = _numbers(given["shots"])
+    return {key: given[key] for key in EvaluationConfig.__struct_fields__ if key in given}
 
-    if shots is None:
-        return None
+
+def _numbers(shots: str) -> tuple[int, ...]:
     try:
-        numbers = tuple(int(number) for number in shots.split(","))
+        return tuple(int(number) for number in shots.split(","))
     except ValueError:
         raise CostModelError(
             f"Shots must be whole numbers with commas between them, as in 0,1,2,4,8, but got {shots!r}."
         ) from None
-    return FewShot(numbers, cast("Any", first), seed)
 
 
 class _Judge:
-    """Runs the evaluation beside a display of how far it is.
+    """Runs an evaluation beside a display of how far it is."""
 
-    Args:
-        models: Factories of each learner.
-        few_shot: How tasks are measured.
-        tasks: How many are judged.
-    """
+    def __init__(self, config: EvaluationConfig) -> None:
+        self._config = config
+        self._models = _runs(config.learners, config.used_seeds)
 
-    def __init__(
-        self, models: "dict[str, list[ModelFactory]]", few_shot: "FewShot | None", tasks: int | None
-    ) -> None:
-        self._models, self._few_shot, self._tasks = models, few_shot, tasks
+    def judge(self, judged: Path) -> "tuple[Report, dict[str, Any]]":
+        """The report on a dataset, and what it was made of."""
+        return self._between(judged) if self._config.train else self._within(judged)
 
-    def within(
-        self, dataset: Path | None, split: str, folds: int, keep_twins_apart: bool
-    ) -> "tuple[Report, dict[str, Any]]":
-        """Evaluate on the folds of one dataset; the report, and what it was made of."""
+    def _within(self, path: Path) -> "tuple[Report, dict[str, Any]]":
+        """Evaluate on the folds of one dataset."""
         from costmodel.dataset import (
             STRATEGIES,
             SplitRecipe,
@@ -214,17 +218,16 @@ class _Judge:
             load_dataset,
             make_split,
             read_split,
-            shipped_dataset,
         )
         from costmodel.evaluation import evaluate as evaluate_on
 
-        path = dataset or shipped_dataset()
+        config = self._config
         data = load_dataset(path)
-        if split in STRATEGIES:
-            recipe = SplitRecipe(split, keep_twins_apart=keep_twins_apart, folds=folds)
+        if config.split in STRATEGIES:
+            recipe = SplitRecipe(config.split, keep_twins_apart=config.keep_twins_apart, folds=config.folds)
             made = make_split(data, recipe)
         else:
-            made = read_split(path, data, split)
+            made = read_split(path, data, config.split)
         print_twins(made)
         if made.recipe.folds:
             held_out = sum(fold.held_out.count(" + ") + 1 for fold in made.folds)
@@ -242,32 +245,40 @@ class _Judge:
                 data,
                 self._models,
                 split=made,
-                few_shot=self._few_shot,
-                tasks=self._tasks,
+                few_shot=config.few_shot,
+                tasks=config.tasks,
                 on_fold=advance,
             )
         folds_of = [fold.held_out for fold in made.folds]
         return report, {"path": path, "sha256": dataset_hash(path), "folds": folds_of}
 
-    def between(
-        self, train: Sequence[Path], test: Path, shared_tasks: "SharedTasks"
-    ) -> "tuple[Report, dict[str, Any]]":
-        """Evaluate what some datasets teach on another; the report, and what it was made of."""
+    def _between(self, test: Path) -> "tuple[Report, dict[str, Any]]":
+        """Evaluate what some datasets teach on another."""
         from costmodel.dataset import dataset_hash, load_dataset
         from costmodel.evaluation import evaluate_between
 
-        with console.status(f"Learning from {', '.join(map(str, train))}"):
+        config = self._config
+        with console.status(f"Learning from {', '.join(map(str, config.train))}"):
             report = evaluate_between(
-                [load_dataset(path) for path in train],
+                [load_dataset(path) for path in config.train],
                 load_dataset(test),
                 self._models,
-                shared_tasks=shared_tasks,
-                few_shot=self._few_shot,
-                tasks=self._tasks,
+                shared_tasks=config.shared_tasks,
+                few_shot=config.few_shot,
+                tasks=config.tasks,
             )
         return report, {
-            "train": [{"path": path, "sha256": dataset_hash(path)} for path in train],
+            "train": [{"path": path, "sha256": dataset_hash(path)} for path in config.train],
             "path": test,
             "sha256": dataset_hash(test),
-            "shared_tasks": shared_tasks,
+            "shared_tasks": config.shared_tasks,
         }
+
+
+def _runs(names: Sequence[str], seeds: Sequence[int]) -> "dict[str, list[ModelFactory]]":
+    from functools import partial
+
+    from costmodel.evaluation import seeded_runs
+    from costmodel.transfer import make_model
+
+    return {name: seeded_runs(partial(make_model, name), seeds) for name in names}

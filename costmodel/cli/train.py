@@ -4,15 +4,31 @@ import platform
 import sys
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from costmodel import __version__
 from costmodel.cli._output import DEFAULT_LEARNER, DatasetArgument, JsonOption, console, write_json
+from costmodel.cli._tracking import (
+    ExperimentOption,
+    Tracking,
+    TrackingUriOption,
+    TrackOption,
+    options_of,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from costmodel.dataset import Dataset
+    from costmodel.evaluation import Trained
+
+_EXAMPLES = 3
 
 
 def train(
+    context: typer.Context,
     dataset: DatasetArgument = None,
     *,
     out: Annotated[Path, typer.Option(metavar="FILE", help="Model to write, such as h100.costmodel.")],
@@ -36,6 +52,9 @@ def train(
     ] = 0,
     seed: Annotated[int, typer.Option(help="Seed of the learner.")] = 0,
     json: JsonOption = None,
+    track: TrackOption = False,
+    tracking_uri: TrackingUriOption = None,
+    experiment: ExperimentOption = None,
 ) -> None:
     """Train a model on a dataset and write it to one file, without pickle.
 
@@ -45,38 +64,46 @@ def train(
     - `costmodel train --out h100.costmodel`
     - `costmodel train datasets/mine --out mine.costmodel --folds 5`
     - `costmodel train datasets/mine --out mine.costmodel --hold-out matmul-m128-n768-k3072`
+    - `costmodel train --out h100.costmodel --folds 5 --track` also logs the model and how good it is.
     """
-    from costmodel.dataset import dataset_hash, load_dataset, shipped_dataset
+    from costmodel.dataset import dataset_used, load_dataset, shipped_dataset
+    from costmodel.evaluation import describe_training
     from costmodel.evaluation import train as train_on
-    from costmodel.transfer import make_model, save_model
+    from costmodel.transfer import describe_model, make_model, save_model
 
     path = dataset or shipped_dataset()
-    data = load_dataset(path)
-    with console.status(f"Learning from {path}"):
-        trained = train_on(
-            data,
-            partial(make_model, learner, seed=seed),
-            hold_out=hold_out or (),
-            folds=folds,
-        )
-    metadata = {
-        "learner": learner,
-        "seed": seed,
-        "dataset": dataset_hash(path),
-        "dataset_name": path.resolve().name,
-        "devices": list(trained.devices),
-        "platforms": list(trained.platforms),
-        "workloads": list(trained.workloads),
-        "held_out": list(hold_out or ()),
-        "folds": list(trained.folds),
-        "tasks": trained.tasks,
-        "rows": trained.rows,
-        "columns": list(trained.columns),
-        "metrics": trained.metrics(),
-        "version": __version__,
-        "software": _versions(),
-    }
-    save_model(trained.model, out, metadata)
+    used = dataset_used(path, "training")
+    with Tracking.of(context).run(f"{learner} on {used.name}", options_of(context, dataset=path)) as run:
+        run.log([used])
+        data = load_dataset(path)
+        with console.status(f"Learning from {path}"):
+            make = partial(make_model, learner, seed=seed)
+            trained = train_on(data, make, hold_out=hold_out or (), folds=folds)
+        metadata = {
+            "learner": learner,
+            "seed": seed,
+            "dataset": used.sha256,
+            "dataset_name": used.name,
+            "devices": list(trained.devices),
+            "platforms": list(trained.platforms),
+            "workloads": list(trained.workloads),
+            "held_out": list(hold_out or ()),
+            "folds": list(trained.folds),
+            "tasks": trained.tasks,
+            "rows": trained.rows,
+            "columns": list(trained.columns),
+            "metrics": trained.metrics(),
+            "version": __version__,
+            "software": _versions(),
+        }
+        save_model(trained.model, out, metadata)
+        _print_trained(learner, trained, out)
+        write_json(json, {"model": out, **metadata})
+        run.log(describe_training(trained))
+        run.log(describe_model(out, metadata, _example(data)))
+
+
+def _print_trained(learner: str, trained: "Trained", out: Path) -> None:
     console.print(
         f"{learner} learned from {trained.rows} measurements of {len(trained.workloads)} workloads "
         f"({trained.tasks} tasks): {out}",
@@ -85,7 +112,17 @@ def train(
     )
     for name, value in trained.metrics().items():
         console.print(f"  {name} on what was held out: {value:.3f}", highlight=False)
-    write_json(json, {"model": out, **metadata})
+
+
+def _example(data: "Dataset") -> "pd.DataFrame":
+    """What the model predicts from: some kernels on a platform of the dataset."""
+    from costmodel.transfer import kernel_frame
+
+    row, platform = data.rows.iloc[0], data.platforms[data.rows.iloc[0]["platform"]]
+    same = data.rows[(data.rows["task"] == row["task"])].head(_EXAMPLES)
+    return kernel_frame(
+        [data.candidates[i] for i in same["candidate"]], platform.device, platform.sms_granted
+    )
 
 
 def _versions() -> dict[str, str]:

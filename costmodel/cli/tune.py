@@ -6,6 +6,13 @@ from typing import Annotated
 import typer
 
 from costmodel.cli._output import DEFAULT_LEARNER, JsonOption, console
+from costmodel.cli._tracking import (
+    ExperimentOption,
+    Tracking,
+    TrackingUriOption,
+    TrackOption,
+    options_of,
+)
 from costmodel.cli._tune_budgets import tune_for_several
 from costmodel.cli._tune_one import tune_for_one
 from costmodel.cli._tune_request import Outputs, TuneRequest, budgets_of, numbers_of, share_of
@@ -13,6 +20,7 @@ from costmodel.cli._tune_setup import RunnerName, load_transfer_model, open_runn
 
 
 def tune(
+    context: typer.Context,
     workload: Annotated[
         str, typer.Argument(help="Name of a workload, such as matmul-m128-n768-k3072.", show_default=False)
     ],
@@ -136,6 +144,9 @@ def tune(
         ),
     ] = None,
     json: JsonOption = None,
+    track: TrackOption = False,
+    tracking_uri: TrackingUriOption = None,
+    experiment: ExperimentOption = None,
 ) -> None:
     """Find the kernel to run for the SMs that it will have, measuring only a shortlist.
 
@@ -149,8 +160,9 @@ def tune(
     - `costmodel tune matmul-m16-n1024-k1024 --sms 16,32,132` finds one kernel that is good on all three.
     - `costmodel tune matmul-m16-n1024-k1024 --portfolio 3 --dispatch out/dispatch.json` finds three for all.
     - `costmodel tune matmul-m16-n1024-k1024 --free-sms 4%` finds how many SMs can be left to others.
+    - `costmodel tune matmul-m16-n1024-k1024 --sms 32 --track` logs every trial while it is measured.
     """
-    from costmodel.dataset import load_dataset, shipped_dataset
+    from costmodel.dataset import dataset_used, load_dataset, shipped_dataset
 
     request = TuneRequest(
         workload=workload,
@@ -168,14 +180,17 @@ def tune(
     )
     request.check()
     source = dataset or (None if runner is RunnerName.CPU else shipped_dataset())
-    data = load_dataset(source) if source else None
-    with open_runner(runner, workload, data, device) as opened:
-        console.print(opened.description, soft_wrap=True, highlight=False)
-        if model:
-            fitted, knowledge = load_transfer_model(model, workload if runner is RunnerName.REPLAY else None)
-        elif source and data:
-            fitted, knowledge = train_model(data, source, workload, learner, seed)
-        else:
-            fitted, knowledge = None, {"model": "scratch", "trained_on": "nothing"}
-        tune_for = tune_for_several if request.is_for_several else tune_for_one
-        tune_for(opened, fitted, knowledge, request)
+    with Tracking.of(context).run(request.title, options_of(context, dataset=source)) as run:
+        run.log(dataset_used(path, "training") for path in [source] if path)
+        data = load_dataset(source) if source else None
+        with open_runner(runner, workload, data, device) as opened:
+            console.print(opened.description, soft_wrap=True, highlight=False)
+            if model:
+                left_out = workload if runner is RunnerName.REPLAY else None
+                fitted, knowledge = load_transfer_model(model, left_out)
+            elif source and data:
+                fitted, knowledge = train_model(data, source, workload, learner, seed)
+            else:
+                fitted, knowledge = None, {"model": "scratch", "trained_on": "nothing"}
+            tune_for = tune_for_several if request.is_for_several else tune_for_one
+            tune_for(opened, fitted, knowledge, request, run)

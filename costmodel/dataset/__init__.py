@@ -32,6 +32,7 @@ from costmodel.dataset._splits import (
 )
 from costmodel.dataset._summary import TextTable, summary_tables
 from costmodel.dataset._tasks import Budget, Task
+from costmodel.dataset._used import dataset_used
 
 __all__ = [
     "EXPORT_FORMATS",
@@ -66,6 +67,7 @@ __all__ = [
     "check_split",
     "dataset_from_measurements",
     "dataset_hash",
+    "dataset_used",
     "describe",
     "device_similarity",
     "diff",

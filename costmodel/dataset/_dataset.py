@@ -55,6 +55,9 @@ class Dataset:
 
     def to_measurements(self, workload: str | None = None) -> list[Measurement]:
         """The records that the table was made of, all of them or those of one workload (by name)."""
+        frame = self.measurements
+        if workload is not None:
+            frame = frame[np.array(self.measured_workloads) == workload]
         return [
             Measurement(
                 candidate=self.candidates[row["candidate"]],
@@ -74,6 +77,5 @@ class Dataset:
                 measured_at=row["measured_at"],
                 error=row["error"],
             )
-            for row in self.measurements.to_dict("records")
-            if workload in (None, self.candidates[row["candidate"]].workload.name)
+            for row in frame.to_dict("records")
         ]

@@ -3,6 +3,8 @@
 Notations:
     bound: seconds that a workload takes at least, at peak arithmetic or at peak bandwidth of the granted SMs
         (roofline model, Williams, Waterman and Patterson 2009, doi:10.1145/1498765.1498785).
+    source: a file and a device in it. Parts of one device have one clock, and two threads of a busy CPU may
+        well be 200 times slower than one.
     scale: of a source, the median over configs of log10(latency / median latency of all sources).
 """
 
@@ -95,22 +97,22 @@ def _apart_from_others(workload: str, rows: pd.DataFrame) -> Iterator[Finding]:
     too_fast, times = few is low, float(10 ** gaps.max())
     others = ", ".join(dict.fromkeys(file for file, _ in many))
     for file in dict.fromkeys(file for file, _ in few):
-        platforms = [platform for name, platform in few if name == file]
+        devices = [device for name, device in few if name == file]
         yield Finding(
             kind="unit",
             severity=Severity.ERROR,
             concerns=f"{file}: {workload}",
-            count=int(((rows["file"] == file) & rows["platform"].isin(platforms)).sum()),
+            count=int(((rows["file"] == file) & rows["device"].isin(devices)).sum()),
             message=f"Sources of one workload must be within {_WIDEST_GAP:g} times of each other on the same "
             f"configs, but this is {times:.3g} times {'below' if too_fast else 'above'} {others}: find out "
             f"which are in seconds. If the others are, {_advice(times, too_fast)}.",
-            examples=some(platforms),
+            examples=some(devices),
         )
 
 
 def _scales(rows: pd.DataFrame) -> "pd.Series[float]":
-    """The scale of each source (file, platform) that shares enough configs, from low to high."""
-    sources = [rows["file"], rows["platform"]]
+    """The scale of each source that shares enough configs, from low to high."""
+    sources = [rows["file"], rows["device"]]
     logs = np.log10(rows["latency_s"]).groupby([rows["candidate"], *sources]).median().unstack([1, 2])
     shared = logs[logs.count(axis=1) >= 2]
     offsets = shared.sub(shared.median(axis=1), axis=0).median()

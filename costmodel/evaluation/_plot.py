@@ -50,6 +50,26 @@ def plot_report(report: Report, path: Path) -> None:
     save(figure, path)
 
 
+def plot_held_out(tasks: "pd.DataFrame", path: Path) -> None:
+    """Draw Score@1 of each task that was held out, and the mean, by SM budget, as PNG.
+
+    Args:
+        tasks: As of ``Trained.held_out_tasks``; one row or more.
+        path: File to write.
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.5, 4.6), layout="constrained")
+    axes = figure.subplots()
+    axes.plot(tasks["sms_granted"], tasks["score_at_1"], "o", color="#999999", alpha=0.4, label="each task")
+    mean = tasks.groupby("sms_granted")["score_at_1"].mean()
+    axes.plot(mean.index, mean, "-o", color=_COLOURS[0], linewidth=2.2, label="mean")
+    _frame(axes, tasks, "Speed of the first choice on what was held out", "best latency / chosen latency")
+    axes.set_ylim(0.0, 1.03)
+    axes.legend(frameon=False)
+    save(figure, path)
+
+
 def save(figure: Any, path: Path) -> None:
     """Write a figure as PNG, and the folder that it lies in."""
     path.parent.mkdir(parents=True, exist_ok=True)

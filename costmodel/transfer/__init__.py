@@ -3,6 +3,7 @@
 from costmodel.transfer._base import Predictor, StorableModel, TransferModel
 from costmodel.transfer._calibrated import FAILURE_LOG_PENALTY, Calibrated
 from costmodel.transfer._conformal import Conformal
+from costmodel.transfer._describe import describe_model
 from costmodel.transfer._drift import Alarm, DriftMonitor
 from costmodel.transfer._familiarity import Familiarity
 from costmodel.transfer._guard import Guarded
@@ -17,6 +18,7 @@ from costmodel.transfer._scratch import FromScratch
 from costmodel.transfer._source_choice import SimilarSources
 from costmodel.transfer._source_mixture import SourceMixture
 from costmodel.transfer._store import LoadedModel, ModelCard, load_model, read_card, save_model
+from costmodel.transfer.pyfunc import kernel_frame
 
 __all__ = [
     "FAILURE_LOG_PENALTY",
@@ -41,6 +43,8 @@ __all__ = [
     "StorableModel",
     "TransferModel",
     "choose_first",
+    "describe_model",
+    "kernel_frame",
     "load_model",
     "make_model",
     "rank_correlation",

@@ -17,7 +17,11 @@ from costmodel.collect import CampaignConfig, CampaignFolder, estimate_campaign
 from costmodel.records import Measurement, RecordStore, Workload, read_records
 
 TINY: dict[str, Any] = {"runner": "cpu", "sms": [1], "workloads": ["matmul-m16-n16-k16"], "repeat_share": 0.0}
-CONFIGS = sorted((Path(__file__).parents[2] / "configs").glob("*.toml"))
+CONFIGS = sorted(
+    path
+    for path in (Path(__file__).parents[2] / "configs").glob("*.toml")
+    if not path.name.startswith("evaluate-")
+)
 HAS_GPU = Path("/dev/nvidiactl").exists()
 
 

@@ -133,6 +133,15 @@ def test_devices_fifty_times_apart_are_believed_and_a_cpu_is_not_compared_with_a
     assert of_kind("unit", on(gpu, 1.0), on(cpu, 1e3)) == []
 
 
+def test_parts_of_one_device_are_not_compared() -> None:
+    cpu = Device("C", "cpu", "", 2, 0.0)
+    one, two = (
+        [replace(m, platform=Platform(cpu, "threads", n, n)) for m in slower(kernels(H100), times)]
+        for n, times in ((1, 1.0), (2, 200.0))
+    )
+    assert of_kind("unit", source("busy", [*one, *two])) == []
+
+
 @pytest.mark.parametrize("value", [0.5, 1e2, 1e3])
 def test_failures_written_as_one_value(value: float) -> None:
     good = kernels(H100)

@@ -155,3 +155,9 @@ def test_the_shipped_dataset_is_looked_for_in_package_and_checkout(
         place.mkdir(parents=True)
         (place / "measurements.parquet").touch()
         assert shipped.shipped_dataset() == place
+    with pytest.raises(CostModelError, match=r"The dataset sm-budgets must lie in .* but is in neither"):
+        shipped.shipped_dataset("sm-budgets")
+
+
+def test_the_larger_dataset_ships_too() -> None:
+    assert shipped.shipped_dataset("sm-budgets") == Path(__file__).parents[2] / "datasets" / "sm-budgets"

@@ -45,6 +45,34 @@ def test_xgboost_predicts_in_place_what_a_matrix_does() -> None:
     np.testing.assert_allclose(np.log(learner.predict(X).latency_s), expected, rtol=1e-6)
 
 
+def test_contributions_add_up_to_what_the_trees_predict() -> None:
+    X, y, tasks = contract_rows()
+    for learner, baseline in ((XGBoostLearner(1, rounds=30), X[:, 1] * np.log(2.0)), (XGBoostRanker(), 0.0)):
+        learner.fit(X, y, tasks)
+        added = learner.contributions(X)
+        assert added.shape == (len(X), X.shape[1] + 1)
+        prediction = learner.predict(X)
+        told = prediction.score if prediction.latency_s is None else np.log(prediction.latency_s)
+        np.testing.assert_allclose(added.sum(axis=1) + baseline, told, atol=1e-4)
+
+
+def test_contribution_of_a_column_is_its_own_term_of_a_sum() -> None:
+    """Trees of depth 1 are a sum of functions of one column each, whose Shapley values are these functions.
+
+    Up to a constant, which makes them 0 in the mean over what was learned from.
+    """
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(400, 2))
+    y = np.exp(2.0 * X[:, 0] + np.sin(6.0 * X[:, 1]))
+    learner = XGBoostLearner(rounds=60, depth=1, column_share=1.0).fit(X, y, np.zeros(400))
+    added = learner.contributions(X)
+    for column in (0, 1):
+        alone = np.full_like(X, 0.5)
+        alone[:, column] = X[:, column]
+        term = np.log(learner.predict(alone).latency_s)
+        np.testing.assert_allclose(added[:, column], term - term.mean(), atol=1e-3)
+
+
 def test_ranker_orders_within_tasks_whatever_their_size() -> None:
     rng = np.random.default_rng(0)
     tasks = np.repeat(np.arange(20), 30)

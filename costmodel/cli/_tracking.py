@@ -1,0 +1,134 @@
+"""What commands that can be tracked share: their options, and the run that they write to."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Self
+
+import typer
+
+from costmodel.cli._output import console
+
+if TYPE_CHECKING:
+    from costmodel.search import BudgetsTrial, TunedTrial
+    from costmodel.tracking import MlflowTracker, RunLog
+
+_OPTIONS = ("track", "tracking_uri", "experiment")
+
+TrackOption = Annotated[
+    bool,
+    typer.Option("--track", help="Also log settings, metrics, plots and where all of it ran in MLflow."),
+]
+TrackingUriOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE_OR_URL",
+        help="Where runs are: a server such as http://localhost:5000, a database, or a file that ends in .db "
+        "for SQLite.",
+        show_default="$COSTMODEL_TRACKING_URI, $MLFLOW_TRACKING_URI or out/mlflow.db",
+    ),
+]
+ExperimentOption = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="Experiment of MLflow to log under.", show_default="the command"),
+]
+
+
+@dataclass(frozen=True)
+class Tracking:
+    """Whether and where a command is tracked.
+
+    Attributes:
+        wanted: Whether it is.
+        uri: Where; None for the default.
+        experiment: Name of the experiment.
+    """
+
+    wanted: bool
+    uri: str | None
+    experiment: str
+
+    @classmethod
+    def of(cls, context: typer.Context) -> Self:
+        """As its options say; to say where is to ask for it."""
+        track, uri, experiment = (context.params[name] for name in _OPTIONS)
+        return cls(bool(track or uri or experiment), uri, experiment or str(context.info_name))
+
+    @contextmanager
+    def run(self, name: str, config: Mapping[str, Any]) -> Iterator["RunLog"]:
+        """What the command logs to; nothing if it is not tracked.
+
+        A run begins with where it runs and its settings, so that one that dies has them. Runs that died
+        before without being marked so are marked now.
+
+        Args:
+            name: Of the run.
+            config: Every option as it was resolved.
+
+        Raises:
+            CostModelError: Runs cannot be kept there.
+        """
+        from costmodel.tracking import (
+            MlflowTracker,
+            Untracked,
+            describe_config,
+            describe_environment,
+            how_to_look,
+            mark_dead_runs,
+            tracked_run,
+        )
+
+        if not self.wanted:
+            yield Untracked()
+            return
+        tracker = MlflowTracker(self.uri)
+        mark_dead_runs(tracker)
+        with tracked_run(tracker, name, self.experiment) as run:
+            run.log(describe_environment())
+            run.log(describe_config(config))
+            yield run
+        console.print(f"Tracked as run {run.run_id[:8]} of experiment {self.experiment}.", highlight=False)
+        console.print(f"To look at it: {how_to_look(tracker.uri)}", soft_wrap=True, highlight=False)
+
+
+class TrialLog:
+    """Logs the trials of a search while they are measured.
+
+    Args:
+        run: Where to.
+        sms: Budgets that each is measured on.
+    """
+
+    def __init__(self, run: "RunLog", sms: Sequence[int]) -> None:
+        self._run, self._sms = run, sms
+        self.told: set[int] = set()
+
+    def add(self, trial: "TunedTrial | BudgetsTrial") -> None:
+        """Log one; its number is in ``told`` from now on."""
+        from costmodel.search import describe_trial
+
+        self._run.log(describe_trial(trial, self._sms))
+        self.told.add(trial.number)
+
+
+def open_tracker(uri: str | None) -> "MlflowTracker":
+    """What was tracked, after runs that died were marked so.
+
+    Raises:
+        CostModelError: There is nothing, or MLflow is not installed.
+    """
+    from costmodel.tracking import MlflowTracker, mark_dead_runs
+
+    tracker = MlflowTracker.open_existing(uri)
+    mark_dead_runs(tracker)
+    return tracker
+
+
+def options_of(context: typer.Context, **resolved: Any) -> dict[str, Any]:
+    """Every option of the command that is called, by its name, but for those that say how it is tracked.
+
+    Args:
+        context: That of the command.
+        resolved: Values of those that were left to the command.
+    """
+    return {name: value for name, value in context.params.items() if name not in _OPTIONS} | resolved

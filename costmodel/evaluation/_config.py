@@ -1,0 +1,170 @@
+"""What an evaluation compares, and on what, as a TOML file and the options of the command say it."""
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self, get_type_hints
+
+import msgspec
+from msgspec import Meta
+
+from costmodel.errors import CostModelError
+from costmodel.evaluation._few_shot import FewShot
+from costmodel.evaluation._judge import RANDOM
+from costmodel.evaluation._sides import SharedTasks
+from costmodel.features import COLUMNS
+from costmodel.transfer import make_model
+
+# Those that are of use with any split, without torch, in minutes. A random learner is drawn by the report
+# itself, as an exact expectation.
+COMPARED = (
+    "nearest-task",
+    "consensus",
+    "ridge",
+    "ridge-on-sources",
+    "analytic",
+    "kernel-ridge",
+    "random-forest",
+    "xgboost",
+    "xgboost-rank",
+    "stack",
+)
+
+# What may stand at a key, as error messages say it.
+_Folder = Annotated[Path | None, Meta(description="the path of a dataset")]
+_Folders = Annotated[tuple[Path, ...], Meta(description="a list of paths of datasets")]
+_Shared = Annotated[SharedTasks, Meta(description="refuse, drop or keep")]
+_Name = Annotated[str, Meta(description="a name")]
+_Names = Annotated[tuple[str, ...], Meta(min_length=1, description="a list of names of learners")]
+_AnyName = Annotated[str | None, Meta(description="the name of one of the learners")]
+_Count = Annotated[int, Meta(ge=0, description="a whole number of at least 0")]
+_Positive = Annotated[int, Meta(ge=1, description="a whole number of at least 1")]
+_AnyPositive = Annotated[Annotated[int, Meta(ge=1)] | None, Meta(description="a whole number of at least 1")]
+_Flag = Annotated[bool, Meta(description="true or false")]
+_Counts = Annotated[
+    tuple[Annotated[int, Meta(ge=0)], ...], Meta(description="a list of numbers of at least 0, ascending")
+]
+_First = Annotated[Literal["own", "random"], Meta(description="own or random")]
+
+
+class EvaluationConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """An evaluation. Its defaults are those of ``costmodel evaluate``, and stand nowhere else.
+
+    Attributes:
+        dataset: What is split, as a path from the working directory; the dataset that ships if not given.
+        train: Instead of a split: datasets that are learned from.
+        test: With ``train``: the dataset that is judged by.
+        shared_tasks: What is done with tasks that ``train`` and ``test`` share.
+        split: A strategy, or a split that was written beside the dataset.
+        folds: Groups into which what is held out is put; 0 holds out one after the other.
+        keep_twins_apart: Whether near-twins of devices are held out one by one.
+        learners: Names of what is compared.
+        baseline: The one with which the others are compared, task by task.
+        seed: Seed of the learners, and of random measurements.
+        seeds: Runs of each learner that depends on a seed.
+        shots: Numbers of measurements to judge after; none if empty.
+        first: What is measured: the top of the learner's ``own`` list, or ``random`` draws.
+        tasks: How many tasks are judged; all if not given.
+    """
+
+    dataset: _Folder = None
+    train: _Folders = ()
+    test: _Folder = None
+    shared_tasks: _Shared = "refuse"
+    split: _Name = "leave-one-workload-out"
+    folds: _Count = 0
+    keep_twins_apart: _Flag = False
+    learners: _Names = COMPARED
+    baseline: _AnyName = None
+    seed: _Count = 0
+    seeds: _Positive = 1
+    shots: _Counts = ()
+    first: _First = "own"
+    tasks: _AnyPositive = None
+
+    @classmethod
+    def load(cls, file: Path | None, given: Mapping[str, Any] | None = None) -> Self:
+        """Read a file, and let what is given beside it win.
+
+        Args:
+            file: TOML; None for the defaults alone.
+            given: Values by key, such as those of the command line.
+
+        Raises:
+            CostModelError: The file is missing or no TOML, a key is unknown, or a value is of the wrong type,
+                impossible or at odds with another.
+        """
+        read = _read(file) if file else {}
+        given = given or {}
+        allowed = get_type_hints(cls, include_extras=True)
+        values = {}
+        for key, value in {**read, **given}.items():
+            where = "The command line" if key in given else str(file)
+            if key not in allowed:
+                raise CostModelError(
+                    f"{where} must have keys of an evaluation only, {', '.join(allowed)}, but has {key!r}."
+                )
+            values[key] = _checked(value, allowed[key], f"{where}: {key}")
+        config = cls(**values)
+        for problem in config._problems():
+            raise CostModelError(f"{file}: {problem}" if file else problem)
+        return config
+
+    @property
+    def few_shot(self) -> FewShot | None:
+        """How tested tasks are measured; None if they are not."""
+        return FewShot(self.shots, self.first, self.seed) if self.shots else None
+
+    @property
+    def used_seeds(self) -> tuple[int, ...]:
+        """The seed of each run."""
+        return tuple(range(self.seed, self.seed + self.seeds))
+
+    def _problems(self) -> Iterator[str]:
+        """What the types cannot say."""
+        try:
+            for name in self.learners:
+                make_model(name, COLUMNS)
+            _ = self.few_shot
+        except CostModelError as error:
+            yield str(error)
+        if self.baseline not in (None, RANDOM, *self.learners):
+            among = ", ".join((RANDOM, *self.learners))
+            yield f"The baseline must be among the learners, {among}, but got {self.baseline!r}."
+        unsplit = self._parts == EvaluationConfig()._parts
+        if (self.train or self.test) and not (self.train and self.test and unsplit):
+            yield (
+                "--train and --test must be given together, without DATASET, --split, --folds or "
+                "--keep-twins-apart: all of one dataset is learned from, and all of the other is judged."
+            )
+
+    @property
+    def _parts(self) -> tuple[Any, ...]:
+        """What says how one dataset is split."""
+        return self.dataset, self.split, self.folds, self.keep_twins_apart
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise CostModelError(
+            f"The file of an evaluation must be at {file}, but {error.strerror or error}."
+        ) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise CostModelError(f"{file} must be TOML, but: {error}. See configs/ for examples.") from None
+
+
+def _checked(value: Any, hint: Any, where: str) -> Any:
+    """The value as its type, or an error that says what is allowed."""
+    try:
+        return msgspec.convert(value, hint, dec_hook=lambda _, text: _path(text))
+    except msgspec.ValidationError:
+        said = next(meta.description for meta in hint.__metadata__ if meta.description)
+        raise CostModelError(f"{where} must be {said}, but got {value!r}.") from None
+
+
+def _path(text: Any) -> Path:
+    if not isinstance(text, str | Path):
+        raise msgspec.ValidationError(f"Expected `str`, got `{type(text).__name__}`")
+    return Path(text)

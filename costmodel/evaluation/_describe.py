@@ -1,0 +1,126 @@
+"""What a tracked run keeps of an evaluation, and of training."""
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any
+
+import pandas as pd
+
+from costmodel.evaluation._judge import KS, RANDOM, WHOLE_DEVICE
+from costmodel.evaluation._plot import plot_held_out, plot_report
+from costmodel.evaluation._plot_shots import plot_shots
+from costmodel.evaluation._report import Report
+from costmodel.evaluation._train import Trained
+from costmodel.tracking import Artifact, ChildRun, Item, Metric, Note, Parameter, Table, Tag
+
+_SCORES = tuple(f"score_at_{k}" for k in KS)
+_NUMBERS = ("regret_error", "n_eps", "latency_error", "latency_bias", "gap_recovered", "coverage")
+
+
+def report_tables(report: Report, baseline: str | None = None) -> dict[str, pd.DataFrame]:
+    """Every table of a report by its name; those that there is nothing for are empty."""
+    return {
+        "summary": pd.json_normalize(report.summary()),
+        "against": pd.json_normalize(report.against(baseline)) if baseline else pd.DataFrame(),
+        "by_budget": report.by_budget(),
+        "by_device": report.by_device(),
+        "by_novelty": report.by_novelty(),
+        "by_shots": report.by_shots(),
+        "by_coverage": report.by_coverage(),
+        "tasks": report.tasks,
+    }
+
+
+def describe_report(report: Report, baseline: str | None = None) -> Iterator[Item]:
+    """Metrics by learner, tables by task, pictures, and one run below for each learner.
+
+    Args:
+        report: What was found.
+        baseline: Learner that the others are compared with.
+    """
+    summary = sorted(report.summary(), key=lambda entry: -entry["score_at_1"]["mean"])
+    yield Note(_note(report, summary))
+    for score in ("score_at_1", "score_at_10"):
+        yield from (Metric(f"{score}/{entry['learner']}", entry[score]["mean"]) for entry in summary)
+    for name in ("gap_recovered", "latency_error"):
+        yield from (Metric(f"{name}/{entry['learner']}", entry[name]) for entry in summary)
+    learned = [entry["learner"] for entry in summary if entry["learner"] not in (RANDOM, WHOLE_DEVICE)]
+    if learned:
+        yield Tag("headline", f"score_at_1/{learned[0]}")
+    tables = report_tables(report, baseline)
+    for name, table in tables.items():
+        yield Table(f"tables/{name}.csv", table)
+    if report.partial_budgets:
+        yield Artifact("plots/by_budget.png", partial(plot_report, report))
+    if report.few_shot:
+        yield Artifact("plots/by_measurements.png", partial(plot_shots, report))
+    for entry in summary:
+        yield ChildRun(entry["learner"], _learner(report, tables, entry))
+
+
+def describe_training(trained: Trained) -> Iterator[Item]:
+    """What was learned from, how good it is on what was held out, and those results by task."""
+    yield Note(
+        f"Learned from {trained.rows:,} measurements of {len(trained.workloads)} workloads "
+        f"({trained.tasks} tasks) on {', '.join(trained.devices)}; judged by "
+        f"{len(trained.held_out_tasks)} tasks held out. `mlflow.pyfunc.load_model` loads the model; "
+        "`costmodel.transfer.kernel_frame` makes what it predicts from."
+    )
+    yield Metric("learned/measurements", trained.rows)
+    yield Metric("learned/tasks", trained.tasks)
+    yield Metric("learned/workloads", len(trained.workloads))
+    yield from (Metric(name, value) for name, value in trained.metrics().items())
+    yield Tag("devices", ", ".join(trained.devices))
+    yield Tag("headline", "score_at_1")
+    yield Table("tables/tasks.csv", trained.held_out_tasks)
+    yield Artifact.of_text("columns.txt", "\n".join(trained.columns) + "\n")
+    if len(trained.held_out_tasks):
+        yield Artifact("plots/held_out.png", partial(plot_held_out, trained.held_out_tasks))
+
+
+def _learner(report: Report, tables: Mapping[str, pd.DataFrame], entry: Mapping[str, Any]) -> Iterator[Item]:
+    """Everything about one learner; curves are over SM budgets, over measurements and over runs."""
+    name = entry["learner"]
+    yield Parameter("learner", name)
+    yield Parameter("split", report.split)
+    yield Tag("headline", "score_at_1")
+    yield Metric("tasks", entry["tasks"])
+    for score in _SCORES:
+        runs = entry["runs"][score]
+        if len(runs) > 1:
+            yield from (Metric(f"by_run/{score}", value, run) for run, value in enumerate(runs))
+        low, high = entry[score]["mean_ci95"]
+        ends = {"": entry[score]["mean"], "_low": low, "_high": high, "_p10": entry[score]["p10"]}
+        yield from (Metric(f"{score}{end}", value) for end, value in ends.items())
+    yield from (Metric(number, entry[number]) for number in _NUMBERS)
+    if name in report.seconds:
+        yield Metric("learning_s", report.seconds[name])
+    yield from _curve(tables["by_budget"], name, "sms_granted", "by_sms", ("score_at_1", "gap_recovered"))
+    yield from _curve(tables["by_shots"], name, "shots", "by_measurements", ("score_after", "score_at_1"))
+    yield Table("tables/tasks.csv", report.tasks[report.tasks["learner"] == name])
+
+
+def _curve(
+    table: pd.DataFrame, learner: str, step: str, group: str, columns: tuple[str, ...]
+) -> Iterator[Metric]:
+    """Columns of a table as metrics whose step is another column."""
+    if table.empty:
+        return
+    for row in table[table["learner"] == learner].to_dict("records"):
+        yield from (Metric(f"{group}/{column}", row[column], int(row[step])) for column in columns)
+
+
+def _note(report: Report, summary: list[dict[str, Any]]) -> str:
+    """The result as a table in Markdown, and what the numbers mean."""
+    lines = ["| learner | Score@1 [95 %] | Score@10 | gap recovered |", "| --- | --- | --- | --- |"]
+    for entry in summary:
+        score, (low, high) = entry["score_at_1"]["mean"], entry["score_at_1"]["mean_ci95"]
+        cells = (
+            entry["learner"],
+            f"{score:.3f} [{low:.2f}, {high:.2f}]",
+            f"{entry['score_at_10']['mean']:.3f}",
+            "" if pd.isna(entry["gap_recovered"]) else f"{entry['gap_recovered']:.2f}",
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    tasks = summary[0]["tasks"]
+    return "\n".join([f"**{report.split}**: means over {tasks} tasks", "", *lines, "", report.note])

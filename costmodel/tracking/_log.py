@@ -1,0 +1,52 @@
+"""What a command writes to: a run, or nothing."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+from costmodel.tracking._base import Tracker
+from costmodel.tracking._items import Item
+from costmodel.tracking._lifetime import running
+from costmodel.tracking._write import write_items
+
+
+class RunLog(Protocol):
+    """Takes what there is to log of a run."""
+
+    def log(self, items: Iterable[Item]) -> None:
+        """Log these items."""
+        ...
+
+
+class Untracked:
+    """Logs nothing; generators that it is given are never run."""
+
+    def log(self, items: Iterable[Item]) -> None:
+        """Do nothing."""
+
+
+@dataclass(frozen=True)
+class TrackedRun:
+    """A run of a tracker.
+
+    Attributes:
+        tracker: Where it is kept.
+        run_id: Its id.
+        experiment: Name of its experiment.
+    """
+
+    tracker: Tracker
+    run_id: str
+    experiment: str
+
+    def log(self, items: Iterable[Item]) -> None:
+        """Write these items, see ``write_items``."""
+        write_items(self.tracker, self.run_id, self.experiment, items)
+
+
+@contextmanager
+def tracked_run(tracker: Tracker, name: str, experiment: str) -> Iterator[TrackedRun]:
+    """A run that begins here and is marked as it ends, see ``running``."""
+    with running(tracker, name, experiment) as run_id:
+        yield TrackedRun(tracker, run_id, experiment)

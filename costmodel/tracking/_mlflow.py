@@ -1,0 +1,268 @@
+"""Runs in MLflow."""
+
+import getpass
+import json
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+from filelock import FileLock
+
+from costmodel.errors import CostModelError
+from costmodel.tracking._base import RunRecord, RunStatus
+from costmodel.tracking._items import DatasetUsed, Metric, ModelFile, Note, Parameter, Tag, Value
+from costmodel.tracking._mlflow_import import import_mlflow
+from costmodel.tracking._mlflow_record import KNOWN_AS, NOTE, PARENT, run_record
+from costmodel.tracking._uri import artifact_folder, resolve_tracking_uri, sqlite_file
+
+T = TypeVar("T")
+
+# What its pages then show: runs of training with their charts, not traces of language models.
+_KIND = {"mlflow.experimentKind": "custom_model_development"}
+_NO_NAME = re.compile(r"[^/\w.\- :]")
+# Most parameters or tags, and most metrics, that MLflow takes at once.
+_BATCH, _METRIC_BATCH = 100, 900
+# Digits of a dataset's hash that are shown; a database column of MLflow holds 36.
+_DIGEST = 12
+
+
+class MlflowTracker:
+    """Keeps runs in MLflow: in a SQLite file with a folder beside it, another database, or on a server.
+
+    Args:
+        uri: As of ``resolve_tracking_uri``, which also tells what holds if there is none.
+
+    Raises:
+        CostModelError: MLflow is not installed, or the place cannot be used.
+    """
+
+    def __init__(self, uri: str | None = None) -> None:
+        self.uri = resolve_tracking_uri(uri)
+        self._mlflow = import_mlflow()
+        with _alone(sqlite_file(self.uri)):
+            self._client = self._try(self._mlflow.MlflowClient, self.uri)
+            self._try(self._client.search_experiments, max_results=1)
+
+    @classmethod
+    def open_existing(cls, uri: str | None = None) -> Self:
+        """As made anew, where there is something to read.
+
+        Raises:
+            CostModelError: As of the class, or nothing was ever kept there.
+        """
+        file = sqlite_file(resolve_tracking_uri(uri))
+        if file and not file.is_file():
+            raise CostModelError(
+                f"Tracked runs must be at {file}, but nothing is there. Track one, as with "
+                "`costmodel evaluate --track`, or name another place with --tracking-uri."
+            )
+        return cls(uri)
+
+    def start(self, name: str, experiment: str, parent_id: str | None = None) -> str:
+        """Begin a run; see ``Tracker``."""
+        tags = {"mlflow.user": getpass.getuser(), "mlflow.source.type": "LOCAL"}
+        if parent_id:
+            tags[PARENT] = parent_id
+        experiment_id = self._experiment_id(experiment)
+        run = self._try(self._client.create_run, experiment_id, tags=tags, run_name=name)
+        return str(run.info.run_id)
+
+    def log_values(self, run_id: str, values: Sequence[Value]) -> None:
+        """Keep values; see ``Tracker``. What MLflow allows in no name becomes an underscore."""
+        entities, now_ms = self._mlflow.entities, int(1000 * time.time())
+        metrics = [
+            entities.Metric(_name(v.name), float(v.value), now_ms, v.step)
+            for v in values
+            if isinstance(v, Metric)
+        ]
+        settings = [entities.Param(_name(v.name), str(v.value)) for v in values if isinstance(v, Parameter)]
+        tags = [entities.RunTag(name, text) for name, text in _tags(values)]
+        for part in _parts(metrics, _METRIC_BATCH):
+            self._try(self._client.log_batch, run_id, metrics=part)
+        for part in _parts(settings, _BATCH):
+            self._try(self._client.log_batch, run_id, params=part)
+        for part in _parts(tags, _BATCH):
+            self._try(self._client.log_batch, run_id, tags=part)
+
+    def log_file(self, run_id: str, folder: str, file: Path) -> None:
+        """Keep a copy of a file; see ``Tracker``."""
+        self._try(self._client.log_artifact, run_id, str(file), folder or None)
+
+    def log_dataset(self, run_id: str, used: DatasetUsed) -> None:
+        """Keep what dataset was used, as an MLflow dataset, and its whole hash as a tag."""
+        entities = self._mlflow.entities
+        columns = [_column(name, kind) for name, kind in used.schema.items()]
+        dataset = entities.Dataset(
+            name=used.name,
+            digest=used.sha256[:_DIGEST],
+            source_type="local",
+            source=json.dumps({"uri": str(used.source.resolve())}),
+            schema=json.dumps({"mlflow_colspec": columns}),
+            profile=json.dumps(used.profile),
+        )
+        context = entities.InputTag("mlflow.data.context", used.context)
+        inputs = [entities.DatasetInput(dataset, [context])]
+        self._try(self._client.log_inputs, run_id, inputs)
+        self.log_values(run_id, [Tag(f"dataset.{used.name}.sha256", used.sha256)])
+
+    def log_model(self, run_id: str, model: ModelFile) -> None:
+        """Keep a model that ``mlflow.pyfunc.load_model`` loads by our own loader; nothing is pickled."""
+        from mlflow import pyfunc
+        from mlflow.models import Model, ModelSignature
+        from mlflow.types import ColSpec, Schema
+
+        inputs, outputs = (
+            Schema([ColSpec(kind, name) for name, kind in columns.items()])
+            for columns in (model.inputs, model.outputs)
+        )
+        run = self._try(self._client.get_run, run_id)
+        kept = self._try(
+            self._client.create_logged_model,
+            run.info.experiment_id,
+            name="model",
+            source_run_id=run_id,
+            params=run.data.params,
+            model_type=model.file.suffix.removeprefix("."),
+        )
+        with self._as_default():
+            self._try(
+                Model.log,
+                artifact_path=None,
+                flavor=pyfunc,
+                run_id=run_id,
+                model_id=kept.model_id,
+                metadata=dict(model.metadata),
+                loader_module=model.loader,
+                data_path=str(model.file),
+                signature=ModelSignature(inputs, outputs),
+                input_example=model.example,
+                pip_requirements=list(model.requirements),
+            )
+
+    def end(self, run_id: str, status: RunStatus) -> None:
+        """Say how a run ended; see ``Tracker``."""
+        self._try(self._client.set_terminated, run_id, status.value)
+
+    def runs(self, experiment: str | None = None, status: RunStatus | None = None) -> list[RunRecord]:
+        """The runs that are kept, the newest first; see ``Tracker``."""
+        names = {
+            each.experiment_id: each.name
+            for each in self._every_page(self._client.search_experiments)
+            if experiment in (None, each.name)
+        }
+        if not names:
+            return []
+        found = self._every_page(
+            self._client.search_runs,
+            experiment_ids=list(names),
+            filter_string=f"attributes.status = '{status.value}'" if status else "",
+            order_by=["attributes.start_time DESC"],
+        )
+        return [run_record(run, names[run.info.experiment_id]) for run in found]
+
+    def files(self, run_id: str) -> dict[str, int]:
+        """Paths of a run's files and models, and their bytes; see ``Tracker``."""
+        run = self._try(self._client.get_run, run_id)
+        found = dict(_files(partial(self._client.list_artifacts, run_id)))
+        for output in run.outputs.model_outputs if run.outputs else ():
+            files = _files(partial(self._client.list_logged_model_artifacts, output.model_id))
+            found |= {f"model/{path}": size for path, size in files}
+        return found
+
+    def _experiment_id(self, name: str) -> str:
+        """Id of an experiment, which is made if there is none."""
+        known = self._try(self._client.get_experiment_by_name, name)
+        if known is None:
+            return self._make_experiment(name)
+        if known.lifecycle_stage != "active":
+            raise CostModelError(f"Experiment {name!r} must not be deleted, but it is: take another name.")
+        return str(known.experiment_id)
+
+    def _make_experiment(self, name: str) -> str:
+        """Id of a new experiment, or of the one that another process made in this moment."""
+        folder = artifact_folder(self.uri)
+        place = folder.as_uri() if folder else None
+        try:
+            return str(self._try(self._client.create_experiment, name, artifact_location=place, tags=_KIND))
+        except CostModelError:
+            made = self._try(self._client.get_experiment_by_name, name)
+            if made is None:
+                raise
+            return str(made.experiment_id)
+
+    @contextmanager
+    def _as_default(self) -> Iterator[None]:
+        """Let what knows of no client write to this place."""
+        before = self._mlflow.get_tracking_uri()
+        self._mlflow.set_tracking_uri(self.uri)
+        try:
+            yield
+        finally:
+            self._mlflow.set_tracking_uri(before)
+
+    def _every_page(self, search: Callable[..., Any], **settings: Any) -> Iterator[Any]:
+        """What a search finds on all of its pages."""
+        token = None
+        while True:
+            page = self._try(search, page_token=token, **settings)
+            yield from page
+            token = page.token
+            if not token:
+                return
+
+    def _try(self, call: Callable[..., T], *arguments: Any, **settings: Any) -> T:
+        """What a call of MLflow gives.
+
+        Raises:
+            CostModelError: It fails.
+        """
+        try:
+            return call(*arguments, **settings)
+        except self._mlflow.exceptions.MlflowException as error:
+            raise CostModelError(f"MLflow at {self.uri} must answer, but: {error}.") from error
+
+
+@contextmanager
+def _alone(file: Path | None) -> Iterator[None]:
+    """Let no other process make the tables of a SQLite file meanwhile."""
+    if file is None:
+        yield
+        return
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(f"{file}.lock"):
+        yield
+
+
+def _name(name: str) -> str:
+    return _NO_NAME.sub("_", name)
+
+
+def _tags(values: Sequence[Value]) -> Iterator[tuple[str, str]]:
+    """Tags, some by the names by which MLflow's pages know them."""
+    for value in values:
+        if isinstance(value, Note):
+            yield NOTE, value.text
+        elif isinstance(value, Tag):
+            yield KNOWN_AS.get(value.name, _name(value.name)), value.value
+
+
+def _column(name: str, kind: Any) -> dict[str, Any]:
+    """A column as MLflow's schemas have it."""
+    return {"name": name, "required": True, **({"type": kind} if isinstance(kind, str) else kind)}
+
+
+def _parts(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    return (items[start : start + size] for start in range(0, len(items), size))
+
+
+def _files(listed: Callable[[str | None], Any], folder: str | None = None) -> Iterator[tuple[str, int]]:
+    """Paths and sizes of all files below a folder."""
+    for entry in listed(folder):
+        if entry.is_dir:
+            yield from _files(listed, entry.path)
+        else:
+            yield entry.path, int(entry.file_size or 0)

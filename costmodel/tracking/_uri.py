@@ -1,0 +1,51 @@
+"""Where runs are kept: a SQLite file unless told otherwise."""
+
+import os
+from pathlib import Path
+
+from costmodel.errors import CostModelError
+
+DEFAULT_URI = "sqlite:///out/mlflow.db"
+# The first that is set counts; the second is MLflow's own.
+_VARIABLES = ("COSTMODEL_TRACKING_URI", "MLFLOW_TRACKING_URI")
+_SQLITE = "sqlite:///"
+_KNOWN = (_SQLITE, "http://", "https://", "postgresql", "mysql", "mssql")
+
+
+def resolve_tracking_uri(uri: str | None = None) -> str:
+    """The place that is named, else that of the environment, else a SQLite file in ``out``.
+
+    Args:
+        uri: A server's URL, a database's, or a file that ends in ``.db``.
+
+    Raises:
+        CostModelError: It is none of these.
+    """
+    found = uri or next((os.environ[name] for name in _VARIABLES if os.environ.get(name)), DEFAULT_URI)
+    if "://" not in found and found.endswith(".db"):
+        return f"{_SQLITE}{found}"
+    if not found.startswith(_KNOWN):
+        raise CostModelError(
+            "A tracking URI must be a server's URL (http://host:5000), a database's "
+            f"(sqlite:///out/mlflow.db, postgresql://...) or a file that ends in .db, but got {found!r}."
+        )
+    return found
+
+
+def sqlite_file(uri: str) -> Path | None:
+    """The file of a SQLite URI; None for anything else."""
+    return Path(uri.removeprefix(_SQLITE)) if uri.startswith(_SQLITE) else None
+
+
+def artifact_folder(uri: str) -> Path | None:
+    """The folder beside a SQLite file that takes the files of runs; None where a server says where."""
+    file = sqlite_file(uri)
+    return file.with_name(f"{file.stem}-artifacts").resolve() if file else None
+
+
+def how_to_look(uri: str) -> str:
+    """What to do to see the runs in a browser."""
+    if uri.startswith(("http://", "https://")):
+        return f"open {uri}"
+    # Its server has telemetry of its own.
+    return f"MLFLOW_DISABLE_TELEMETRY=true mlflow ui --backend-store-uri {uri}"

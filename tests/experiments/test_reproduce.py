@@ -1,0 +1,154 @@
+"""The list of figures agrees with the documents; comparing finds what was planted; the cheapest steps run."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "experiments" / "reproduce"
+
+
+@pytest.fixture(scope="module")
+def figures() -> Iterator[ModuleType]:
+    """The experiment's module."""
+    sys.path.insert(0, str(FOLDER))
+    try:
+        import figures
+
+        yield figures
+    finally:
+        sys.path.remove(str(FOLDER))
+        sys.modules.pop("figures", None)
+
+
+def test_every_number_of_the_list_is_printed(figures: ModuleType) -> None:
+    printed = figures.printed()
+    listed = figures.load().figures
+    assert [figure.name for figure in listed if figure.text not in printed] == []
+    assert [figure.name for figure in listed if not figure.printed] == []
+
+
+def test_the_list_is_complete_in_itself(figures: ModuleType) -> None:
+    listed = figures.load()
+    steps = {step.name for step in listed.steps}
+    assert {step.after for step in listed.steps} <= {"", *steps}
+    assert {figure.step for figure in listed.figures} == {"", *steps}
+    for figure in listed.figures:
+        assert len(figure.values) == (len(figure.printed) if figure.step else 0)
+        assert figure.reason or (figure.step and not figure.tolerance)
+        assert all(figures.number(printed) for printed in figure.printed)
+    assert sum(step.minutes for step in listed.steps if not step.needs_caches) <= 55
+    pictures = [picture.committed for step in listed.steps for picture in step.pictures]
+    assert all((ROOT / committed).is_file() for committed in pictures if committed)
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "rounding"),
+    [
+        ("40 %", 0.4, 0.005),
+        ("1.63 %", 0.0163, 5e-5),
+        ("20,442", 20442, 0.5),
+        (".961", 0.961, 5e-4),
+        ("-1.42", -1.42, 5e-3),
+        ("267 s", 267, 0.5),
+        ("24.0%", 0.24, 5e-4),
+    ],
+)
+def test_a_printed_number_is_read_with_its_rounding(
+    figures: ModuleType, text: str, value: float, rounding: float
+) -> None:
+    assert figures.number(text) == pytest.approx((value, rounding))
+
+
+DOCUMENT: Any = {
+    "rows": [
+        {"name": "a", "sms": 8, "score": 0.5},
+        {"name": "a", "sms": 16, "score": 0.75},
+        {"name": "b", "sms": 8, "score": None},
+    ],
+    "text": "93 %",
+}
+
+
+def test_values_are_found_by_their_path(figures: ModuleType) -> None:
+    at = figures.value_at
+    assert at(DOCUMENT, "rows/1/sms") == 16
+    assert at(DOCUMENT, "rows/name=a&sms=16/score") == 0.75
+    assert at(DOCUMENT, "rows/name=a&max=score") == 0.75
+    assert at(DOCUMENT, "text") == pytest.approx(0.93)
+    with pytest.raises(KeyError):
+        at(DOCUMENT, "rows/name=c/score")
+
+
+@pytest.mark.parametrize(
+    ("printed", "tolerance", "status"), [(".75", 0, "yes"), (".74", 0, "no"), (".74", 0.006, "yes")]
+)
+def test_a_value_is_compared_within_rounding_and_tolerance(
+    figures: ModuleType, printed: str, tolerance: float, status: str
+) -> None:
+    figure = figures.Figure("f", f"is «{printed}»", "s", ("rows/1/score",), tolerance=tolerance)
+    row = figures.compared(figure, DOCUMENT)
+    assert (row.status, row.reproduced, row.readme) == (status, (0.75,), (printed,))
+    assert f"| f | {printed} | 0.750 | {status} | s |" in figures.table([row])
+
+
+def reproduce(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, FOLDER / "run.py", *arguments]
+    return subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
+
+
+def test_the_cheapest_steps_reproduce_their_figures_and_are_not_run_twice(tmp_path: Path) -> None:
+    arguments = [
+        "--only",
+        "h100",
+        "--only",
+        "recorded",
+        "--out",
+        tmp_path / "out",
+        "--json",
+        tmp_path / "result.json",
+    ]
+    done = reproduce(*arguments)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads((tmp_path / "result.json").read_text())
+    assert {row["status"] for row in found["figures"]} == {"yes", "yes, recorded"}
+    assert {step["step"] for step in found["steps"]} == {"h100", "recorded"}
+    assert "| h100-sm-budgets: measurements | 20,442 | 20,442.0 | yes | h100 |" in done.stdout
+    document = json.loads((tmp_path / "out" / "h100.json").read_text())
+    document["description"]["measurements"] += 1
+    (tmp_path / "out" / "h100.json").write_text(json.dumps(document))
+    again = reproduce(*arguments)
+    assert again.returncode == 1
+    assert "started" not in again.stderr
+    assert "| h100-sm-budgets: measurements | 20,442 | 20,443.0 | no | h100 |" in again.stdout
+
+
+def test_a_failed_step_is_told_and_the_others_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(FOLDER)
+    import steps
+    from figures import Step
+
+    runner = steps.Runner(tmp_path, None)
+    write = "from pathlib import Path; Path(r'{out}/good.json').write_text('{{}}')"
+    planned = [
+        Step("bad", ("python", "-c", "raise SystemExit('because')"), 2.0),
+        Step("good", ("python", "-c", write.replace("{{}}", "1")), 1.0),
+    ]
+    bad, good = runner.all(planned, processes=1)
+    assert "exit code 1\nbecause" in bad.failed
+    assert (good.failed, (tmp_path / "good.json").read_text()) == ("", "1")
+    assert good.wall_s > 0
+
+
+def test_a_step_that_needs_caches_is_skipped_without_them_and_an_unknown_one_refused(tmp_path: Path) -> None:
+    done = reproduce("--only", "caches", "--out", tmp_path)
+    assert done.returncode == 0
+    assert "skipped: needs --caches" in done.stdout
+    assert "--only must be among tune, " in reproduce("--only", "none").stderr
+    assert "in all " in reproduce("--list").stdout

@@ -1,0 +1,97 @@
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from costmodel.dataset import dataset_hash, dataset_used, load_dataset
+from costmodel.errors import CostModelError
+from costmodel.tracking import Metric, MlflowTracker, Parameter, tracked_run
+
+
+def test_a_thousand_metrics_and_many_parameters_are_logged(tracker: MlflowTracker) -> None:
+    with tracked_run(tracker, "many", "any") as run:
+        run.log([Metric(f"m{i}", i, i) for i in range(1001)] + [Parameter(f"p{i}", i) for i in range(101)])
+    (found,) = tracker.runs()
+    assert found.metrics == {f"m{i}": float(i) for i in range(1001)}
+    assert list(found.metrics)[:12] == [f"m{i}" for i in range(12)]
+    assert len(found.parameters) == 101
+
+
+def test_names_that_mlflow_refuses_are_rewritten(tracker: MlflowTracker) -> None:
+    with tracked_run(tracker, "names", "any") as run:
+        run.log([Metric("score/ridge+intervals", 1.0), Metric("worst %: p90", 2.0)])
+    assert tracker.runs()[0].metrics == {"score/ridge_intervals": 1.0, "worst _: p90": 2.0}
+
+
+def test_a_curve_has_all_of_its_steps(tracker: MlflowTracker) -> None:
+    with tracked_run(tracker, "curve", "any") as run:
+        run.log(Metric("by_sms/score_at_1", sms / 132, sms) for sms in (8, 32, 132))
+    history = tracker._client.get_metric_history(run.run_id, "by_sms/score_at_1")
+    assert [(point.step, point.value) for point in history] == [(sms, sms / 132) for sms in (8, 32, 132)]
+
+
+def test_a_dataset_is_one_of_mlflow(tracker: MlflowTracker, dataset: Path) -> None:
+    import mlflow
+
+    with tracked_run(tracker, "data", "any") as run:
+        run.log([dataset_used(dataset, "training")])
+    (found,) = tracker.runs()
+    (used,) = found.datasets
+    data = load_dataset(dataset)
+    assert used.name == "landscape"
+    assert dataset_hash(dataset).startswith(used.digest)
+    assert found.tags["dataset.landscape.sha256"] == dataset_hash(dataset)
+    assert used.profile["num_rows"] == len(data.measurements)
+    assert used.profile["candidates"] == len(data.candidates)
+    stored = tracker._client.get_run(run.run_id).inputs.dataset_inputs[0].dataset
+    assert mlflow.data.get_source(stored).load() == str(dataset / "measurements.parquet")
+    columns = json.dumps(json.loads(stored.schema)["mlflow_colspec"])
+    assert mlflow.types.Schema.from_json(columns).input_names()[:2] == ["workload", "kind"]
+
+
+def test_files_lie_beside_the_store(tracker: MlflowTracker, store: Path) -> None:
+    with tracked_run(tracker, "one", "any") as run:
+        run.log([])
+    uri = tracker._client.get_run(run.run_id).info.artifact_uri
+    assert uri.startswith((store.parent / "mlflow-artifacts").as_uri())
+
+
+def test_an_experiment_that_was_deleted_is_refused(tracker: MlflowTracker) -> None:
+    with tracked_run(tracker, "one", "gone"):
+        pass
+    tracker._client.delete_experiment(tracker._client.get_experiment_by_name("gone").experiment_id)
+    with pytest.raises(CostModelError, match="must not be deleted"):
+        tracker.start("two", "gone")
+
+
+def test_what_mlflow_refuses_is_told_in_a_sentence(tracker: MlflowTracker) -> None:
+    with pytest.raises(CostModelError, match="must answer"):
+        tracker.log_values("0" * 32, [Metric("score", 1.0)])
+
+
+def test_a_parameter_is_chosen_once(tracker: MlflowTracker) -> None:
+    with tracked_run(tracker, "twice", "any") as run:
+        run.log([Parameter("seed", 1)])
+        with pytest.raises(CostModelError):
+            run.log([Parameter("seed", 2)])
+
+
+def test_an_experiment_that_another_process_makes_in_this_moment_is_taken(
+    tracker: MlflowTracker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tracker.start("theirs", "shared")
+    find = tracker._client.get_experiment_by_name
+    answers = iter([None])
+    monkeypatch.setattr(tracker._client, "get_experiment_by_name", lambda name: next(answers, find(name)))
+    tracker.start("ours", "shared")
+    assert {run.name for run in tracker.runs()} == {"theirs", "ours"}
+
+
+def test_processes_that_open_a_new_place_at_once_all_track_there(tmp_path: Path) -> None:
+    place = tmp_path / "new" / "mlflow.db"
+    script = "import sys; from costmodel.tracking import MlflowTracker as M; M(sys.argv[1]).start('r', 'all')"
+    processes = [subprocess.Popen([sys.executable, "-c", script, place]) for _ in range(3)]
+    assert [process.wait() for process in processes] == [0, 0, 0]
+    assert len(MlflowTracker(str(place)).runs()) == 3

@@ -1,0 +1,74 @@
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pandas as pd
+import pytest
+
+from costmodel.dataset import dataset_from_measurements
+from costmodel.errors import CostModelError
+from costmodel.evaluation import train
+from costmodel.records import Candidate, find_device
+from costmodel.testing import LANDSCAPE_DEVICE, gpu_landscape
+from costmodel.transfer import kernel_frame, load_model, make_model, save_model
+from costmodel.transfer.pyfunc import OUTPUTS, PredictsFromFrame
+
+
+@pytest.fixture(scope="module")
+def candidates() -> tuple[Candidate, ...]:
+    return _dataset().candidates[:6]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> PredictsFromFrame:
+    trained = train(_dataset(), partial(make_model, "ridge", seed=0))
+    file: Path = tmp_path_factory.mktemp("model") / "ridge.costmodel"
+    save_model(trained.model, file, {"columns": list(trained.columns)})
+    return PredictsFromFrame(load_model(file))
+
+
+def _dataset():
+    landscape = gpu_landscape(seed=1, configs_per_workload=10, sms=(8, 132))
+    return dataset_from_measurements(landscape.to_measurements())
+
+
+def test_rows_of_other_budgets_do_not_matter(model: PredictsFromFrame, candidates) -> None:
+    few, many = (kernel_frame(candidates, LANDSCAPE_DEVICE, sms) for sms in (8, 132))
+    both = pd.concat([few, many], ignore_index=True)
+    found = model.predict(both)
+    assert list(found) == list(OUTPUTS)
+    np.testing.assert_allclose(found["score"][: len(few)], model.predict(few)["score"], rtol=1e-12)
+    assert found["low_s"].isna().all()  # ridge promises nothing
+
+
+def test_a_device_that_is_not_in_the_table_is_written_out(candidates) -> None:
+    frame = kernel_frame(candidates, LANDSCAPE_DEVICE, 8)
+    assert frame["device"][0].startswith("{")
+    known = find_device("H100 SXM")
+    assert kernel_frame(candidates, known, 8)["device"][0] == known.name
+
+
+def test_rows_that_cannot_be_read_are_told(model: PredictsFromFrame, candidates) -> None:
+    frame = kernel_frame(candidates, LANDSCAPE_DEVICE, 8)
+    for column, value, text in (
+        ("candidate", "{}", "JSON of a candidate"),
+        ("device", "{}", "JSON of a device"),
+        ("device", "nothing", "costmodel devices list"),
+        ("sms", 100_000, "sms must be 1 to"),
+        ("sms", 0, "sms must be 1 to"),
+    ):
+        with pytest.raises(CostModelError, match=text):
+            model.predict(frame.assign(**{column: value}))
+
+
+def test_a_model_of_other_columns_is_refused(model: PredictsFromFrame, candidates) -> None:
+    other = PredictsFromFrame(replace(model.loaded, metadata={"columns": ["one"]}))
+    with pytest.raises(CostModelError, match="feature columns"):
+        other.predict(kernel_frame(candidates, LANDSCAPE_DEVICE, 8))
+
+
+def test_the_frame_holds_lines_of_a_file_of_candidates(candidates) -> None:
+    lines = kernel_frame(candidates, LANDSCAPE_DEVICE, 8)["candidate"]
+    assert [msgspec.json.decode(line, type=Candidate) for line in lines] == list(candidates)
