@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -14,6 +15,9 @@ from costmodel.evaluation import ModelFactory, Report, evaluate
 from costmodel.features import Column
 from costmodel.learners import KernelRidge, Learner, Stack, XGBoostLearner, XGBoostRanker
 from costmodel.transfer import Residual
+
+sys.path.append(str(Path(__file__).parents[1]))
+from options import parse_options
 
 FULL = "xgboost, all columns"
 BOUND = "log2_roofline_s"
@@ -80,12 +84,12 @@ def main() -> None:
         arguments.json.write_text(json.dumps(lines, indent=1) + "\n")
 
 
-def parse() -> argparse.Namespace:
+def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--dataset", type=Path, default=Path("datasets/sm-budgets"))
-    parser.add_argument("--folds", type=int, default=4, help="groups of workloads, each left out in turn")
+    parser.add_argument("--dataset", type=Path)
+    parser.add_argument("--folds", type=int, help="groups of workloads, each left out in turn")
     parser.add_argument("--json", type=Path)
-    return parser.parse_args()
+    return parse_options(parser, __file__, argv)
 
 
 def without_columns() -> dict[str, ModelFactory]:

@@ -2,7 +2,8 @@
 
 import argparse
 import json
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,8 +23,9 @@ from costmodel.learners import (
     waves_curve,
 )
 
-HERE = Path(__file__).parent
-DATASET = HERE.parents[1] / "datasets" / "sm-budgets"
+sys.path.append(str(Path(__file__).parents[1]))
+from options import parse_options
+
 WHOLE = 132
 FIRST = (8, 16, 32, 64)  # smaller of the two budgets that are measured
 SHOWN = 16
@@ -50,19 +52,25 @@ Curve = Callable[[MeasuredTwice, np.ndarray], np.ndarray]
 
 def main() -> None:
     """Predict every curve from two points in several ways, and compare."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("dataset", nargs="?", type=Path, default=DATASET)
-    parser.add_argument("--json", type=Path, default=HERE / "result.json")
-    parser.add_argument("--plot", type=Path, default=HERE / "error.png")
-    arguments = parser.parse_args()
+    arguments = parse()
     dataset = load_dataset(arguments.dataset)
     green, mps = measured_curves(dataset, "green_context"), measured_curves(dataset, "mps")
     results = [result for first in FIRST for result in judge_all(green, mps, first)]
     table = pd.DataFrame(results)
     shown = table[table["of"].eq("all") | table["first"].eq(SHOWN)].drop(columns="by_budget")
     Console(width=160).print(shown.to_string(index=False, float_format="{:.4f}".format))
-    arguments.json.write_text(json.dumps(results, indent=1) + "\n")
-    draw(table, arguments.plot)
+    if arguments.json:
+        arguments.json.write_text(json.dumps(results, indent=1) + "\n")
+    if arguments.plot:
+        draw(table, arguments.plot)
+
+
+def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--dataset", type=Path)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--plot", type=Path)
+    return parse_options(parser, __file__, argv)
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,9 @@ from costmodel.metrics import score_at_k
 from costmodel.records import Candidate, Outcome, Platform, Workload, read_records
 from costmodel.spaces import sample_candidates
 
+sys.path.append(str(Path(__file__).parents[1]))
+from options import parse_options
+
 RUNNERS = {"cuda": CudaRunner, "cpu": CpuRunner}
 ALONE, AGAIN = "alone", "alone again (A/A)"
 
@@ -26,38 +29,41 @@ Kernels = dict[str, list[Candidate]]  # by workload
 
 def main() -> None:
     """Measure each workload's kernels alone, alone again, and beside others."""
-    args = arguments()
+    args = parse()
     end = time.monotonic() + args.time_limit
     with RUNNERS[args.runner]() as runner:
         kernels = drawn(runner, args) if args.draw else recorded(args)
-        platforms = [runner.platform(sms) for sms in args.sms or [8, 16, 24, 32]]
+        platforms = [runner.platform(sms) for sms in args.sms]
         found: dict[str, dict[str, Any]] = {}
         build(runner, kernels, platforms[0])
         for name, candidates in kernels.items():
             if time.monotonic() > end:
                 say(f"the time is over: {len(found)} of {len(kernels)} workloads were measured")
                 break
-            found[name] = measure_workload(runner, candidates, platforms, args.partitions or [2, 4])
+            found[name] = measure_workload(runner, candidates, platforms, args.partitions)
             say(f"{name}: " + ", ".join(f"{k} {v['seconds']:.2f} s" for k, v in found[name].items()))
             content = {"platforms": msgspec.to_builtins(platforms), "workloads": found}
             args.json.write_text(json.dumps(content, indent=2) + "\n")
     print(table(found))
 
 
-def arguments() -> argparse.Namespace:
+def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path, required=True, metavar="FILE", help="where results go")
-    parser.add_argument("--runner", choices=RUNNERS, default="cuda")
-    parser.add_argument("--time-limit", type=float, default=300.0, help="s after which no workload starts")
+    parser.add_argument("--runner", choices=RUNNERS)
+    parser.add_argument("--time-limit", type=float, help="s after which no workload starts")
     parser.add_argument("--data", type=Path, help="dataset or campaign folder (default: the shipped dataset)")
     parser.add_argument("--draw", action="store_true", help="draw kernels at random: --workload says of what")
     parser.add_argument("--workload", action="append", help="name; again for more (default: 8 of the data)")
-    parser.add_argument("--kernels", type=int, default=19, help="of each workload")
+    parser.add_argument("--kernels", type=int, help="of each workload")
     parser.add_argument(
-        "--sms", type=int, action="append", help="of a partition; again for more (default: 8, 16, 24 and 32)"
+        "--sms",
+        type=int,
+        action="append",
+        help="of a partition; again for more",
     )
-    parser.add_argument("--partitions", type=int, action="append", help="again for more (default: 2 and 4)")
-    return parser.parse_args()
+    parser.add_argument("--partitions", type=int, action="append", help="again for more")
+    return parse_options(parser, __file__, argv)
 
 
 def recorded(args: argparse.Namespace) -> Kernels:

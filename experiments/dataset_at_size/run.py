@@ -14,6 +14,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+sys.path.append(str(Path(__file__).parents[1]))
+from options import parse_options
+
 DEVICES = (
     "Tesla V100-SXM2-32GB",
     "Tesla T4",
@@ -65,19 +68,23 @@ class Cost:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=5_000_000)
-    parser.add_argument("--tiles", type=int, default=32, help="a kernel has ten times the square as configs")
-    parser.add_argument("--cores", type=int, default=2)
-    parser.add_argument("--folder", type=Path, help="where to work (default: a temporary folder)")
-    parser.add_argument("--json", type=Path, metavar="FILE")
-    args = parser.parse_args()
+    args = parse()
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: args.cores])
     with tempfile.TemporaryDirectory(dir=args.folder) as folder:
         costs = measure(Path(folder), args.rows, args.tiles)
     print(table(costs))
     if args.json:
         args.json.write_text(json.dumps([asdict(cost) for cost in costs], indent=2) + "\n")
+
+
+def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int)
+    parser.add_argument("--tiles", type=int, help="a kernel has ten times the square as configs")
+    parser.add_argument("--cores", type=int)
+    parser.add_argument("--folder", type=Path, help="where to work (default: a temporary folder)")
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    return parse_options(parser, __file__, argv)
 
 
 def measure(folder: Path, rows: int, tiles: int) -> list[Cost]:

@@ -2,7 +2,8 @@
 
 import argparse
 import json
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import partial
@@ -33,6 +34,9 @@ from costmodel.transfer import (
     make_model,
     shortlist,
 )
+
+sys.path.append(str(Path(__file__).parents[1]))
+from options import parse_options
 
 FIRST, THEN = 10, 10
 # Held out together: `costmodel dataset validate` finds that they measured nearly the same.
@@ -170,13 +174,13 @@ def main() -> None:
         arguments.json.write_text(json.dumps(document, indent=1) + "\n")
 
 
-def parse() -> argparse.Namespace:
+def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("data", type=Path, help="folder with <suite>/<kernel>/*.json.gz of Kernel Tuner")
-    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--seeds", type=int)
     parser.add_argument("--methods", nargs="*", choices=METHODS, metavar="METHOD")
     parser.add_argument("--json", type=Path)
-    return parser.parse_args()
+    return parse_options(parser, __file__, argv)
 
 
 def read(folder: Path) -> Dataset:

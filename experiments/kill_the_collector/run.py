@@ -4,7 +4,7 @@ import argparse
 import random
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -16,6 +16,9 @@ from append_until_killed import measurement  # noqa: E402
 from collect_until_killed import Say, Tally, Witness, kill_campaigns  # noqa: E402
 
 from costmodel.records import Measurement, RecordStore  # noqa: E402
+
+sys.path.append(str(Path(__file__).parents[1]))
+from options import parse_options  # noqa: E402
 
 _LARGEST_BATCH = 200  # lines of 2.3 KB: long enough to be killed in
 _RECORDS = 3000  # of a store, before the next one is begun
@@ -53,11 +56,7 @@ def batches(store: RecordStore, chance: random.Random) -> Iterator[list[Measurem
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kills", type=int, default=1000, help="at random moments, of each of the two")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--json", type=Path)
-    arguments = parser.parse_args()
+    arguments = parse()
     found = {}
     for name, kill in (("campaign", kill_campaigns), ("writer", kill_writers)):
         with tempfile.TemporaryDirectory() as folder:
@@ -71,6 +70,14 @@ def main() -> None:
         )
     if arguments.json:
         arguments.json.write_bytes(msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n")
+
+
+def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, help="at random moments, of each of the two")
+    parser.add_argument("--seed", type=int)
+    parser.add_argument("--json", type=Path)
+    return parse_options(parser, __file__, argv)
 
 
 if __name__ == "__main__":

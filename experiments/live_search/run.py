@@ -6,7 +6,7 @@ import multiprocessing
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import product
@@ -17,6 +17,9 @@ from typing import Any
 from report import draw, table
 from searches import OURS, SEARCHES, STOCK, STOCK_BUILT, Case, search
 from side_by_side import latencies_of_improvements
+
+sys.path.append(str(Path(__file__).parents[1]))
+from options import parse_options
 
 WORKLOADS = (
     "matmul_bias_gelu-m128-n3072-k768",
@@ -37,7 +40,7 @@ def main() -> None:
     # TVM's worker processes import ``stock_part`` from here.
     here, others = str(Path(__file__).parent), os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = f"{here}:{others}" if others else here
-    args = arguments()
+    args = parse()
     end = time.monotonic() + args.time_limit
     threads = max(1, len(os.sched_getaffinity(0)) // args.devices)
     model = str(args.model.resolve())
@@ -65,20 +68,20 @@ def main() -> None:
         draw(rows, args.plot)
 
 
-def arguments() -> argparse.Namespace:
+def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path, required=True, metavar="FILE", help="what was compared")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="finished searches")
     parser.add_argument("--model", type=Path, required=True, help="file that has not seen the workloads")
-    parser.add_argument("--runner", choices=("cuda", "cpu"), default="cuda")
+    parser.add_argument("--runner", choices=("cuda", "cpu"))
     parser.add_argument("--workload", action="append", help="name; again for more (default: four)")
     parser.add_argument("--sms", type=int, action="append", help="0: all; again for more (default: 32, 0)")
     parser.add_argument("--search", action="append", choices=SEARCHES, help="again for more (default: all)")
-    parser.add_argument("--trials", type=int, default=128, help="of each search")
-    parser.add_argument("--devices", type=int, default=1, help="GPUs, each of which takes a search")
-    parser.add_argument("--time-limit", type=float, default=3600.0, help="s after which nothing starts")
+    parser.add_argument("--trials", type=int, help="of each search")
+    parser.add_argument("--devices", type=int, help="GPUs, each of which takes a search")
+    parser.add_argument("--time-limit", type=float, help="s after which nothing starts")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="PNG of the best kernel over time")
-    return parser.parse_args()
+    return parse_options(parser, __file__, argv)
 
 
 def file_of(folder: Path, case: Case, step: str) -> Path:

@@ -18,13 +18,16 @@ from tuning_ways import Phase, Settings, plug_in_phase, stock_phase
 
 from costmodel.spaces import make_target, register_tensor_intrinsics
 
+sys.path.append(str(Path(__file__).parents[1]))
+from options import parse_options
+
 TUNED = ("matmul", "softmax", "layer_norm")
 MOST_ERROR = 1e-3  # of outputs of order 1; sums of 2,048 products in float32 stay well below
 
 
 def main() -> None:
     """Tune in each way, then run side by side what was found."""
-    args = arguments()
+    args = parse()
     end = time.monotonic() + args.time_limit
     os.environ["TVM_NUM_THREADS"] = str(args.threads)  # with which stock's processes measure on a CPU
     register_tensor_intrinsics()  # as TuneContext would, but quickly
@@ -33,6 +36,9 @@ def main() -> None:
     tasks = Tasks(block.module(), target, args.tune or TUNED)
     say(str(tasks))
     phases = make_phases(args.sms, parts.whole)
+    if args.only:
+        tune_all([phase for phase in phases if phase.name == args.only], tasks, args, end)
+        return
     report = {"tasks": tasks.rows, "phases": tune_all(phases, tasks, args, end)}
     databases = {phase.name: phase.database(folder_of(args) / phase.name) for phase in phases}
     inputs = block.inputs()
@@ -44,7 +50,7 @@ def main() -> None:
     check(report["largest_error"])
 
 
-def arguments() -> argparse.Namespace:
+def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "--json",
@@ -53,30 +59,35 @@ def arguments() -> argparse.Namespace:
         metavar="FILE",
         help="where results go; databases go into the folder of that name, and a run goes on with them",
     )
-    parser.add_argument("--runner", choices=PARTS, default="cuda")
-    parser.add_argument("--time-limit", type=float, default=420.0, help="s after which tuning is cut short")
-    parser.add_argument("--trials", type=int, default=64, help="of each task, in each way of tuning")
+    parser.add_argument("--runner", choices=PARTS)
+    parser.add_argument("--time-limit", type=float, help="s after which tuning is cut short")
+    parser.add_argument("--trials", type=int, help="of each task, in each way of tuning")
     parser.add_argument(
         "--tune",
         action="append",
         metavar="NAME",
         help="in a kernel's name; again for more (default: those that compute)",
     )
-    parser.add_argument("--batch", type=int, default=32, help="trials that stock builds and measures at once")
-    parser.add_argument("--population", type=int, default=512, help="of stock's evolution")
-    parser.add_argument("--generations", type=int, default=4, help="of stock's evolution")
+    parser.add_argument("--batch", type=int, help="trials that stock builds and measures at once")
+    parser.add_argument("--population", type=int, help="of stock's evolution")
+    parser.add_argument("--generations", type=int, help="of stock's evolution")
     parser.add_argument("--model", type=Path, help="of `costmodel train` (default: learn from nothing)")
     parser.add_argument(
         "--keep-builders", action="store_true", help="give stock a builder whose processes stay"
     )
+    parser.add_argument(
+        "--only",
+        choices=[phase.name for phase in make_phases(1, 2)],
+        help="tune in this way and stop: several may run at once, on a GPU each; a run without it goes on",
+    )
     cores = len(os.sched_getaffinity(0))
     parser.add_argument("--threads", type=int, default=cores, help="of stock: XGBoost and builds")
-    parser.add_argument("--sms", type=int, default=32, help="of the part; threads on a CPU")
-    parser.add_argument("--tokens", type=int, default=128, help="of the sequence")
-    parser.add_argument("--size", type=int, default=512, help="of the hidden states")
-    parser.add_argument("--heads", type=int, default=8, help="of attention")
-    parser.add_argument("--visits", type=int, default=100, help="repeats of each network on each part")
-    return parser.parse_args()
+    parser.add_argument("--sms", type=int, help="of the part; threads on a CPU")
+    parser.add_argument("--tokens", type=int, help="of the sequence")
+    parser.add_argument("--size", type=int, help="of the hidden states")
+    parser.add_argument("--heads", type=int, help="of attention")
+    parser.add_argument("--visits", type=int, help="repeats of each network on each part")
+    return parse_options(parser, __file__, argv)
 
 
 def make_phases(part: int, whole: int) -> list[Phase]:

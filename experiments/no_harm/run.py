@@ -2,7 +2,8 @@
 
 import argparse
 import json
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,9 @@ from costmodel.features import FeatureTable, extract
 from costmodel.learners import KernelRidge
 from costmodel.metrics import cluster_bootstrap_interval
 from costmodel.transfer import FromScratch, Guarded, Predictor, Residual, TransferModel
+
+sys.path.append(str(Path(__file__).parents[1]))
+from options import parse_options
 
 EPS = 0.05  # a search ends when it is within 5 % of the best
 ALLOWED = 1.1  # measurements, relative to learning from nothing, that are no harm
@@ -49,16 +53,16 @@ def main() -> None:
         arguments.json.write_text(json.dumps(document, indent=1) + "\n")
 
 
-def parse() -> argparse.Namespace:
+def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--dataset", type=Path, default=Path("datasets/h100-sm-budgets"))
-    parser.add_argument("--first", type=int, default=0, help="position of the first workload by name")
-    parser.add_argument("--step", type=int, default=1, help="every how many workloads one is held out")
-    parser.add_argument("--sms", type=int, nargs="+", default=[8, 48, 132])
-    parser.add_argument("--seeds", type=int, default=3, help="fits")
-    parser.add_argument("--orders", type=int, default=8, help="orders of ties for each fit")
+    parser.add_argument("--dataset", type=Path)
+    parser.add_argument("--first", type=int, help="position of the first workload by name")
+    parser.add_argument("--step", type=int, help="every how many workloads one is held out")
+    parser.add_argument("--sms", type=int, nargs="+")
+    parser.add_argument("--seeds", type=int, help="fits")
+    parser.add_argument("--orders", type=int, help="orders of ties for each fit")
     parser.add_argument("--json", type=Path)
-    return parser.parse_args()
+    return parse_options(parser, __file__, argv)
 
 
 def search_workload(

@@ -19,13 +19,10 @@ from costmodel.collect import CpuRunner, CudaRunner, Request
 from costmodel.records import Candidate, Platform, Workload
 from costmodel.spaces import open_space, sample_candidates
 
+sys.path.append(str(Path(__file__).parents[1]))
+from options import parse_options
+
 RUNNERS = {"cuda": CudaRunner, "cpu": CpuRunner}
-WORKLOADS = (
-    "matmul-m512-n512-k512",
-    "conv2d-n1-c64-h56-w56-o64-k3-s1",
-    "batch_matmul-b12-m128-n128-k64",
-    "depthwise_conv2d-n1-c144-h56-w56-k3-s1",
-)
 TUNER_BATCH = 64  # num_trials_per_iter of TVM's tune_tir
 SIDE_BY_SIDE = 8  # kernels of a workload that a campaign times together, unless told otherwise
 # Stock gives up a build after 30 s. That includes an import of 15 to 90 s, which each batch pays for anew.
@@ -59,11 +56,11 @@ class Results:
 
 def main() -> None:
     """Measure the same candidates with each pipeline, ours first."""
-    args = arguments()
+    args = parse()
     end = time.monotonic() + args.time_limit
     with RUNNERS[args.runner]() as runner:
         results = Results(args.json, runner.platform())
-        candidates = draw(runner, args.workload or WORKLOADS, args.kernels)
+        candidates = draw(runner, args.workload, args.kernels)
         results.add("ours, workers running", len(candidates), *timed(lambda: measure(runner, candidates)))
     others: dict[str, Callable[[], Callable[[], Latencies]]] = {
         "ours, with start-up": lambda: partial(measure_from_start, args.runner, candidates),
@@ -78,14 +75,14 @@ def main() -> None:
     print(table(results.pipelines))
 
 
-def arguments() -> argparse.Namespace:
+def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path, required=True, metavar="FILE", help="where results go")
-    parser.add_argument("--runner", choices=RUNNERS, default="cuda")
-    parser.add_argument("--time-limit", type=float, default=600.0, help="s after which no pipeline starts")
-    parser.add_argument("--workload", action="append", help="name; again for more (default: four)")
-    parser.add_argument("--kernels", type=int, default=32, help="of each workload")
-    return parser.parse_args()
+    parser.add_argument("--runner", choices=RUNNERS)
+    parser.add_argument("--time-limit", type=float, help="s after which no pipeline starts")
+    parser.add_argument("--workload", action="append", help="name; again for more")
+    parser.add_argument("--kernels", type=int, help="of each workload")
+    return parse_options(parser, __file__, argv)
 
 
 def draw(runner: CudaRunner | CpuRunner, names: Sequence[str], count: int) -> list[Candidate]:

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import sys
 import time
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -21,6 +22,9 @@ from costmodel.learners import XGBoostLearner
 from costmodel.records import Candidate, Measurement, Outcome, Platform, Workload
 from costmodel.search import propose_candidates
 from costmodel.spaces import sample_candidates
+
+sys.path.append(str(Path(__file__).parents[1]))
+from options import parse_options
 
 DATASET = Path(__file__).parents[2] / "datasets" / "sm-budgets"
 DEVICE = "NVIDIA H200"
@@ -176,15 +180,7 @@ def scores(results: pd.DataFrame) -> pd.DataFrame:
 
 def main() -> None:
     """Run every campaign and print mean scores."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", type=Path, help="file for the campaigns")
-    parser.add_argument("--before", type=Path, help="such a file of an earlier checkout, to compare with")
-    parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS), help="ways to choose")
-    parser.add_argument("--workers", type=int, default=1, help="processes")
-    parser.add_argument(
-        "--chosen-on", action="store_true", help="the workloads that the constants were chosen on"
-    )
-    arguments = parser.parse_args()
+    arguments = parse()
     os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")  # one process a core; workers inherit it
     cases = list(product(arguments.ways, CHOSEN_ON if arguments.chosen_on else REPORTED, SEEDS))
     with ProcessPoolExecutor(arguments.workers, mp_context=get_context("spawn")) as pool:
@@ -201,6 +197,18 @@ def main() -> None:
     table["worst budget"] = last.apply(lambda at: at.groupby("sms")["score"].mean().min())
     table["seconds a round"] = results.groupby(["workload", "way"])["seconds_a_round"].mean()
     print(table.round(3).to_string())
+
+
+def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", type=Path, help="file for the campaigns")
+    parser.add_argument("--before", type=Path, help="such a file of an earlier checkout, to compare with")
+    parser.add_argument("--ways", nargs="+", choices=WAYS, help="ways to choose")
+    parser.add_argument("--workers", type=int, help="processes")
+    parser.add_argument(
+        "--chosen-on", action="store_true", help="the workloads that the constants were chosen on"
+    )
+    return parse_options(parser, __file__, argv)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,9 @@ from costmodel.features import COLUMNS, extract_batch
 from costmodel.records import Candidate, ConfigBatch, Platform, Workload, find_device
 from costmodel.spaces import InvalidConfigError, open_space, per_store_features
 
+sys.path.append(str(Path(__file__).parents[1]))
+from options import parse_options
+
 WORKLOADS = ("matmul-m512-n1024-k768", "conv2d-n1-c64-h56-w56-o64-k3-s1")
 SKETCH = 0
 SMS = 32
@@ -24,20 +27,20 @@ TREES, TRAINING_ROWS = 300, 5000
 
 def main() -> None:
     """Time both ways on one core and print a table."""
-    options = parse_arguments()
+    options = parse()
     results = [screen(Workload.parse(name), options) for name in options.workload or WORKLOADS]
     print_table(results)
     if options.json:
         options.json.write_text(json.dumps(results, indent=2) + "\n")
 
 
-def parse_arguments() -> argparse.Namespace:
+def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--workload", action="append", help="instead of a matrix product and a convolution")
-    parser.add_argument("--configs", type=int, default=100_000, help="drawn and screened")
-    parser.add_argument("--lowered", type=int, default=64, help="of which TVM extracts its own features")
+    parser.add_argument("--configs", type=int, help="drawn and screened")
+    parser.add_argument("--lowered", type=int, help="of which TVM extracts its own features")
     parser.add_argument("--json", type=Path, help="where to write the result")
-    return parser.parse_args()
+    return parse_options(parser, __file__, argv)
 
 
 def screen(workload: Workload, options: argparse.Namespace) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import argparse
 import json
 import logging
+import sys
 import warnings
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -20,7 +21,8 @@ from tasks import Task, model_file, tasks_of
 from costmodel.dataset import Dataset, Split, SplitRecipe, load_dataset, make_split
 from costmodel.transfer import load_model
 
-ROOT = Path(__file__).parents[2]
+sys.path.append(str(Path(__file__).parents[1]))
+from options import parse_options
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,7 @@ class Settings:
     split: str
     folds: int
     learners: tuple[str, ...]
+    every: int
     seeds: int
     cap: int
     until: float
@@ -46,7 +49,8 @@ def main() -> None:
         arguments.dataset.resolve(),
         arguments.split,
         arguments.folds,
-        tuple(arguments.learner or ("stack", "kernel-ridge")),
+        tuple(arguments.learner),
+        arguments.every,
         arguments.seeds,
         arguments.cap,
         arguments.until,
@@ -55,11 +59,10 @@ def main() -> None:
         arguments.out,
     )
     settings.out.mkdir(parents=True, exist_ok=True)
-    count = len(tasks(settings))
     fit_all(settings)
-    left = [number for number in range(count) if not result_file(settings, number).exists()]
+    left = [place for place, task in enumerate(tasks(settings)) if not result_file(settings, task).exists()]
     with ProcessPoolExecutor(arguments.processes) as pool:
-        futures = [pool.submit(search_task, settings, number) for number in left]
+        futures = [pool.submit(search_task, settings, place) for place in left]
         for future in track(as_completed(futures), "searching", total=len(futures)):
             future.result()
     results = read(settings.out)
@@ -73,24 +76,23 @@ def main() -> None:
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--dataset", type=Path, default=ROOT / "datasets" / "sm-budgets")
-    parser.add_argument("--split", default="leave-one-workload-out")
-    parser.add_argument("--folds", type=int, default=4, help="0: each value of the split alone")
-    parser.add_argument("--learner", action="append", help="again for more (default: stack and kernel-ridge)")
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--cap", type=int, default=96, help="measurements after which a search has failed")
-    parser.add_argument(
-        "--until", type=float, default=0.0, help="a search ends this near the best, as a share"
-    )
+    parser.add_argument("--dataset", type=Path)
+    parser.add_argument("--split")
+    parser.add_argument("--folds", type=int, help="0: each value of the split alone")
+    parser.add_argument("--learner", action="append", help="again for more (default: those of config.toml)")
+    parser.add_argument("--every", type=int, help="every how many tasks one is searched")
+    parser.add_argument("--seeds", type=int)
+    parser.add_argument("--cap", type=int, help="measurements after which a search has failed")
+    parser.add_argument("--until", type=float, help="a search ends this near the best, as a share")
     parser.add_argument("--no-tvm", action="store_true", help="leave stock out, as for kernels of others")
     parser.add_argument("--no-gp", action="store_true", help="leave Optuna's Gaussian process out")
-    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--processes", type=int)
     parser.add_argument(
         "--out", type=Path, required=True, help="models and results; goes on with what is there"
     )
     parser.add_argument("--json", type=Path, help="where to write the table")
     parser.add_argument("--plot", type=Path, help="where to draw the best so far")
-    return parser.parse_args(argv)
+    return parse_options(parser, __file__, argv)
 
 
 def fit_all(settings: Settings) -> None:
@@ -100,18 +102,18 @@ def fit_all(settings: Settings) -> None:
         model_file(dataset, split, task, learner, settings.out / "models")
 
 
-def search_task(settings: Settings, number: int) -> None:
+def search_task(settings: Settings, place: int) -> None:
     """Search one task with each sampler, and write all results of it to one file."""
     logging.getLogger("optuna").setLevel(logging.WARNING)
     logging.getLogger("tvm").setLevel(logging.WARNING)
     warnings.filterwarnings("ignore", category=UserWarning, module="optuna")
     dataset, split = opened(settings.dataset, settings.split, settings.folds)
-    task = tasks(settings)[number]
+    task = tasks(settings)[place]
     models = {
         name: load_model(model_file(dataset, split, task, name, settings.out / "models")).model
         for name in settings.learners
     }
-    about = {"task": task.name, "number": number, "fold": task.fold, "candidates": len(task.pool)}
+    about = {"task": task.name, "number": task.number, "fold": task.fold, "candidates": len(task.pool)}
     rows: list[dict[str, Any]] = [
         {
             **about,
@@ -122,14 +124,14 @@ def search_task(settings: Settings, number: int) -> None:
         for one in searches_of(task, models, settings.seeds, stock=settings.tvm, gp=settings.gp)
         for seed in range(one.seeds)
     ]
-    path = result_file(settings, number)
+    path = result_file(settings, task)
     partial = path.with_suffix(".partial")
     partial.write_text(json.dumps(rows) + "\n")
     partial.replace(path)
 
 
-def result_file(settings: Settings, number: int) -> Path:
-    return settings.out / f"task-{number:03}.json"
+def result_file(settings: Settings, task: Task) -> Path:
+    return settings.out / f"task-{task.number:03}.json"
 
 
 @cache
@@ -142,7 +144,7 @@ def opened(dataset: Path, strategy: str, folds: int) -> tuple[Dataset, Split]:
 @cache
 def tasks(settings: Settings) -> list[Task]:
     """The tasks to search, in order."""
-    return list(tasks_of(*opened(settings.dataset, settings.split, settings.folds)))
+    return list(tasks_of(*opened(settings.dataset, settings.split, settings.folds)))[:: settings.every]
 
 
 if __name__ == "__main__":

@@ -3,6 +3,8 @@
 import argparse
 import json
 import logging
+import sys
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -33,6 +35,9 @@ from costmodel.search import (
 )
 from costmodel.transfer import make_model
 
+sys.path.append(str(Path(__file__).parents[1]))
+from options import parse_options
+
 HERE = Path(__file__).parent
 FIRST = 16  # candidates that `costmodel tune` measures unless told otherwise
 KERNELS = 3
@@ -42,7 +47,7 @@ RULES = ("smaller budget's", "larger budget's", "nearest budget's", "interpolate
 
 def main() -> None:
     """Ask of every workload what its records allow, and what a search of few measurements finds of that."""
-    options = parse_arguments()
+    options = parse()
     every = sorted(load_dataset(shipped_dataset()).rows["workload"].unique())
     workloads = options.workload or every
     with ProcessPoolExecutor(options.processes) as pool:
@@ -55,13 +60,13 @@ def main() -> None:
         options.json.write_text(json.dumps({**summary, "workloads": rows}, indent=2) + "\n")
 
 
-def parse_arguments() -> argparse.Namespace:
+def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--workload", action="append", help="instead of all; repeatable")
-    parser.add_argument("--seeds", type=int, default=2, help="searches of each kind")
-    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--seeds", type=int, help="searches of each kind")
+    parser.add_argument("--processes", type=int)
     parser.add_argument("--json", type=Path, help="where to write the result")
-    return parser.parse_args()
+    return parse_options(parser, __file__, argv)
 
 
 def study_workload(workload: str, seeds: range) -> list[dict[str, Any]]:

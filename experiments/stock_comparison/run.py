@@ -22,6 +22,9 @@ from costmodel.collect import CampaignFolder, CpuRunner, CudaRunner, Request
 from costmodel.dataset import Dataset, dataset_from_measurements, load_dataset, shipped_dataset
 from costmodel.records import Candidate, Workload, read_records
 
+sys.path.append(str(Path(__file__).parents[1]))
+from options import parse_options
+
 RUNNERS = {"cuda": CudaRunner, "cpu": CpuRunner}
 FINALISTS = 8  # of each side, measured again side by side
 VISITS = 3  # of each finalist
@@ -49,7 +52,7 @@ class Job:
 
 def main() -> None:
     """Compare workload after workload, as many at once as there are devices; go on where a run was cut."""
-    args = arguments()
+    args = parse()
     earlier = {row["workload"]: row for row in read_rows(args.json) if "error" not in row}
     jobs = make_jobs(args, earlier)
     if not args.again:
@@ -67,7 +70,7 @@ def main() -> None:
     print(table(list(earlier.values())))
 
 
-def arguments() -> argparse.Namespace:
+def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "--json", type=Path, required=True, metavar="FILE", help="where results go; goes on with it"
@@ -77,17 +80,15 @@ def arguments() -> argparse.Namespace:
         action="store_true",
         help="measure what earlier searches found beside the data as it is now",
     )
-    parser.add_argument("--runner", choices=RUNNERS, default="cuda")
-    parser.add_argument(
-        "--time-limit", type=float, default=540.0, help="s after which searches are cut short"
-    )
+    parser.add_argument("--runner", choices=RUNNERS)
+    parser.add_argument("--time-limit", type=float, help="s after which searches are cut short")
     parser.add_argument("--data", type=Path, help="dataset or campaign folder (default: the shipped dataset)")
     parser.add_argument("--workload", action="append", help="name; again for more (default: 8 of the data)")
-    parser.add_argument("--trials", type=int, default=512, help="of each stock search")
-    parser.add_argument("--devices", type=int, default=1, help="GPUs, each of which takes a workload")
-    parser.add_argument("--population", type=int, default=512, help="of stock's evolution")
-    parser.add_argument("--generations", type=int, default=4, help="of stock's evolution")
-    return parser.parse_args()
+    parser.add_argument("--trials", type=int, help="of each stock search")
+    parser.add_argument("--devices", type=int, help="GPUs, each of which takes a workload")
+    parser.add_argument("--population", type=int, help="of stock's evolution")
+    parser.add_argument("--generations", type=int, help="of stock's evolution")
+    return parse_options(parser, __file__, argv)
 
 
 def read_rows(file: Path) -> list[dict[str, Any]]:

@@ -1,0 +1,125 @@
+"""Compute again what README takes from committed results of runs that need a GPU or hours."""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+sys.path.append(str(Path(__file__).parents[1] / "live_search"))
+from report import best_at, time_to
+from searches import OURS, STOCK, STOCK_BUILT
+
+EXPERIMENTS = Path(__file__).parents[1]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", type=Path, required=True)
+    names = (
+        "live_search",
+        "network_on_part",
+        "plugin_cost",
+        "dataset_at_size",
+        "kill_the_collector",
+        "few_shot",
+    )
+    results = {name: json.loads((EXPERIMENTS / name / "result.json").read_text()) for name in names}
+    document = {
+        "live_search": live_search(results["live_search"]),
+        "network": network(results["network_on_part"]),
+        "plugin_cost": plugin_cost(results["plugin_cost"]),
+        "dataset_at_size": dataset_at_size(results["dataset_at_size"]),
+        "kills": kills(results["kill_the_collector"]),
+        "search_whole": medians("result_whole.json") | medians("result_consensus.json", "ours, consensus"),
+        "few_shot": {row["method"]: row["after 20, median"] for row in results["few_shot"]["summary"]},
+    }
+    parser.parse_args().json.write_text(json.dumps(document, indent=1) + "\n")
+
+
+def live_search(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Latencies and times of the searches, case by case and over all."""
+    cases = {}
+    for row in rows:
+        stock, ours = row["searches"][STOCK], row["searches"][OURS]
+        final_s = best_at(stock, np.inf)
+        cases[f"{row['workload']} on {row['sms'] or 'all'}"] = {
+            "stock_us": 1e6 * final_s,
+            "stock_s": stock["seconds"],
+            "ours_us": 1e6 * best_at(ours, np.inf),
+            "ours_s_to_stock": time_to(ours, final_s),
+        }
+    return {"cases": cases, "stock": gain(rows, STOCK), "built": gain(rows, STOCK_BUILT)}
+
+
+def gain(rows: list[dict[str, Any]], other: str) -> dict[str, float]:
+    """What ours gives beside another search, in the cases where that was made."""
+    ratios, saved = [], []
+    for searches in (row["searches"] for row in rows if other in row["searches"]):
+        ours, reference = searches[OURS], searches[other]
+        final_s = best_at(reference, np.inf)
+        ratios.append(best_at(ours, reference["seconds"]) / final_s)
+        saved.append(1.0 - time_to(ours, final_s) / time_to(reference, final_s))
+    return {
+        "latency_ratio": float(np.exp(np.mean(np.log(ratios)))),
+        "time_saved": float(np.median(saved)),
+        "time_saved_at_least": min(saved),
+    }
+
+
+def network(found: dict[str, Any]) -> dict[str, Any]:
+    """Microseconds of the network by way of tuning and part of the device."""
+    return {
+        name: {part: 1e6 * latency_s for part, latency_s in parts.items()}
+        for name, parts in found["latency_s"].items()
+    }
+
+
+def medians(file: str, *searches: str) -> dict[str, dict[str, float]]:
+    """Measurements until within 5 and 1 % where the whole device is known, of these searches or of all."""
+    table = json.loads((EXPERIMENTS / "search_on_replay" / file).read_text())
+    return {
+        name: {f"within {share}": float(table[name][f"within {share} %: median"]) for share in (5, 1)}
+        for name in searches or table
+    }
+
+
+def plugin_cost(rows: list[dict[str, Any]]) -> dict[str, float]:
+    """Processor time of our cost model over stock's."""
+    ratio = {
+        row["workload"]: {call: row["ours"][call] / row["stock"][call] for call in ("update", "predict")}
+        for row in rows
+    }
+    unknown = next(name for name in ratio if name.startswith("none"))
+    known = [calls for name, calls in ratio.items() if name != unknown]
+    return {
+        "predict_smallest": min(calls["predict"] for calls in known),
+        "predict_largest": max(calls["predict"] for calls in known),
+        "update_smallest": min(calls["update"] for calls in known),
+        "update_largest": max(calls["update"] for calls in known),
+        "predict_unknown": ratio[unknown]["predict"],
+        "update_unknown": ratio[unknown]["update"],
+    }
+
+
+def dataset_at_size(rows: list[dict[str, Any]]) -> dict[str, float]:
+    """What building and validating five million rows takes."""
+    of = {row["what"]: row for row in rows}
+    read_s = of["pandas.read_csv"]["seconds"]
+    return {
+        "build_min": of["dataset build"]["seconds"] / 60.0,
+        "build_gb": of["dataset build"]["peak_bytes"] / 1e9,
+        "build_to_pandas": of["dataset build"]["seconds"] / read_s,
+        "validate_to_pandas": of["dataset validate"]["seconds"] / read_s,
+    }
+
+
+def kills(found: dict[str, dict[str, int]]) -> dict[str, int]:
+    """Kills at random moments, and what they cost."""
+    return {key: sum(each[key] for each in found.values()) for key in ("kills", "lost", "doubled")}
+
+
+if __name__ == "__main__":
+    main()

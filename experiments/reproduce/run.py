@@ -1,0 +1,119 @@
+"""Make the figures of the project's README again, and compare them with it. See README.md here."""
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
+
+sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1])]
+from figures import Compared, Figures, Step, compared, load, read, table, uncompared
+from options import parse_options
+from steps import ROOT, Done, Runner, looks_alike
+
+
+def main() -> None:
+    options = parse()
+    figures = load()
+    if options.list:
+        print(listed(figures))
+        return
+    wanted = chosen(figures, options.only)
+    runner = Runner(options.out.resolve(), options.caches and options.caches.resolve())
+    able = [step for step in wanted if runner.caches or not step.needs_caches]
+    done = {each.step: each for each in runner.all(able, options.processes)}
+    rows = [*compare(figures, wanted, runner, done), *compare_pictures(able, runner)]
+    print(table(rows))
+    print(costs(done))
+    for each in done.values():
+        if each.failed:
+            print(f"\n{each.step} failed: {' '.join(each.command)}\n{each.failed}")
+    if options.json:
+        document = {"figures": rows, "steps": list(done.values())}
+        options.json.write_bytes(msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n")
+    sys.exit(int(any(row.status.startswith(("no", "failed")) for row in rows)))
+
+
+def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", action="append", metavar="STEP", help="again for more (default: all)")
+    parser.add_argument("--list", action="store_true", help="say what would be done, and do nothing")
+    parser.add_argument("--caches", type=Path, help="folder with <suite>/<kernel>/*.json.gz of Kernel Tuner")
+    parser.add_argument("--out", type=Path, help="folder of results; what is there is not made again")
+    parser.add_argument("--processes", type=int, help="steps at once")
+    parser.add_argument("--json", type=Path, help="where to write the comparison")
+    return parse_options(parser, __file__, argv)
+
+
+def listed(figures: Figures) -> str:
+    """Each step, what it takes and what it makes."""
+    lines = []
+    for step in figures.steps:
+        lines.append(f"{step.name}: {step.minutes:g} min. {' '.join(step.command)}")
+        lines += [f"  {step.note}"] if step.note else []
+        for figure in figures.figures:
+            if figure.step == step.name:
+                allowed = f", +- {figure.tolerance:g}: {figure.reason}" if figure.tolerance else ""
+                lines.append(f"  - {figure.name}: {', '.join(figure.printed)}{allowed}")
+    alone = [figure for figure in figures.figures if not figure.step]
+    lines += ["not made here:", *(f"  - {f.name}: {', '.join(f.printed)} ({f.reason})" for f in alone)]
+    minutes = sum(step.minutes for step in figures.steps if not step.needs_caches)
+    return "\n".join([*lines, f"in all {minutes:.0f} min of one core, without those that need --caches"])
+
+
+def chosen(figures: Figures, only: Sequence[str] | None) -> list[Step]:
+    """The steps that are asked for, with those that they come after."""
+    names = [step.name for step in figures.steps]
+    unknown = sorted(set(only or ()) - set(names))
+    if unknown:
+        sys.exit(f"--only must be among {', '.join(names)}, but got {', '.join(unknown)}.")
+    asked = set(only or names)
+    asked |= {step.after for step in figures.steps if step.name in asked}
+    return [step for step in figures.steps if step.name in asked]
+
+
+def compare(
+    figures: Figures, wanted: Sequence[Step], runner: Runner, done: Mapping[str, Done]
+) -> list[Compared]:
+    """The figures of the wanted steps; those that no step makes where all are wanted."""
+    steps = {step.name: step for step in wanted}
+    rows = []
+    for figure in figures.figures:
+        step = steps.get(figure.step)
+        if step is None:
+            if not figure.step and len(wanted) == len(figures.steps):
+                rows.append(uncompared(figure, f"recorded: {figure.reason}"))
+        elif step.name not in done:
+            rows.append(uncompared(figure, "skipped: needs --caches"))
+        elif done[step.name].failed:
+            rows.append(uncompared(figure, "failed"))
+        else:
+            row = compared(figure, read(runner.result(step)))
+            rows.append(replace(row, status=f"{row.status}, recorded") if step.recorded else row)
+    return rows
+
+
+def compare_pictures(steps: Sequence[Step], runner: Runner) -> list[Compared]:
+    """Whether each picture was drawn as it is committed."""
+    rows = []
+    for step in steps:
+        for picture in step.pictures:
+            drawn = Path(runner.filled(picture.drawn))
+            committed = ROOT / picture.committed if picture.committed else None
+            status = "yes" if looks_alike(drawn, committed) else "no"
+            rows.append(Compared(f"picture {drawn.name}", step.name, (), (), status, picture.committed))
+    return rows
+
+
+def costs(done: Mapping[str, Done]) -> str:
+    """What each step took."""
+    lines = ["", "| step | wall, s | processor, s |", "| --- | ---: | ---: |"]
+    lines += [f"| {each.step} | {each.wall_s:.0f} | {each.cpu_s:.0f} |" for each in done.values()]
+    walls, cpus = sum(each.wall_s for each in done.values()), sum(each.cpu_s for each in done.values())
+    return "\n".join([*lines, f"| sum | {walls:.0f} | {cpus:.0f} |"])
+
+
+if __name__ == "__main__":
+    main()
