@@ -7,7 +7,7 @@ TRIALS ?= 16
 
 BIN := .venv/bin
 
-.PHONY: help tune test test-rehearsals test-torch check
+.PHONY: help tune test test-rehearsals test-notebooks test-docs test-torch docs check reproduce
 .DELETE_ON_ERROR:
 
 help: ## List the targets
@@ -17,13 +17,23 @@ tune: .venv/replay.stamp ## Find the kernel to run on SMS streaming multiprocess
 	$(BIN)/costmodel tune $(WORKLOAD) --sms $(SMS) --trials $(TRIALS)
 
 test: .venv/dev.stamp ## Run the tests
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 test-rehearsals: .venv/dev.stamp ## Run experiments for a GPU through on this CPU, a minute
 	$(BIN)/python -m pytest -m rehearsal
 
+test-notebooks: .venv/notebooks.stamp ## Run the notebooks from top to bottom, and check them, four minutes
+	$(BIN)/python -m pytest -n auto tests/notebooks -m notebook
+
 test-torch: .venv/torch.stamp ## Run the tests of what needs torch, which the others skip
 	$(BIN)/python -m pytest -m torch
+
+docs: .venv/docs.stamp ## Build the documentation into out/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@echo 'Read it: $(BIN)/python -m http.server --directory out/site'
+
+test-docs: .venv/docs.stamp ## Run the commands and code blocks of README and docs/, ten minutes
+	$(BIN)/python -m pytest -n auto -m docs
 
 check: .venv/dev.stamp ## Check style, format, types and the direction of imports
 	$(BIN)/ruff check
@@ -31,10 +41,15 @@ check: .venv/dev.stamp ## Check style, format, types and the direction of import
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+reproduce: .venv/dev.stamp ## Make the figures of README.md again and compare, under an hour on two cores
+	PYTHON=$(BIN)/python experiments/reproduce/run.sh $(if $(CACHES),--caches $(CACHES))
+
 # Replaying needs no TVM: `make tune` installs 300 MB less than the tests. `costmodel evaluate` compares xgboost too.
 .venv/replay.stamp: extras := xgboost-cpu
-.venv/dev.stamp: extras := tvm,xgboost-cpu,dev
-.venv/torch.stamp: extras := tvm,xgboost-cpu,dev,torch
+.venv/dev.stamp: extras := tvm,xgboost-cpu,mlflow,dev
+.venv/notebooks.stamp: extras := tvm,xgboost-cpu,mlflow,dev,notebooks
+.venv/torch.stamp: extras := tvm,xgboost-cpu,mlflow,dev,torch
+.venv/docs.stamp: extras := tvm,xgboost-cpu,mlflow,dev,docs
 
 .venv/%.stamp: pyproject.toml | .venv/bin/pip
 	@echo 'Installing costmodel[$(extras)] into .venv: a minute or two.'
