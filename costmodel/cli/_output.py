@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from costmodel.errors import CostModelError
+from costmodel.files import write_whole
 
 if TYPE_CHECKING:
     from costmodel.dataset import Split
@@ -139,13 +139,7 @@ def write_json(path: Path | None, obj: Any) -> None:
     if path is None:
         return
     data = msgspec.json.format(msgspec.json.encode(obj, enc_hook=_to_builtin), indent=2)
-    partial = path.with_name(f"{path.name}.partial")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_bytes(data + b"\n")
-        partial.replace(path)
-    except OSError as error:
-        raise CostModelError(f"Cannot write {path}: {error.strerror}.") from error
+    write_whole(path, data + b"\n")
 
 
 def _to_builtin(obj: Any) -> Any:

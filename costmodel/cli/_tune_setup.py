@@ -110,11 +110,7 @@ def load_transfer_model(path: Path, left_out: str | None) -> "tuple[TransferMode
     from costmodel.transfer import TransferModel, load_model
 
     loaded = load_model(path)
-    if loaded.metadata.get("columns") != [column.name for column in COLUMNS]:
-        raise CostModelError(
-            f"{path} must be a model of this version's {len(COLUMNS)} feature columns, but it is of others. "
-            "Train it again with `costmodel train`."
-        )
+    loaded.require_columns(COLUMNS)
     if left_out in loaded.metadata["workloads"]:
         raise CostModelError(
             f"A replay of {left_out} must have a model that never saw it, but {path} learned from it. "

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from costmodel.dataset import Dataset
     from costmodel.learners import FloatArray, Prediction
     from costmodel.records import Candidate, Platform
-    from costmodel.transfer import LoadedModel, ModelCard
+    from costmodel.transfer import ModelCard
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode="markdown")
 
@@ -81,8 +81,8 @@ def predict(
     loaded = load_model(file)
     found = _find_candidates(candidates, workload)
     platform = _platform(found.dataset, device, sms)
-    X = _features(loaded, file, found.candidates, platform)
-    ranking = _rank(found.candidates, loaded.model.predict(X), _unfamiliarity(loaded, X), top)
+    X = loaded.features(found.candidates, [platform] * len(found.candidates))
+    ranking = _rank(found.candidates, loaded.model.predict(X), loaded.unfamiliarity(X), top)
     if workload in loaded.metadata.get("workloads", []):
         console.print(f"The model has learned from measurements of {workload}.", highlight=False)
     _print_ranking(f"{workload} on {platform.name}: {len(found.candidates)} kernels", ranking)
@@ -141,41 +141,11 @@ def _platform(dataset: "Dataset | None", device: str, sms: int | None) -> "Platf
     Raises:
         CostModelError: No device has this name, or it has fewer SMs.
     """
-    from costmodel.records import Platform, find_device
+    from costmodel.records import find_device, part_of
 
     measured = {platform.device.name: platform.device for platform in (dataset.platforms if dataset else ())}
     model = measured[device] if device in measured else find_device(device)
-    model = measured.get(model.name, model)
-    granted = sms or model.sms
-    if model.sms and granted > model.sms:
-        raise CostModelError(f"--sms must be at most the {model.sms} SMs of {model.name}, but got {granted}.")
-    return Platform(model, "whole" if granted == model.sms else "green_context", granted, granted)
-
-
-def _features(
-    loaded: "LoadedModel", file: Path, candidates: "list[Candidate]", platform: "Platform"
-) -> "FloatArray":
-    """``(n, d)`` features, if these are the ones that the model was trained on.
-
-    Raises:
-        CostModelError: They are others.
-    """
-    from costmodel.features import extract
-
-    table = extract(candidates, [platform] * len(candidates))
-    names = [column.name for column in table.columns]
-    if loaded.metadata.get("columns") != names:
-        raise CostModelError(
-            f"{file} must be a model of the {len(names)} feature columns of these candidates, but it is of "
-            "others. Train it on such candidates, with this version of costmodel."
-        )
-    return table.values
-
-
-def _unfamiliarity(loaded: "LoadedModel", X: "FloatArray") -> "FloatArray | None":
-    """``(n,)`` how unfamiliar each row is; None for a model that does not tell."""
-    tells = getattr(loaded.model, "unfamiliarity", None)
-    return None if tells is None else tells(X)
+    return part_of(measured.get(model.name, model), sms)
 
 
 def _rank(

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from costmodel.collect._campaign_config import CampaignConfig
 from costmodel.errors import CostModelError
+from costmodel.files import write_whole
 from costmodel.records import Candidate, Workload
 
 _decode_candidates = msgspec.json.Decoder(list[Candidate]).decode
@@ -59,7 +60,7 @@ class CampaignFolder:
                 "differs, by more than rounds to come). Go on with the file it was started with, or give "
                 "another folder."
             )
-        _write_atomically(self._config, msgspec.json.encode(config))
+        write_whole(self._config, msgspec.json.encode(config))
 
     def config(self) -> CampaignConfig:
         """The campaign that the folder belongs to.
@@ -102,7 +103,7 @@ class CampaignFolder:
         Raises:
             CostModelError: The disk refuses.
         """
-        _write_atomically(self._proposal_path(workload, round_), msgspec.json.encode(candidates))
+        write_whole(self._proposal_path(workload, round_), msgspec.json.encode(candidates))
 
     @property
     def _config(self) -> Path:
@@ -121,13 +122,3 @@ def _continues(config: CampaignConfig, begun: CampaignConfig) -> bool:
     same_rounds = replace(config.kernels, rounds=begun.kernels.rounds)
     same = replace(config, kernels=same_rounds, time_limit_s=begun.time_limit_s)
     return same == begun and config.kernels.rounds >= begun.kernels.rounds
-
-
-def _write_atomically(path: Path, content: bytes) -> None:
-    """Write a file that is either whole or absent, whenever the process is killed."""
-    partial = path.with_suffix(".partial")
-    try:
-        partial.write_bytes(content)
-        partial.replace(path)
-    except OSError as error:
-        raise CostModelError(f"Cannot write {path}: {error.strerror}.") from error

@@ -1,5 +1,6 @@
 """Inputs and reference outputs of a workload, the same in every process."""
 
+import io
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.collect._reference import reference_output
+from costmodel.files import write_whole
 from costmodel.records import Workload
 
 _SEED = 20260
@@ -38,9 +40,9 @@ def write_reference(workload: Workload, folder: Path) -> Path:
     path = folder / f"{workload.name}.npy"
     if not path.exists():
         *inputs, _ = make_arguments(workload)
-        partial = path.with_suffix(".partial.npy")
-        np.save(partial, reference_output(workload, inputs).astype(np.float32), allow_pickle=False)
-        partial.replace(path)
+        buffer = io.BytesIO()
+        np.save(buffer, reference_output(workload, inputs).astype(np.float32), allow_pickle=False)
+        write_whole(path, buffer.getvalue())
     return path
 
 

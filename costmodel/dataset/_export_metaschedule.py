@@ -8,9 +8,10 @@ from typing import Any
 
 import msgspec
 
-from costmodel.dataset._export_report import ExportReport, file_name, write_text_file
+from costmodel.dataset._export_report import ExportReport, file_name
 from costmodel.dataset._metaschedule_db import PROGRAMS_NAME, RECORDS_NAME
 from costmodel.dataset._platform_file import SUFFIX
+from costmodel.files import write_whole
 from costmodel.records import Measurement, Platform, Workload
 from costmodel.spaces import (
     InvalidConfigError,
@@ -102,7 +103,7 @@ class _Database:
             f"{RECORDS_NAME}{SUFFIX}": _platform_toml(self._platform, self._programs),
         }
         for name, text in contents.items():
-            write_text_file(folder / name, text)
+            write_whole(folder / name, text.encode())
         return [folder / name for name in contents]
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from costmodel.errors import CostModelError
+from costmodel.files import write_whole
 from costmodel.records import Measurement, content_id
 
 _LONGEST_NAME = 120  # a folder's entries may have 255 bytes, and suffixes follow
@@ -49,15 +50,7 @@ def file_name(first: str, measurement: Measurement) -> str:
 
 def write_json_file(file: Path, document: Any) -> None:
     """Write JSON at once: the file is there completely, or as it was before."""
-    write_text_file(file, json.dumps(document, ensure_ascii=False, allow_nan=False) + "\n")
-
-
-def write_text_file(file: Path, text: str) -> None:
-    """Write a text at once, in a folder that is made if it is not there."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    partial = file.with_name(f"{file.name}.partial")
-    partial.write_text(text, encoding="utf-8")
-    partial.replace(file)
+    write_whole(file, (json.dumps(document, ensure_ascii=False, allow_nan=False) + "\n").encode())
 
 
 def check_new(out: Path) -> None:

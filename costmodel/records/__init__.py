@@ -18,7 +18,7 @@ from costmodel.records._lines import DamagedLineError, encode_line, move_tail, p
 from costmodel.records._measurement import Measurement, Outcome, measurement_key
 from costmodel.records._operators import OPERATORS
 from costmodel.records._peak_rates import PeakRates, peak_rates
-from costmodel.records._platform import Device, DeviceKind, Isolation, Platform
+from costmodel.records._platform import Device, DeviceKind, Isolation, Platform, part_of
 from costmodel.records._reserved import is_reserved
 from costmodel.records._store import RecordStore, read_records
 from costmodel.records._workload import DTYPE_BYTES, Workload
@@ -58,6 +58,7 @@ __all__ = [
     "measurement_key",
     "move_tail",
     "parse_line",
+    "part_of",
     "peak_rates",
     "read_records",
 ]

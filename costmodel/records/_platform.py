@@ -5,6 +5,7 @@ from typing import Literal
 
 import msgspec
 
+from costmodel.errors import CostModelError
 from costmodel.records._identity import content_id
 
 DeviceKind = Literal["cuda", "hip", "cpu"]
@@ -74,3 +75,25 @@ class Platform(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=Tru
     def platform_id(self) -> str:
         """Content address of device name, isolation and granted SMs; software versions do not enter."""
         return content_id(self.device.name, self.isolation, self.sms_granted)
+
+
+def part_of(device: Device, sms: int | None = None) -> Platform:
+    """So many SMs of a device, of which no software is known.
+
+    Args:
+        device: The device.
+        sms: SMs of a green context, threads on a CPU; the whole device unless given.
+
+    Raises:
+        CostModelError: The device does not have that many.
+
+    Example:
+        >>> part_of(Device("NVIDIA H200", "cuda", "sm_90", 132, 1980.0), 32).name
+        'NVIDIA H200/green_context/32'
+    """
+    granted = device.sms if sms is None else sms
+    if not 1 <= granted <= (device.sms or granted):
+        most = f"from 1 to the {device.sms} of" if device.sms else "at least 1 on"
+        raise CostModelError(f"sms must be {most} {device.name}, but got {granted}.")
+    part: Isolation = "threads" if device.kind == "cpu" else "green_context"
+    return Platform(device, "whole" if granted == device.sms else part, granted, granted)

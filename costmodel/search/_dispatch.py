@@ -16,11 +16,11 @@ import msgspec
 import numpy as np
 
 from costmodel.errors import CostModelError
+from costmodel.files import write_whole
 from costmodel.learners import FloatArray
 from costmodel.records import Candidate, Config, Device, Workload
 from costmodel.search._portfolio import BudgetRange
 from costmodel.search._result import Provenance
-from costmodel.search._whole_file import write_whole
 
 DISPATCH_VERSION = 1
 

@@ -11,6 +11,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from costmodel.files import write_whole
 from costmodel.search._comparison import BudgetCurve
 from costmodel.search._plot import (
     PredictedPoints,
@@ -20,27 +21,10 @@ from costmodel.search._plot import (
     progress_figure,
 )
 from costmodel.search._result import Provenance
-from costmodel.search._whole_file import write_whole
+from costmodel.web_page import web_page
 
-_PAGE = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<style>
-body {{ max-width: 64rem; margin: 2rem auto; padding: 0 1rem; font: 16px/1.5 system-ui, sans-serif; }}
-table {{ border-collapse: collapse; display: block; overflow-x: auto; font-size: 85%; }}
-th, td {{ padding: 0.2rem 0.6rem; border-bottom: 1px solid #ddd; text-align: right; white-space: nowrap; }}
-figure {{ margin: 1.5rem 0; }}
-img {{ max-width: 100%; }}
-</style>
-</head>
-<body>
-<h1>{title}</h1>
-{body}
-</body>
-</html>
+_STYLE = """th, td { text-align: right; }
+figure { margin: 1.5rem 0; }
 """
 
 
@@ -88,7 +72,8 @@ class SearchReport:
 
 def render_report(report: SearchReport) -> str:
     """The page. All texts are escaped."""
-    parts = [f"<p>{escape(sentence)}</p>" for sentence in report.answer]
+    parts = [f"<h1>{escape(report.title)}</h1>"]
+    parts += [f"<p>{escape(sentence)}</p>" for sentence in report.answer]
     parts += [_table(table) for table in report.tables[:1]]
     if report.curves:
         figure = curves_figure(report.curves, unit=report.unit, sms=report.sms)
@@ -98,7 +83,7 @@ def render_report(report: SearchReport) -> str:
         figure = predictions_figure(report.predictions, unit=report.unit)
         parts.append(_picture(figure, "Predicted against measured; dotted: equal"))
     parts += [_table(table) for table in (*report.tables[1:], _provenance(report.provenance))]
-    return _PAGE.format(title=escape(report.title), body="\n".join(parts))
+    return web_page(report.title, "\n".join(parts), _STYLE)
 
 
 def write_report(report: SearchReport, path: Path) -> None:

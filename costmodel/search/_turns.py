@@ -22,6 +22,8 @@ CHOICE, OWNER, HEARTBEAT = "costmodel:choice", "costmodel:owner", "costmodel:hea
 HEARTBEAT_EVERY_S = 20.0
 # Screening a space before the first choice takes seconds to a minute: whoever takes this long was killed.
 _LONGEST_CHOICE_S = 300.0
+# A worker claims a trial milliseconds after it asked for it: one that does not was killed between.
+_LONGEST_CLAIM_S = 30.0
 # A worker on another host that has said nothing for so long is gone.
 _LONGEST_SILENCE_S = 15 * HEARTBEAT_EVERY_S
 _POLL_S = 0.02
@@ -62,12 +64,12 @@ def is_abandoned(trial: FrozenTrial) -> bool:
     """Whether the process that asked for a running trial is gone.
 
     On this host that is known from its process; on another it is taken to be gone after five minutes without
-    a heartbeat. A trial that nobody claimed counts as abandoned after five minutes.
+    a heartbeat. A trial that nobody claimed counts as abandoned after half a minute.
     """
     owner = trial.system_attrs.get(OWNER)
     started = trial.datetime_start.timestamp() if trial.datetime_start else 0.0
     if owner is None:
-        return time.time() - started > _LONGEST_CHOICE_S
+        return time.time() - started > _LONGEST_CLAIM_S
     process = ProcessMark(**owner)
     if process.is_of_this_host:
         return process.is_gone

@@ -17,11 +17,11 @@ from costmodel.records import (
     Decision,
     Device,
     DeviceState,
-    Isolation,
     KernelLaunch,
     Outcome,
     Platform,
     Workload,
+    part_of,
 )
 
 LANDSCAPE_SMS = (8, 16, 24, 32, 48, 64, 96, 132)
@@ -96,8 +96,7 @@ def gpu_landscape(
 
 def landscape_platform(sms: int) -> Platform:
     """The landscape's device with this many SMs granted."""
-    isolation: Isolation = "whole" if sms == LANDSCAPE_DEVICE.sms else "green_context"
-    return Platform(LANDSCAPE_DEVICE, isolation, sms, sms)
+    return part_of(LANDSCAPE_DEVICE, sms)
 
 
 def landscape_latency(candidate: Candidate, platform: Platform) -> float:

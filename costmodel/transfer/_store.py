@@ -8,11 +8,10 @@ no code from the file: classes are looked up among those of this package.
 import inspect
 import io
 import json
-import os
 import platform
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,8 +21,11 @@ import numpy as np
 
 from costmodel import __version__
 from costmodel.errors import CostModelError
+from costmodel.features import Column, extract
+from costmodel.files import write_whole
 from costmodel.learners import (
     AnalyticPrior,
+    FloatArray,
     KernelRidge,
     Learner,
     MultitaskGaussianProcess,
@@ -38,6 +40,7 @@ from costmodel.learners import (
     XGBoostLearner,
     XGBoostRanker,
 )
+from costmodel.records import Candidate, Platform
 from costmodel.transfer._base import StorableModel, TransferModel
 from costmodel.transfer._conformal import Conformal
 from costmodel.transfer._guard import Guarded
@@ -104,11 +107,44 @@ class LoadedModel:
         metadata: What was saved with it, such as the dataset's hash and the training workloads.
         versions: Of costmodel, Python and NumPy, as of writing; empty for a file written before these were
             kept.
+        path: The file.
     """
 
     model: StorableModel
     metadata: dict[str, Any]
     versions: dict[str, str]
+    path: Path
+
+    def features(self, candidates: Sequence[Candidate], platforms: Sequence[Platform]) -> FloatArray:
+        """``(n, d)`` features of kernels, each on the platform at its place, for the model to predict from.
+
+        Raises:
+            CostModelError: The model is of other feature columns than these kernels have.
+        """
+        table = extract(candidates, platforms)
+        self.require_columns(table.columns)
+        return table.values
+
+    def require_columns(self, columns: Sequence[Column]) -> None:
+        """Refuse a model that was not trained on these feature columns.
+
+        Raises:
+            CostModelError: It was not.
+        """
+        if self.metadata.get("columns") != [column.name for column in columns]:
+            raise CostModelError(
+                f"{self.path} must be a model of the {len(columns)} feature columns that this version of "
+                "costmodel makes of these kernels, but it is of others. Train it again on such kernels, with "
+                "`costmodel train`."
+            )
+
+    def unfamiliarity(self, X: FloatArray) -> FloatArray | None:
+        """``(n,)`` how unlike all that the model learned from each row is; nothing is promised above 1.
+
+        None for a model that does not tell.
+        """
+        tells = getattr(self.model, "unfamiliarity", None)
+        return None if tells is None else tells(X)
 
 
 @dataclass(frozen=True)
@@ -156,10 +192,7 @@ def save_model(model: TransferModel, path: Path, metadata: Mapping[str, Any]) ->
         },
     }
     members["model.json"] = json.dumps(document, indent=1).encode()
-    try:
-        _write_zip(path, members)
-    except OSError as error:
-        raise CostModelError(f"Cannot write the model {path}: {error.strerror}.") from error
+    write_whole(path, _zipped(members))
 
 
 def load_model(path: Path) -> LoadedModel:
@@ -176,7 +209,7 @@ def load_model(path: Path) -> LoadedModel:
         _check_format(document, path)
         model = _restore(document["model"], _unflatten(document["state"], members))
         metadata = _unflatten(document["metadata"], members)
-    return LoadedModel(model, metadata, document.get("versions", {}))
+    return LoadedModel(model, metadata, document.get("versions", {}), path)
 
 
 def read_card(path: Path) -> ModelCard:
@@ -281,17 +314,9 @@ def _add(members: dict[str, bytes], content: bytes, suffix: str) -> str:
     return name
 
 
-def _write_zip(path: Path, members: Mapping[str, bytes]) -> None:
-    """Write beside the file, then rename over it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        with partial.open("wb") as file:
-            with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-                for name, content in members.items():
-                    archive.writestr(name, content)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+def _zipped(members: Mapping[str, bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return buffer.getvalue()

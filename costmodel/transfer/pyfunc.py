@@ -16,9 +16,7 @@ import msgspec
 import numpy as np
 
 from costmodel.errors import CostModelError
-from costmodel.features import extract
-from costmodel.learners import FloatArray
-from costmodel.records import Candidate, Device, Platform, find_device
+from costmodel.records import Candidate, Device, Platform, find_device, part_of
 from costmodel.tracking import ColumnType
 from costmodel.transfer._store import LoadedModel, load_model
 
@@ -62,11 +60,9 @@ class PredictsFromFrame:
         """
         import pandas as pd
 
-        X = _features(frame, self.loaded.metadata.get("columns"))
+        X = self.loaded.features(*_kernels(frame))
         found = self.loaded.model.predict(X)
-        tells = getattr(self.loaded.model, "unfamiliarity", None)
-        unfamiliarity = None if tells is None else tells(X)
-        values = (found.score, found.latency_s, found.low_s, found.high_s, unfamiliarity)
+        values = (found.score, found.latency_s, found.low_s, found.high_s, self.loaded.unfamiliarity(X))
         columns = [np.full(len(frame), np.nan) if each is None else each for each in values]
         return pd.DataFrame(dict(zip(OUTPUTS, columns, strict=True)), index=frame.index)
 
@@ -76,35 +72,21 @@ def _load_pyfunc(path: str) -> PredictsFromFrame:
     return PredictsFromFrame(load_model(Path(path)))
 
 
-def _features(frame: "pd.DataFrame", columns: Sequence[str] | None) -> FloatArray:
-    """``(n, d)`` features of the kernels, if these are the columns of the model.
-
-    Raises:
-        CostModelError: They are others.
-    """
-    candidates = {text: _candidate(text) for text in frame["candidate"].unique()}
-    places = list(zip(frame["device"], frame["sms"], strict=True))
-    platforms = {place: _platform(*place) for place in dict.fromkeys(places)}
-    table = extract([candidates[text] for text in frame["candidate"]], [platforms[each] for each in places])
-    names = [column.name for column in table.columns]
-    if columns != names:
-        raise CostModelError(
-            f"The model must be one of the {len(names)} feature columns of these kernels, but it is of "
-            "others. Train it on such kernels, with this version of costmodel."
-        )
-    return table.values
+def _kernels(frame: "pd.DataFrame") -> tuple[list[Candidate], list[Platform]]:
+    """The kernel in each row, and where it would run; each text is read once."""
+    texts, places = frame["candidate"], list(zip(frame["device"], frame["sms"], strict=True))
+    candidates = {text: _candidate(text) for text in texts.unique()}
+    platforms = {place: part_of(_device(place[0]), int(place[1])) for place in dict.fromkeys(places)}
+    return [candidates[text] for text in texts], [platforms[place] for place in places]
 
 
 def _candidate(text: str) -> Candidate:
     return _decoded(text, Candidate, "JSON of a candidate, with `workload`, `space` and `config`")
 
 
-def _platform(device: str, sms: int) -> Platform:
-    """So many SMs of a device that is named, or written out."""
-    known = _decoded(device, Device, "JSON of a device") if device.startswith("{") else find_device(device)
-    if sms < 1 or (known.sms and sms > known.sms):
-        raise CostModelError(f"sms must be 1 to the {known.sms} SMs of {known.name}, but got {sms}.")
-    return Platform(known, "whole" if sms == known.sms else "green_context", int(sms), int(sms))
+def _device(text: str) -> Device:
+    """A device that is named, or written out."""
+    return _decoded(text, Device, "JSON of a device") if text.startswith("{") else find_device(text)
 
 
 def _written(device: Device) -> str:

@@ -105,7 +105,7 @@ def test_a_model_without_intervals_leaves_them_empty(files, known_device, tmp_pa
             "must hold candidates of matmul-m1-n1-k1",
         ),
         (["ridge", WORKLOADS[0], "new.jsonl", "--device", "Voodoo 2"], "Voodoo 2"),
-        (["ridge", WORKLOADS[0], "new.jsonl", "--device", "H200", "--sms", "999"], "at most the 132 SMs"),
+        (["ridge", WORKLOADS[0], "new.jsonl", "--device", "H200", "--sms", "999"], "from 1 to the 132 of"),
         (["new.jsonl", WORKLOADS[0], "new.jsonl", "--device", "H200"], "damaged or something else"),
         (["ridge", WORKLOADS[0], "ridge.jsonl", "--device", "H200"], "Cannot read"),
         (["ridge", WORKLOADS[0], "broken.jsonl", "--device", "H200"], "one candidate a line"),

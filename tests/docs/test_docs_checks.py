@@ -5,6 +5,8 @@ import importlib.util
 import pkgutil
 import re
 import shlex
+import shutil
+import subprocess
 import tomllib
 from collections.abc import Iterator
 from contextlib import suppress
@@ -126,6 +128,25 @@ def test_links_and_anchors_resolve(path: Path) -> None:
         assert to.exists(), f"{path.relative_to(ROOT)}: {link}"
         if anchor and to.suffix == ".md":
             assert anchor in anchors(to), f"{path.relative_to(ROOT)}: {link}"
+
+
+def git(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, check=False, timeout=60
+    )
+
+
+@pytest.mark.skipif(
+    not shutil.which("git") or git("rev-parse", "--is-shallow-repository").stdout.strip() != "false",
+    reason="needs git and the whole history",
+)
+def test_commits_that_the_readme_names_are_in_the_history() -> None:
+    named = re.findall(r"\| ([0-9a-f]{7,40}) \|$", (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert named
+    missing = [
+        commit for commit in named if git("merge-base", "--is-ancestor", commit, "HEAD").returncode != 0
+    ]
+    assert not missing
 
 
 def _cli_reference() -> Any:

@@ -19,7 +19,7 @@ from optuna.trial import TrialState, create_trial
 from tune_until_killed import SlowFormula, latency_s, make_space
 
 from costmodel.errors import CostModelError
-from costmodel.search import ModelSampler, give_up_abandoned, open_study, tune
+from costmodel.search import ModelSampler, _turns, give_up_abandoned, open_study, tune
 from costmodel.search._turns import CHOICE, HEARTBEAT, OWNER, is_abandoned
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -48,9 +48,20 @@ def place(request, tmp_path):
     return url.format(name)
 
 
-def _start(place, count, seconds=0.0, dies_after="never"):
-    arguments = [str(x) for x in (place, count, seconds, dies_after)]
-    return subprocess.Popen([sys.executable, str(WORKER), *arguments])
+@pytest.fixture
+def start():
+    """Starts workers, which do not outlive the test."""
+    workers = []
+
+    def start_worker(place, count, seconds=0.0, dies_after="never"):
+        arguments = [str(x) for x in (place, count, seconds, dies_after)]
+        workers.append(subprocess.Popen([sys.executable, str(WORKER), *arguments]))
+        return workers[-1]
+
+    yield start_worker
+    for worker in workers:
+        worker.kill()
+        worker.wait()
 
 
 def _configs(place, states):
@@ -67,9 +78,9 @@ def _wait_until(place, count, process):
         time.sleep(0.05)
 
 
-def test_two_processes_share_a_study_without_losing_or_repeating(place):
+def test_two_processes_share_a_study_without_losing_or_repeating(place, start):
     open_study(place, "shared")
-    workers = [_start(place, 8, seconds=0.05) for _ in range(2)]
+    workers = [start(place, 8, seconds=0.05) for _ in range(2)]
     assert [worker.wait(100) for worker in workers] == [0, 0]
     measured = _configs(place, FINISHED)
     assert len(measured) == 8
@@ -78,8 +89,8 @@ def test_two_processes_share_a_study_without_losing_or_repeating(place):
     assert len(owners) == 2
 
 
-def test_a_killed_worker_loses_nothing_and_the_study_ends_like_an_uninterrupted_one(place):
-    assert _start(place, 7, dies_after=3).wait(100) == -signal.SIGKILL
+def test_a_killed_worker_loses_nothing_and_the_study_ends_like_an_uninterrupted_one(place, start):
+    assert start(place, 7, dies_after=3).wait(100) == -signal.SIGKILL
     assert len(_configs(place, FINISHED)) == 3
     assert len(_configs(place, (TrialState.RUNNING,))) == 1
     result = tune(SlowFormula(), ModelSampler(make_space()), 7, study=open_study(place, "shared"))
@@ -88,19 +99,32 @@ def test_a_killed_worker_loses_nothing_and_the_study_ends_like_an_uninterrupted_
     assert [t.latency_s for t in result.trials] == [t.latency_s for t in straight.trials]
 
 
-def test_a_worker_joins_while_another_is_killed(place):
-    first = _start(place, 1000, seconds=1.0)
+def test_a_worker_joins_while_another_is_killed(place, start):
+    first = start(place, 1000, seconds=1.0)
     _wait_until(place, 1, first)
     first.send_signal(signal.SIGKILL)
-    second = _start(place, 4)
+    second = start(place, 4)
     first.wait(10)
     assert second.wait(100) == 0
     measured = _configs(place, FINISHED)
     assert len(measured) == len({tuple(c.items()) for c in measured}) == 4
 
 
-def test_what_a_living_worker_measures_is_left_to_it(place):
-    other = _start(place, 1000, seconds=5.0)
+def test_a_trial_that_nobody_claimed_holds_up_nobody_for_long(place, monkeypatch):
+    """It stands as that of a worker that was killed between asking for it and claiming it."""
+    monkeypatch.setattr(_turns, "_LONGEST_CLAIM_S", 1.0)
+    study = open_study(place, "shared")
+    tune(SlowFormula(), ModelSampler(make_space()), 1, study=study)
+    study.sampler = optuna.samplers.RandomSampler()  # which claims nothing
+    study.ask()
+    result = tune(SlowFormula(), ModelSampler(make_space()), 3, study=study)
+    assert len(result.trials) == 3
+    states = [trial.state for trial in study.trials]
+    assert states == [TrialState.COMPLETE, TrialState.PRUNED, TrialState.COMPLETE, TrialState.COMPLETE]
+
+
+def test_what_a_living_worker_measures_is_left_to_it(place, start):
+    other = start(place, 1000, seconds=5.0)
     study = open_study(place, "shared")
     deadline = time.monotonic() + 60
     while not any(CHOICE in t.system_attrs for t in study.trials) and time.monotonic() < deadline:

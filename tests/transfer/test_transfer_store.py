@@ -1,4 +1,5 @@
 import json
+import os
 import subprocess
 import sys
 import zipfile
@@ -171,7 +172,7 @@ def test_failed_write_leaves_the_old_file(tmp_path, monkeypatch) -> None:
     def fail(*_args: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(zipfile.ZipFile, "writestr", fail)
+    monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(CostModelError, match="No space left"):
         save(path, MODELS["sources"])
     assert path.read_bytes() == before

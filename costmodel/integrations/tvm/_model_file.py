@@ -13,7 +13,6 @@ from costmodel.transfer import FromScratch, StorableModel, TransferModel, load_m
 
 Measured = Mapping[str, tuple[FloatArray, FloatArray]]
 
-_COLUMN_NAMES = [column.name for column in COLUMNS]
 _MEASURED, _PRETRAINED = "measured", "pretrained"
 
 
@@ -35,7 +34,8 @@ def save(path: Path, model: TransferModel | None, measured: Measured) -> None:
     nothing = np.zeros((1, len(COLUMNS)))
     stored = model or FromScratch().fit(nothing, np.ones(1), np.zeros(1))
     tasks = {task: {"X": X, "y": y} for task, (X, y) in measured.items()}
-    save_model(stored, path, {"columns": _COLUMN_NAMES, _PRETRAINED: model is not None, _MEASURED: tasks})
+    columns = [column.name for column in COLUMNS]
+    save_model(stored, path, {"columns": columns, _PRETRAINED: model is not None, _MEASURED: tasks})
 
 
 def load(path: Path) -> tuple[TransferModel | None, Measured]:
@@ -45,12 +45,8 @@ def load(path: Path) -> tuple[TransferModel | None, Measured]:
         CostModelError: The file cannot be read, is damaged, or is of other features than this version's.
     """
     loaded = load_model(path)
+    loaded.require_columns(COLUMNS)
     metadata: dict[str, Any] = loaded.metadata
-    if metadata.get("columns") != _COLUMN_NAMES:
-        raise CostModelError(
-            f"{path} must be a model of this version's {len(COLUMNS)} feature columns, but it is of others. "
-            "Train it again with `costmodel train`."
-        )
     measured = {task: (rows["X"], rows["y"]) for task, rows in metadata.get(_MEASURED, {}).items()}
     for task, (X, y) in measured.items():
         if X.shape != (len(y), len(COLUMNS)) or not (y > 0).all():

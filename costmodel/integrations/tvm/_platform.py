@@ -5,7 +5,7 @@ from typing import Any
 from costmodel.collect import CpuRunner, CudaRunner
 from costmodel.errors import CostModelError
 from costmodel.integrations.tvm._target import target_kind
-from costmodel.records import Platform, find_device
+from costmodel.records import Platform, find_device, part_of
 from costmodel.spaces import TargetKind
 
 RUNNERS = {"cuda": CudaRunner, "cpu": CpuRunner}
@@ -64,13 +64,9 @@ def named_platform(device: str, sms: int | None = None) -> Platform:
 
     Args:
         device: Name of a device; ``costmodel devices`` lists them.
-        sms: SMs of a green context; the whole device unless given.
+        sms: SMs of a green context, threads on a CPU; the whole device unless given.
 
     Raises:
         CostModelError: No device has this name, or it has fewer SMs.
     """
-    found = find_device(device)
-    granted = found.sms if sms is None else sms
-    if not 1 <= granted <= found.sms:
-        raise CostModelError(f"sms must be from 1 to the {found.sms} of {found.name}, but got {granted}.")
-    return Platform(found, "whole" if granted == found.sms else "green_context", granted, granted)
+    return part_of(find_device(device), sms)

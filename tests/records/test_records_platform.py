@@ -1,0 +1,35 @@
+import pytest
+
+from costmodel.errors import CostModelError
+from costmodel.records import Device, part_of
+
+GPU = Device("Test GPU", "cuda", "sm_90", 132, 1980.0)
+CPU = Device("Test CPU", "cpu", "x86_64", 8, 3000.0)
+
+
+@pytest.mark.parametrize(
+    ("device", "sms", "name"),
+    [
+        (GPU, None, "Test GPU/whole/132"),
+        (GPU, 132, "Test GPU/whole/132"),
+        (GPU, 32, "Test GPU/green_context/32"),
+        (CPU, 2, "Test CPU/threads/2"),
+        (Device("Unknown", "cuda", "", 0, 0.0), 16, "Unknown/green_context/16"),
+    ],
+)
+def test_the_part_is_set_apart_as_its_kind_of_device_can(device: Device, sms: int | None, name: str) -> None:
+    part = part_of(device, sms)
+    assert part.name == name
+    assert part.sms_requested == part.sms_granted
+    assert part.software == {}
+
+
+@pytest.mark.parametrize("sms", [0, -1, 133])
+def test_more_or_fewer_than_a_device_has_are_refused(sms: int) -> None:
+    with pytest.raises(CostModelError, match=f"from 1 to the 132 of Test GPU, but got {sms}"):
+        part_of(GPU, sms)
+
+
+def test_all_of_an_unknown_number_is_refused() -> None:
+    with pytest.raises(CostModelError, match="at least 1 on Unknown, but got 0"):
+        part_of(Device("Unknown", "cuda", "", 0, 0.0))
