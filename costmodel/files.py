@@ -9,12 +9,13 @@ from costmodel.errors import CostModelError
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file at once; its folder is made. A killed process leaves the old file, or none.
 
-    It is written beside its place, under a name of this process, and renamed once the disk has all of it.
+    It is written beside its place, as ``<name>.partial``, and renamed once the disk has all of it. One
+    process at a time may write a file.
 
     Raises:
         CostModelError: It cannot be written.
     """
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    partial = path.with_name(f"{path.name}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
