@@ -47,6 +47,7 @@ def needed(folder: Path) -> list[str]:
         "live_search": ["--json", "r", "--out", "o", "--model", "m"],
         "transfer": ["--out", "o"],
         "search_on_replay": ["--out", "o"],
+        "stopping": ["--out", "o"],
     }
     written = ["co_run", "pipeline_throughput", "stock_comparison"]
     return names.get(folder.name, ["--json", "r"] if folder.name in written else [])
