@@ -35,6 +35,7 @@ from costmodel.dataset._dataset import Dataset
 from costmodel.dataset._folds import Fold
 from costmodel.dataset._splits import STRATEGIES, Split, SplitRecipe, Twins, check_split
 from costmodel.errors import CostModelError
+from costmodel.files import write_whole
 
 FOLDER_NAME = "splits"
 VERSION = 1
@@ -95,10 +96,7 @@ def write_split(path: Path, dataset: Dataset, split: Split, *, force: bool = Fal
                 f"{file} must not be there yet, or say the same, but it holds another split: choose another "
                 "name, or replace it (--force)."
             )
-        file.parent.mkdir(exist_ok=True)
-        partial = file.with_name(f"{file.name}.partial")
-        partial.write_bytes(data)
-        partial.replace(file)
+        write_whole(file, data)
         add_checksum(folder, _in_folder(split.name))
     except OSError as error:
         raise CostModelError(f"Cannot write {file}: {error.strerror}.") from error

@@ -19,6 +19,7 @@ from searches import replay, searches_of
 from tasks import Task, model_file, tasks_of
 
 from costmodel.dataset import Dataset, Split, SplitRecipe, load_dataset, make_split
+from costmodel.files import write_whole
 from costmodel.transfer import load_model
 
 sys.path.append(str(Path(__file__).parents[1]))
@@ -124,10 +125,7 @@ def search_task(settings: Settings, place: int) -> None:
         for one in searches_of(task, models, settings.seeds, stock=settings.tvm, gp=settings.gp)
         for seed in range(one.seeds)
     ]
-    path = result_file(settings, task)
-    partial = path.with_suffix(".partial")
-    partial.write_text(json.dumps(rows) + "\n")
-    partial.replace(path)
+    write_whole(result_file(settings, task), f"{json.dumps(rows)}\n".encode())
 
 
 def result_file(settings: Settings, task: Task) -> Path:
