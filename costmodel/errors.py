@@ -14,3 +14,7 @@ class MissingExtraError(CostModelError):
 
     def __init__(self, purpose: str, extra: str) -> None:
         super().__init__(f"{purpose} needs an optional package: run `pip install 'sm-costmodel[{extra}]'`.")
+
+
+class InvalidConfigError(CostModelError):
+    """A config that no kernel can be made of: an outcome to learn from, not a failure of the program."""

@@ -68,14 +68,15 @@ def _sampler(
     runner: "AnyRunner", model: "TransferModel | None", knowledge: dict[str, str], request: TuneRequest
 ) -> "BudgetsSampler":
     """What proposes kernels for these budgets."""
-    from costmodel.search import BudgetsSampler, BudgetsSpace, Wanted
+    from costmodel.search import BudgetsSampler, SearchGoal
+    from costmodel.spaces import BudgetsSpace
 
     platforms = _platforms(runner, request)
     one = request.portfolio is None and request.free_sms is None
     return BudgetsSampler(
         BudgetsSpace(open_space(runner, platforms, request.workload), platforms),
         _objective(request, platforms),
-        Wanted.ONE_KERNEL if one else Wanted.PORTFOLIO,
+        SearchGoal.ONE_KERNEL if one else SearchGoal.PORTFOLIO,
         model,
         knowledge=knowledge,
         screened=max(1, request.screened // len(platforms)),
@@ -128,7 +129,7 @@ def _search(
     """Tune, with a progress bar; in a study that is kept at a place, if one is given."""
     from costmodel.search import open_study, tune_budgets
 
-    goal = f"{sampler.known.wanted.name.lower()}-{sampler.known.objective.name.value}"
+    goal = f"{sampler.known.goal.name.lower()}-{sampler.known.objective.name.value}"
     quieten_optuna()
     study = open_study(request.study, f"tune-{sampler.space.space_id}-{goal}")
     with progress() as bar:

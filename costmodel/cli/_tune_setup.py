@@ -14,9 +14,9 @@ from costmodel.errors import CostModelError
 if TYPE_CHECKING:
     from costmodel.collect import CpuRunner, CudaRunner, ReplayRunner
     from costmodel.dataset import Dataset
+    from costmodel.kernels.metaschedule import TargetKind
     from costmodel.records import Platform
-    from costmodel.search import SearchSpace
-    from costmodel.spaces import TargetKind
+    from costmodel.spaces import SearchSpace
     from costmodel.transfer import TransferModel
 
     AnyRunner = ReplayRunner | CudaRunner | CpuRunner
@@ -80,9 +80,9 @@ def open_space(runner: "AnyRunner", platforms: "Sequence[Platform]", workload: s
         CostModelError: The name is not that of a workload.
     """
     from costmodel.collect import ReplayRunner
+    from costmodel.kernels.metaschedule import open_space as open_schedules
     from costmodel.records import Workload
-    from costmodel.search import Pool, ScheduleSpace
-    from costmodel.spaces import open_space as open_schedules
+    from costmodel.spaces import Pool, ScheduleSpace
 
     if isinstance(runner, ReplayRunner):
         return Pool(runner.recorded(*platforms), platforms[-1])
@@ -130,8 +130,8 @@ def train_model(
 ) -> "tuple[TransferModel, dict[str, str]]":
     """A model of what the dataset knows of other workloads, and what it is."""
     from costmodel.dataset import dataset_hash
-    from costmodel.evaluation import train
     from costmodel.transfer import make_model
+    from costmodel.tuning import train
 
     held_out = {candidate.workload.name for candidate in data.candidates} & {workload}
     with console.status(f"Learning from {source}"):

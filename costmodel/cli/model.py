@@ -10,8 +10,9 @@ from costmodel.cli._output import JsonOption, console, titled_table, write_json
 from costmodel.errors import CostModelError
 
 if TYPE_CHECKING:
+    from costmodel.arrays import FloatArray
     from costmodel.dataset import Dataset
-    from costmodel.learners import FloatArray, Prediction
+    from costmodel.learners import Prediction
     from costmodel.records import Candidate, Platform
     from costmodel.transfer import ModelCard
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from costmodel.dataset import Dataset
-    from costmodel.evaluation import Trained
+    from costmodel.tuning import Trained
 
 _EXAMPLES = 3
 
@@ -67,9 +67,9 @@ def train(
     - `costmodel train --out h100.costmodel --folds 5 --track` also logs the model and how good it is.
     """
     from costmodel.dataset import dataset_used, load_dataset, shipped_dataset
-    from costmodel.evaluation import describe_training
-    from costmodel.evaluation import train as train_on
     from costmodel.transfer import describe_model, make_model, save_model
+    from costmodel.tuning import describe_training
+    from costmodel.tuning import train as train_on
 
     path = dataset or shipped_dataset()
     used = dataset_used(path, "training")

@@ -1,19 +1,23 @@
 """Makes measurements. Importing this loads no TVM and no CUDA."""
 
-from costmodel.collect._base import Request, Runner
-from costmodel.collect._build import Built
-from costmodel.collect._campaign import Campaign, CampaignReport
-from costmodel.collect._campaign_config import CampaignConfig, KernelPlan, MpsPlan
-from costmodel.collect._campaign_folder import CampaignFolder
-from costmodel.collect._collector import Collector, Draw, draw_at_random
-from costmodel.collect._cpu import CpuRunner
-from costmodel.collect._cuda import CudaRunner
-from costmodel.collect._device_job import Argument, Timed
-from costmodel.collect._module_build import ModuleBuilders, ModuleSource
-from costmodel.collect._progress import CampaignStatus, Estimate, campaign_status, estimate_campaign
-from costmodel.collect._replay import ReplayRunner
-from costmodel.collect._timing import Timing
-from costmodel.collect._tvm_runner import default_builders
+from costmodel.collect.build import Built, ModuleBuilders, ModuleSource
+from costmodel.collect.campaign import (
+    Campaign,
+    CampaignConfig,
+    CampaignFolder,
+    CampaignReport,
+    CampaignStatus,
+    Collector,
+    Draw,
+    Estimate,
+    KernelPlan,
+    MpsPlan,
+    campaign_status,
+    draw_at_random,
+    estimate_campaign,
+)
+from costmodel.collect.device import Argument, Timed, Timing
+from costmodel.collect.runners import CpuRunner, CudaRunner, ReplayRunner, Request, Runner, default_builders
 
 __all__ = [
     "Argument",

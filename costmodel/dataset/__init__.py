@@ -1,38 +1,56 @@
 """From records to a published dataset and back: build, load, describe, split."""
 
-from costmodel.dataset._arrow import dataset_from_measurements
 from costmodel.dataset._build import BuildReport, build_dataset
-from costmodel.dataset._card import CardHeader, read_card_header, render_card
-from costmodel.dataset._checksums import dataset_hash
-from costmodel.dataset._coverage import Coverage
-from costmodel.dataset._dataset import Dataset
-from costmodel.dataset._describe import Describer, Description, describe
-from costmodel.dataset._diff import Diff, WorkloadDiff, diff
-from costmodel.dataset._examine import Examination, FileCount, examine, write_rejects
-from costmodel.dataset._export import EXPORT_FORMATS, export_dataset
-from costmodel.dataset._export_report import ExportReport
-from costmodel.dataset._finding import Finding, Severity
-from costmodel.dataset._folds import Fold, draw_rows, on_whole_device
-from costmodel.dataset._noise import Noise, Quantiles
-from costmodel.dataset._parquet import check_dataset, iter_datasets, load_dataset
-from costmodel.dataset._plots import write_plots
-from costmodel.dataset._read import ReadOptions
-from costmodel.dataset._rows import iter_measurements
-from costmodel.dataset._shipped import shipped_dataset
-from costmodel.dataset._similarity import DeviceSimilarity, device_similarity, twin_groups
-from costmodel.dataset._split_file import read_split, write_split
-from costmodel.dataset._splits import (
+from costmodel.dataset._used import dataset_used
+from costmodel.dataset.checks import Examination, FileCount, Finding, Severity, examine, write_rejects
+from costmodel.dataset.exporters import EXPORT_FORMATS, ExportReport, export_dataset
+from costmodel.dataset.importers import ReadOptions
+from costmodel.dataset.publish import (
+    Budget,
+    CardHeader,
+    Coverage,
+    Describer,
+    Description,
+    Diff,
+    Noise,
+    Quantiles,
+    Task,
+    TextTable,
+    WorkloadDiff,
+    describe,
+    diff,
+    read_card_header,
+    render_card,
+    summary_tables,
+    write_plots,
+)
+from costmodel.dataset.splits import (
     LEAVE_ONE_OUT,
     STRATEGIES,
     WHOLE_DEVICE_ONLY,
+    DeviceSimilarity,
+    Fold,
     Split,
     SplitRecipe,
     check_split,
+    device_similarity,
+    draw_rows,
     make_split,
+    on_whole_device,
+    read_split,
+    twin_groups,
+    write_split,
 )
-from costmodel.dataset._summary import TextTable, summary_tables
-from costmodel.dataset._tasks import Budget, Task
-from costmodel.dataset._used import dataset_used
+from costmodel.dataset.table import (
+    Dataset,
+    check_dataset,
+    dataset_from_measurements,
+    dataset_hash,
+    iter_datasets,
+    iter_measurements,
+    load_dataset,
+    shipped_dataset,
+)
 
 __all__ = [
     "EXPORT_FORMATS",

@@ -5,19 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from costmodel.dataset._card import CardHeader, render_card
-from costmodel.dataset._card_page import render_page
-from costmodel.dataset._checksums import dataset_hash, write_checksums
-from costmodel.dataset._describe import Describer
-from costmodel.dataset._examine import Examination, examine, write_rejects
-from costmodel.dataset._find_rejects import SORTED_OUT_KINDS
-from costmodel.dataset._finding import Finding
-from costmodel.dataset._parquet import write_parquet
-from costmodel.dataset._plots import write_plots
-from costmodel.dataset._read import ReadOptions
-from costmodel.dataset._schema import FILE_NAME
 from costmodel.dataset._track import Track, untracked
-from costmodel.dataset._validate import Validation
+from costmodel.dataset.checks import SORTED_OUT_KINDS, Examination, Finding, examine, write_rejects
+from costmodel.dataset.importers import ReadOptions, Validation
+from costmodel.dataset.publish import CardHeader, Describer, render_card, render_page, write_plots
+from costmodel.dataset.table import FILE_NAME, dataset_hash, write_checksums, write_parquet
 from costmodel.errors import CostModelError
 
 CARD_NAME = "README.md"

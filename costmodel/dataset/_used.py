@@ -6,9 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from costmodel.dataset._checksums import parquet_file, sha256_of
-from costmodel.dataset._parquet import open_parquet
-from costmodel.dataset._schema import SCHEMA
+from costmodel.dataset.table import SCHEMA, open_parquet, parquet_file, sha256_of
 from costmodel.tracking import DatasetUsed
 
 _COUNTED = {"workloads": "workload", "candidates": "candidate_id", "platforms": "platform_id"}

@@ -1,4 +1,4 @@
-"""What a tracked run keeps of an evaluation, and of training."""
+"""What a tracked run keeps of an evaluation."""
 
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -7,10 +7,9 @@ from typing import Any
 import pandas as pd
 
 from costmodel.evaluation._judge import KS, RANDOM, WHOLE_DEVICE
-from costmodel.evaluation._plot import plot_held_out, plot_report
+from costmodel.evaluation._plot import plot_report
 from costmodel.evaluation._plot_shots import plot_shots
 from costmodel.evaluation._report import Report
-from costmodel.evaluation._train import Trained
 from costmodel.tracking import Artifact, ChildRun, Item, Metric, Note, Parameter, Table, Tag
 
 _SCORES = tuple(f"score_at_{k}" for k in KS)
@@ -56,26 +55,6 @@ def describe_report(report: Report, baseline: str | None = None) -> Iterator[Ite
         yield Artifact("plots/by_measurements.png", partial(plot_shots, report))
     for entry in summary:
         yield ChildRun(entry["learner"], _learner(report, tables, entry))
-
-
-def describe_training(trained: Trained) -> Iterator[Item]:
-    """What was learned from, how good it is on what was held out, and those results by task."""
-    yield Note(
-        f"Learned from {trained.rows:,} measurements of {len(trained.workloads)} workloads "
-        f"({trained.tasks} tasks) on {', '.join(trained.devices)}; judged by "
-        f"{len(trained.held_out_tasks)} tasks held out. `mlflow.pyfunc.load_model` loads the model; "
-        "`costmodel.transfer.kernel_frame` makes what it predicts from."
-    )
-    yield Metric("learned/measurements", trained.rows)
-    yield Metric("learned/tasks", trained.tasks)
-    yield Metric("learned/workloads", len(trained.workloads))
-    yield from (Metric(name, value) for name, value in trained.metrics().items())
-    yield Tag("devices", ", ".join(trained.devices))
-    yield Tag("headline", "score_at_1")
-    yield Table("tables/tasks.csv", trained.held_out_tasks)
-    yield Artifact.of_text("columns.txt", "\n".join(trained.columns) + "\n")
-    if len(trained.held_out_tasks):
-        yield Artifact("plots/held_out.png", partial(plot_held_out, trained.held_out_tasks))
 
 
 def _learner(report: Report, tables: Mapping[str, pd.DataFrame], entry: Mapping[str, Any]) -> Iterator[Item]:

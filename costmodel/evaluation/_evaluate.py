@@ -9,26 +9,25 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from costmodel.arrays import FloatArray
 from costmodel.dataset import Dataset, Fold, Split, SplitRecipe, draw_rows, make_split, on_whole_device
 from costmodel.evaluation._few_shot import FewShot, Fixed, measure_at_random, measure_in_turn
 from costmodel.evaluation._judge import (
     KS,
     RANDOM,
     WHOLE_DEVICE,
-    FloatArray,
     judge,
     judge_random,
-    part_of,
+    prediction_at,
     whole_device_latency,
 )
 from costmodel.evaluation._novelty import NOVELTY, novelty
 from costmodel.evaluation._report import Report
-from costmodel.evaluation._rows import LearningRows
 from costmodel.evaluation._sample import sample_tasks
 from costmodel.evaluation._sides import SharedTasks, put_apart
 from costmodel.features import Column
 from costmodel.learners import Prediction
-from costmodel.transfer import Belief, TransferModel, shortlist
+from costmodel.transfer import LearningRows, Posterior, TransferModel, shortlist
 
 ModelFactory = Callable[[Sequence[Column]], TransferModel]
 # One factory, or one for each run of a learner that draws at random.
@@ -172,8 +171,8 @@ class _HeldOut:
                 seconds[learner] += time.perf_counter() - start
                 for task in tasks:
                     X, own = self.data.table.values[fold.test[task.at]], draws[fold.test[task.at]]
-                    first = shortlist(model, X, max(KS)) if isinstance(model, Belief) else None
-                    found = judge(part_of(prediction, task.at), task.latency_s, first)
+                    first = shortlist(model, X, max(KS)) if isinstance(model, Posterior) else None
+                    found = judge(prediction_at(prediction, task.at), task.latency_s, first)
                     results.add(learner, run, task, found)
                     if few_shot:
                         turns = measure_in_turn(
@@ -193,7 +192,7 @@ class _HeldOut:
 def judge_tasks(name: str, prediction: Prediction, rows: pd.DataFrame) -> Iterator[dict[str, Any]]:
     """Results of a learner's predictions for these rows, task by task, as in ``Report.tasks``."""
     for task in _tasks(rows):
-        yield {"learner": name, **task.facts, **judge(part_of(prediction, task.at), task.latency_s)}
+        yield {"learner": name, **task.facts, **judge(prediction_at(prediction, task.at), task.latency_s)}
 
 
 def _each_run(models: Mapping[str, Runs]) -> Iterator[tuple[str, int, ModelFactory]]:

@@ -5,15 +5,14 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from costmodel.arrays import FloatArray, Positions
 from costmodel.errors import CostModelError
-from costmodel.evaluation._judge import KS, FloatArray, judge_interval, judge_latency, part_of
+from costmodel.evaluation._judge import KS, judge_interval, judge_latency, prediction_at
 from costmodel.learners import Prediction
 from costmodel.metrics import chosen_first, expected_log_excess, expected_n_eps, expected_score_at_k, n_eps
 from costmodel.transfer import Predictor
 
-Positions = NDArray[np.intp]
 Adapt = Callable[[FloatArray, FloatArray], Predictor]
 
 # Measurements until within 5 % and within 1 % of the best.
@@ -96,7 +95,7 @@ def measure_in_turn(  # noqa: PLR0913 (one task, and how it is measured)
         order = np.concatenate([measured, rest])
         result = {"shots": shots, **_judge_order(latency_s[order], measured.size)}
         result |= judge_latency(prediction, latency_s)
-        result |= judge_interval(part_of(prediction, rest), latency_s[rest])
+        result |= judge_interval(prediction_at(prediction, rest), latency_s[rest])
         if shots == plan.shots[-1]:
             result |= {name: n_eps(latency_s[order], eps) for name, eps in N_EPS.items()}
         yield result

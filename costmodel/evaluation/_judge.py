@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from costmodel.arrays import FloatArray
 from costmodel.dataset import on_whole_device
 from costmodel.learners import Prediction
 from costmodel.metrics import (
@@ -18,8 +19,6 @@ from costmodel.metrics import (
     n_eps,
     relative_error,
 )
-
-FloatArray = NDArray[np.float64]
 
 RANDOM = "random"
 WHOLE_DEVICE = "whole device"
@@ -97,7 +96,7 @@ def judge_interval(prediction: Prediction, latency_s: FloatArray) -> dict[str, f
     return {"ran": ran, "covered": float(within.sum()), "interval_width": median_width(low_s, high_s)}
 
 
-def part_of(prediction: Prediction, at: NDArray[np.intp]) -> Prediction:
+def prediction_at(prediction: Prediction, at: NDArray[np.intp]) -> Prediction:
     """What a prediction says of the candidates at these positions."""
     fields = (prediction.latency_s, prediction.low_s, prediction.high_s)
     return Prediction(prediction.score[at], *(None if values is None else values[at] for values in fields))

@@ -6,14 +6,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from costmodel.arrays import FloatArray
 from costmodel.metrics import (
     cluster_bootstrap_interval,
     cluster_bootstrap_ratio,
     gap_recovered,
     win_rate,
 )
-
-FloatArray = NDArray[np.float64]
 
 
 def statistics(values: "pd.Series[float]", clusters: "pd.Series[Any]") -> dict[str, Any]:

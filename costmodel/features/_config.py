@@ -18,7 +18,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from costmodel.features._loops import FloatArray, level, loop_tiles, product, within
+from costmodel.arrays import FloatArray
+from costmodel.features._loops import level, loop_tiles, product, within
 from costmodel.features._table import Column
 from costmodel.features._tiles import contiguous, operand_loads, thread_part, unfolded
 from costmodel.records import ConfigBatch

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from costmodel.features._loops import FloatArray
+from costmodel.arrays import FloatArray
 from costmodel.features._row_launch import is_row_reduction, row_launches
 from costmodel.features._tensor_launch import is_tensorised, tensor_launch
 from costmodel.features._tiled_launch import is_tiled, tiled_launch

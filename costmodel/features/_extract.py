@@ -6,11 +6,11 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from costmodel.arrays import FloatArray
 from costmodel.features._config import CONFIG_COLUMNS
 from costmodel.features._facts import ConfigFacts, Launches, batch_facts, candidate_facts, stacked
 from costmodel.features._foreign import foreign_features
 from costmodel.features._launch import LAUNCH_COLUMNS, launch_values
-from costmodel.features._loops import FloatArray
 from costmodel.features._platform import (
     PLATFORM_COLUMNS,
     Limits,

@@ -6,9 +6,9 @@ from typing import Literal
 
 import numpy as np
 
+from costmodel.arrays import FloatArray
 from costmodel.features._config import CONFIG_COLUMNS, config_values
 from costmodel.features._estimate import estimate_launches
-from costmodel.features._loops import FloatArray
 from costmodel.records import Candidate, ConfigBatch, KernelLaunch, config_batches
 
 Launches = Literal["estimated", "lowered"]

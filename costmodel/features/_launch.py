@@ -11,8 +11,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from costmodel.arrays import FloatArray
 from costmodel.features._occupancy import Occupancy, occupancy_of
-from costmodel.features._platform import FloatArray, Limits
+from costmodel.features._platform import Limits
 from costmodel.features._table import Column
 from costmodel.features._times import Times, Work, memory_s, times_of
 

@@ -10,11 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from costmodel.arrays import FloatArray
 from costmodel.records import ConfigBatch
-
-FloatArray = NDArray[np.float64]
 
 _SPATIAL_PARTS = (5, 4)
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from costmodel.features._platform import FloatArray, Limits
+from costmodel.arrays import FloatArray
+from costmodel.features._platform import Limits
 
 # Registers of a thread for addresses and loop counters; for each 4 bytes of its local buffers, of which the
 # fragments of a warp share some; and for each 4 bytes that it has on the way to shared memory. Fitted by hand

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from costmodel.arrays import FloatArray
 from costmodel.features._table import Column
 from costmodel.records import Device, Platform
-
-FloatArray = NDArray[np.float64]
 
 PLATFORM_COLUMNS = (
     Column("log2_sms_granted", "log2(1)", "platform"),

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.features._loops import FloatArray
+from costmodel.arrays import FloatArray
 from costmodel.features._tiled_launch import unroll_steps
 from costmodel.records import DTYPE_BYTES, SKETCH, ConfigBatch
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from costmodel.features._loops import FloatArray
+from costmodel.arrays import FloatArray
 
 
 @dataclass(frozen=True)

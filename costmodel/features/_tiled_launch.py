@@ -9,8 +9,9 @@ import math
 
 import numpy as np
 
+from costmodel.arrays import FloatArray
 from costmodel.features._epilogue import epilogue_costs
-from costmodel.features._loops import LOOP_NESTS, FloatArray, box_elements, level, loop_tiles, product, within
+from costmodel.features._loops import LOOP_NESTS, box_elements, level, loop_tiles, product, within
 from costmodel.features._staging import staging_of
 from costmodel.records import DTYPE_BYTES, SKETCH, ConfigBatch, Workload
 

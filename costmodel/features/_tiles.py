@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from costmodel.features._loops import LOOP_NESTS, FloatArray, product, within
+from costmodel.arrays import FloatArray
+from costmodel.features._loops import LOOP_NESTS, product, within
 
 # Rows and columns of the matrices that a Tensor Core instruction multiplies.
 _FRAGMENT = 16

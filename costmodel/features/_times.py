@@ -16,8 +16,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from costmodel.arrays import FloatArray
 from costmodel.features._occupancy import Occupancy
-from costmodel.features._platform import FloatArray, Limits
+from costmodel.features._platform import Limits
 
 # Bytes a clock that one SM gets from the L2 cache, and operands a clock that it reads from shared memory: 128
 # bytes, or one float32 for each lane of a warp (Volta to Hopper; Jia et al., arXiv:1804.06826).

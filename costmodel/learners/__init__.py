@@ -1,10 +1,10 @@
 """Fit and predict on arrays. Learners see no GPU: what a column means is decided by who builds the arrays."""
 
 from costmodel.learners._analytic import AnalyticPrior
-from costmodel.learners._base import FloatArray, Learner, Prediction, TaskIds
+from costmodel.learners._base import Learner, Prediction
 from costmodel.learners._budget_curve import (
     BudgetCurves,
-    MeasuredTwice,
+    BudgetReplicates,
     inverse_curve,
     rounds_curve,
     smallest_budget,
@@ -13,10 +13,7 @@ from costmodel.learners._budget_curve import (
 from costmodel.learners._consensus import WeightedConsensus
 from costmodel.learners._curves import TaskCurves
 from costmodel.learners._kernel_ridge import KernelRidge
-from costmodel.learners._matern import matern_similarity
-from costmodel.learners._multitask_gp import MultitaskGaussianProcess
 from costmodel.learners._nearest import NearestTask
-from costmodel.learners._network import MultitaskNetwork
 from costmodel.learners._out_of_fold import out_of_fold
 from costmodel.learners._random import RandomLearner
 from costmodel.learners._random_forest import RandomForestLearner
@@ -35,14 +32,14 @@ from costmodel.learners._training import (
 )
 from costmodel.learners._xgboost import XGBoostLearner
 from costmodel.learners._xgboost_rank import XGBoostRanker
+from costmodel.learners.multitask import MultitaskGaussianProcess, MultitaskNetwork, matern_similarity
 
 __all__ = [
     "AnalyticPrior",
     "BudgetCurves",
-    "FloatArray",
+    "BudgetReplicates",
     "KernelRidge",
     "Learner",
-    "MeasuredTwice",
     "MultitaskGaussianProcess",
     "MultitaskNetwork",
     "NearestTask",
@@ -54,7 +51,6 @@ __all__ = [
     "Scaler",
     "Stack",
     "TaskCurves",
-    "TaskIds",
     "Training",
     "WeightedConsensus",
     "XGBoostLearner",

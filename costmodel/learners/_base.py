@@ -11,11 +11,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, Self
 
-import numpy as np
-from numpy.typing import NDArray
-
-FloatArray = NDArray[np.float64]
-TaskIds = NDArray[Any]
+from costmodel.arrays import FloatArray, TaskIds
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,9 @@ from typing import Any, Self
 
 import numpy as np
 
+from costmodel.arrays import FloatArray, TaskIds
 from costmodel.errors import MissingExtraError
-from costmodel.learners._base import FloatArray, Learner, TaskIds
+from costmodel.learners._base import Learner
 from costmodel.learners._training import Training, check_features, prepare
 
 

@@ -19,12 +19,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.learners._base import FloatArray
+from costmodel.arrays import FloatArray
 from costmodel.learners._boosting import import_xgboost
 
 
 @dataclass(frozen=True)
-class MeasuredTwice:
+class BudgetReplicates:
     """What is known of n kernels.
 
     Attributes:
@@ -57,26 +57,26 @@ class MeasuredTwice:
         if self.columns is not None and len(self.columns) != n:
             raise ValueError(f"columns must have {n} rows, as blocks does, but got {len(self.columns)}")
 
-    def part(self, taken: NDArray[Any]) -> "MeasuredTwice":
+    def part(self, taken: NDArray[Any]) -> "BudgetReplicates":
         """Some of the kernels, by position or mask."""
         columns = None if self.columns is None else self.columns[taken]
-        return MeasuredTwice(
+        return BudgetReplicates(
             self.blocks[taken], self.blocks_per_sm[taken], self.sms, self.latency_s[taken], columns
         )
 
 
-def inverse_curve(known: MeasuredTwice, sms: FloatArray) -> FloatArray:
+def inverse_curve(known: BudgetReplicates, sms: FloatArray) -> FloatArray:
     """``(n, k)`` latency ``a + b / SMs`` through both measurements: a part scales, one does not."""
     return _line(known, sms, lambda s: np.broadcast_to(1.0 / s, (len(known.blocks), s.size)))
 
 
-def waves_curve(known: MeasuredTwice, sms: FloatArray) -> FloatArray:
+def waves_curve(known: BudgetReplicates, sms: FloatArray) -> FloatArray:
     """``(n, k)`` latency ``a + b x waves`` through both, ``waves = ceil(blocks / (blocks per SM x SMs))``."""
     at_once = (known.blocks / known.blocks_per_sm)[:, None]
     return _line(known, sms, lambda s: np.ceil(at_once / s))
 
 
-def rounds_curve(known: MeasuredTwice, sms: FloatArray) -> FloatArray:
+def rounds_curve(known: BudgetReplicates, sms: FloatArray) -> FloatArray:
     """``(n, k)`` latency ``a + b x rounds`` through both measurements, rounds being ``ceil(blocks / SMs)``.
 
     Where both have as many rounds, or the first is the faster, the latency is that of the whole device.
@@ -130,7 +130,7 @@ class BudgetCurves:
         self.seed = seed
         self.n_jobs = n_jobs
 
-    def fit(self, known: MeasuredTwice, sms: FloatArray, latency_s: FloatArray) -> Self:
+    def fit(self, known: BudgetReplicates, sms: FloatArray, latency_s: FloatArray) -> Self:
         """Learn from kernels that were measured at k budgets more, at best all there are.
 
         Args:
@@ -158,7 +158,7 @@ class BudgetCurves:
         self.booster_: Any = xgboost.train(settings, rows, num_boost_round=self.trees)
         return self
 
-    def predict(self, known: MeasuredTwice, sms: FloatArray) -> FloatArray:
+    def predict(self, known: BudgetReplicates, sms: FloatArray) -> FloatArray:
         """``(n, k)`` latency at SM budgets; at both that were measured, what was measured."""
         off = self.booster_.inplace_predict(_features(known, sms)).astype(np.float64)
         curve = rounds_curve(known, sms) * np.exp(off).reshape(-1, len(sms))
@@ -167,7 +167,7 @@ class BudgetCurves:
         return np.asarray(curve)
 
 
-def _line(known: MeasuredTwice, sms: FloatArray, load: Any) -> FloatArray:
+def _line(known: BudgetReplicates, sms: FloatArray, load: Any) -> FloatArray:
     """The line over ``load(SMs)`` through both measurements, level where it would fall with less load."""
     at_sms, at_known = load(sms), load(np.asarray(known.sms, dtype=np.float64))
     rise = known.latency_s[:, 0] - known.latency_s[:, 1]
@@ -178,7 +178,7 @@ def _line(known: MeasuredTwice, sms: FloatArray, load: Any) -> FloatArray:
     return np.asarray(np.maximum(line, 0.01 * known.latency_s[:, 1:]))
 
 
-def _features(known: MeasuredTwice, sms: FloatArray) -> FloatArray:
+def _features(known: BudgetReplicates, sms: FloatArray) -> FloatArray:
     """``(n x k, c)`` what the trees see."""
     budgets = np.asarray([*known.sms, *sms], dtype=np.float64)
     share = known.blocks[:, None] / budgets

@@ -6,7 +6,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.learners._base import FloatArray
+from costmodel.arrays import FloatArray
 from costmodel.learners._distinct import distinct_rows
 from costmodel.learners._scaler import Scaler
 from costmodel.learners._training import Training, check_features, first_rows

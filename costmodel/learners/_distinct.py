@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.learners._base import FloatArray
+from costmodel.arrays import FloatArray
 
 
 def distinct_rows(X: FloatArray | NDArray[np.bool_]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:

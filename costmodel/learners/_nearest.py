@@ -4,7 +4,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from costmodel.learners._base import FloatArray, Learner, Prediction, TaskIds
+from costmodel.arrays import FloatArray, TaskIds
+from costmodel.learners._base import Learner, Prediction
 from costmodel.learners._curves import TaskCurves
 from costmodel.learners._training import lower_bound, prepare, task_levels
 

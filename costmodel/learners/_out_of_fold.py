@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.learners._base import FloatArray, Learner, Prediction, TaskIds
+from costmodel.arrays import FloatArray, TaskIds
+from costmodel.learners._base import Learner, Prediction
 
 
 def out_of_fold(  # noqa: PLR0913, PLR0917 (what fit takes, and how it is divided)

@@ -5,7 +5,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.learners._base import FloatArray, Learner, Prediction, TaskIds
+from costmodel.arrays import FloatArray, TaskIds
+from costmodel.learners._base import Learner, Prediction
 from costmodel.learners._training import check_features, lower_bound, prepare
 
 # Stands for a missing value: below any feature, so that one split tells missing from known.

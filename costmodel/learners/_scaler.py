@@ -4,7 +4,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from costmodel.learners._base import FloatArray
+from costmodel.arrays import FloatArray
 
 
 class Scaler:

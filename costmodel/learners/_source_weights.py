@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from costmodel.learners._base import FloatArray
+from costmodel.arrays import FloatArray
 
 
 def source_weights(distances: FloatArray, bandwidth: float, sources: int) -> FloatArray:

@@ -5,7 +5,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.learners._base import FloatArray, Learner, Prediction, TaskIds
+from costmodel.arrays import FloatArray, TaskIds
+from costmodel.learners._base import Learner, Prediction
 from costmodel.learners._distinct import distinct_rows
 from costmodel.learners._out_of_fold import out_of_fold
 from costmodel.learners._training import Training, prepare
@@ -47,7 +48,7 @@ class Stack(Learner):
         self.slopes_ = np.array([_slope(prediction, training) for prediction in seen])
         self.weights_ = np.full(len(seen), 1.0 / len(seen))
         if weighed:
-            merits = np.stack([_within(m, training) for m in self._merits(unseen)], axis=1)
+            merits = np.stack([_within(m, training) for m in self._within_task_scores(unseen)], axis=1)
             emphasis = np.exp(0.5 * training.log_score)
             target = _within(training.log_score, training)
             self.weights_ = simplex_weights(merits * emphasis[:, None], target * emphasis)
@@ -56,7 +57,7 @@ class Stack(Learner):
     def predict(self, X: FloatArray) -> Prediction:
         """Mean merit, and mean latency of those that predict it."""
         predictions = [learner.predict(X) for learner in self.learners]
-        score = np.tensordot(self.weights_, self._merits(predictions), axes=1)
+        score = np.tensordot(self.weights_, self._within_task_scores(predictions), axes=1)
         knows = np.array([prediction.latency_s is not None for prediction in predictions])
         if not knows.any():
             return Prediction(score)
@@ -86,7 +87,7 @@ class Stack(Learner):
         y = np.exp(training.log_latency)
         return out_of_fold(lambda: learner, training.X, y, training.tasks, group, self.folds)
 
-    def _merits(self, predictions: list[Prediction]) -> list[FloatArray]:
+    def _within_task_scores(self, predictions: list[Prediction]) -> list[FloatArray]:
         """``(n,)`` of each learner."""
         return [
             slope * prediction.score if prediction.latency_s is None else -np.log(prediction.latency_s)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.learners._base import FloatArray, TaskIds
+from costmodel.arrays import FloatArray, TaskIds
 
 # A config 64 times slower than the best is as useless as one that fails: nothing below is told apart.
 LOWEST_LOG_SCORE = -float(np.log(64.0))

@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from costmodel.learners._base import FloatArray, Prediction
+from costmodel.arrays import FloatArray
+from costmodel.learners._base import Prediction
 from costmodel.learners._boosting import BoostedTrees
 from costmodel.learners._training import Training, lower_bound
 

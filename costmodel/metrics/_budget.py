@@ -1,9 +1,8 @@
 """What the whole device's best kernel costs on a part of it, and how much of that a choice wins back."""
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from costmodel.arrays import FloatArray
 
 
 def budget_gap_error(latency_s: FloatArray, full_device_choice: int) -> float:

@@ -6,7 +6,7 @@ Both together say something: an interval from 0 to infinity covers everything.
 import numpy as np
 from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from costmodel.arrays import FloatArray
 
 
 def covered(low_s: FloatArray, high_s: FloatArray, latency_s: FloatArray) -> NDArray[np.bool_]:

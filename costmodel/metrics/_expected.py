@@ -1,9 +1,8 @@
 """Exact expectations of the metrics for a choice at random, without replacement."""
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from costmodel.arrays import FloatArray
 
 
 def expected_score_at_k(latency_s: FloatArray, k: int) -> float:

@@ -1,9 +1,8 @@
 """Two learners on the same tasks."""
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from costmodel.arrays import FloatArray
 
 
 def win_rate(scores: FloatArray, baseline: FloatArray) -> float:

@@ -9,7 +9,7 @@ Notations:
 import numpy as np
 from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from costmodel.arrays import FloatArray
 
 
 def score(latency_s: FloatArray) -> FloatArray:

@@ -6,13 +6,19 @@ from functools import cached_property
 
 import numpy as np
 
+from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError
-from costmodel.learners import FloatArray
 from costmodel.records import Candidate, Outcome, Platform
-from costmodel.search._dispatch import DispatchTable, dispatch_ranges
 from costmodel.search._objective import FreeSms, Objective, fewest_sms
-from costmodel.search._portfolio import BudgetRange, best_portfolio, served_s, smallest_portfolio
 from costmodel.search._result import Provenance
+from costmodel.search.portfolio import (
+    BudgetRange,
+    DispatchTable,
+    best_portfolio,
+    dispatch_ranges,
+    served_s,
+    smallest_portfolio,
+)
 
 
 @dataclass(frozen=True)

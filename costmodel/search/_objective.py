@@ -11,8 +11,8 @@ from typing import Self
 
 import numpy as np
 
+from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError
-from costmodel.learners import FloatArray
 
 
 class ObjectiveName(StrEnum):

@@ -6,8 +6,7 @@ import numpy as np
 from optuna import Study
 from optuna.trial import FrozenTrial, TrialState
 
-from costmodel.search._history import History
-from costmodel.search._model_sampler import ModelSampler
+from costmodel.search.samplers import History, ModelSampler
 
 
 class StopGain:

@@ -8,7 +8,7 @@ from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 from optuna.trial import TrialState
 
 from costmodel.errors import CostModelError
-from costmodel.search._turns import is_abandoned
+from costmodel.search.samplers import is_abandoned
 
 # A writer holds a journal's lock for milliseconds; one that was killed meanwhile stops the others this long.
 _LOCK_S = 10

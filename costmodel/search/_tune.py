@@ -13,14 +13,21 @@ from optuna.trial import FrozenTrial, TrialState
 from costmodel.collect import Runner
 from costmodel.errors import CostModelError
 from costmodel.records import Candidate, Measurement, Outcome
-from costmodel.search._base import SpaceSampler
-from costmodel.search._history import FINISHED, chosen_params
-from costmodel.search._model_sampler import PREDICTED_LATENCY, PREDICTED_RANK, ModelSampler
 from costmodel.search._result import Provenance, TunedTrial, TuneResult
-from costmodel.search._space import SearchSpace
 from costmodel.search._stopping import StopGain
 from costmodel.search._study import give_up_abandoned
-from costmodel.search._turns import HEARTBEAT, HEARTBEAT_EVERY_S, is_own
+from costmodel.search.samplers import (
+    FINISHED,
+    HEARTBEAT,
+    HEARTBEAT_EVERY_S,
+    PREDICTED_LATENCY,
+    PREDICTED_RANK,
+    ModelSampler,
+    SpaceSampler,
+    chosen_params,
+    is_own,
+)
+from costmodel.spaces import SearchSpace
 
 Told = TypeVar("Told")
 
@@ -73,7 +80,7 @@ def tune(  # noqa: PLR0913 (settings, all but three with defaults)
     measure = partial(runner.measure, platform=space.platform)
     while (missing := missing_trials(study, total)) and not (stop and stop.is_reached(study)):
         if batch == 1:
-            runner.prefetch(sampler.upcoming(study, LOOKAHEAD))
+            runner.prefetch(sampler.likely_next(study, LOOKAHEAD))
         for trial, measurement in measure_trials(study, space, min(batch, missing), total, measure):
             _tell(study, trial, measurement)
             if on_trial:

@@ -7,17 +7,22 @@ import numpy as np
 import optuna
 from optuna.trial import FrozenTrial, TrialState
 
+from costmodel.arrays import FloatArray
 from costmodel.collect import Runner
 from costmodel.errors import CostModelError
-from costmodel.learners import FloatArray
 from costmodel.records import Candidate, Measurement, Outcome
 from costmodel.search._budgets_result import BudgetsResult, BudgetsTrial
-from costmodel.search._budgets_sampler import LATENCIES, BudgetsSampler, latencies_of
-from costmodel.search._budgets_space import BudgetsSpace
-from costmodel.search._history import FINISHED, chosen_params
-from costmodel.search._model_sampler import PREDICTED_LATENCY
 from costmodel.search._result import Provenance
 from costmodel.search._tune import LOOKAHEAD, measure_trials, missing_trials, prepare_study
+from costmodel.search.samplers import (
+    FINISHED,
+    LATENCIES,
+    PREDICTED_LATENCY,
+    BudgetsSampler,
+    chosen_params,
+    latencies_of,
+)
+from costmodel.spaces import BudgetsSpace
 
 _OUTCOMES, _ERROR, _REFERENCE, _GOAL = "outcomes", "error", "reference_s", "goal"
 # What fails for these reasons fails on every budget: the rest need not be tried.
@@ -58,7 +63,7 @@ def tune_budgets(  # noqa: PLR0913 (settings, all but three with defaults)
     measure = partial(_on_all_budgets, runner, space)
     while count := missing_trials(study, total):
         if batch == 1:
-            runner.prefetch(sampler.upcoming(study, LOOKAHEAD))
+            runner.prefetch(sampler.likely_next(study, LOOKAHEAD))
         for trial, told in measure_trials(study, space, min(batch, count), total, measure):
             _tell(study, trial, told, sampler, reference_s)
             if on_trial:
@@ -76,7 +81,7 @@ def _fixed_reference(study: optuna.Study, sampler: BudgetsSampler) -> FloatArray
         CostModelError: The study was begun for another objective.
     """
     objective = sampler.known.objective
-    goal = f"{sampler.known.wanted.value}, {objective.name.value}, weights {list(objective.weights)}"
+    goal = f"{sampler.known.goal.value}, {objective.name.value}, weights {list(objective.weights)}"
     begun = study.user_attrs.get(_GOAL)
     if begun is None:
         study.set_user_attr(_REFERENCE, sampler.reference_s.tolist())

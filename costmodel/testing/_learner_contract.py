@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from costmodel.learners import FloatArray, Learner, Prediction, TaskIds
+from costmodel.arrays import FloatArray, TaskIds
+from costmodel.learners import Learner, Prediction
 
 LearnerFactory = Callable[[], Learner]
 

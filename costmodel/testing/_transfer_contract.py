@@ -13,7 +13,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from costmodel.learners import FloatArray, Prediction
+from costmodel.arrays import FloatArray
+from costmodel.learners import Prediction
 from costmodel.testing._learner_contract import contract_rows
 from costmodel.transfer import StorableModel, TransferModel
 

@@ -6,7 +6,8 @@ Notations are those of ``costmodel.learners``.
 from abc import ABC, abstractmethod
 from typing import Any, Protocol, Self
 
-from costmodel.learners import FloatArray, Prediction, TaskIds
+from costmodel.arrays import FloatArray, TaskIds
+from costmodel.learners import Prediction
 
 
 class Predictor(Protocol):

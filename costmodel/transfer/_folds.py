@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.learners import FloatArray, TaskIds
+from costmodel.arrays import FloatArray, TaskIds
 
 Codes = NDArray[np.intp]
 

@@ -3,13 +3,11 @@
 from typing import Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 
-from costmodel.learners import FloatArray, Prediction
+from costmodel.arrays import FloatArray, Positions
+from costmodel.learners import Prediction
 from costmodel.transfer._base import Predictor, TransferModel
-from costmodel.transfer._rehearsal import spread_of
-
-Positions = NDArray[np.intp]
+from costmodel.transfer._rehearsal import std_of
 
 # Candidates that are looked at for each one to choose: beyond them, what is informative is not good.
 _CONSIDERED = 30
@@ -22,14 +20,14 @@ _JITTER = 1e-8
 
 
 @runtime_checkable
-class Belief(Protocol):
+class Posterior(Protocol):
     """A predictor that tells which log latencies candidates may have together, such as ``Calibrated``."""
 
     def predict(self, X: FloatArray) -> Prediction:
         """Score candidates; higher is better."""
         ...
 
-    def spread(self, X: FloatArray) -> FloatArray:
+    def std(self, X: FloatArray) -> FloatArray:
         """``(n,)`` standard deviation of a measurement's log latency."""
         ...
 
@@ -41,11 +39,11 @@ class Belief(Protocol):
 def choose_first(model: TransferModel, X: FloatArray, m: int, *, optimism: float = 1.0) -> Positions:
     """Positions of the m candidates to measure first, together, so that they are good and informative.
 
-    One after the other, the candidate with the best ``score + optimism * spread`` is chosen, and taken to
-    have the latency that is predicted: the next one's spread is what that measurement would leave of it, so
+    One after the other, the candidate with the best ``score + optimism * std`` is chosen, and taken to
+    have the latency that is predicted: the next one's std is what that measurement would leave of it, so
     that near-copies are not measured together (Desautels, Krause and Burdick, "Parallelizing
     exploration-exploitation tradeoffs in Gaussian process bandit optimization", JMLR 15, 2014, algorithm 1).
-    For a model whose adaptation tells no spread these are the m best. Ties go to the first.
+    For a model whose adaptation tells no std these are the m best. Ties go to the first.
 
     Args:
         model: A fitted transfer model.
@@ -68,7 +66,7 @@ def choose_first(model: TransferModel, X: FloatArray, m: int, *, optimism: float
         left = considered[~np.isin(considered, chosen)]
         # Latencies up to a common factor are enough: no measurement moves the mean.
         adapted = model.adapt(X[chosen], np.exp(-score[chosen]))
-        hoped = score[left] + optimism * spread_of(adapted, X[left])
+        hoped = score[left] + optimism * std_of(adapted, X[left])
         chosen.append(int(left[np.argmax(hoped)]))
     return np.array(chosen, dtype=np.intp)
 
@@ -86,7 +84,7 @@ def shortlist(
     that the greedy list reaches at least 1 - 1 / e of what the best list of its length does (Nemhauser,
     Wolsey and Fisher, 1978; Krause and Golovin, "Submodular function maximization", 2014).
 
-    For a predictor that is no ``Belief`` these are the k best. The same candidates give the same list in
+    For a predictor that is no ``Posterior`` these are the k best. The same candidates give the same list in
     whatever order they stand; ties go by the features.
 
     Args:
@@ -104,18 +102,18 @@ def shortlist(
         raise ValueError(f"k must be at least 1, but got {k}")
     score = predictor.predict(X).score
     best_first = np.lexsort((*X.T[::-1], -score))
-    if k == 1 or not isinstance(predictor, Belief):
+    if k == 1 or not isinstance(predictor, Posterior):
         return best_first[:k]
-    considered = _considered(score[best_first], predictor.spread(X[best_first]))
+    considered = _considered(score[best_first], predictor.std(X[best_first]))
     mean, covariance = predictor.posterior(X[best_first[considered]])
     drawn = _draw(mean, covariance, np.random.default_rng(seed))
     chosen = best_first[considered[_greedy(drawn, k, best_s)]]
     return np.concatenate([chosen, best_first[~np.isin(best_first, chosen)]])[:k]
 
 
-def _considered(score: FloatArray, spread: FloatArray) -> Positions:
+def _considered(score: FloatArray, std: FloatArray) -> Positions:
     """Positions of the candidates that may be the best, ascending."""
-    by_luck = [np.argsort(-(score + luck * spread), kind="stable")[:count] for luck, count in _BY_LUCK]
+    by_luck = [np.argsort(-(score + luck * std), kind="stable")[:count] for luck, count in _BY_LUCK]
     return np.unique(np.concatenate(by_luck))
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from costmodel.learners import FloatArray
+from costmodel.arrays import FloatArray
 
 
 def rank_correlation(a: FloatArray, b: FloatArray) -> float:

@@ -6,15 +6,15 @@ from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 
-from costmodel.learners import FloatArray, TaskIds
+from costmodel.arrays import FloatArray, TaskIds
 from costmodel.transfer._base import Predictor, TransferModel
 
 
 @runtime_checkable
-class KnowsSpread(Protocol):
+class KnowsStd(Protocol):
     """A predictor that tells how sure it is of each candidate."""
 
-    def spread(self, X: FloatArray) -> FloatArray:
+    def std(self, X: FloatArray) -> FloatArray:
         """``(n,)`` standard deviation of a measurement's log latency."""
         ...
 
@@ -25,7 +25,7 @@ class Rehearsed:
 
     Attributes:
         shots: Measurements that the model was adapted to.
-        scores: ``(n,)`` log(measured / predicted) of the others in the task that ran, in spreads.
+        scores: ``(n,)`` log(measured / predicted) of the others in the task that ran, in stds.
     """
 
     shots: int
@@ -58,12 +58,12 @@ def _rehearse_one(model: TransferModel, X: FloatArray, y: FloatArray) -> Iterato
         predictor = model.adapt(X[measured], y[measured])
         predicted = predictor.predict(X[rest]).latency_s
         if predicted is not None and rest.any():
-            yield Rehearsed(shots, np.log(y[rest] / predicted) / spread_of(predictor, X[rest]))
+            yield Rehearsed(shots, np.log(y[rest] / predicted) / std_of(predictor, X[rest]))
 
 
-def spread_of(predictor: Predictor, X: FloatArray) -> FloatArray:
-    """``(n,)`` spread of a predictor, 1 where it tells none."""
-    return predictor.spread(X) if isinstance(predictor, KnowsSpread) else np.ones(len(X))
+def std_of(predictor: Predictor, X: FloatArray) -> FloatArray:
+    """``(n,)`` std of a predictor, 1 where it tells none."""
+    return predictor.std(X) if isinstance(predictor, KnowsStd) else np.ones(len(X))
 
 
 class ShotQuantiles:

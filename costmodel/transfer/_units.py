@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.learners import FloatArray, TaskIds
+from costmodel.arrays import FloatArray, TaskIds
 
 # The best configs of 184 tasks of an H100 took 1 to 20 times their lower bound, and 4 times in the median;
 # seconds, milliseconds and microseconds are 1,000 apart.

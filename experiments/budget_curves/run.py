@@ -16,7 +16,7 @@ from costmodel.dataset import Dataset, load_dataset
 from costmodel.features import extract
 from costmodel.learners import (
     BudgetCurves,
-    MeasuredTwice,
+    BudgetReplicates,
     inverse_curve,
     rounds_curve,
     smallest_budget,
@@ -47,7 +47,7 @@ COLUMNS = (
     "log2_latency_over_roofline",
     "log2_roofline_s",
 )
-Curve = Callable[[MeasuredTwice, np.ndarray], np.ndarray]
+Curve = Callable[[BudgetReplicates, np.ndarray], np.ndarray]
 
 
 def main() -> None:
@@ -84,12 +84,12 @@ class Curves:
     sms: np.ndarray
     latency_s: np.ndarray
 
-    def known(self, first: int) -> MeasuredTwice:
+    def known(self, first: int) -> BudgetReplicates:
         """What two measurements tell."""
         at = [int(np.flatnonzero(self.sms == sms)[0]) for sms in (first, WHOLE)]
         blocks, blocks_per_sm = (self.rows[name].to_numpy() for name in ("blocks", "blocks_per_sm"))
         columns = self.rows[[name for name in COLUMNS if name in self.rows]].to_numpy(dtype=np.float64)
-        return MeasuredTwice(blocks, blocks_per_sm, (first, WHOLE), self.latency_s[:, at], columns)
+        return BudgetReplicates(blocks, blocks_per_sm, (first, WHOLE), self.latency_s[:, at], columns)
 
     def part(self, taken: np.ndarray) -> "Curves":
         """Some of the kernels."""
@@ -135,7 +135,7 @@ def judge_all(green: Curves, mps: Curves, first: int) -> list[dict[str, object]]
     return results
 
 
-def log_log(known: MeasuredTwice, sms: np.ndarray) -> np.ndarray:
+def log_log(known: BudgetReplicates, sms: np.ndarray) -> np.ndarray:
     """Straight between both measurements on scales of logarithms."""
     share = np.log(sms / known.sms[0]) / np.log(known.sms[1] / known.sms[0])
     low, high = np.log(known.latency_s).T[:, :, None]
@@ -164,7 +164,7 @@ class LearnedElsewhere:
         """Predicts each of these kernels by the trees that have not met its workload."""
         folds = self.folds(curves)
 
-        def predict(known: MeasuredTwice, sms: np.ndarray) -> np.ndarray:
+        def predict(known: BudgetReplicates, sms: np.ndarray) -> np.ndarray:
             found = np.empty((len(folds), len(sms)))
             for fold, model in enumerate(self.models):
                 taken = folds == fold

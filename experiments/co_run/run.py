@@ -14,9 +14,9 @@ from scipy.stats import kendalltau
 
 from costmodel.collect import CampaignFolder, CpuRunner, CudaRunner, Request
 from costmodel.dataset import Dataset, dataset_from_measurements, load_dataset, shipped_dataset
+from costmodel.kernels.metaschedule import sample_candidates
 from costmodel.metrics import score_at_k
 from costmodel.records import Candidate, Outcome, Platform, Workload, read_records
-from costmodel.spaces import sample_candidates
 
 sys.path.append(str(Path(__file__).parents[1]))
 from options import parse_options

@@ -23,7 +23,7 @@ from costmodel.learners import WeightedConsensus, XGBoostLearner
 from costmodel.metrics import cluster_bootstrap_interval
 from costmodel.transfer import (
     FromScratch,
-    JoinedTask,
+    PooledMultitask,
     PredictedOptimum,
     Residual,
     RidgeOnSources,
@@ -38,6 +38,8 @@ from costmodel.transfer import (
 sys.path.append(str(Path(__file__).parents[1]))
 from options import parse_options
 
+from costmodel.arrays import Positions
+
 FIRST, THEN = 10, 10
 # Held out together: `costmodel dataset validate` finds that they measured nearly the same.
 TWINS = ("NVIDIA GeForce RTX 2080 Ti", "NVIDIA TITAN RTX")
@@ -46,7 +48,6 @@ HEADER = CardHeader(
     "Kernel Tuner", "For an experiment.", "See its DOI.", "None.", "MIT", "10.5281/zenodo.15364124"
 )
 
-Positions = NDArray[np.intp]
 Spend = Callable[[TransferModel, NDArray[np.float64], NDArray[np.float64], int], Positions]
 
 
@@ -140,7 +141,7 @@ METHODS = {
     "consensus residual, optimism 1": Method(consensus, partial(sharpened, optimism=1.0)),
     "from scratch": Method(lambda table: FromScratch(), after_random, draws=True),
     "XGBoost residual": Method(lambda table: Residual(trees(table)), sharpened),
-    "TLA1: joined task (XGBoost)": Method(lambda table: JoinedTask(trees(table)), sharpened),
+    "TLA1: joined task (XGBoost)": Method(lambda table: PooledMultitask(trees(table)), sharpened),
     "TLA2: predicted optimum": Method(lambda table: Residual(PredictedOptimum(tasks(table))), sharpened),
     "similar sources (2), ridge": Method(
         lambda table: SimilarSources(RidgeOnSources(tasks(table)), tasks(table), k=2), sharpened

@@ -44,8 +44,8 @@ def search(name: str, case: Case) -> dict[str, Any]:
     """Tune; importing TVM and making the module are off the clock, all that a search starts is on it."""
     from tvm.s_tir import meta_schedule as ms
 
+    from costmodel.kernels.metaschedule import open_space, register_tensor_intrinsics
     from costmodel.records import Workload
-    from costmodel.spaces import open_space, register_tensor_intrinsics
 
     register_tensor_intrinsics()  # as TuneContext would, but quickly
     space = open_space(Workload.parse(case.workload), case.kind)

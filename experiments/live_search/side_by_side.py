@@ -21,8 +21,8 @@ def latencies_of_improvements(case: Case, searches: Mapping[str, dict[str, Any]]
     from tvm.s_tir.schedule import Trace
 
     from costmodel.integrations import tvm as ours
+    from costmodel.kernels.metaschedule import open_space, register_tensor_intrinsics
     from costmodel.records import Workload
-    from costmodel.spaces import open_space, register_tensor_intrinsics
 
     register_tensor_intrinsics()
     space = open_space(Workload.parse(case.workload), case.kind)

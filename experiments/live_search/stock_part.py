@@ -3,7 +3,7 @@
 from functools import cache
 from typing import Any
 
-from costmodel.collect._green_context import GreenContexts
+from costmodel.collect.device import GreenContexts
 
 _kept: list[GreenContexts] = []  # a destroyed context would take its stream with it
 

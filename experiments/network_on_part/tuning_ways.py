@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
+from costmodel.kernels.metaschedule import TargetKind, register_tensor_intrinsics
 from costmodel.records import Platform
-from costmodel.spaces import TargetKind, register_tensor_intrinsics
 
 TUNED, PLATFORM = "tuned.jsonl", "platform.json"  # the plug-in's database, and where it was measured
 

@@ -16,8 +16,8 @@ import msgspec
 import numpy as np
 
 from costmodel.collect import CpuRunner, CudaRunner, Request
+from costmodel.kernels.metaschedule import open_space, sample_candidates
 from costmodel.records import Candidate, Platform, Workload
-from costmodel.spaces import open_space, sample_candidates
 
 sys.path.append(str(Path(__file__).parents[1]))
 from options import parse_options

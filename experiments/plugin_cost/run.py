@@ -17,8 +17,8 @@ from tvm.s_tir import meta_schedule as ms
 from costmodel.dataset import Dataset, load_dataset
 from costmodel.features import COLUMNS, extract
 from costmodel.integrations.tvm import CostModel, named_platform
+from costmodel.kernels.metaschedule import open_space, register_tensor_intrinsics
 from costmodel.records import Platform, Workload
-from costmodel.spaces import open_space, register_tensor_intrinsics
 from costmodel.transfer import StorableModel, make_model
 
 sys.path.append(str(Path(__file__).parents[1]))

@@ -14,8 +14,7 @@ from costmodel.dataset import load_dataset
 from costmodel.features import COLUMNS, FeatureTable, extract
 from costmodel.learners import XGBoostLearner
 from costmodel.records import Workload
-from costmodel.search._decisions import DecisionColumns
-from costmodel.search._gaussian_process import GaussianProcess
+from costmodel.search.proposals import DecisionColumns, GaussianProcess
 
 DATASET = Path(__file__).parents[2] / "datasets" / "sm-budgets"
 DEVICE = "NVIDIA H200"

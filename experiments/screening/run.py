@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from costmodel.errors import InvalidConfigError
 from costmodel.features import COLUMNS, extract_batch
+from costmodel.kernels.metaschedule import open_space, per_store_features
 from costmodel.records import Candidate, ConfigBatch, Platform, Workload, find_device
-from costmodel.spaces import InvalidConfigError, open_space, per_store_features
 
 sys.path.append(str(Path(__file__).parents[1]))
 from options import parse_options

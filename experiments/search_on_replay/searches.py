@@ -11,7 +11,7 @@ from optuna.samplers import GPSampler, NSGAIISampler, TPESampler
 from optuna.trial import TrialState
 from tasks import Task
 
-from costmodel.search import HeldToPool, ModelSampler, RandomOrderSampler, SpaceSampler
+from costmodel.search import ModelSampler, PoolSampler, RandomOrderSampler, SpaceSampler
 from costmodel.transfer import TransferModel
 
 OURS, NOTHING_KNOWN, STOCK = "ours, {}", "ours, nothing known", "stock XGBoost"
@@ -51,10 +51,10 @@ def searches_of(
 
         scheduled = ScheduledPool(pool)
         yield Search(STOCK, lambda seed: StockXGBSampler(scheduled, seed=seed), seeds)
-    yield Search(TPE, lambda seed: HeldToPool(pool, TPESampler(seed=seed), seed=seed), seeds)
+    yield Search(TPE, lambda seed: PoolSampler(pool, TPESampler(seed=seed), seed=seed), seeds)
     if gp and task.number % GP_EVERY == 0:
-        yield Search(GP, lambda seed: HeldToPool(pool, GPSampler(seed=seed), seed=seed), GP_SEEDS)
-    yield Search(GENETIC, lambda seed: HeldToPool(pool, _genetic(seed), seed=seed), seeds)
+        yield Search(GP, lambda seed: PoolSampler(pool, GPSampler(seed=seed), seed=seed), GP_SEEDS)
+    yield Search(GENETIC, lambda seed: PoolSampler(pool, _genetic(seed), seed=seed), seeds)
     yield Search(RANDOM, lambda seed: RandomOrderSampler(pool, seed=seed), seeds)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from costmodel.dataset import Dataset, Split
 from costmodel.features import extract
-from costmodel.search import Pool
+from costmodel.spaces import Pool
 from costmodel.transfer import make_model, save_model
 
 BUDGETS = (8, 32, 132)

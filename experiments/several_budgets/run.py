@@ -16,16 +16,13 @@ from rich.progress import track
 
 from costmodel.collect import ReplayRunner
 from costmodel.dataset import load_dataset, shipped_dataset
-from costmodel.evaluation import train
 from costmodel.search import (
     BudgetsSampler,
-    BudgetsSpace,
     ModelSampler,
     Objective,
     ObjectiveName,
-    Pool,
     RandomOrderSampler,
-    Wanted,
+    SearchGoal,
     best_portfolio,
     fewest_sms,
     served_s,
@@ -33,7 +30,9 @@ from costmodel.search import (
     tune,
     tune_budgets,
 )
+from costmodel.spaces import BudgetsSpace, Pool
 from costmodel.transfer import make_model
+from costmodel.tuning import train
 
 sys.path.append(str(Path(__file__).parents[1]))
 from options import parse_options
@@ -146,7 +145,7 @@ def searches(runner: ReplayRunner, pool: Pool, platforms: list, model: Any, seed
                 "searched on all budgets",
                 f"{KERNELS} kernels",
                 tune_budgets(
-                    runner, BudgetsSampler(space, worst, Wanted.PORTFOLIO, model, seed=seed), FIRST
+                    runner, BudgetsSampler(space, worst, SearchGoal.PORTFOLIO, model, seed=seed), FIRST
                 ).trials,
             ),
         )

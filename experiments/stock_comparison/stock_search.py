@@ -9,8 +9,8 @@ from typing import Any
 
 from costmodel.collect import CpuRunner, CudaRunner, Request
 from costmodel.errors import CostModelError
+from costmodel.kernels.metaschedule import open_space, register_tensor_intrinsics
 from costmodel.records import Candidate, Workload
-from costmodel.spaces import open_space, register_tensor_intrinsics
 
 AnyRunner = CudaRunner | CpuRunner
 

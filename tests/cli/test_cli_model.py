@@ -7,10 +7,10 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from costmodel.cli import app
-from costmodel.evaluation import train
 from costmodel.records import Candidate
 from costmodel.testing import LANDSCAPE_DEVICE, gpu_landscape, landscape_platform
 from costmodel.transfer import make_model, save_model
+from costmodel.tuning import train
 
 WORKLOADS = ("matmul-m128-n768-k768", "matmul-m512-n512-k512", "matmul-m64-n2304-k768")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from costmodel.collect import CampaignConfig, CampaignFolder, KernelPlan, Request, draw_at_random
-from costmodel.collect._workers import WorkerDiedError
+from costmodel.collect.processes import WorkerDiedError
 from costmodel.errors import CostModelError
 from costmodel.records import (
     Candidate,

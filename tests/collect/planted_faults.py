@@ -15,10 +15,8 @@ from unittest import mock
 import msgspec
 import numpy as np
 
-from costmodel.collect._build import Built, Kind, build_kernel
-from costmodel.collect._device import open_device, time_job
-from costmodel.collect._device_job import DeviceSetup, KernelFaultError, KernelJob, Timed
-from costmodel.collect._inputs import write_reference
+from costmodel.collect.build import Built, Kind, build_kernel, write_reference
+from costmodel.collect.device import DeviceSetup, KernelFaultError, KernelJob, Timed, open_device, time_job
 from costmodel.records import Candidate, Config, Outcome, Workload
 
 BODIES = {

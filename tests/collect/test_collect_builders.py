@@ -8,8 +8,7 @@ import pytest
 from fake_records import fake_candidate
 from msgspec.structs import replace
 
-from costmodel.collect import _builders
-from costmodel.collect._builders import Builders, compile_effort
+from costmodel.collect.build import Builders, _builders, compile_effort
 from costmodel.records import Candidate
 
 

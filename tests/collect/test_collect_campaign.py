@@ -499,7 +499,7 @@ def test_without_a_draw_only_what_is_in_the_folder_is_measured(tmp_path: Path) -
 def test_a_random_draw_knows_each_measured_candidate_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: dict[str, Any] = {}
     monkeypatch.setattr(
-        "costmodel.collect._collector.sample_candidates", lambda *a, **k: asked.update(k, a=a)
+        "costmodel.collect.campaign._collector.sample_candidates", lambda *a, **k: asked.update(k, a=a)
     )
     workload = Workload.parse("softmax-m64-n32")
     drawn = draw_tiles(workload, "cuda", 3, 0, measured=(), budgets=())

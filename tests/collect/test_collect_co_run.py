@@ -10,9 +10,7 @@ from functools import partial
 import pytest
 
 from costmodel.collect import Timing
-from costmodel.collect._co_run import time_side_by_side
-from costmodel.collect._pace import Pace
-from costmodel.collect._timing import Repeats
+from costmodel.collect.device import Pace, Repeats, time_side_by_side
 from costmodel.records import DeviceState
 
 TIMING = Timing(repeats=3, most_repeats=3, precision=1.0, repeat_s=1e-3, attempts=1)

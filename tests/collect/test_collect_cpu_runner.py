@@ -8,8 +8,8 @@ pytest.importorskip("tvm")
 from shared_runner import check_shared, failing_like
 
 from costmodel.collect import CpuRunner, Request, Timing
+from costmodel.kernels.metaschedule import sample_candidates
 from costmodel.records import Candidate, Measurement, Outcome, Workload
-from costmodel.spaces import sample_candidates
 from costmodel.testing import RUNNER_CHECKS
 
 pytestmark = pytest.mark.tvm

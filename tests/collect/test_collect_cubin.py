@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("elftools")
 
-from costmodel.collect._cubin import kernel_resources
+from costmodel.collect.build import kernel_resources
 from costmodel.records import KernelResources
 
 SOURCE = """

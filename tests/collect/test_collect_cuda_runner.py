@@ -11,8 +11,8 @@ pytest.importorskip("tvm")
 from shared_runner import check_shared
 
 from costmodel.collect import CudaRunner, Request
+from costmodel.kernels.metaschedule import sample_candidates
 from costmodel.records import Candidate, Outcome, Workload
-from costmodel.spaces import sample_candidates
 from costmodel.testing import RUNNER_CHECKS
 
 pytestmark = [

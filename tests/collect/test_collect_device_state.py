@@ -4,7 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from costmodel.collect._device_state import _THROTTLES, StateReader, pci_bus_id
+from costmodel.collect.device import StateReader, pci_bus_id
+from costmodel.collect.device._state import _THROTTLES
 from costmodel.records import DeviceState
 
 

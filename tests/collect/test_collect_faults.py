@@ -16,8 +16,8 @@ from planted_faults import with_fault
 
 from costmodel.collect import CpuRunner, Request
 from costmodel.errors import CostModelError
+from costmodel.kernels.metaschedule import sample_candidates
 from costmodel.records import Candidate, Measurement, Outcome, Workload
-from costmodel.spaces import sample_candidates
 
 pytestmark = pytest.mark.tvm
 
@@ -27,8 +27,8 @@ ROOM = "costmodel.collect"
 
 @pytest.fixture(autouse=True)
 def _planted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(f"{ROOM}._builders.build_kernel", planted_faults.build)
-    monkeypatch.setattr(f"{ROOM}._batch.time_job", planted_faults.time_job_where_open)
+    monkeypatch.setattr(f"{ROOM}.build._builders.build_kernel", planted_faults.build)
+    monkeypatch.setattr(f"{ROOM}.runners._batch.time_job", planted_faults.time_job_where_open)
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,7 @@ def test_a_fault_costs_one_candidate_of_a_batch(
 
 
 def test_an_output_that_is_slightly_off_is_wrong(runner, fresh, monkeypatch) -> None:
-    monkeypatch.setattr(f"{ROOM}._builders.write_reference", planted_faults.write_wrong_reference)
+    monkeypatch.setattr(f"{ROOM}.build._builders.write_reference", planted_faults.write_wrong_reference)
     failing = runner.draw(sample_candidates, Workload.parse("softmax-m16-n32"), 1, 0).result()
     failed, ran = measure_together(runner, [*failing, next(fresh)])
     assert failed.outcome is Outcome.WRONG_RESULT
@@ -83,7 +83,7 @@ def test_an_output_that_is_slightly_off_is_wrong(runner, fresh, monkeypatch) -> 
 
 
 def test_a_reference_whose_worker_dies_is_computed_again(runner, monkeypatch) -> None:
-    monkeypatch.setattr(f"{ROOM}._builders.write_reference", planted_faults.write_reference_or_die)
+    monkeypatch.setattr(f"{ROOM}.build._builders.write_reference", planted_faults.write_reference_or_die)
     drawn = runner.draw(sample_candidates, Workload.parse("softmax-m32-n16"), 1, 0).result()
     (ran,) = runner.measure(drawn, runner.platform(1))
     assert ran.outcome is Outcome.OK
@@ -92,7 +92,7 @@ def test_a_reference_whose_worker_dies_is_computed_again(runner, monkeypatch) ->
 def test_without_a_reference_nothing_is_measured_until_there_is_one(runner, monkeypatch) -> None:
     first, second = runner.draw(sample_candidates, Workload.parse("softmax-m16-n16"), 2, 0).result()
     with monkeypatch.context() as patch:
-        patch.setattr(f"{ROOM}._builders.write_reference", planted_faults.refuse_to_write)
+        patch.setattr(f"{ROOM}.build._builders.write_reference", planted_faults.refuse_to_write)
         (failed,) = runner.measure([first], runner.platform(1))
     assert failed.outcome is Outcome.COMPILE_ERROR
     assert failed.error == "no reference output: the disk is full"
@@ -136,7 +136,7 @@ def test_closing_cancels_what_waits_and_ends_what_hangs(fresh) -> None:
 
 
 def test_a_device_that_cannot_be_opened_is_the_users_to_mend(monkeypatch) -> None:
-    monkeypatch.setattr(f"{ROOM}._tvm_runner.describe_device", planted_faults.refuse_to_open)
+    monkeypatch.setattr(f"{ROOM}.runners._tvm_runner.describe_device", planted_faults.refuse_to_open)
     with pytest.raises(CostModelError, match="The cpu device cannot be opened: no such device"):
         CpuRunner()
 

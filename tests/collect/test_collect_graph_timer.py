@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from fake_graph_driver import RUN_MS, STREAM, FakeDriver, call
 
-from costmodel.collect._graph_timer import GraphStopwatch
+from costmodel.collect.device import GraphStopwatch
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from costmodel.collect._green_context import GreenContexts
+from costmodel.collect.device import GreenContexts
 
 SMS, STEP = 132, 8
 SUCCESS, REFUSED = SimpleNamespace(name="CUDA_SUCCESS"), SimpleNamespace(name="CUDA_ERROR_INVALID_RESOURCE")

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from costmodel.collect import ModuleBuilders, ModuleSource, _module_build
-from costmodel.collect._build import Built
-from costmodel.collect._workers import WorkerDiedError
+from costmodel.collect import ModuleBuilders, ModuleSource
+from costmodel.collect.build import Built, _module_build
+from costmodel.collect.processes import WorkerDiedError
 from costmodel.records import Outcome
 
 DONE = Built(Outcome.OK, Path("module.so"))

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costmodel.collect import _mps
-from costmodel.collect._held_folder import HeldFolder
-from costmodel.collect._mps import MpsDaemon, percentage_of
+from costmodel.collect.processes import HeldFolder
+from costmodel.collect.runners import MpsDaemon, _mps, percentage_of
 from costmodel.errors import CostModelError
 
 CONTROL = """#!{python}
@@ -143,7 +142,9 @@ def test_two_daemons_leave_each_other_alone(control: Path, parent: Path) -> None
 
 
 def test_the_daemon_of_a_killed_process_is_ended_by_the_next(control: Path, parent: Path) -> None:
-    code = "import sys, time; from pathlib import Path; from costmodel.collect._mps import MpsDaemon\n"
+    code = (
+        "import sys, time; from pathlib import Path; from costmodel.collect.runners._mps import MpsDaemon\n"
+    )
     code += "daemon = MpsDaemon(Path(sys.argv[1])); print('up', flush=True); time.sleep(60)"
     with subprocess.Popen([sys.executable, "-c", code, str(parent)], stdout=subprocess.PIPE) as owner:
         assert owner.stdout is not None

@@ -7,8 +7,7 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from costmodel.collect import _nvrtc
-from costmodel.collect._nvrtc import precompile_headers
+from costmodel.collect.build import _nvrtc, precompile_headers
 
 OPTIONS = "TVM_CUDA_NVRTC_EXTRA_OPTS"
 # TVM puts this header in front of every kernel, and two others when it calls NVRTC.

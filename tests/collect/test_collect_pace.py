@@ -3,7 +3,7 @@
 import pytest
 from fake_stopwatch import sensors
 
-from costmodel.collect._pace import Pace
+from costmodel.collect.device import Pace
 from costmodel.records import DeviceState
 
 USUAL = DeviceState(spin_clock_mhz=1980.0, launch_s=1.00e-6)

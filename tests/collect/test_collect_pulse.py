@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 from fake_graph_driver import STREAM, FakeDriver, call
 
-from costmodel.collect._pulse import Pulse
+from costmodel.collect.device import Pulse
 
 
 @pytest.mark.parametrize(("clock_mhz", "launch_s"), [(1980.0, 1e-6), (1920.0, 1e-6), (1980.0, 1.17e-6)])

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costmodel.collect import CampaignConfig, MpsPlan, Request
-from costmodel.collect._schedule import Schedule
+from costmodel.collect.campaign import Schedule
 from costmodel.errors import CostModelError
 from costmodel.records import Candidate, Config, Measurement, Outcome, Platform, Workload
 

@@ -7,8 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from costmodel.collect._green_context import GreenContexts
-from costmodel.collect._spin_kernel import SpinKernel, nvrtc_cubin, verify_grant
+from costmodel.collect.device import GreenContexts, SpinKernel, nvrtc_cubin, verify_grant
 from costmodel.errors import CostModelError
 
 

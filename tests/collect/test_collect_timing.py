@@ -8,8 +8,14 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from costmodel.collect import Timing
-from costmodel.collect._pace import Pace
-from costmodel.collect._timing import MOST_RUNS_AT_ONCE, Repeats, half_interval, runs_within, time_kernels
+from costmodel.collect.device import (
+    MOST_RUNS_AT_ONCE,
+    Pace,
+    Repeats,
+    half_interval,
+    runs_within,
+    time_kernels,
+)
 from costmodel.records import DeviceState
 
 TIMING = Timing(repeat_s=1e-3, fewest_runs=4)

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from costmodel.collect._build import last_line
-from costmodel.collect._held_folder import HeldFolder
-from costmodel.collect._workers import WorkerDiedError, Workers
+from costmodel.collect.build import last_line
+from costmodel.collect.processes import HeldFolder, WorkerDiedError, Workers
 from costmodel.errors import CostModelError
 
 

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costmodel.collect._inputs import write_reference
-from costmodel.collect._workload_data import KeptData, WorkloadData
+from costmodel.collect.build import write_reference
+from costmodel.collect.device import KeptData, WorkloadData
 from costmodel.records import Workload
 
 WORKLOADS = [Workload.parse(f"softmax-m16-n{n}") for n in (16, 32, 48)]
@@ -70,13 +70,13 @@ def test_those_used_longest_ago_make_room(tmp_path: Path, monkeypatch: pytest.Mo
 
     sizes = [get(position).bytes for position in range(3)]
     assert sizes == [2 * 4 * 16 * n for n in (16, 32, 48)]  # input and output, float32
-    monkeypatch.setattr("costmodel.collect._workload_data._KEPT_BYTES", sizes[0] + sizes[2])
+    monkeypatch.setattr("costmodel.collect.device._workload_data._KEPT_BYTES", sizes[0] + sizes[2])
     get(0)  # 1 was used longest ago
     get(2)
     assert made == [0, 1, 2]
     get(1)  # with it only 1 fits
     assert made == [0, 1, 2, 1]
-    monkeypatch.setattr("costmodel.collect._workload_data._KEPT_BYTES", 0)
+    monkeypatch.setattr("costmodel.collect.device._workload_data._KEPT_BYTES", 0)
     current = get(1)
     assert get(1) is current  # the current one stays, however large
     assert made == [0, 1, 2, 1]

@@ -9,10 +9,8 @@ from damaged_files import Damaged, broken_files, lying_files, whole_files, write
 from fake_records import fake_measurement
 from msgspec.structs import replace
 
-from costmodel.dataset._export_report import file_name
-from costmodel.dataset._read import ReadOptions, read_source
-from costmodel.dataset._source import Source
-from costmodel.dataset._validate import Sieve
+from costmodel.dataset.exporters import file_name
+from costmodel.dataset.importers import ReadOptions, Sieve, Source, read_source
 from costmodel.errors import CostModelError
 from costmodel.records import Workload
 

@@ -20,7 +20,7 @@ from costmodel.dataset import (
     summary_tables,
     write_plots,
 )
-from costmodel.dataset._noise import visit_shifts
+from costmodel.dataset.publish import visit_shifts
 from costmodel.records import Measurement, Outcome
 
 replace = msgspec.structs.replace

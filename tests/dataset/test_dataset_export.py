@@ -18,11 +18,17 @@ from costmodel.dataset import (
     export_dataset,
     iter_measurements,
 )
-from costmodel.dataset._export_json import kernel_tuner_cache, t4_document
-from costmodel.dataset._export_own import export_parquet, export_records
-from costmodel.dataset._export_report import by_task, write_json_file
-from costmodel.dataset._read import read_source
+from costmodel.dataset.exporters import (
+    by_task,
+    export_parquet,
+    export_records,
+    kernel_tuner_cache,
+    t4_document,
+    write_json_file,
+)
+from costmodel.dataset.importers import read_source
 from costmodel.errors import CostModelError
+from costmodel.kernels.metaschedule import sample_candidates
 from costmodel.records import (
     Candidate,
     Config,
@@ -35,7 +41,6 @@ from costmodel.records import (
     Workload,
     read_records,
 )
-from costmodel.spaces import sample_candidates
 
 LOSSLESS = ("records", "parquet", "kernel-tuner", "t4")
 

@@ -13,8 +13,8 @@ from fake_caches import fake_cache, write_cache
 from fake_records import fake_measurement, fake_measurements, fake_platform
 
 from costmodel.dataset import Finding, Severity, examine
-from costmodel.dataset._examine import Judge
-from costmodel.dataset._source import Source
+from costmodel.dataset.checks import Judge
+from costmodel.dataset.importers import Source
 from costmodel.records import Candidate, Config, Device, Measurement, Platform, Workload, find_device
 
 replace = msgspec.structs.replace

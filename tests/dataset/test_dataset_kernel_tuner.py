@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from public_data import KERNEL_TUNER, needs_public_data
 
 from costmodel.dataset import build_dataset, load_dataset
-from costmodel.dataset._kernel_tuner import read_kernel_tuner_cache
-from costmodel.dataset._read import read_source
+from costmodel.dataset.importers import read_kernel_tuner_cache, read_source
 from costmodel.errors import CostModelError
 from costmodel.records import Outcome, Workload, find_device
 

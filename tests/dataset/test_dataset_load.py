@@ -16,7 +16,7 @@ from costmodel.dataset import (
     iter_measurements,
     load_dataset,
 )
-from costmodel.dataset import _shipped as shipped
+from costmodel.dataset.table import _shipped as shipped
 from costmodel.errors import CostModelError
 from costmodel.records import Measurement, Outcome, RecordStore
 

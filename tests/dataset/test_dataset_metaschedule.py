@@ -10,11 +10,11 @@ import pytest
 from fake_foreign import PLATFORM_TOML, fake_records, fake_trace, json_lines, write_database
 
 from costmodel.dataset import build_dataset, load_dataset
-from costmodel.dataset._read import ReadOptions, read_source
+from costmodel.dataset.importers import ReadOptions, read_source
 from costmodel.errors import CostModelError
 from costmodel.features import extract
+from costmodel.kernels.metaschedule import make_target, open_space
 from costmodel.records import Outcome, Workload
-from costmodel.spaces import make_target, open_space
 
 MATMUL = "matmul-m32-n32-k32"
 

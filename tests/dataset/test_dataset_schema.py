@@ -3,8 +3,7 @@
 import msgspec
 from fake_records import STATE, fake_measurement
 
-from costmodel.dataset._arrow import to_table
-from costmodel.dataset._schema import SCHEMA
+from costmodel.dataset.table import SCHEMA, to_table
 from costmodel.records import (
     Candidate,
     Config,

@@ -16,7 +16,7 @@ from costmodel.dataset import (
     load_dataset,
     twin_groups,
 )
-from costmodel.dataset._read import read_source
+from costmodel.dataset.importers import read_source
 
 TILES = range(1, 13)
 

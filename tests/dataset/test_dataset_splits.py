@@ -34,7 +34,7 @@ from costmodel.dataset import (
     read_split,
     write_split,
 )
-from costmodel.dataset._split_file import _runs, _taken
+from costmodel.dataset.splits._file import _runs, _taken
 from costmodel.errors import CostModelError
 
 DEVICES = ("NVIDIA RTX A4000", "NVIDIA RTX A6000", "NVIDIA TITAN RTX")

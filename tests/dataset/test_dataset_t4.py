@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from fake_foreign import PLATFORM_TOML, fake_t4
 
-from costmodel.dataset._read import ReadOptions, read_source
+from costmodel.dataset.importers import ReadOptions, read_source
 from costmodel.errors import CostModelError
 from costmodel.records import Outcome, Workload
 

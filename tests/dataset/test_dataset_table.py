@@ -10,7 +10,7 @@ import pytest
 from fake_foreign import COLUMN_MAP, PLATFORM_TOML, csv_text, fake_rows
 
 from costmodel.dataset import build_dataset, load_dataset
-from costmodel.dataset._read import ReadOptions, read_source
+from costmodel.dataset.importers import ReadOptions, read_source
 from costmodel.errors import CostModelError
 from costmodel.records import Outcome
 
@@ -164,8 +164,8 @@ def test_a_small_file_cannot_unpack_to_any_size(tmp_path: Path, monkeypatch: pyt
     rows = csv_text(fake_rows())
     (tmp_path / "map.toml").write_text(COLUMN_MAP)
     pq.write_table(pa.Table.from_pylist(fake_rows()[:2]), tmp_path / "runs.parquet")
-    monkeypatch.setattr("costmodel.dataset._table_file._MOST_ROWS", 1)
-    monkeypatch.setattr("costmodel.dataset._table_file._MOST_TOTAL", 10_000)
+    monkeypatch.setattr("costmodel.dataset.importers._table_file._MOST_ROWS", 1)
+    monkeypatch.setattr("costmodel.dataset.importers._table_file._MOST_TOTAL", 10_000)
     with pytest.raises(CostModelError, match="at most 1 rows"):
         read_source(tmp_path / "runs.parquet", ReadOptions(columns=tmp_path / "map.toml"))
     with pytest.raises(CostModelError, match="at most 10,000 bytes unpacked"):

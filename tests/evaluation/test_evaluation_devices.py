@@ -14,9 +14,8 @@ from costmodel.dataset import SplitRecipe, build_dataset, load_dataset, make_spl
 from costmodel.errors import CostModelError
 from costmodel.evaluation import RANDOM, WHOLE_DEVICE, evaluate, plot_report
 from costmodel.evaluation._judge import whole_device_latency
-from costmodel.evaluation._rows import LearningRows
 from costmodel.testing import gpu_landscape
-from costmodel.transfer import LEARNERS, SourceMixture, make_model, shortlist
+from costmodel.transfer import LEARNERS, LearningRows, SourceMixture, make_model, shortlist
 
 # The fake devices are one of different speeds.
 APART = SplitRecipe("leave-one-device-out", keep_twins_apart=True)

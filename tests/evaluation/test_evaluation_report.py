@@ -10,17 +10,12 @@ import pytest
 from costmodel.cli._output import write_json
 from costmodel.dataset import Dataset, SplitRecipe, make_split
 from costmodel.errors import CostModelError
-from costmodel.evaluation import (
-    RANDOM,
-    WHOLE_DEVICE,
-    evaluate,
-    plot_report,
-    train,
-)
+from costmodel.evaluation import RANDOM, WHOLE_DEVICE, evaluate, plot_report
 from costmodel.evaluation._judge import judge
 from costmodel.learners import Prediction
 from costmodel.testing import gpu_landscape
 from costmodel.transfer import TransferModel, make_model
+from costmodel.tuning import train
 
 WORKLOADS = ("matmul-m128-n768-k768", "matmul-m512-n512-k512", "matmul-m64-n2304-k768")
 
@@ -53,7 +48,7 @@ def data():
 
 @pytest.fixture(scope="module")
 def truth(data):
-    from costmodel.evaluation._rows import LearningRows
+    from costmodel.transfer import LearningRows
 
     rows = LearningRows.of(data)
     return {row.tobytes(): value for row, value in zip(rows.table.values, rows.latency_s, strict=True)}

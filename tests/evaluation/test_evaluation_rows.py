@@ -1,9 +1,8 @@
 import numpy as np
 
-from costmodel.evaluation import LearningRows
 from costmodel.features import extract
 from costmodel.testing import gpu_landscape
-from costmodel.transfer import make_model
+from costmodel.transfer import LearningRows, make_model
 
 
 def test_learning_rows_are_those_of_the_dataset_and_a_fit_uses_the_ones_asked_for() -> None:

@@ -13,8 +13,8 @@ import pytest
 
 pytest.importorskip("tvm")
 
+from costmodel.kernels.metaschedule import sample_candidates
 from costmodel.records import Device, Measurement, Outcome, Platform, RecordStore, Workload
-from costmodel.spaces import sample_candidates
 
 pytestmark = pytest.mark.tvm
 

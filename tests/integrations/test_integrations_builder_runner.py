@@ -13,8 +13,8 @@ from tvm.s_tir import meta_schedule as ms
 from costmodel.collect import Timing
 from costmodel.errors import CostModelError
 from costmodel.integrations.tvm import Builder, Runner
+from costmodel.kernels.metaschedule import make_target, open_space, register_tensor_intrinsics
 from costmodel.records import Workload
-from costmodel.spaces import make_target, open_space, register_tensor_intrinsics
 
 pytestmark = pytest.mark.tvm
 

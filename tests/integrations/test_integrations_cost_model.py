@@ -16,8 +16,8 @@ from costmodel.errors import CostModelError
 from costmodel.features import COLUMNS, extract
 from costmodel.integrations.tvm import CostModel, SearchStrategy
 from costmodel.integrations.tvm._program import Program, program_key
+from costmodel.kernels.metaschedule import open_space
 from costmodel.records import Candidate
-from costmodel.spaces import open_space
 from costmodel.transfer import StorableModel, make_model, save_model
 
 pytestmark = pytest.mark.tvm
@@ -177,7 +177,7 @@ def test_an_unknown_program_has_features_of_its_launches_alone() -> None:
 def test_a_program_has_the_same_key_in_every_process_and_another_than_others() -> None:
     code = (
         "from costmodel.integrations.tvm._program import program_key;"
-        "from costmodel.records import Workload; from costmodel.spaces import open_space;"
+        "from costmodel.records import Workload; from costmodel.kernels.metaschedule import open_space;"
         "print(program_key(open_space(Workload.parse('matmul-m256-n256-k256'), 'cuda').module))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

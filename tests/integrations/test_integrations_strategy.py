@@ -10,7 +10,7 @@ from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.schedule import Trace
 
 from costmodel.integrations.tvm import CostModel, SearchStrategy
-from costmodel.spaces import open_space
+from costmodel.kernels.metaschedule import open_space
 from costmodel.workloads._recognise import _kernel
 
 

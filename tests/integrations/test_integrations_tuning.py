@@ -20,8 +20,8 @@ from tvm.s_tir import meta_schedule as ms
 
 import costmodel.integrations.tvm
 from costmodel.integrations.tvm import CostModel, Database, tuning_options
+from costmodel.kernels.metaschedule import make_target, open_space, register_tensor_intrinsics
 from costmodel.records import Workload
-from costmodel.spaces import make_target, open_space, register_tensor_intrinsics
 
 pytestmark = pytest.mark.tvm
 

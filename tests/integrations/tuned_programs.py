@@ -12,8 +12,8 @@ from tvm import te
 from tvm.s_tir import meta_schedule as ms
 
 from costmodel.integrations.tvm import named_platform
+from costmodel.kernels.metaschedule import open_space, register_tensor_intrinsics
 from costmodel.records import Platform, Workload
-from costmodel.spaces import open_space, register_tensor_intrinsics
 
 H100 = "NVIDIA H100 80GB HBM3"
 KNOWN = Workload.parse("matmul-m256-n256-k256")

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from costmodel.learners import (
     BudgetCurves,
-    MeasuredTwice,
+    BudgetReplicates,
     inverse_curve,
     rounds_curve,
     smallest_budget,
@@ -23,8 +23,8 @@ def kernels(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     return rng.integers(16, 4000, n).astype(float), rng.integers(1, 9, n).astype(float)
 
 
-def known(blocks: np.ndarray, per_sm: np.ndarray, latency_s: np.ndarray) -> MeasuredTwice:
-    return MeasuredTwice(blocks, per_sm, (16, 132), latency_s[:, [1, -1]])
+def known(blocks: np.ndarray, per_sm: np.ndarray, latency_s: np.ndarray) -> BudgetReplicates:
+    return BudgetReplicates(blocks, per_sm, (16, 132), latency_s[:, [1, -1]])
 
 
 def test_each_formula_finds_the_line_that_it_is() -> None:
@@ -45,7 +45,7 @@ def test_each_formula_finds_the_line_that_it_is() -> None:
 @given(st.integers(1, 5000), st.integers(1, 16), st.floats(1e-6, 1.0), st.floats(0.5, 10.0))
 def test_curves_pass_through_both_points_and_never_rise(blocks, per_sm, whole_s, slowdown) -> None:
     latency_s = np.array([[whole_s * slowdown, whole_s]])
-    one = MeasuredTwice(np.array([float(blocks)]), np.array([float(per_sm)]), (16, 132), latency_s)
+    one = BudgetReplicates(np.array([float(blocks)]), np.array([float(per_sm)]), (16, 132), latency_s)
     sms = np.arange(1.0, 133.0)
     for curve in CURVES:
         found = curve(one, sms)[0]
@@ -92,4 +92,4 @@ def test_the_smallest_budget_is_the_first_that_is_fast_enough() -> None:
 )
 def test_impossible_measurements_are_refused(arguments, message) -> None:
     with pytest.raises(ValueError, match=message):
-        MeasuredTwice(*arguments)
+        BudgetReplicates(*arguments)

@@ -5,7 +5,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from costmodel.learners import MultitaskGaussianProcess
-from costmodel.learners._coregionalisation import Coregionalisation, negative_log_likelihood
+from costmodel.learners.multitask import Coregionalisation, negative_log_likelihood
 
 
 @pytest.fixture

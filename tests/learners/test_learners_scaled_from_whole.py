@@ -76,7 +76,7 @@ def test_on_real_kernels_it_recovers_more_of_the_gap_than_trees_that_are_told_th
 
 
 def test_it_goes_into_a_file_and_comes_back(tmp_path) -> None:
-    from costmodel.evaluation._rows import LearningRows
+    from costmodel.transfer import LearningRows
 
     data = LearningRows.of(gpu_landscape(configs_per_workload=6, sms=(8, 132)))
     model = data.fit(make_model("scaled-from-whole", data.table.columns), np.arange(len(data.rows)))

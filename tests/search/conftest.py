@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from costmodel.learners import Prediction
-from costmodel.search import Pool
+from costmodel.spaces import Pool
 from costmodel.testing import gpu_landscape, landscape_platform
 from costmodel.transfer import TransferModel
 

@@ -11,16 +11,15 @@ from costmodel.records import Outcome
 from costmodel.search import (
     BudgetsKnowledge,
     BudgetsSampler,
-    BudgetsSpace,
     Objective,
     ObjectiveName,
-    Pool,
-    Wanted,
+    SearchGoal,
     best_portfolio,
     open_study,
     served_s,
     tune_budgets,
 )
+from costmodel.spaces import BudgetsSpace, Pool
 from costmodel.testing import gpu_landscape, landscape_platform
 from costmodel.transfer import TransferModel
 
@@ -115,7 +114,7 @@ def test_no_kernel_is_the_best_on_every_budget_here(latency_s):
 
 
 def test_a_portfolio_takes_the_best_of_each_budget_first(runner, space, oracle, latency_s):
-    sampler = BudgetsSampler(space, WORST, Wanted.PORTFOLIO, oracle, explore_every=0)
+    sampler = BudgetsSampler(space, WORST, SearchGoal.PORTFOLIO, oracle, explore_every=0)
     result = tune_budgets(runner, sampler, 3)
     assert result.regret(result.portfolio(3)) == pytest.approx(0.0)
     np.testing.assert_allclose(result.latency_s.min(axis=0), latency_s.min(axis=0))
@@ -180,7 +179,7 @@ def test_a_study_for_another_objective_is_refused(runner, space, ignorant):
 
 
 def test_a_batch_has_no_candidate_twice(runner, space, oracle):
-    sampler = BudgetsSampler(space, WORST, Wanted.PORTFOLIO, oracle)
+    sampler = BudgetsSampler(space, WORST, SearchGoal.PORTFOLIO, oracle)
     result = tune_budgets(runner, sampler, 12, batch=4)
     assert len({t.candidate.candidate_id for t in result.trials}) == 12
 
@@ -211,7 +210,7 @@ def _broken(measurement):
 
 
 def test_the_dispatch_table_of_a_search_runs_the_chosen_kernels(runner, space, oracle):
-    result = tune_budgets(runner, BudgetsSampler(space, WORST, Wanted.PORTFOLIO, oracle), 8)
+    result = tune_budgets(runner, BudgetsSampler(space, WORST, SearchGoal.PORTFOLIO, oracle), 8)
     ranges = result.portfolio(2)
     table = result.dispatch_table(ranges)
     for part in ranges:
@@ -222,17 +221,17 @@ def test_the_dispatch_table_of_a_search_runs_the_chosen_kernels(runner, space, o
 
 
 class Certain:
-    """Predicts given latencies, with a given spread."""
+    """Predicts given latencies, with a given std."""
 
-    def __init__(self, latency_s, spread):
-        self.latency_s, self._spread = np.array(latency_s), np.array(spread)
+    def __init__(self, latency_s, std):
+        self.latency_s, self._std = np.array(latency_s), np.array(std)
 
     def predict(self, X):
         latency_s = self.latency_s[X[:, 0].astype(int)]
         return Prediction(score=-latency_s, latency_s=latency_s)
 
-    def spread(self, X):
-        return self._spread[X[:, 0].astype(int)]
+    def std(self, X):
+        return self._std[X[:, 0].astype(int)]
 
 
 class Adapts(TransferModel):
@@ -251,16 +250,16 @@ class Adapts(TransferModel):
 
 def test_a_portfolio_is_scored_by_expected_improvement_at_any_budget():
     """Against the formula, integrated numerically."""
-    spread = [0.1, 0.5, 0.2]
-    one, two = Certain([1.0, 1.2, 0.9], spread), Certain([2.0, 1.0, 3.0], spread)
+    std = [0.1, 0.5, 0.2]
+    one, two = Certain([1.0, 1.2, 0.9], std), Certain([2.0, 1.0, 3.0], std)
     X = np.repeat(np.arange(3.0)[:, None], 2, axis=1)
     known = BudgetsKnowledge(
-        Adapts([one, two]), Objective.make(ObjectiveName.MEAN, 2), Wanted.PORTFOLIO, reference=X
+        Adapts([one, two]), Objective.make(ObjectiveName.MEAN, 2), SearchGoal.PORTFOLIO, reference=X
     )
     scored = known.adapted(X[:2], np.array([[1.0, 2.0], [1.1, 1.5]]))
     draws = np.random.default_rng(0).normal(size=(200_000, 1))
     improvement = [
-        np.maximum(np.log(best) - (np.log(p.latency_s) + draws * spread), 0.0).mean(axis=0)
+        np.maximum(np.log(best) - (np.log(p.latency_s) + draws * std), 0.0).mean(axis=0)
         for best, p in ((1.0, one), (1.5, two))
     ]
     np.testing.assert_allclose(scored.predict(X).score, np.max(improvement, axis=0), atol=2e-3)

@@ -3,7 +3,7 @@ import pytest
 from costmodel.collect import ReplayRunner
 from costmodel.errors import CostModelError
 from costmodel.search import BudgetCurve, measured_curve, plot_curves, recorded_curves
-from costmodel.search._comparison import BEST_KNOWN, CHOSEN, WHOLE_CHOICE
+from costmodel.search.report import BEST_KNOWN, CHOSEN, WHOLE_CHOICE
 
 
 @pytest.fixture(scope="module")

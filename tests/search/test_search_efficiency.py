@@ -8,11 +8,12 @@ import pytest
 from optuna.samplers import TPESampler
 from optuna.trial import TrialState
 
-from costmodel.evaluation import train
 from costmodel.metrics import expected_n_eps, n_eps
-from costmodel.search import HeldToPool, ModelSampler, Pool, RandomOrderSampler
+from costmodel.search import ModelSampler, PoolSampler, RandomOrderSampler
+from costmodel.spaces import Pool
 from costmodel.testing import LANDSCAPE_WORKLOADS, gpu_landscape
 from costmodel.transfer import make_model
+from costmodel.tuning import train
 
 EPS = 0.05
 CONFIGS = 64
@@ -49,7 +50,7 @@ def _measurements_needed(sampler, latency_s):
 
 
 def _tpe(pool, seed):
-    return HeldToPool(pool, TPESampler(seed=seed), seed=seed)
+    return PoolSampler(pool, TPESampler(seed=seed), seed=seed)
 
 
 def _medians(tasks, make, seeds=2):

@@ -11,14 +11,12 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import Matern
 
 from costmodel.features import COLUMNS
+from costmodel.kernels.metaschedule import open_space, sample_candidates
 from costmodel.learners import Prediction, RandomLearner
 from costmodel.records import Config, Device, Measurement, Outcome, Platform, Workload
 from costmodel.search import propose_candidates
-from costmodel.search._decisions import DecisionColumns
-from costmodel.search._gaussian_process import GaussianProcess
-from costmodel.search._improvement import ImprovementModel
-from costmodel.search._propose import _finalists, _least_known
-from costmodel.spaces import open_space, sample_candidates
+from costmodel.search.proposals import DecisionColumns, GaussianProcess, ImprovementModel
+from costmodel.search.proposals._propose import _finalists, _least_known
 from costmodel.testing import LANDSCAPE_DEVICE
 
 WORKLOAD = Workload.parse("matmul-m64-n64-k64")
@@ -42,9 +40,9 @@ def test_process_is_that_of_scikit_learn():
     process = GaussianProcess.fit(X, y)
     reference = GaussianProcessRegressor(Matern(math.sqrt(3.0), nu=1.5), alpha=0.03, optimizer=None)
     reference.fit(standardised(X), y - y.mean())
-    mean, spread = reference.predict(standardised(asked), return_std=True)
+    mean, std = reference.predict(standardised(asked), return_std=True)
     np.testing.assert_allclose(process.predict(asked)[0], mean + y.mean())
-    np.testing.assert_allclose(process.predict(asked)[1], spread * math.sqrt(process.variance))
+    np.testing.assert_allclose(process.predict(asked)[1], std * math.sqrt(process.variance))
 
 
 def test_variance_makes_the_rows_most_likely():
@@ -110,7 +108,7 @@ def test_prior_says_what_no_measurement_does():
 def test_believing_makes_surer_and_changes_no_mean(seed, count):
     (X, y), (asked, _) = data(seed), data(seed + 1)
     before = GaussianProcess.fit(X, y)
-    after = before.believing(asked[:count])
+    after = before.condition_on(asked[:count])
     np.testing.assert_allclose(after.predict(asked)[0], before.predict(asked)[0], atol=1e-9)
     assert (after.predict(asked)[1] <= before.predict(asked)[1] + 1e-9).all()
     assert (after.predict(asked[:count])[1] < 0.3 * math.sqrt(before.variance)).all()
@@ -118,9 +116,9 @@ def test_believing_makes_surer_and_changes_no_mean(seed, count):
 
 def test_rows_that_are_all_alike_are_no_error():
     process = GaussianProcess.fit(np.ones((3, 2)), np.full(3, 5.0))
-    mean, spread = process.predict(np.array([[1.0, np.nan]]))
+    mean, std = process.predict(np.array([[1.0, np.nan]]))
     assert mean == pytest.approx(5.0)
-    assert 0.0 < spread[0] < 0.02
+    assert 0.0 < std[0] < 0.02
 
 
 def test_improvement_is_its_mean_over_what_may_be():
@@ -128,8 +126,8 @@ def test_improvement_is_its_mean_over_what_may_be():
     measured = [m for m in measured if m.outcome is Outcome.OK]
     model = ImprovementModel.fit(measured)
     rows = model.rows([fake_measurement(tile=tile).candidate for tile in (1, 3, 32)])
-    above, spread = model.latency.predict(rows.flat)
-    may_be = np.random.default_rng(0).normal(rows.bound.ravel() + above, spread, size=(200_000, above.size))
+    above, std = model.latency.predict(rows.flat)
+    may_be = np.random.default_rng(0).normal(rows.bound.ravel() + above, std, size=(200_000, above.size))
     best = [
         min(math.log(m.latency_s) for m in measured if m.platform == platform) for platform in model.platforms
     ]
@@ -156,11 +154,11 @@ def test_what_fails_promises_less_and_has_no_latency():
 
 
 def test_a_slow_sketch_of_which_little_is_known_gets_its_chance():
-    improvement, spread = np.r_[np.linspace(0.5, 0.1, 200), 0.001, 0.002], np.r_[np.full(200, 0.2), 0.9, 0.8]
+    improvement, std = np.r_[np.linspace(0.5, 0.1, 200), 0.001, 0.002], np.r_[np.full(200, 0.2), 0.9, 0.8]
     sketches = np.array(["known"] * 200 + ["new"] * 2)
     finalists = _finalists(improvement[:, None], sketches)
     assert finalists == [*range(64), 200, 201]
-    chosen = finalists[_least_known(spread[finalists], improvement[finalists], sketches[finalists])]
+    chosen = finalists[_least_known(std[finalists], improvement[finalists], sketches[finalists])]
     assert chosen == 201  # not 200: of its own sketch it promises less than most
 
 
@@ -207,8 +205,8 @@ def propose(count, seed, measured, kind="cuda", *, workload=WORKLOAD, time_limit
 
 @pytest.fixture(autouse=True)
 def few_draws(monkeypatch):
-    monkeypatch.setattr("costmodel.search._propose._DRAWS", 24)
-    monkeypatch.setattr("costmodel.search._propose._GENERATIONS", 3)
+    monkeypatch.setattr("costmodel.search.proposals._propose._DRAWS", 24)
+    monkeypatch.setattr("costmodel.search.proposals._propose._GENERATIONS", 3)
 
 
 @pytest.fixture(scope="module")

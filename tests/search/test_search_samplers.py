@@ -4,18 +4,19 @@ import pytest
 from optuna.samplers import BaseSampler, GPSampler, NSGAIISampler, TPESampler
 
 from costmodel.errors import CostModelError
-from costmodel.search import HeldToPool, History, ModelSampler, Pool, RandomOrderSampler
-from costmodel.search._model_sampler import PREDICTED_LATENCY, PREDICTED_RANK
+from costmodel.search import History, ModelSampler, PoolSampler, RandomOrderSampler
+from costmodel.search.samplers import PREDICTED_LATENCY, PREDICTED_RANK
+from costmodel.spaces import Pool
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 
 
 def _tpe(pool, seed=0):
-    return HeldToPool(pool, TPESampler(seed=seed), seed=seed)
+    return PoolSampler(pool, TPESampler(seed=seed), seed=seed)
 
 
 def _genetic(pool, seed=0):
-    return HeldToPool(pool, NSGAIISampler(population_size=8, seed=seed), seed=seed)
+    return PoolSampler(pool, NSGAIISampler(population_size=8, seed=seed), seed=seed)
 
 
 @pytest.fixture(params=["shortlist", "random", "tpe", "genetic"])
@@ -120,8 +121,8 @@ def test_every_fourth_proposal_explores_the_best_quarter(pool, oracle, latencies
 def test_exploring_takes_the_candidate_farthest_from_what_was_tried(pool, ignorant, latencies):
     study = _optimized(ModelSampler(pool, ignorant), pool, latencies, n_trials=6)
     features = pool.features([candidate.config for candidate in pool.candidates])
-    spread = np.nanstd(features, axis=0)
-    scaled = (np.nan_to_num(features) / np.where(spread > 0, spread, 1.0))[:, np.isfinite(spread)]
+    std = np.nanstd(features, axis=0)
+    scaled = (np.nan_to_num(features) / np.where(std > 0, std, 1.0))[:, np.isfinite(std)]
     order = _positions(study, pool)
     for i in range(1, len(order)):
         nearest = [min(((scaled[c] - scaled[t]) ** 2).sum() for t in order[:i]) for c in range(len(pool))]
@@ -156,19 +157,19 @@ def test_a_proposal_moves_to_the_nearest_untried_candidate(known, pool):
     distance = [_distance_by_hand(wish, pool.params(config)) for config in configs]
     left = np.setdiff1d(np.arange(len(pool)), known)
     history = History(tuple(configs[i] for i in known), np.ones(len(known)))
-    chosen = _choice(HeldToPool(pool, Wishing(wish)), history)
+    chosen = _choice(PoolSampler(pool, Wishing(wish)), history)
     assert chosen in left
     assert distance[chosen] == pytest.approx(min(distance[i] for i in left))
 
 
 def test_what_a_sampler_leaves_open_is_drawn_at_random(pool):
-    chosen = [_choice(HeldToPool(pool, Wishing({}), seed=s), History((), np.array([]))) for s in range(40)]
+    chosen = [_choice(PoolSampler(pool, Wishing({}), seed=s), History((), np.array([]))) for s in range(40)]
     assert len(set(chosen)) > len(pool) / 4
 
 
 def test_the_sampler_within_sees_results_and_failures(pool, latencies):
     failed = int(np.flatnonzero(np.isinf(latencies))[0])
-    held = HeldToPool(pool, Wishing(pool.params(pool.candidates[failed].config)))
+    held = PoolSampler(pool, Wishing(pool.params(pool.candidates[failed].config)))
     _optimized(held, pool, latencies, n_trials=1)
     assert [(number, state.name) for number, state, _ in held.sampler.told] == [(0, "FAIL")]
 
@@ -182,7 +183,7 @@ def test_a_sampler_learns_of_the_candidate_that_was_measured(pool, latencies):
 @pytest.mark.torch
 @pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
 def test_optunas_gaussian_process_is_held_to_a_pool(pool, latencies):
-    study = _optimized(HeldToPool(pool, GPSampler(seed=0)), pool, latencies, n_trials=16)
+    study = _optimized(PoolSampler(pool, GPSampler(seed=0)), pool, latencies, n_trials=16)
     assert len(set(_positions(study, pool))) == 16
 
 

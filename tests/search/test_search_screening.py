@@ -3,10 +3,11 @@
 import numpy as np
 from optuna.distributions import IntDistribution
 
-from costmodel.learners import FloatArray, Prediction
+from costmodel.arrays import FloatArray
+from costmodel.learners import Prediction
 from costmodel.records import Config
-from costmodel.search import DeclaredSpace
-from costmodel.search._screening import screen
+from costmodel.search.samplers import screen
+from costmodel.spaces import DeclaredSpace
 
 
 class Gentle(DeclaredSpace):

@@ -7,14 +7,8 @@ from optuna.distributions import IntDistribution
 
 from costmodel.collect import ReplayRunner
 from costmodel.learners import Prediction
-from costmodel.search import (
-    DeclaredSpace,
-    ModelSampler,
-    RandomOrderSampler,
-    StopGain,
-    expected_improvement,
-    tune,
-)
+from costmodel.search import ModelSampler, RandomOrderSampler, StopGain, expected_improvement, tune
+from costmodel.spaces import DeclaredSpace
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 
@@ -28,7 +22,7 @@ class Believer:
     def predict(self, X):
         return Prediction(-self.mean)
 
-    def spread(self, X):
+    def std(self, X):
         return np.sqrt(np.diag(self.covariance))
 
     def posterior(self, X):

@@ -7,7 +7,8 @@ import pytest
 from costmodel.collect import ReplayRunner
 from costmodel.errors import CostModelError
 from costmodel.records import Outcome
-from costmodel.search import ModelSampler, Pool, RandomOrderSampler, open_study, tune
+from costmodel.search import ModelSampler, RandomOrderSampler, open_study, tune
+from costmodel.spaces import Pool
 from costmodel.testing import landscape_platform
 
 logging.getLogger("optuna").setLevel(logging.WARNING)

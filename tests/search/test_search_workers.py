@@ -19,8 +19,8 @@ from optuna.trial import TrialState, create_trial
 from tune_until_killed import SlowFormula, latency_s, make_space
 
 from costmodel.errors import CostModelError
-from costmodel.search import ModelSampler, _turns, give_up_abandoned, open_study, tune
-from costmodel.search._turns import CHOICE, HEARTBEAT, OWNER, is_abandoned
+from costmodel.search import ModelSampler, give_up_abandoned, open_study, tune
+from costmodel.search.samplers import CHOICE, HEARTBEAT, OWNER, _turns, is_abandoned
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 WORKER = Path(__file__).with_name("tune_until_killed.py")

@@ -11,7 +11,8 @@ from optuna.distributions import IntDistribution
 
 from costmodel.collect import Runner
 from costmodel.records import Device, Measurement, Outcome, Platform
-from costmodel.search import DeclaredSpace, ModelSampler, open_study, tune
+from costmodel.search import ModelSampler, open_study, tune
+from costmodel.spaces import DeclaredSpace
 
 logging.getLogger("optuna").setLevel(logging.ERROR)
 PLATFORM = Platform(Device("formula", "cpu", "", 1, 1.0), "whole", 1, 1)

@@ -123,12 +123,12 @@ def test_adapt_refuses_bad_samples(rows, latencies) -> None:
 def test_ridge_on_sources_is_ridge_around_the_uniform_mean() -> None:
     X, y, tasks = contract_rows()
     X = np.nan_to_num(X)
-    model = RidgeOnSources((0, 1), spread=0.8, noise=0.2).fit(X, y, tasks)
+    model = RidgeOnSources((0, 1), std=0.8, noise=0.2).fit(X, y, tasks)
     F = -TaskCurves((0, 1), 3).fit(prepare(X, y, tasks)).log_scores(X)
     np.testing.assert_allclose(model.predict(X).score, -F.mean(axis=1))
     seen = np.flatnonzero(np.isfinite(y))[:12]
     truth = np.exp(F @ [1.5, -0.5, 0.2, 0.3] - 9.0)
-    # Weights that deviate from 1/t by N(0, spread^2 / t), against noise^2: a ridge with free intercept.
+    # Weights that deviate from 1/t by N(0, std^2 / t), against noise^2: a ridge with free intercept.
     surprise = np.log(truth[seen]) - F[seen].mean(axis=1)
     ridge = Ridge(alpha=0.2**2 * F.shape[1] / 0.8**2).fit(F[seen], surprise)
     expected = F.mean(axis=1) + ridge.predict(F)

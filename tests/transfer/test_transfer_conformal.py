@@ -8,8 +8,8 @@ from costmodel.features import extract
 from costmodel.learners import RandomLearner, RidgeLearner
 from costmodel.transfer import Conformal, Familiarity, Residual, make_model
 from costmodel.transfer._folds import group_codes, group_folds
-from costmodel.transfer._mondrian import MondrianQuantiles
 from costmodel.transfer._rehearsal import Rehearsed, ShotQuantiles
+from costmodel.transfer.wrappers import MondrianQuantiles
 
 DATASET = Path(__file__).parents[2] / "datasets" / "h100-sm-budgets"
 
@@ -19,10 +19,10 @@ def noisy_rows(groups: int, seed: int, tails: bool = False):
     rng = np.random.default_rng(seed)
     group = np.repeat(np.arange(groups), 30)
     X = np.column_stack([rng.normal(size=(groups, 1))[group], rng.normal(size=(len(group), 2))])
-    spread = 0.1 * np.exp(0.5 * X[:, 2])
+    std = 0.1 * np.exp(0.5 * X[:, 2])
     noise = rng.exponential(size=len(group)) - 1.0 if tails else rng.normal(size=len(group))
     effect = 0.01 * rng.normal(size=groups)[group]
-    y = 1e-5 * np.exp(0.5 * X[:, 0] + X[:, 1] + effect + spread * noise)
+    y = 1e-5 * np.exp(0.5 * X[:, 0] + X[:, 1] + effect + std * noise)
     return X, y, group
 
 

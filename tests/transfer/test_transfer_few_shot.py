@@ -9,15 +9,15 @@ from costmodel.transfer import (
     Calibrated,
     FromScratch,
     Guarded,
-    JoinedTask,
+    PooledMultitask,
     PredictedOptimum,
     Residual,
     SimilarSources,
     choose_first,
     rank_correlation,
 )
-from costmodel.transfer._proposals import own_and_better, turns
 from costmodel.transfer._units import in_common_unit
+from costmodel.transfer.wrappers import own_and_better, transfer_schedule
 
 
 def family(seed: int = 0, tasks: int = 12, reverse: tuple[int, ...] = ()):
@@ -51,9 +51,9 @@ def test_posterior_is_that_of_scikit_learns_gaussian_process() -> None:
     mean, covariance = reference.predict(queries, return_cov=True)
     np.testing.assert_allclose(ours.posterior(queries)[0], queries[:, 0] + mean)
     np.testing.assert_allclose(ours.posterior(queries)[1], covariance, atol=1e-12)
-    np.testing.assert_allclose(ours.spread(queries), np.sqrt(np.diag(covariance) + 0.04))
+    np.testing.assert_allclose(ours.std(queries), np.sqrt(np.diag(covariance) + 0.04))
     many = rng.normal(size=(300, 2))
-    np.testing.assert_allclose(ours.spread(many)[::7], ours.spread(many[::7]))
+    np.testing.assert_allclose(ours.std(many)[::7], ours.std(many[::7]))
 
 
 def test_evidence_prefers_the_prior_that_orders_right_at_any_level_and_ignores_overconfidence() -> None:
@@ -90,7 +90,7 @@ def test_joined_task_learns_what_is_special_about_the_target() -> None:
     X, y, tasks = family()
     sources, (target_X, target_y) = without(X, y, tasks, 6)
     slow = np.where(target_X[:, 1] > 0.5, 8.0, 1.0)
-    model = JoinedTask(KernelRidge(), copies=60).fit(*sources)
+    model = PooledMultitask(KernelRidge(), copies=60).fit(*sources)
     seen = np.arange(20)
     before = spearmanr(model.predict(target_X).score, -target_y * slow).statistic
     adapted = model.adapt(target_X[seen], (target_y * slow)[seen]).predict(target_X)
@@ -131,11 +131,11 @@ def test_what_is_measured_first_is_good_and_no_two_are_alike() -> None:
     sources, (target_X, target_y) = without(X, y, tasks, 6)
     model = Residual(WeightedConsensus((0,))).fit(*sources)
     twins = np.vstack([target_X, target_X + 1e-9])
-    greedy, spread = choose_first(model, twins, 8, optimism=0.0), choose_first(model, twins, 8, optimism=5.0)
+    greedy, std = choose_first(model, twins, 8, optimism=0.0), choose_first(model, twins, 8, optimism=5.0)
     assert len(set(greedy % 60)) == 4
-    assert len(set(spread % 60)) >= 7
+    assert len(set(std % 60)) >= 7
     worth = -np.log(np.tile(target_y, 2))
-    assert worth[spread].mean() > np.quantile(worth, 0.6)
+    assert worth[std].mean() > np.quantile(worth, 0.6)
     assert sorted(choose_first(model, target_X[:3], 8)) == [0, 1, 2]
     with pytest.raises(ValueError, match="m must be at least 1"):
         choose_first(model, target_X, 0)
@@ -194,13 +194,13 @@ def search(model, X, y, reach: float = 1.05) -> list[int]:
 
 
 def test_the_guards_turns_keep_to_the_share_and_end_with_refutation() -> None:
-    taken = turns(400, 1.25, None)
+    taken = transfer_schedule(400, 1.25, None)
     own = np.cumsum(~taken)
     assert taken[0]
     assert (np.arange(1, 401) <= np.maximum(own + 1, 1.25 * own))[own > 0].all()
     assert taken.sum() == 80
-    assert np.flatnonzero(turns(30, 1.25, 9)).tolist() == [0]
-    assert not turns(30, 2.0, 0).any()
+    assert np.flatnonzero(transfer_schedule(30, 1.25, 9)).tolist() == [0]
+    assert not transfer_schedule(30, 2.0, 0).any()
 
 
 def test_the_fallback_sees_its_own_measurements_and_better_ones() -> None:
@@ -235,7 +235,7 @@ def test_proposals_carry_the_predicted_latency() -> None:
     model = Guarded(Residual(KernelRidge()), FromScratch(), (0,)).fit(*sources)
     adapted, proposed = (way(target_X[:3], target_y[:3]) for way in (model.adapt, model.propose))
     np.testing.assert_array_equal(proposed.predict(target_X).latency_s, adapted.predict(target_X).latency_s)
-    np.testing.assert_array_equal(proposed.spread(target_X), adapted.spread(target_X))
+    np.testing.assert_array_equal(proposed.std(target_X), adapted.std(target_X))
     np.testing.assert_array_equal(
         model.model.propose(target_X[:3], target_y[:3]).predict(target_X).score,
         model.model.adapt(target_X[:3], target_y[:3]).predict(target_X).score,

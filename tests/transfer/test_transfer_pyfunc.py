@@ -9,11 +9,11 @@ import pytest
 
 from costmodel.dataset import dataset_from_measurements
 from costmodel.errors import CostModelError
-from costmodel.evaluation import train
 from costmodel.records import Candidate, find_device
 from costmodel.testing import LANDSCAPE_DEVICE, gpu_landscape
 from costmodel.transfer import kernel_frame, load_model, make_model, save_model
-from costmodel.transfer.pyfunc import OUTPUTS, PredictsFromFrame
+from costmodel.transfer.storage.pyfunc import OUTPUTS, PredictsFromFrame
+from costmodel.tuning import train
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from public_data import KERNEL_TUNER, needs_public_data
 from scipy.stats import multivariate_normal
 
 from costmodel.learners import Prediction, WeightedConsensus
-from costmodel.transfer import Belief, Residual, SourceMixture, shortlist
+from costmodel.transfer import Posterior, Residual, SourceMixture, shortlist
 
 
 @dataclass
@@ -24,7 +24,7 @@ class Known:
     def predict(self, X):
         return Prediction(-self.mean[X[:, 0].astype(int)])
 
-    def spread(self, X):
+    def std(self, X):
         return np.sqrt(np.diag(self.covariance))[X[:, 0].astype(int)]
 
     def posterior(self, X):
@@ -142,8 +142,8 @@ def test_the_covariance_is_the_one_described() -> None:
     beyond = score - score.mean(axis=0)
     expected = 0.49 / 5 * beyond.T @ beyond + 0.09 * np.exp(-differing / 0.5)
     np.testing.assert_allclose(covariance, expected, atol=1e-10)
-    spread = model.spread(X)
-    np.testing.assert_allclose(spread**2, np.diag(expected) + 0.02**2)
+    std = model.std(X)
+    np.testing.assert_allclose(std**2, np.diag(expected) + 0.02**2)
 
 
 def test_measurements_find_the_architecture_that_no_column_tells() -> None:
@@ -161,9 +161,9 @@ def test_measurements_find_the_architecture_that_no_column_tells() -> None:
 def test_who_is_a_belief() -> None:
     sources, (X, y) = without(*family(), 3)
     plain = Residual(WeightedConsensus((0, 1))).fit(*sources)
-    assert not isinstance(plain, Belief)
-    assert isinstance(plain.adapt(X[:2], y[:2]), Belief)
-    assert isinstance(SourceMixture((0, 1)), Belief)
+    assert not isinstance(plain, Posterior)
+    assert isinstance(plain.adapt(X[:2], y[:2]), Posterior)
+    assert isinstance(SourceMixture((0, 1)), Posterior)
 
 
 def convolution(device: str) -> tuple[np.ndarray, np.ndarray]:

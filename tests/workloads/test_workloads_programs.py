@@ -4,11 +4,10 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from costmodel.collect._inputs import agrees, make_arguments
-from costmodel.collect._reference import reference_output
+from costmodel.collect.build import agrees, make_arguments, reference_output
 from costmodel.dataset import shipped_dataset
+from costmodel.kernels.metaschedule import open_space
 from costmodel.records import OPERATORS, Workload
-from costmodel.spaces import open_space
 
 tvm = pytest.importorskip("tvm")
 pytestmark = pytest.mark.tvm
@@ -36,7 +35,7 @@ def small(kind: str, dtype: str) -> Workload:
 
 def computed(workload: Workload) -> tuple[np.ndarray, np.ndarray]:
     """Output of the unscheduled program on the CPU, and the reference output."""
-    from costmodel.spaces._workload_ir import workload_module
+    from costmodel.kernels.metaschedule._workload_ir import workload_module
 
     program = tvm.compile(workload_module(workload), target=tvm.target.Target({"kind": "llvm"}))
     arrays = make_arguments(workload)

@@ -8,8 +8,8 @@ pytest.importorskip("tvm")
 
 from tvm import te
 
+from costmodel.kernels.metaschedule import open_space
 from costmodel.records import Workload
-from costmodel.spaces import open_space
 from costmodel.workloads import recognise_program
 from costmodel.workloads._recognise import _kernel
 

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from small_networks import SMALL, export_small
 
-from costmodel.collect._inputs import agrees, make_arguments
-from costmodel.collect._reference import reference_output
+from costmodel.collect.build import agrees, make_arguments, reference_output
 from costmodel.records import OPERATORS, Workload
 
 tvm = pytest.importorskip("tvm")
@@ -41,7 +40,7 @@ def run(module: Any, arrays: list[np.ndarray]) -> np.ndarray:
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("network", SMALL)
 def test_recognised_kernels_compute_their_workloads(network: str, dtype: str) -> None:
-    from costmodel.spaces._workload_ir import workload_module
+    from costmodel.kernels.metaschedule._workload_ir import workload_module
 
     one_a_kind = {
         found.kind: (kernel, found) for kernel, found in kernels_of(network, dtype).values() if found

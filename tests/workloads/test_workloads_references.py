@@ -5,8 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from costmodel.collect._inputs import agrees, make_arguments, write_reference
-from costmodel.collect._reference import reference_output
+from costmodel.collect.build import agrees, make_arguments, reference_output, write_reference
 from costmodel.records import OPERATORS, Workload
 
 

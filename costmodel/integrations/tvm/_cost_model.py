@@ -8,12 +8,12 @@ import numpy as np
 from tvm.ir.utils import derived_object
 from tvm.s_tir import meta_schedule as ms
 
+from costmodel.arrays import FloatArray
 from costmodel.integrations.tvm import _model_file
 from costmodel.integrations.tvm._platform import platform_for, refuse_other_sms
 from costmodel.integrations.tvm._program import Program, program_key
 from costmodel.integrations.tvm._results import latency_of
 from costmodel.integrations.tvm._task import Task
-from costmodel.learners import FloatArray
 from costmodel.records import Platform
 from costmodel.transfer import TransferModel
 

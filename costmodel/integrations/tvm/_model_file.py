@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError
 from costmodel.features import COLUMNS
-from costmodel.learners import FloatArray
 from costmodel.transfer import FromScratch, StorableModel, TransferModel, load_model, save_model
 
 Measured = Mapping[str, tuple[FloatArray, FloatArray]]

@@ -8,7 +8,7 @@ from costmodel.integrations.tvm._cost_model import CostModel
 from costmodel.integrations.tvm._database import Database
 from costmodel.integrations.tvm._runner import Runner
 from costmodel.integrations.tvm._strategy import SearchStrategy
-from costmodel.spaces import TargetKind, register_tensor_intrinsics
+from costmodel.kernels.metaschedule import TargetKind, register_tensor_intrinsics
 from costmodel.transfer import TransferModel
 
 _BATCH = 16

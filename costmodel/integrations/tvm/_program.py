@@ -6,11 +6,11 @@ from typing import Any
 
 import tvm_ffi
 
+from costmodel.arrays import FloatArray
 from costmodel.features import COLUMNS, extract
 from costmodel.integrations.tvm._target import target_kind
-from costmodel.learners import FloatArray
+from costmodel.kernels.metaschedule import TargetKind, lowered_launches, open_space
 from costmodel.records import Candidate, Config, KernelLaunch, Platform, Workload
-from costmodel.spaces import TargetKind, lowered_launches, open_space
 from costmodel.workloads import recognise_program
 
 # Launches that are remembered: those of a population and what is bred from it. Each takes some 1 kB.

@@ -14,7 +14,8 @@ from costmodel.integrations.tvm._platform import platform_for, refuse_other_sms
 from costmodel.integrations.tvm._program import Program
 from costmodel.integrations.tvm._results import latency_of
 from costmodel.records import Candidate, Config, Platform
-from costmodel.search import ModelSampler, ScheduleSpace
+from costmodel.search import ModelSampler
+from costmodel.spaces import ScheduleSpace
 from costmodel.transfer import TransferModel
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from costmodel.arrays import FloatArray
 from costmodel.features import COLUMNS
 from costmodel.integrations.tvm._program import Program
-from costmodel.learners import FloatArray
 from costmodel.records import Platform
 from costmodel.transfer import FromScratch, Predictor, TransferModel
 

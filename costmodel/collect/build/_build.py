@@ -1,0 +1,104 @@
+"""What a build worker does: make a kernel of a candidate. Runs in a worker process."""
+
+import os
+import resource
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+from threadpoolctl import threadpool_limits
+
+from costmodel.collect.build._cubin import kernel_resources
+from costmodel.collect.build._nvrtc import precompile_headers
+from costmodel.records import Candidate, KernelResources, Outcome, content_id
+from costmodel.errors import InvalidConfigError
+from costmodel.kernels.metaschedule import make_target, open_space
+
+Kind = Literal["cuda", "cpu"]
+
+
+class Built(msgspec.Struct, frozen=True):
+    """What a build gave.
+
+    Attributes:
+        outcome: How it ended.
+        library: The shared library; None if it failed.
+        kernel_hash: Content address of the CUDA source; empty on a CPU.
+        resources: What the compiler gave each CUDA kernel.
+        error: Why it failed.
+    """
+
+    outcome: Outcome
+    library: Path | None = None
+    kernel_hash: str = ""
+    resources: tuple[KernelResources, ...] = ()
+    error: str = ""
+
+
+# Memory of a build worker, which has 1 GiB at work; the libraries that it maps do not count. A config that
+# unrolls without end should fail, and not have the operating system kill whatever it finds.
+_MOST_BYTES = 8 << 30
+
+
+def start_build_worker(kind: Kind, architecture: str) -> None:
+    """Pay for TVM's import and CUDA's headers once in a worker's life, and give way to what measures."""
+    os.nice(10)
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    limit = _MOST_BYTES if hard == resource.RLIM_INFINITY else min(hard, _MOST_BYTES)
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
+    threadpool_limits(1)  # there is a worker for each core already
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""  # building needs no GPU, and a CUDA context costs memory on it
+    target = make_target(kind, architecture)  # imports TVM
+    if kind == "cuda":
+        precompile_headers(str(target.arch))
+
+
+def build_kernel(candidate: Candidate, kind: Kind, architecture: str, folder: Path) -> Built:
+    """Compile ``candidate`` to a shared library in ``folder``, unless it is there; failure is an outcome.
+
+    Beside the library lies a file with the content address of its source, written last.
+    """
+    library = folder / f"{candidate.candidate_id}.so"
+    note = library.with_suffix(".hash")
+    if note.exists():
+        return Built(Outcome.OK, library, note.read_text(encoding="ascii"), kernel_resources(library))
+    try:
+        module = _compile(candidate, kind, architecture)
+        partial = library.with_suffix(f".{os.getpid()}.so")
+        module.export_library(str(partial))
+        partial.replace(library)
+    except InvalidConfigError as error:
+        return Built(Outcome.INVALID_CONFIG, error=str(error))
+    except Exception as error:  # noqa: BLE001 (whatever the compiler raises is this candidate's outcome)
+        return Built(Outcome.COMPILE_ERROR, error=last_line(error))
+    kernel_hash = content_id(str(module.mod.imports[0].inspect_source("cuda"))) if kind == "cuda" else ""
+    partial = note.with_suffix(f".{os.getpid()}.hash")
+    partial.write_text(kernel_hash, encoding="ascii")
+    partial.replace(note)
+    return Built(Outcome.OK, library, kernel_hash, kernel_resources(library))
+
+
+def _compile(candidate: Candidate, kind: Kind, architecture: str) -> Any:
+    """TVM executable of the candidate."""
+    module = open_space(candidate.workload, kind).schedule(candidate.config).mod
+    return compile_module(module, make_target(kind, architecture))
+
+
+def compile_module(module: Any, target: Any) -> Any:
+    """TVM executable of a scheduled module."""
+    import tvm
+    from tvm.s_tir.transform import RemoveWeightLayoutRewriteBlock
+
+    module = RemoveWeightLayoutRewriteBlock(skip_tensor_rewrite=True)(module)
+    with target:  # where NVRTC learns the architecture; it would ask the GPU, which is hidden here
+        return tvm.compile(module, target=target)
+
+
+def last_line(error: BaseException) -> str:
+    """The last line of a message, where TVM and compilers say what went wrong.
+
+    Behind it TVM repeats the command of a linker that failed.
+    """
+    lines = [line.strip(" \t\0") for line in str(error).splitlines()]
+    said = [line for line in lines if line and not line.startswith("Command line:")]
+    return (said[-1] if said else type(error).__name__)[:300]

@@ -1,0 +1,25 @@
+"""Campaigns: what to measure, in which order, and how a stopped one goes on."""
+
+from costmodel.collect.campaign._campaign import Campaign, CampaignReport
+from costmodel.collect.campaign._collector import Collector, Draw, draw_at_random
+from costmodel.collect.campaign._config import CampaignConfig, KernelPlan, MpsPlan
+from costmodel.collect.campaign._folder import CampaignFolder
+from costmodel.collect.campaign._progress import CampaignStatus, Estimate, campaign_status, estimate_campaign
+from costmodel.collect.campaign._schedule import Schedule
+
+__all__ = [
+    "Campaign",
+    "CampaignConfig",
+    "CampaignFolder",
+    "CampaignReport",
+    "CampaignStatus",
+    "Collector",
+    "Draw",
+    "Estimate",
+    "KernelPlan",
+    "MpsPlan",
+    "Schedule",
+    "campaign_status",
+    "draw_at_random",
+    "estimate_campaign",
+]

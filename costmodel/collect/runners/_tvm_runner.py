@@ -1,0 +1,275 @@
+"""What the CUDA and the CPU runner share: builders, benches, and batches that go from one to the other."""
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from shutil import which
+from typing import Any, TypeVar
+
+from costmodel.collect.build import Builders, Kind
+from costmodel.collect.device import Argument, DeviceSetup, ModuleJob, Timed, Timing, describe_device, grant
+from costmodel.collect.processes import HeldFolder
+from costmodel.collect.runners._base import Request, Runner
+from costmodel.collect.runners._batch import BatchTimer, time_module_on
+from costmodel.collect.runners._bench import Bench
+from costmodel.collect.runners._futures import cancel, when_all_are_done
+from costmodel.errors import CostModelError, MissingExtraError
+from costmodel.host import cpu_threads
+from costmodel.records import Candidate, Device, Isolation, Measurement, Platform, Workload
+
+T = TypeVar("T")
+
+# Those that TVM looks for (tvm.support.cc.get_cc), after the variables CXX and CC.
+_COMPILERS = ("g++", "gcc", "clang++", "clang", "c++", "cc")
+
+
+def default_builders(devices: int) -> int:
+    """Build processes here unless told otherwise: one hardware thread is left to each device."""
+    return max(1, cpu_threads() - devices)
+
+
+class TvmRunner(Runner):
+    """Builds candidates in worker processes and times them on one or several benches.
+
+    Workers are spawned once and kept; one that hangs or dies is replaced at the cost of its candidate.
+
+    Attributes:
+        device: The device model, as its driver describes it.
+    """
+
+    isolation: Isolation
+    _unit = "SMs"
+
+    def __init__(  # noqa: PLR0913 (one argument a setting, all but the first optional)
+        self,
+        kind: Kind,
+        *,
+        build_workers: int | None = None,
+        build_timeout_s: float = 120.0,
+        run_timeout_s: float = 30.0,
+        timing: Timing | None = None,
+        kernels: Path | None = None,
+        devices: int = 1,
+    ) -> None:
+        """Start the workers and open the devices.
+
+        Args:
+            kind: Kind of device.
+            build_workers: Build processes; unless given, one hardware thread is left to each device.
+            build_timeout_s: Seconds after which a build is given up.
+            run_timeout_s: Seconds after which a job on the device is given up: one kernel on the platforms
+                asked for, or several that are timed side by side.
+            timing: How to time.
+            kernels: Folder that keeps the built kernels; a temporary one unless given.
+            devices: Physical devices of one model that measure at once.
+
+        Raises:
+            CostModelError: TVM or a C++ compiler is not installed, or a device cannot be opened.
+        """
+        _check_installed(kind)
+        self._kind: Kind = kind
+        self._limit_s = run_timeout_s
+        self._scratch = HeldFolder("costmodel-kernels-")
+        self._threads = cpu_threads()
+        self._benches = [Bench(position, self._scratch.path) for position in range(devices)]
+        self._bench_of: dict[str, Bench] = {}
+        self._timing = timing or Timing()
+        self._granted: dict[tuple[int, Isolation], int] = {}
+        self.device, self._software = self._open()
+        self._builders = Builders(
+            kind,
+            self.device.architecture,
+            build_workers or default_builders(devices),
+            kernels or self._scratch.path,
+            self._scratch.path,
+            build_timeout_s,
+        )
+
+    @property
+    def description(self) -> str:
+        """What measures."""
+        count = len(self._benches)
+        names = self.device.name if count == 1 else f"{count} x {self.device.name}"
+        return f"Measuring on {names} ({self.device.sms} {self._unit})."
+
+    def platform(self, sms: int | None = None, isolation: Isolation | None = None) -> Platform:
+        """The platform that a budget of ``sms`` gives; the whole device where there is no budget.
+
+        Args:
+            sms: SMs asked for.
+            isolation: What sets them apart, where it is not the runner's usual mechanism.
+
+        Raises:
+            CostModelError: That many cannot be granted here.
+        """
+        requested = self.device.sms if sms is None else sms
+        if not 1 <= requested <= self.device.sms:
+            raise CostModelError(
+                f"An SM budget must be from 1 to {self.device.sms} {self._unit} on {self.device.name}, "
+                f"but got {requested}."
+            )
+        mechanism = isolation or self.isolation
+        if (requested, mechanism) not in self._granted:
+            self._granted[requested, mechanism] = self._grant(requested, mechanism)
+        granted = self._granted[requested, mechanism]
+        if mechanism == "green_context" and granted == self.device.sms:
+            mechanism = "whole"
+        return Platform(self.device, mechanism, requested, granted, self._software)
+
+    def draw(
+        self,
+        function: Callable[..., list[Candidate]],
+        workload: Workload,
+        count: int,
+        seed: int,
+        **options: Any,
+    ) -> "Future[list[Candidate]]":
+        """Call ``function(workload, kind, count, seed, **options)`` in a build worker.
+
+        ``costmodel.kernels.metaschedule.sample_candidates`` is such a function.
+        """
+        drawn: Future[list[Candidate]] = self._builders.draw(
+            function, workload, self._kind, count, seed, **options
+        )
+        return drawn
+
+    def prefetch(self, candidates: Sequence[Candidate]) -> None:
+        """Start building, what takes longest first, and computing reference outputs.
+
+        Safe to call from any thread.
+        """
+        self._builders.prefetch(candidates)
+
+    def measure(
+        self, candidates: Sequence[Candidate], platform: Platform, *, visit: int = 0
+    ) -> list[Measurement]:
+        """Build what is not built yet, and time each candidate on ``platform``, one after the other."""
+        self.prefetch(candidates)
+        batches = [self.submit([Request(candidate, platform, visit)]) for candidate in candidates]
+        return [measurement for batch in batches for measurement in batch.result()]
+
+    def submit(self, requests: Sequence[Request]) -> "Future[list[Measurement]]":
+        """Build what the requests need, and measure them together as soon as all of it is there.
+
+        Requests of one workload are timed side by side, interleaved. Until they are on a device, the future
+        can be cancelled, and is when the runner is closed.
+        """
+        outcome: Future[list[Measurement]] = Future()
+        needed = [f for request in requests for f in self._builders.futures(request.candidate)]
+        when_all_are_done(needed, lambda: self._enqueue(tuple(requests), outcome))
+        return outcome
+
+    def time_module(
+        self, library: Path, arguments: Sequence[Argument], platform: Platform
+    ) -> "Future[Timed]":
+        """Time a module that somebody built, on random arguments and without a look at its output.
+
+        Args:
+            library: What TVM loads it from; its function is ``main``.
+            arguments: Arrays that it takes, in order.
+            platform: Where.
+        """
+        bench = self._benches[0]
+        job = ModuleJob(library, tuple(arguments), platform.sms_requested, self._timing)
+        setup = self._setup(bench.position, platform)
+        return bench.queue.submit(time_module_on, bench, setup, job, self._limit_s)
+
+    def close(self) -> None:
+        """End the workers and delete what is temporary."""
+        self._builders.close()
+        self._close_devices()
+
+    def _close_devices(self) -> None:
+        for bench in self._benches:
+            bench.close()
+        self._scratch.delete()
+
+    def _enqueue(self, requests: tuple[Request, ...], outcome: "Future[list[Measurement]]") -> None:
+        try:
+            bench = self._bench(requests[0].candidate.workload)
+            job = bench.queue.submit(self._measure_batch, bench, requests, outcome)
+        except RuntimeError:  # the runner is closed
+            cancel(outcome)
+        else:
+            job.add_done_callback(lambda job: cancel(outcome) if job.cancelled() else None)
+
+    def _bench(self, workload: Workload) -> Bench:
+        """Where a workload is measured: always on the same device, so that its kernels can be compared."""
+        next_ = self._benches[len(self._bench_of) % len(self._benches)]
+        return self._bench_of.setdefault(workload.name, next_)
+
+    def _measure_batch(
+        self, bench: Bench, requests: tuple[Request, ...], outcome: "Future[list[Measurement]]"
+    ) -> None:
+        """Measure a batch; runs in the queue of a bench."""
+        if not outcome.set_running_or_notify_cancel():
+            return
+        try:
+            candidates = {request.candidate.candidate_id: request.candidate for request in requests}
+            builds = {id_: self._builders.built(candidate) for id_, candidate in candidates.items()}
+            timer = BatchTimer(self._timing, self._limit_s, partial(self._setup, bench.position))
+            outcome.set_result(timer.measure(requests, builds, bench))
+        except BaseException as error:  # noqa: BLE001 (it goes to whoever waits)
+            outcome.set_exception(error)
+
+    def _setup(self, position: int, platform: Platform | None = None) -> DeviceSetup:
+        """How the process opens the device that measures ``platform`` on the bench at ``position``."""
+        return DeviceSetup(self._kind, self._threads)
+
+    def _open(self) -> tuple[Device, dict[str, str]]:
+        """Open all devices at once; they must be of one model."""
+        try:
+            found = self._on_all(lambda bench: self._call(bench, describe_device))
+        except Exception as error:
+            self._close_devices()
+            raise CostModelError(self._cannot_open(error)) from error
+        names = sorted({device.name for device, _ in found})
+        if len(names) > 1:
+            self._close_devices()
+            raise CostModelError(f"Devices that measure together must be of one model, but got {names}.")
+        return found[0]
+
+    def _cannot_open(self, error: Exception) -> str:
+        return f"The {self._kind} device cannot be opened: {error}."
+
+    def _grant(self, sms: int, isolation: Isolation) -> int:
+        """What all devices grant; a process that MPS needs for it is started on each."""
+        wanted = Platform(self.device, isolation, sms, sms, self._software)
+        try:
+            granted = set(self._on_all(lambda bench: self._call(bench, grant, sms, platform=wanted)))
+        except RuntimeError as error:
+            raise CostModelError(
+                f"A budget of {sms} {self._unit} cannot be granted on {self.device.name}: {error}."
+            ) from error
+        if len(granted) > 1:
+            raise CostModelError(f"All devices must grant the same for {sms} SMs, but got {sorted(granted)}.")
+        return granted.pop()
+
+    def _call(
+        self, bench: Bench, function: Callable[..., T], *arguments: object, platform: Platform | None = None
+    ) -> T:
+        """Call a function of ``_device`` in the process of a bench that measures ``platform``."""
+        return bench.call(function, self._setup(bench.position, platform), *arguments, limit_s=self._limit_s)
+
+    def _on_all(self, act: Callable[[Bench], T]) -> list[T]:
+        """What ``act`` gives for each bench, all at once."""
+        with ThreadPoolExecutor(len(self._benches)) as threads:
+            return list(threads.map(act, self._benches))
+
+
+def _check_installed(kind: Kind) -> None:
+    """Check for TVM, and for the compiler that links its kernels.
+
+    Raises:
+        CostModelError: One of them is missing.
+    """
+    if find_spec("tvm") is None:
+        raise MissingExtraError(f"Measuring on {kind}", "tvm")
+    if not (os.environ.get("CXX") or os.environ.get("CC") or any(map(which, _COMPILERS))):
+        raise CostModelError(
+            f"Measuring on {kind} must have a C++ compiler to link kernels, but none of "
+            f"{', '.join(_COMPILERS)} is on the PATH. Install one, or name it in CXX."
+        )

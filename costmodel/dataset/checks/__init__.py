@@ -1,0 +1,16 @@
+"""What may be wrong with measurements, and where."""
+
+from costmodel.dataset.checks._examine import Examination, FileCount, Judge, examine, write_rejects
+from costmodel.dataset.checks._finding import Finding, Severity
+from costmodel.dataset.checks._rejects import SORTED_OUT_KINDS
+
+__all__ = [
+    "SORTED_OUT_KINDS",
+    "Examination",
+    "FileCount",
+    "Finding",
+    "Judge",
+    "Severity",
+    "examine",
+    "write_rejects",
+]

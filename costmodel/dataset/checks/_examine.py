@@ -1,0 +1,159 @@
+"""Read files and say what is wrong with them; building a dataset begins with the same."""
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+
+import msgspec
+
+from costmodel.dataset._track import Track, untracked
+from costmodel.dataset.checks._finding import Finding
+from costmodel.dataset.checks._findings import Findings
+from costmodel.dataset.importers import ReadOptions, Reject, Sieve, Source, Validation, read_source
+from costmodel.errors import CostModelError
+from costmodel.records import Measurement
+
+
+@dataclass(frozen=True)
+class FileCount:
+    """What one file holds.
+
+    Attributes:
+        path: The file.
+        devices: Names of the devices that it measured.
+        records: Its records.
+        ok: Those with latencies.
+        rejected: Those that its reader rejected.
+    """
+
+    path: Path
+    devices: tuple[str, ...]
+    records: int
+    ok: int
+    rejected: int
+
+
+@dataclass(frozen=True)
+class Examination:
+    """Files, what became of their records, and what is wrong with them.
+
+    Attributes:
+        files: What each file holds, in the order in which they were named.
+        accepted: Measurements that can enter a dataset.
+        duplicates: Records that are equal to others.
+        rejects: What does not enter: of each file, then of all together.
+        findings: What to know of the files, the worst first.
+    """
+
+    files: tuple[FileCount, ...]
+    accepted: int
+    duplicates: int
+    rejects: tuple[Reject, ...]
+    findings: tuple[Finding, ...]
+
+
+def examine(
+    files: Iterable[Path],
+    options: ReadOptions | None = None,
+    *,
+    on_workload: Callable[[Validation], None] = lambda _: None,
+    track: Track = untracked,
+) -> Examination:
+    """Read record stores, datasets and files of other programs, and look for what is wrong with them.
+
+    Memory holds the records of one workload at a time, and what does not enter.
+
+    Args:
+        files: The files, or folders of datasets.
+        options: What files of other programs do not say.
+        on_workload: Called with what became of the records of each workload, by name.
+        track: Shows how far it is.
+
+    Raises:
+        CostModelError: A file cannot be read.
+    """
+    paths = list(files)
+    with ExitStack() as cleanup:
+        sources = []
+        for file in track(paths, "reading", len(paths)):
+            sources.append(read_source(file, options))
+            cleanup.callback(sources[-1].measurements.close)
+        judge = Judge(sources)
+        for workload in track(judge.workloads, "checking", len(judge.workloads)):
+            on_workload(judge.judge(workload))
+        return judge.examination()
+
+
+class Judge:
+    """Judges what was read, one workload after the other."""
+
+    def __init__(self, sources: Sequence[Source]) -> None:
+        self._sources = sources
+        self._sieve, self._findings = Sieve(), Findings()
+        self._accepted = self._duplicates = 0
+        self._rejects = [reject for source in sources for reject in source.rejects]
+        self._counts = [_Count() for _ in sources]
+
+    @property
+    def workloads(self) -> list[str]:
+        """Names of the workloads."""
+        return sorted({name for source in self._sources for name in source.measurements.workloads})
+
+    def judge(self, workload: str) -> Validation:
+        """Sort out the records of a workload."""
+        files: dict[str, list[Measurement]] = {}
+        for source, count in zip(self._sources, self._counts, strict=True):
+            records = list(source.measurements.of(workload))
+            files.setdefault(str(source.path), []).extend(records)
+            count.devices.update(record.platform.device.name for record in records)
+            count.ok += sum(bool(record.latencies_s) for record in records)
+        validation = self._sieve.sift(chain.from_iterable(files.values()))
+        self._findings.add(files, validation)
+        self._accepted += len(validation.accepted)
+        self._duplicates += validation.duplicates
+        self._rejects += validation.rejects
+        return validation
+
+    def examination(self) -> Examination:
+        """What all workloads together gave."""
+        return Examination(
+            files=tuple(map(_file_count, self._sources, self._counts)),
+            accepted=self._accepted,
+            duplicates=self._duplicates,
+            rejects=tuple(self._rejects),
+            findings=self._findings.all(self._sources, self._duplicates),
+        )
+
+
+@dataclass
+class _Count:
+    """Devices and working kernels of one file so far."""
+
+    devices: set[str] = field(default_factory=set)
+    ok: int = 0
+
+
+def _file_count(source: Source, count: _Count) -> FileCount:
+    rejected = len(source.rejects)
+    return FileCount(
+        path=source.path,
+        devices=tuple(sorted(count.devices)),
+        records=len(source.measurements) + rejected,
+        ok=count.ok,
+        rejected=rejected,
+    )
+
+
+def write_rejects(rejects: Iterable[Reject], file: Path) -> None:
+    """Write one ``{"reason": ..., "record": ...}`` a line.
+
+    Raises:
+        CostModelError: The file cannot be written.
+    """
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(msgspec.json.Encoder().encode_lines(rejects))
+    except OSError as error:
+        raise CostModelError(f"Cannot write {file}: {error.strerror}.") from error

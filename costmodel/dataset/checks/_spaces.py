@@ -1,0 +1,73 @@
+"""Files that hold a part of a space, or another space than their name says."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from costmodel.dataset.checks._finding import Finding, Severity, some
+from costmodel.dataset.importers import Source
+from costmodel.records import Workload
+
+# Whole spaces have any number of configs (the public ones 4,362 to 17,956); a limit is set to a round number.
+# One in a thousand spaces has one by chance.
+_ROUND = 1000
+_REMEDY = "measure the rest, or compare devices on the configs that they share"
+
+
+def space_findings(sources: Sequence[Source]) -> Iterator[Finding]:
+    """Empty files, partial spaces, and kernels of one name whose spaces differ.
+
+    The values of a space's parameters cannot tell how many configs it has: most of their combinations break
+    constraints that no cache file states (of GEMM's 82,944 they leave 17,956).
+    """
+    for source in sources:
+        if not source.measurements and not source.rejects:
+            yield _warning(
+                source.path, "empty file", 1, "A file must hold records, but has none: leave it out."
+            )
+        if not source.closed:
+            held = len(source.measurements) + len(source.rejects)
+            message = f"Its writer never came to the end, and {held:,} entries are there: {_REMEDY}."
+            yield _warning(source.path, "partial space", held, message)
+    yield from _fewer_than_another(sources)
+    yield from _same_name(sources)
+
+
+def _fewer_than_another(sources: Sequence[Source]) -> Iterator[Finding]:
+    """Files with fewer configs than another has, or with as many as a limit would leave."""
+    most: dict[str, int] = {}
+    for source in sources:
+        for workload, count in source.configs.items():
+            most[workload] = max(count, most.get(workload, 0))
+    for source in sources:
+        for workload, count in source.configs.items():
+            if count < most[workload]:
+                found = f"it has {count:,} of the {most[workload]:,} that another file has"
+            elif count and count % _ROUND == 0:
+                found = f"it has {count:,}, a number so round that a limit may have stopped it"
+            else:
+                continue
+            message = f"A file must cover the configs of {workload}, but {found}: {_REMEDY}."
+            yield _warning(source.path, "partial space", count, message)
+
+
+def _same_name(sources: Sequence[Source]) -> Iterator[Finding]:
+    """Kernels of one name and size whose parameters differ; the last part of their kind tells them apart."""
+    spaces: dict[tuple[str, str], set[str]] = {}
+    for name in sorted({name for source in sources for name in source.configs}):
+        workload = Workload.parse(name)
+        spaces.setdefault((workload.kind.rpartition(".")[0], str(workload.dims)), set()).add(name)
+    for (kernel, _), names in spaces.items():
+        if len(names) > 1:
+            yield Finding(
+                kind="two spaces",
+                severity=Severity.NOTE,
+                concerns=kernel,
+                count=len(names),
+                message="Kernels of one name must have one set of parameters to be compared, but this has "
+                f"{len(names)}: they are kept apart as {len(names)} workloads. Nothing is to be done.",
+                examples=some(sorted(names)),
+            )
+
+
+def _warning(path: Path, kind: str, count: int, message: str) -> Finding:
+    return Finding(kind, Severity.WARNING, str(path), count, message)

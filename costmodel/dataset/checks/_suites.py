@@ -1,0 +1,51 @@
+"""Two files that measured the same configs on the same device and do not agree."""
+
+from collections.abc import Iterator
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+
+from costmodel.dataset.checks._finding import Finding, Severity, some
+from costmodel.dataset.checks._record_table import working_alone
+
+# A/A visits of this project's datasets, taken for two files: in the 113 tasks with ten kernels or more that
+# were met twice, the correlation is at least .986 and the shift at most 1.0 %; in the 16 such tasks that the
+# two datasets share, .996 and 0.4 %.
+_LEAST_CORRELATION = 0.95
+_WIDEST_SHIFT = 0.05
+_LEAST_SHARED = 10
+
+
+def suite_findings(table: pd.DataFrame) -> Iterator[Finding]:
+    """Pairs of files that disagree on a device; ``table`` as by ``record_table``."""
+    working = working_alone(table)
+    per_workload = working.groupby("workload")["file"].transform("nunique") > 1
+    for (device, workload), rows in working[per_workload].groupby(["device", "workload"], sort=True):
+        for first, second in combinations(sorted(set(rows["file"])), 2):
+            pair = rows[rows["file"].isin([first, second])]
+            yield from _disagreement(f"{workload} on {device}", pair, first, second)
+
+
+def _disagreement(what: str, rows: pd.DataFrame, first: str, second: str) -> Iterator[Finding]:
+    """How the latencies of two files differ on the platforms that both have."""
+    logs = np.log(rows["latency_s"]).groupby([rows["platform"], rows["candidate"], rows["file"]]).median()
+    shared = logs.unstack().reindex(columns=[first, second]).dropna()
+    for platform, both in shared.groupby(level=0):
+        if len(both) < _LEAST_SHARED:
+            continue
+        ratio = float(np.exp((both[second] - both[first]).median()))
+        correlation = float(both[first].rank().corr(both[second].rank()))
+        shift = max(ratio, 1 / ratio) - 1
+        if correlation < _LEAST_CORRELATION or shift > _WIDEST_SHIFT:
+            yield Finding(
+                kind="suites disagree",
+                severity=Severity.ERROR,
+                concerns=f"{first} and {second}: {what}",
+                count=len(both),
+                message=f"Two files must agree on one device to {_WIDEST_SHIFT:.0%}, with a rank correlation "
+                f"of {_LEAST_CORRELATION:g}, but on {len(both):,} shared configs of {platform} the second "
+                f"takes {ratio:.3g} times as long (median), with a correlation of {correlation:.2f}: keep "
+                "one file, or give the device of one another name.",
+                examples=some(list(both.index.get_level_values(1))),
+            )

@@ -1,0 +1,149 @@
+"""Latencies in a wrong unit: a power of 1,000 off from what the device, or another source, allows.
+
+Notations:
+    bound: seconds that a workload takes at least, at peak arithmetic or at peak bandwidth of the granted SMs
+        (roofline model, Williams, Waterman and Patterson 2009, doi:10.1145/1498765.1498785).
+    source: a file and a device in it. Parts of one device have one clock, and two threads of a busy CPU may
+        well be 200 times slower than one.
+    scale: of a source, the median over configs of log10(latency / median latency of all sources).
+"""
+
+import math
+from collections.abc import Iterator
+from functools import cache
+
+import numpy as np
+import pandas as pd
+
+from costmodel.dataset.checks._finding import Finding, Severity, some
+from costmodel.dataset.checks._record_table import working_alone
+from costmodel.errors import CostModelError
+from costmodel.records import Device, Platform, Workload, find_device, peak_rates
+
+# Bound / best latency is .025 to 1.35 in the 2,496 tasks of the two datasets of this project (beyond 1 where
+# the data stay in the cache). A factor of 1,000 makes that 25 to 1,350, or .000025 to .00135: these
+# thresholds lie in the middle of the gaps.
+_HIGHEST_SHARE = 6.0
+_LOWEST_SHARE = 0.006
+# Below, launching takes longer than the kernel. The shortest bound behind the figures above is 0.076 us.
+_SHORTEST_BOUND_S = 5e-8
+# Sorted by scale, neighbouring sources of one workload differ by at most 2.6 (five GPUs of two vendors; 8 to
+# 132 SMs of two GPUs: 2.0). The middle between that and 1,000.
+_WIDEST_GAP = 50.0
+_LEAST_SHARED = 5
+
+
+def unit_findings(table: pd.DataFrame) -> Iterator[Finding]:
+    """Files of which a workload is a power of 1,000 off from others; ``table`` as by ``record_table``."""
+    for workload, rows in working_alone(table).groupby("workload", sort=True):
+        by_kind = rows.groupby([record.platform.device.kind == "cpu" for record in rows["record"]])
+        for _, alike in by_kind:
+            yield from _apart_from_others(str(workload), alike)
+
+
+def peak_shares(table: pd.DataFrame) -> pd.DataFrame:
+    """One row for each file, platform and workload whose bound is known.
+
+    Columns: ``file``, ``device``, ``platform``, ``workload``, ``latency_s`` (the best) and ``share`` (bound /
+    best latency).
+    """
+    working = working_alone(table)
+    best = working.loc[working.groupby(["file", "platform", "workload"])["latency_s"].idxmin()]
+    bounds = [_bound_s(record.candidate.workload, record.platform) for record in best["record"]]
+    judged = best[["file", "device", "platform", "workload", "latency_s"]].assign(
+        share=np.array(bounds, dtype=np.float64) / best["latency_s"].to_numpy()
+    )
+    return judged[np.array(bounds) >= _SHORTEST_BOUND_S]
+
+
+def peak_findings(judged: pd.DataFrame) -> Iterator[Finding]:
+    """Tasks that are faster than the device can be, and files whose tasks are all far slower.
+
+    Args:
+        judged: As by ``peak_shares``.
+    """
+    for (file, device), tasks in judged.groupby(["file", "device"], sort=True):
+        fast = tasks[tasks["share"] > _HIGHEST_SHARE]
+        if len(fast):
+            yield _beyond(str(file), str(device), fast, len(tasks))
+        elif (tasks["share"] < _LOWEST_SHARE).all():
+            yield _beyond(str(file), str(device), tasks, len(tasks))
+
+
+def _beyond(file: str, device: str, tasks: pd.DataFrame, judged: int) -> Finding:
+    share = float(tasks["share"].median())
+    return Finding(
+        kind="unit",
+        severity=Severity.ERROR,
+        concerns=f"{file}: {device}",
+        count=len(tasks),
+        message=f"The best kernel of a task must reach {_LOWEST_SHARE:g} to {_HIGHEST_SHARE:g} of the peak "
+        f"of its SMs, but in {len(tasks):,} of {judged:,} tasks it reaches {share:.2g} (median): latencies "
+        f"must be in seconds, {_advice(max(share, 1 / share), share > 1)}.",
+        examples=some(
+            [f"{row.workload} on {row.platform}: {row.latency_s:.3g} s" for row in tasks.itertuples()]
+        ),
+    )
+
+
+def _apart_from_others(workload: str, rows: pd.DataFrame) -> Iterator[Finding]:
+    """Sources on the smaller side of the widest gap between the scales of sources, where that is too wide."""
+    scales = _scales(rows)
+    gaps = np.diff(scales.to_numpy())
+    if not gaps.size or gaps.max() < math.log10(_WIDEST_GAP):
+        return
+    low, high = np.split(scales.index.to_numpy(), [gaps.argmax() + 1])
+    few, many = (low, high) if len(low) < len(high) else (high, low)
+    too_fast, times = few is low, float(10 ** gaps.max())
+    others = ", ".join(dict.fromkeys(file for file, _ in many))
+    for file in dict.fromkeys(file for file, _ in few):
+        devices = [device for name, device in few if name == file]
+        yield Finding(
+            kind="unit",
+            severity=Severity.ERROR,
+            concerns=f"{file}: {workload}",
+            count=int(((rows["file"] == file) & rows["device"].isin(devices)).sum()),
+            message=f"Sources of one workload must be within {_WIDEST_GAP:g} times of each other on the same "
+            f"configs, but this is {times:.3g} times {'below' if too_fast else 'above'} {others}: find out "
+            f"which are in seconds. If the others are, {_advice(times, too_fast)}.",
+            examples=some(devices),
+        )
+
+
+def _scales(rows: pd.DataFrame) -> "pd.Series[float]":
+    """The scale of each source that shares enough configs, from low to high."""
+    sources = [rows["file"], rows["device"]]
+    logs = np.log10(rows["latency_s"]).groupby([rows["candidate"], *sources]).median().unstack([1, 2])
+    shared = logs[logs.count(axis=1) >= 2]
+    offsets = shared.sub(shared.median(axis=1), axis=0).median()
+    scales: pd.Series[float] = offsets[shared.count() >= _LEAST_SHARED].sort_values()
+    return scales
+
+
+def _bound_s(workload: Workload, platform: Platform) -> float:
+    """The bound of a task in seconds; 0 where the workload's work or the device's peak is not known."""
+    device = _with_peaks(platform.device) if workload.flops else platform.device
+    sms = platform.sms_granted or device.sms
+    peaks_known = device.bandwidth_gb_s and device.clock_mhz and device.fp32_lanes_per_sm > 1
+    if not (workload.flops and peaks_known and 1 <= sms <= device.sms):
+        return 0.0
+    peaks = peak_rates(device, sms)
+    tflops = max(peaks.fp32_tflops, peaks.tensor_tflops if workload.dtype == "float16" else 0.0)
+    return max(workload.flops / (1e12 * tflops), workload.min_bytes / (1e9 * peaks.bandwidth_gb_s))
+
+
+@cache
+def _with_peaks(device: Device) -> Device:
+    """The device with its peaks, from the table of devices where the record does not say."""
+    if device.bandwidth_gb_s:
+        return device
+    try:
+        return find_device(device.name)
+    except CostModelError:
+        return device
+
+
+def _advice(times: float, too_fast: bool) -> str:
+    """What to do, in words; the factor is rounded to a power of 1,000."""
+    power = round(math.log10(times) / 3)
+    return f"{'multiply' if too_fast else 'divide'} these by {1000**power:,}" if power else "check these"

@@ -1,0 +1,65 @@
+"""A dataset, or a part of it, as files of other programs."""
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from costmodel.dataset._track import Track, untracked
+from costmodel.dataset.exporters._json import export_kernel_tuner, export_t4
+from costmodel.dataset.exporters._metaschedule import export_metaschedule
+from costmodel.dataset.exporters._own import export_parquet, export_records
+from costmodel.dataset.exporters._report import ExportReport
+from costmodel.dataset.table import iter_measurements
+from costmodel.errors import CostModelError
+from costmodel.records import Measurement
+
+Export = Callable[[Iterator[Measurement], Path], ExportReport]
+
+_EXPORTS: Mapping[str, Export] = {
+    "records": export_records,
+    "parquet": export_parquet,
+    "kernel-tuner": export_kernel_tuner,
+    "t4": export_t4,
+    "metaschedule": export_metaschedule,
+}
+EXPORT_FORMATS = tuple(_EXPORTS)
+
+
+def export_dataset(  # noqa: PLR0913 (one argument a knob)
+    dataset: Path,
+    out: Path,
+    format_name: str,
+    *,
+    workload: str | None = None,
+    device: str | None = None,
+    track: Track = untracked,
+) -> ExportReport:
+    """Write a dataset, or a part of it, as files of other programs.
+
+    Args:
+        dataset: The dataset's folder, or its parquet file.
+        out: New file for ``records`` (.jsonl) and ``parquet``, folder for the others.
+        format_name: One of ``EXPORT_FORMATS``.
+        workload: Name of the workload to take; all if not given.
+        device: Name of the device to take; all if not given.
+        track: Shows how far it is.
+
+    Raises:
+        CostModelError: The dataset cannot be read, has no such measurements, or the files cannot be written.
+    """
+    if format_name not in _EXPORTS:
+        raise CostModelError(f"The format must be one of {', '.join(_EXPORTS)}, but got {format_name!r}.")
+    chosen = (
+        each
+        for each in iter_measurements(dataset, track)
+        if workload in (None, each.candidate.workload.name) and device in (None, each.platform.device.name)
+    )
+    try:
+        report = _EXPORTS[format_name](chosen, out)
+    except OSError as error:
+        raise CostModelError(f"Cannot write {out}: {error.strerror}.") from error
+    if not report.measurements and not report.left_out:
+        raise CostModelError(
+            f"{dataset} must have measurements of workload {workload or 'any'} on device {device or 'any'}, "
+            "but has none. `costmodel dataset describe` shows what it has."
+        )
+    return report

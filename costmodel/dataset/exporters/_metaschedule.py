@@ -1,0 +1,140 @@
+"""Export to MetaSchedule: one JSON database for each platform, in a folder of its own."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from costmodel.dataset.exporters._report import ExportReport, file_name
+from costmodel.dataset.importers import PROGRAMS_NAME, RECORDS_NAME, SUFFIX
+from costmodel.errors import InvalidConfigError
+from costmodel.files import write_whole
+from costmodel.kernels.metaschedule import (
+    TargetKind,
+    database_record,
+    database_workload,
+    make_target,
+    open_space,
+)
+from costmodel.records import Measurement, Platform, Workload
+
+_FAILED = 1e10  # what MetaSchedule itself writes in place of the seconds of a failure
+LOST = (
+    "which of the failures it was and its message, the visit, cache policy, kernel hash and resources, the "
+    "device's states, board, attempts, runs per repeat and time"
+)
+
+
+def export_metaschedule(measurements: Iterator[Measurement], out: Path) -> ExportReport:
+    """Write a database for each platform, with the file of the platform that our importer needs.
+
+    Traces are rebuilt with TVM, 10 to 50 ms each. The database of TVM does not tell SM budgets apart: give a
+    tuner the folder of the budget that it tunes for.
+
+    Raises:
+        MissingExtraError: TVM is not installed.
+    """
+    platforms: dict[str, list[Measurement]] = {}
+    left_out: Counter[str] = Counter()
+    for measurement in measurements:
+        reason = _unfit(measurement)
+        left_out[reason] += bool(reason)
+        if not reason:
+            platforms.setdefault(file_name("metaschedule", measurement), []).append(measurement)
+    files: list[Path] = []
+    written = 0
+    for name, records in platforms.items():
+        database = _Database(records[0].platform)
+        for record in records:
+            if database.add(record):
+                written += 1
+            else:
+                left_out["its config gives no valid kernel in this version's space"] += 1
+        files += database.write(out / name)
+    return ExportReport(tuple(files), written, dict(+left_out), LOST)
+
+
+def _unfit(measurement: Measurement) -> str:
+    """Why a database cannot hold it; empty if it can."""
+    candidate, kind = measurement.candidate, _kind(measurement.platform)
+    if candidate.workload.is_foreign or not candidate.space.startswith("metaschedule-") or kind is None:
+        return "it is not from a space of MetaSchedule"
+    if measurement.visit or measurement.co_runners:
+        return "it is a repeat or was measured beside co-runners, which a database cannot tell"
+    if candidate.space != open_space(candidate.workload, kind).name:
+        return "it is from a space of another version"
+    return ""
+
+
+class _Database:
+    """The lines of one database."""
+
+    def __init__(self, platform: Platform) -> None:
+        self._platform = platform
+        self._kind = _kind(platform) or "cuda"
+        architecture = platform.device.architecture
+        is_known = self._kind == "cuda" and architecture.startswith("sm_")
+        self._target = make_target(self._kind, architecture) if is_known else make_target(self._kind)
+        self._programs: dict[Workload, tuple[str, str]] = {}
+        self._records: list[Any] = []
+
+    def add(self, measurement: Measurement) -> bool:
+        """Add a record; whether its config still gives a kernel."""
+        workload = measurement.candidate.workload
+        space = open_space(workload, self._kind)
+        config, latencies_s = measurement.candidate.config, measurement.latencies_s or (_FAILED,)
+        try:
+            record = database_record(space, config, self._target, latencies_s)
+        except InvalidConfigError:
+            return False
+        self._programs.setdefault(workload, database_workload(workload))
+        self._records.append([list(self._programs).index(workload), record])
+        return True
+
+    def write(self, folder: Path) -> Sequence[Path]:
+        """Write the programs, the records and what they do not say."""
+        contents = {
+            PROGRAMS_NAME: _lines(self._programs.values()),
+            RECORDS_NAME: _lines(self._records),
+            f"{RECORDS_NAME}{SUFFIX}": _platform_toml(self._platform, self._programs),
+        }
+        for name, text in contents.items():
+            write_whole(folder / name, text.encode())
+        return [folder / name for name in contents]
+
+
+def _kind(platform: Platform) -> TargetKind | None:
+    return None if platform.device.kind == "hip" else platform.device.kind
+
+
+def _lines(rows: Any) -> str:
+    """A JSON document a line; numbers of TVM are plain ones."""
+    return "".join(f"{json.dumps(row, default=lambda x: x.value, separators=(',', ':'))}\n" for row in rows)
+
+
+def _platform_toml(platform: Platform, programs: dict[Workload, tuple[str, str]]) -> str:
+    """The file of a platform, with the workloads by the hash of their programs."""
+    tables = {
+        "software": platform.software,
+        "workloads": {program: workload.name for workload, (program, _) in programs.items()},
+        "device": msgspec.structs.asdict(platform.device),
+    }
+    fields = {
+        "sms": platform.sms_granted,
+        "sms_requested": platform.sms_requested,
+        "isolation": platform.isolation,
+    }
+    parts = [_toml(fields), *(f"[{name}]\n{_toml(table)}" for name, table in tables.items())]
+    return "\n".join(parts)
+
+
+def _toml(table: dict[str, Any]) -> str:
+    """Keys with texts and numbers; TOML quotes as JSON does, but for one character."""
+    quoted = [
+        f"{json.dumps(key, ensure_ascii=False)} = {json.dumps(value, ensure_ascii=False)}\n"
+        for key, value in table.items()
+    ]
+    return "".join(quoted).replace("\x7f", "\\u007f")

@@ -1,0 +1,144 @@
+"""One result of a T4 file and the measurement that it stands for.
+
+Source: results schema 1.0.0 of T4, a format of the auto-tuning community
+(https://github.com/odgaard/TuningSchema, branch T4, ``results-schema.json``; a copy is
+``kernel_tuner/schema/T4/1.0.0/results-schema.json`` of https://github.com/KernelTuner/kernel_tuner), as
+``store_output_file`` of Kernel Tuner and the converter of KTT write it. The schema does not name the unit of
+``times.runtimes``; both writers repeat the objective among ``measurements``, and there it has one.
+"""
+
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+from typing import Any
+
+import msgspec
+
+from costmodel.dataset.importers._entry import PER_SECOND, EntryError, decision, factors, seconds, utc
+from costmodel.dataset.importers._exported import milliseconds
+from costmodel.records import (
+    Candidate,
+    Config,
+    Decision,
+    Measurement,
+    Outcome,
+    Platform,
+    Workload,
+    content_id,
+)
+
+OUTCOMES = {
+    "correct": Outcome.OK,
+    "constraints": Outcome.INVALID_CONFIG,
+    "compile": Outcome.COMPILE_ERROR,
+    "runtime": Outcome.LAUNCH_ERROR,
+    "timeout": Outcome.TIMEOUT,
+    "correctness": Outcome.WRONG_RESULT,
+}
+_INVALIDITY = {outcome: name for name, outcome in OUTCOMES.items()}
+_WORDS = {"seconds": "s", "milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"}
+_PER_SECOND = PER_SECOND | {word: PER_SECOND[unit] for word, unit in _WORDS.items()}
+_TIME = "time"  # what Kernel Tuner calls the latency, whatever the objective is
+_TOLERANCE = 0.01
+
+
+class _Quantity(msgspec.Struct):
+    """A row of ``measurements``."""
+
+    name: str
+    value: Any = None
+    unit: str = ""
+
+
+class _Times(msgspec.Struct):
+    """The part of ``times`` that is read."""
+
+    runtimes: list[Any] = []
+
+
+class _Result(msgspec.Struct):
+    """A result; fields that are not read may hold anything."""
+
+    configuration: dict[str, Any]
+    times: _Times
+    invalidity: str
+    correctness: float
+    measurements: list[_Quantity] = []
+    objectives: list[str] = []
+    timestamp: str = ""
+
+
+def read_result(result: Any, workload: Workload, platform: Platform) -> Measurement:
+    """The measurement that a result of another program stands for.
+
+    Raises:
+        EntryError: It is not of the schema, contradicts itself, or a number is none.
+    """
+    try:
+        read = msgspec.convert(result, _Result)
+    except (msgspec.ValidationError, OverflowError):
+        raise EntryError("a result must be of the T4 schema 1.0.0") from None
+    if read.invalidity not in OUTCOMES:
+        raise EntryError(f"invalidity must be one of {', '.join(OUTCOMES)}")
+    outcome = OUTCOMES[read.invalidity]
+    if outcome is Outcome.OK and not read.correctness > 0:
+        raise EntryError("correctness of a correct result must be above 0")
+    latencies_s = _latencies_s(read) if outcome is Outcome.OK else ()
+    decisions = {name: _decision(value) for name, value in read.configuration.items()}
+    return Measurement(
+        candidate=Candidate(workload, f"t4-{content_id(sorted(decisions))[:6]}", Config(decisions)),
+        platform=platform,
+        outcome=outcome,
+        latencies_s=latencies_s,
+        runs_per_repeat=1 if latencies_s else 0,
+        measured_at=utc(read.timestamp),
+        error="" if latencies_s else read.invalidity,
+    )
+
+
+def show_result(records: Sequence[Measurement]) -> Mapping[str, Any]:
+    """The result of one measurement."""
+    (one,) = records
+    times = milliseconds(one.latencies_s)
+    mean = [{"name": _TIME, "value": fmean(times), "unit": "ms"}] if times else []
+    return {
+        "timestamp": one.measured_at,
+        "configuration": {name: _show(value) for name, value in one.candidate.config.decisions.items()},
+        "times": {"runtimes": times},
+        "invalidity": _INVALIDITY[one.outcome],
+        "correctness": 0 if one.outcome is Outcome.WRONG_RESULT else 1,
+        "measurements": mean,
+        "objectives": [_TIME],
+    }
+
+
+def _latencies_s(result: _Result) -> tuple[float, ...]:
+    """The runtimes in seconds; what ``measurements`` say of them must lie among them."""
+    values = result.times.runtimes
+    if not values or any(isinstance(x, bool) or not isinstance(x, int | float) for x in values):
+        raise EntryError("runtimes of a correct result must be a list of numbers")
+    said = _latency(result)
+    per_second = _PER_SECOND[said.unit.lower()]
+    latencies_s = tuple(seconds(value, per_second, "runtimes") for value in values)
+    if isinstance(said.value, int | float) and not (
+        min(values) * (1 - _TOLERANCE) <= said.value <= max(values) * (1 + _TOLERANCE)
+    ):
+        raise EntryError("the time among measurements must lie among the runtimes")
+    return latencies_s
+
+
+def _latency(result: _Result) -> _Quantity:
+    """The row of ``measurements`` that says the latency with its unit."""
+    for quantity in result.measurements:
+        if quantity.name in (_TIME, *result.objectives) and quantity.unit.lower() in _PER_SECOND:
+            return quantity
+    raise EntryError(
+        "measurements must hold the objective, or time, with a unit of time: runtimes have the same"
+    )
+
+
+def _decision(value: Any) -> Decision:
+    return factors(value) if isinstance(value, list) else decision(value)
+
+
+def _show(value: Decision) -> int | float | str | list[int]:
+    return list(value) if isinstance(value, tuple) else value

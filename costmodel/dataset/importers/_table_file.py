@@ -1,0 +1,122 @@
+"""Tables of other programs: CSV, plain or gzipped, and Parquet, read row by row with a column map."""
+
+import csv
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from costmodel.dataset.importers._column_map import ColumnMap, read_column_map
+from costmodel.dataset.importers._entry import EntryError
+from costmodel.dataset.importers._origin import Origin
+from costmodel.dataset.importers._platform_file import PlatformFile, needed_platform
+from costmodel.dataset.importers._table_row import RowReader
+from costmodel.dataset.importers._validate import Reject
+from costmodel.dataset.table import Stream, lines_of, unpacked
+from costmodel.errors import CostModelError
+from costmodel.records import Measurement
+
+PARQUET = b"PAR1"
+_MOST_LINE = 2**20
+_MOST_TOTAL = 4 * 2**30
+# A small Parquet file can say that it has any number of rows.
+_MOST_ROWS = 20_000_000
+_MOST_GROUP = 2**30
+_BATCH = 1024
+
+_Cells = dict[str, Any]
+
+
+class _RowError(EntryError):
+    """A row that has no cells to speak of, and what stands there."""
+
+    def __init__(self, reason: str, shown: str) -> None:
+        super().__init__(reason)
+        self.shown = shown
+
+
+def table_entries(
+    path: Path, column_map: Path, platform: PlatformFile | None
+) -> Iterator[Measurement | Reject]:
+    """Read a table, a batch of rows at a time; a row that cannot be believed is rejected with its number.
+
+    Rows are numbered from 1, behind the header of a CSV file.
+
+    Args:
+        path: A Parquet file, or a CSV file in UTF-8 with a header.
+        column_map: TOML file that says which column is what.
+        platform: Where the rows were measured, if the columns do not say the device.
+
+    Raises:
+        CostModelError: A file cannot be read, a column is missing, or nothing says the platform.
+    """
+    columns = read_column_map(column_map)
+    where = None if columns.device is not None else needed_platform(platform, path).platform
+    origin = Origin.of(path)
+    reader = RowReader(columns, where, origin.text)
+    for number, row in enumerate(_rows(path, columns), start=1):
+        try:
+            if isinstance(row, _RowError):
+                yield origin.reject(str(row), row.shown, number)
+            else:
+                yield reader.measurement(row)
+        except EntryError as error:
+            yield origin.reject(str(error), row, number)
+
+
+def _rows(path: Path, columns: ColumnMap) -> Iterator[_Cells | _RowError]:
+    with unpacked(path) as (file, _):
+        is_parquet = file.read(len(PARQUET)) == PARQUET
+        file.seek(0)
+        try:
+            yield from _parquet_rows(file, columns) if is_parquet else _csv_rows(file, columns)
+        except (ValueError, csv.Error, pa.ArrowException) as error:
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise CostModelError(f"{path} must be a table in CSV or Parquet, but: {reason}.") from None
+
+
+def _csv_rows(file: Stream, columns: ColumnMap) -> Iterator[_Cells | _RowError]:
+    lines = lines_of(file, most_bytes=_MOST_LINE, most_total=_MOST_TOTAL)
+    # Bytes that are no UTF-8 become halves of characters, which the cell that has them refuses.
+    texts = (
+        line.decode("utf-8-sig" if number == 0 else "utf-8", "surrogateescape")
+        for number, line in enumerate(lines)
+    )
+    reader = csv.reader(texts, delimiter=columns.delimiter, strict=True)
+    header = next(reader, [])
+    _check_header(header, columns)
+    while True:
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error:
+            reason = "a row must be CSV: quotes closed, and no cell beyond 131,072 characters"
+            yield _RowError(reason, f"it ends in line {reader.line_num} of the file")
+            continue
+        if len(cells) == len(header):
+            yield dict(zip(header, cells, strict=True))
+        elif cells:
+            yield _RowError("a row must have as many cells as the header", str(cells))
+
+
+def _parquet_rows(file: Stream, columns: ColumnMap) -> Iterator[_Cells]:
+    table = pq.ParquetFile(file)
+    _check_header(table.schema_arrow.names, columns)
+    metadata = table.metadata
+    groups = [metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups)]
+    if metadata.num_rows > _MOST_ROWS or max(groups, default=0) > _MOST_GROUP:
+        raise ValueError(
+            f"it must have at most {_MOST_ROWS:,} rows, in groups of at most {_MOST_GROUP:,} bytes unpacked"
+        )
+    for batch in table.iter_batches(_BATCH, columns=list(columns.names)):
+        yield from batch.to_pylist()
+
+
+def _check_header(header: Sequence[str], columns: ColumnMap) -> None:
+    wrong = [name for name in columns.names if header.count(name) != 1]
+    if wrong:
+        counts = ", ".join(f"{name!r} is there {header.count(name)} times" for name in wrong[:3])
+        raise ValueError(f"each column of the column map must be there once, but {counts}")

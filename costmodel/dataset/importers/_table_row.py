@@ -1,0 +1,175 @@
+"""One row of a table of another program, by its column map, checked before it is believed."""
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, get_args
+
+import msgspec
+
+from costmodel.dataset.importers._column_map import Column, ColumnMap, ParameterColumn
+from costmodel.dataset.importers._entry import PER_SECOND, EntryError, decision, factors, seconds, utc
+from costmodel.errors import CostModelError
+from costmodel.records import (
+    Candidate,
+    Config,
+    Decision,
+    Device,
+    Isolation,
+    Measurement,
+    Outcome,
+    Platform,
+    Workload,
+    content_id,
+    find_device,
+)
+
+Row = Mapping[str, Any]
+_MOST_SMS = 2**31
+
+
+class RowReader:
+    """Reads the rows of one table.
+
+    Args:
+        columns: Which column is what.
+        platform: Where the rows were measured, if the columns do not say the device.
+        source: The file, for the platform's software.
+    """
+
+    def __init__(self, columns: ColumnMap, platform: Platform | None, source: str) -> None:
+        self._columns = columns
+        self._platform = platform
+        self._software = {**(platform.software if platform else columns.software), "table": source}
+        self._parameters = columns.typed_parameters
+        self._space = f"table-{content_id(sorted(self._parameters))[:6]}"
+
+    def measurement(self, row: Row) -> Measurement:
+        """The measurement of a row: cells by the name of their column, texts or values of Arrow.
+
+        Raises:
+            EntryError: A cell is not what its column must hold.
+        """
+        columns = self._columns
+        outcome = _outcome(_cell(row, columns.outcome, "ok"))
+        latencies_s = self._latencies_s(row) if outcome is Outcome.OK else ()
+        config = Config({name: _parameter(row[by.column], by) for name, by in self._parameters.items()})
+        return Measurement(
+            candidate=Candidate(_workload(_cell(row, columns.workload, "")), self._space, config),
+            platform=self._platform_of(row),
+            outcome=outcome,
+            latencies_s=latencies_s,
+            runs_per_repeat=columns.latency.runs_per_repeat if latencies_s else 0,
+            visit=_integer(_cell(row, columns.visit, 0), 1, "visit"),
+            measured_at=utc(_cell(row, columns.measured_at, "")),
+            error="" if latencies_s else _cell(row, columns.error, "") or outcome.value,
+        )
+
+    def _latencies_s(self, row: Row) -> tuple[float, ...]:
+        latency = self._columns.latency
+        cells = [row[name] for name in latency.columns]
+        if latency.separator:
+            cells = [part for cell in cells for part in _split(cell, latency.separator)]
+        numbers = [_number(cell, "latencies") for cell in cells if not _is_empty(cell)]
+        if not numbers:
+            raise EntryError("a row without a latency must have an outcome that is not ok")
+        per_second = PER_SECOND[latency.unit]
+        return tuple(seconds(number, per_second, "latencies") for number in numbers)
+
+    def _platform_of(self, row: Row) -> Platform:
+        columns = self._columns
+        if self._platform:
+            return msgspec.structs.replace(self._platform, software=self._software)
+        device = _device(_cell(row, columns.device, ""))
+        isolation = _cell(row, columns.isolation, "")
+        if isolation not in get_args(Isolation):
+            raise EntryError(f"isolation must be one of {', '.join(get_args(Isolation))}")
+        said = _cell(row, columns.sms, "")
+        sms = device.sms if said == "" and isolation == "whole" else _integer(said, _MOST_SMS, "sms")
+        if isolation == "whole" and sms != device.sms:
+            raise EntryError("sms must be all of the device's where isolation is whole")
+        return Platform(device, isolation, sms, sms, self._software)
+
+
+def _cell(row: Row, field: str | int | Column | None, default: str | int) -> Any:
+    """A constant, or what stands in a column and is meant by it."""
+    if not isinstance(field, Column):
+        return default if field is None else field
+    cell = row[field.column]
+    if cell is None:
+        return ""
+    if isinstance(cell, int) and not isinstance(cell, bool) and not field.values:
+        return cell
+    return field.values.get(_text(cell), _text(cell))
+
+
+def _text(cell: Any) -> str:
+    text = str(cell)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise EntryError("a text must be UTF-8") from None
+    return text
+
+
+def _is_empty(cell: Any) -> bool:
+    return cell is None or (isinstance(cell, str) and not cell.strip())
+
+
+def _split(cell: Any, separator: str) -> list[Any]:
+    """The values of a cell; Arrow may have them as a list."""
+    return cell if isinstance(cell, list) else [] if cell is None else _text(cell).split(separator)
+
+
+def _number(cell: Any, what: str) -> int | float:
+    if isinstance(cell, int | float) and not isinstance(cell, bool):
+        return cell
+    if isinstance(cell, str):
+        for kind in (int, float):
+            try:
+                return kind(cell)
+            except ValueError:
+                continue
+    raise EntryError(f"{what} must be numbers")
+
+
+def _integer(cell: Any, most: int, what: str) -> int:
+    number = _number(cell, what)
+    if not 0 <= number <= most or number != int(number):
+        raise EntryError(f"{what} must be an integer from 0 to {most:,}")
+    return int(number)
+
+
+def _parameter(cell: Any, column: ParameterColumn) -> Decision:
+    if _is_empty(cell):
+        raise EntryError("each parameter must have a value")
+    if column.type == "text":
+        return _text(cell)
+    if column.type == "factors":
+        parts = _split(cell, column.separator)
+        return factors([_number(part, "factors") for part in parts])
+    return decision(_number(cell, "parameters"))
+
+
+def _outcome(text: Any) -> Outcome:
+    try:
+        return Outcome(text)
+    except ValueError:
+        raise EntryError(f"outcome must be one of {', '.join(Outcome)}, or be mapped to one") from None
+
+
+@lru_cache(maxsize=1024)
+def _workload(name: Any) -> Workload:
+    try:
+        return Workload.parse(str(name))
+    except CostModelError:
+        raise EntryError("workload must be spelled as suite.kernel-x4096 or matmul-m128-n768-k3072") from None
+
+
+@lru_cache(maxsize=1024)
+def _device(name: Any) -> Device:
+    try:
+        return find_device(str(name))
+    except CostModelError:
+        raise EntryError(
+            "device must be one that `costmodel devices list` shows, or be mapped to one"
+        ) from None

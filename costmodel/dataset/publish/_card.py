@@ -1,0 +1,180 @@
+"""The card: what a dataset is, how it was made, what it holds, what it is not good for."""
+
+from pathlib import Path
+
+import msgspec
+
+from costmodel.dataset.publish._describe import Description
+from costmodel.dataset.publish._plots import COVERAGE_PLOT, GAP_PLOT, NOISE_PLOT
+from costmodel.dataset.publish._summary import TextTable, summary_tables
+from costmodel.dataset.table import FILE_NAME, SCHEMA, SUMS_NAME
+from costmodel.errors import CostModelError
+
+_TEMPLATE = """\
+# {title}
+
+{summary}
+
+- Devices: {devices}
+- Measured: {first_day} to {last_day}
+- Licence: {licence}
+- Files: `{data_file}` (the data), `{sums_file}` (check with `sha256sum -c {sums_file}`)
+
+## How it was measured
+
+{method}
+
+Software:
+
+{software}
+
+## What it holds
+
+{counts}
+
+{workloads}
+
+"Kernels" are the different ones that work wherever they were measured; the outcomes count measurements, A/A
+repeats included. "Within 10 % of best" is the share of the working kernels of a task (a workload on a
+platform) that are that fast, median over the platforms; "log10 worst/best" is the widest on any platform.
+
+## Coverage and flatness
+
+Candidates of a workload are known if any platform here measured them. The table shows how many of them each
+platform measured, over the workloads that it has, and the share of a task's working kernels that is within
+10 % of the best: median, least and most of these workloads. Where it is large, a random choice is good.
+
+![Coverage]({coverage_plot})
+
+{coverage}
+
+## Budget gap
+
+What it costs to run the kernel that is fastest with the most SMs on fewer of them: its latency / the latency
+of the best kernel for that number of SMs, minus 1. The mean over workloads is geometric.
+
+![Budget gap]({gap_plot})
+
+{platforms}
+
+{gap}
+
+## Noise
+
+![Noise]({noise_plot})
+
+{noise}
+
+An A/A visit measures the same kernel on the same platform again, later. The latency of a measurement is the
+median of its repeats.
+
+## Similarity of devices
+
+{pairs}
+
+Over the tasks (a workload on a part of a device) that both measured: the median of Spearman's rank
+correlation of latencies, and of how far these are from a constant factor. Near-twins count as one device
+where devices are held out.
+
+## Columns
+
+{columns}
+
+## Read it
+
+```python
+from pathlib import Path
+from costmodel.dataset import load_dataset
+dataset = load_dataset(Path("."))  # or pandas.read_parquet("{data_file}")
+```
+
+## Known limits
+
+{limits}
+
+Some workloads are in no published dataset of this project, so that learners can be tested on them blind:
+`costmodel.records.is_reserved` names them.
+
+## Citation
+
+{citation}
+"""
+
+
+class CardHeader(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What only the author of a dataset can say; each text is Markdown.
+
+    Attributes:
+        title: Name of the dataset.
+        summary: What it holds and what it is for.
+        method: How it was measured.
+        limits: What it is not good for.
+        licence: Terms of use, such as ``CC-BY-4.0``.
+        citation: How to cite it.
+    """
+
+    title: str
+    summary: str
+    method: str
+    limits: str
+    licence: str
+    citation: str
+
+
+def read_card_header(path: Path) -> CardHeader:
+    """Read the author's part of a card from a TOML file with the keys of ``CardHeader``.
+
+    Raises:
+        CostModelError: The file is missing, is not TOML, or has other keys.
+    """
+    try:
+        return msgspec.toml.decode(path.read_bytes(), type=CardHeader)
+    except OSError as error:
+        raise CostModelError(f"Cannot read card {path}: {error.strerror}.") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        keys = ", ".join(CardHeader.__struct_fields__)
+        raise CostModelError(f"Card {path} must be TOML with the texts {keys}, but: {error}.") from None
+
+
+def render_card(header: CardHeader, description: Description) -> str:
+    """The card in Markdown."""
+    counts, workloads, platforms, noise, coverage, pairs, *gaps = summary_tables(description)
+    software = "\n".join(f"- {name}: {versions}" for name, versions in description.software.items())
+    return _TEMPLATE.format(
+        **{name: text.strip() for name, text in msgspec.structs.asdict(header).items()},
+        devices=", ".join(description.devices),
+        first_day=description.measured_from,
+        last_day=description.measured_to,
+        software=software or "- not recorded",
+        counts=_markdown(counts),
+        workloads=_markdown(workloads),
+        platforms=_markdown(platforms),
+        noise=_markdown(noise),
+        coverage=_markdown(coverage),
+        pairs=_markdown(pairs) if pairs.rows else "No two devices share tasks.",
+        gap="\n\n".join(f"### {gap.title}\n\n{_markdown(gap)}" for gap in gaps),
+        columns=_columns(),
+        data_file=FILE_NAME,
+        sums_file=SUMS_NAME,
+        gap_plot=GAP_PLOT,
+        noise_plot=NOISE_PLOT,
+        coverage_plot=COVERAGE_PLOT,
+    )
+
+
+def _markdown(table: TextTable) -> str:
+    ruler = ("---", *("---:" for _ in table.header[1:]))
+    lines = (f"| {' | '.join(cells)} |" for cells in (table.header, ruler, *table.rows))
+    return "\n".join(lines)
+
+
+def _columns() -> str:
+    rows = tuple(
+        (
+            f"`{column.name}`",
+            column.metadata[b"unit"].decode() or "-",
+            column.metadata[b"description"].decode(),
+        )
+        for column in SCHEMA
+    )
+    return _markdown(TextTable("Columns", ("column", "unit", "meaning"), rows)).replace("---:", "---")

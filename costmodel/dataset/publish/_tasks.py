@@ -1,0 +1,149 @@
+"""How much there is to choose in each task, and what a choice made for the whole device costs on fewer SMs.
+
+Notations:
+    task: one workload on one platform.
+    full-device choice: of a workload on a device, the kernel that is fastest with the most SMs measured.
+    budget gap: latency of the full-device choice / best latency of the task - 1. 0 is best.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from costmodel.dataset.table import Dataset
+from costmodel.records import Platform
+
+_NEAR_BEST = 1.1
+
+
+@dataclass(frozen=True)
+class Task:
+    """One workload on one platform.
+
+    Attributes:
+        workload: Name of the workload.
+        platform: Name of the platform.
+        sms_granted: Its SMs.
+        outcomes: Measurements by outcome, A/A repeats included.
+        best_latency_s: Seconds of the fastest kernel; inf if all failed.
+        near_best_share: Share of the working kernels within 10 % of the best; NaN if all failed.
+        spread: log10 of worst / best latency of the working kernels; NaN if all failed.
+        budget_gap: Gap of the full-device choice; inf if it fails here, NaN if it was not measured here.
+    """
+
+    workload: str
+    platform: str
+    sms_granted: int
+    outcomes: dict[str, int]
+    best_latency_s: float
+    near_best_share: float
+    spread: float
+    budget_gap: float
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The tasks of one platform whose budget gap is known.
+
+    Attributes:
+        platform: Name of the platform.
+        device: Name of its device.
+        label: What tells it from the others of its device: its SMs, and MPS where that sets them apart.
+        sms_granted: Its SMs.
+        tasks: How many these are.
+        mean_gap: Geometric mean of 1 + gap, minus 1; NaN if there are none.
+        worst_gap: Largest gap; NaN if there are none.
+        worst_workload: Where that is; empty if there are none.
+    """
+
+    platform: str
+    device: str
+    label: str
+    sms_granted: int
+    tasks: int
+    mean_gap: float
+    worst_gap: float
+    worst_workload: str
+
+
+def describe_tasks(dataset: Dataset) -> tuple[Task, ...]:
+    """Each task, by workload, then device, SMs and isolation."""
+    rows = dataset.rows
+    choices = _full_device_choices(rows)
+    outcomes = _outcomes_by_task(dataset)
+    tasks = []
+    for _, task in rows.groupby(["workload", "platform"]):
+        workload, position = task["workload"].iloc[0], task["platform"].iloc[0]
+        platform = dataset.platforms[position]
+        choice = choices.get((workload, platform.device.name), -1)
+        tasks.append((platform, _task(task, platform, choice, outcomes[workload, position])))
+    tasks.sort(key=lambda pair: (pair[1].workload, *_platform_order(pair[0])))
+    return tuple(task for _, task in tasks)
+
+
+def describe_budgets(tasks: Iterable[Task], platforms: Iterable[Platform]) -> tuple[Budget, ...]:
+    """Each platform, by device, SMs and isolation."""
+    known = [task for task in tasks if not np.isnan(task.budget_gap)]
+    return tuple(
+        _budget(platform, [task for task in known if task.platform == platform.name])
+        for platform in sorted(platforms, key=_platform_order)
+    )
+
+
+def _platform_order(platform: Platform) -> tuple[str, int, str]:
+    return platform.device.name, platform.sms_granted, platform.isolation
+
+
+def _full_device_choices(rows: pd.DataFrame) -> dict[tuple[str, str], int]:
+    """The full-device choice of each (workload, device), where any kernel works with the most SMs."""
+    groups = ["workload", "device"]
+    most = rows["sms_granted"] == rows.groupby(groups)["sms_granted"].transform("max")
+    working = rows[most & np.isfinite(rows["latency_s"])]
+    fastest = working.loc[working.groupby(groups)["latency_s"].idxmin()]
+    return dict(
+        zip(zip(fastest["workload"], fastest["device"], strict=True), fastest["candidate"], strict=True)
+    )
+
+
+def _outcomes_by_task(dataset: Dataset) -> dict[tuple[str, int], dict[str, int]]:
+    frame = dataset.measurements
+    counts = Counter(zip(dataset.measured_workloads, frame["platform"], frame["outcome"], strict=True))
+    outcomes: dict[tuple[str, int], dict[str, int]] = {}
+    for (workload, platform, outcome), count in sorted(counts.items()):
+        outcomes.setdefault((workload, platform), {})[outcome] = count
+    return outcomes
+
+
+def _task(rows: pd.DataFrame, platform: Platform, choice: int, outcomes: dict[str, int]) -> Task:
+    latency = rows["latency_s"].to_numpy()
+    working = latency[np.isfinite(latency)]
+    best = float(working.min(initial=np.inf))
+    chosen = latency[rows["candidate"].to_numpy() == choice]
+    return Task(
+        workload=rows["workload"].iloc[0],
+        platform=platform.name,
+        sms_granted=platform.sms_granted,
+        outcomes=outcomes,
+        best_latency_s=best,
+        near_best_share=float(np.mean(working <= _NEAR_BEST * best)) if working.size else np.nan,
+        spread=float(np.log10(working.max() / best)) if working.size else np.nan,
+        budget_gap=float(chosen[0] / best - 1) if chosen.size and working.size else np.nan,
+    )
+
+
+def _budget(platform: Platform, tasks: list[Task]) -> Budget:
+    gaps = [task.budget_gap for task in tasks]
+    worst = max(tasks, key=lambda task: task.budget_gap, default=None)
+    return Budget(
+        platform=platform.name,
+        device=platform.device.name,
+        label=f"{platform.sms_granted}{' MPS' if platform.isolation == 'mps' else ''}",
+        sms_granted=platform.sms_granted,
+        tasks=len(tasks),
+        mean_gap=float(np.expm1(np.mean(np.log1p(gaps)))) if gaps else np.nan,
+        worst_gap=worst.budget_gap if worst else np.nan,
+        worst_workload=worst.workload if worst else "",
+    )

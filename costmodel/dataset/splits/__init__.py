@@ -1,0 +1,48 @@
+"""Who learns from what, and who is judged by what."""
+
+from costmodel.dataset.splits._file import read_split, write_split
+from costmodel.dataset.splits._folds import Fold, draw_rows, on_whole_device
+from costmodel.dataset.splits._make import (
+    LEAVE_ONE_OUT,
+    STRATEGIES,
+    WHOLE_DEVICE_ONLY,
+    Split,
+    SplitRecipe,
+    check_split,
+    make_split,
+)
+from costmodel.dataset.splits._similarity import (
+    DevicePair,
+    DeviceSimilarity,
+    describe_pairs,
+    device_part,
+    device_similarity,
+    latencies_by_part,
+    similarity_of,
+    task_agreements,
+    twin_groups,
+)
+
+__all__ = [
+    "LEAVE_ONE_OUT",
+    "STRATEGIES",
+    "WHOLE_DEVICE_ONLY",
+    "DevicePair",
+    "DeviceSimilarity",
+    "Fold",
+    "Split",
+    "SplitRecipe",
+    "check_split",
+    "describe_pairs",
+    "device_part",
+    "device_similarity",
+    "draw_rows",
+    "latencies_by_part",
+    "make_split",
+    "on_whole_device",
+    "read_split",
+    "similarity_of",
+    "task_agreements",
+    "twin_groups",
+    "write_split",
+]

@@ -1,0 +1,216 @@
+"""Splits written into a dataset's folder, so that everyone judges by the same rows.
+
+``splits/<name>.json`` is one line of JSON:
+
+- ``version``: 1.
+- ``name``: that of the file.
+- ``strategy``, ``seed``, ``parameters``: what made it, see ``SplitRecipe``; parameters in use only.
+- ``dataset_sha256``: SHA-256 of ``measurements.parquet``. The file is of no use for another one.
+- ``rows``: number n of rows, see below.
+- ``twins``: groups of devices that are held out as one.
+- ``folds``: for each, ``held_out`` (a value; names of twins joined by " + "), ``test`` (the rows to be judged
+  by) and ``shots`` (few-shot only: the rows to learn from whose tasks are held out). All rows that are not in
+  ``test`` are there to learn from.
+
+A row is a distinct (``candidate_id``, ``platform_id``) among the measurements with empty ``co_runners``. Rows
+are named by their place, from 0, in the order of ``workload``, then of the platform's name, then of
+``candidate_id``, as strings by code point. A platform's name is ``<device.name>/<isolation>/<sms_granted>``.
+``test`` and ``shots`` are run lengths: rows left out, rows taken, rows left out, and so on, until the last
+that is taken; ``[2, 3, 1, 1]`` takes the rows 2, 3, 4 and 6.
+
+The same dataset and recipe give the same bytes. ``SHA256SUMS`` names the file.
+"""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from costmodel.dataset.splits._folds import Fold
+from costmodel.dataset.splits._make import STRATEGIES, Split, SplitRecipe, Twins, check_split
+from costmodel.dataset.table import Dataset, add_checksum, check_checksum, dataset_hash, parquet_file
+from costmodel.errors import CostModelError
+from costmodel.files import write_whole
+
+FOLDER_NAME = "splits"
+VERSION = 1
+
+Mask = NDArray[np.bool_]
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+class _Fold(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A fold as the file says it."""
+
+    held_out: str
+    test: list[int]
+    shots: list[int] = []
+
+
+class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the file says; see this module."""
+
+    version: int
+    name: str
+    strategy: str
+    seed: int
+    parameters: dict[str, Any]
+    dataset_sha256: str
+    rows: int
+    twins: Twins
+    folds: list[_Fold]
+
+
+def write_split(path: Path, dataset: Dataset, split: Split, *, force: bool = False) -> Path:
+    """Write a split into its dataset's folder and name it in ``SHA256SUMS``.
+
+    Args:
+        path: The dataset's folder, or its parquet file.
+        dataset: What ``load_dataset`` gives for it.
+        split: A split of it with a name of its own.
+        force: Replace another split of this name.
+
+    Returns:
+        The file. Nothing changes if it says the same already.
+
+    Raises:
+        CostModelError: The name is not possible or taken, or the file cannot be written.
+    """
+    folder = parquet_file(path).parent
+    if not _NAME.fullmatch(split.name) or split.name in STRATEGIES:
+        raise CostModelError(
+            "The name of a split must be letters, digits, '.', '_' and '-', begin with a letter or digit, "
+            f"and not be that of a strategy, but got {split.name!r}."
+        )
+    file = folder / FOLDER_NAME / f"{split.name}.json"
+    data = msgspec.json.encode(_to_file(dataset, split, dataset_hash(path))) + b"\n"
+    try:
+        if file.is_file() and file.read_bytes() != data and not force:
+            raise CostModelError(
+                f"{file} must not be there yet, or say the same, but it holds another split: choose another "
+                "name, or replace it (--force)."
+            )
+        write_whole(file, data)
+        add_checksum(folder, _in_folder(split.name))
+    except OSError as error:
+        raise CostModelError(f"Cannot write {file}: {error.strerror}.") from error
+    return file
+
+
+def read_split(path: Path, dataset: Dataset, name: str) -> Split:
+    """Read the split of this name from a dataset's folder, and check it.
+
+    Args:
+        path: The dataset's folder, or its parquet file.
+        dataset: What ``load_dataset`` gives for it.
+        name: Name of the split.
+
+    Raises:
+        CostModelError: It is not there, it is damaged, or the dataset is not the one that was split.
+    """
+    folder = parquet_file(path).parent
+    file = folder / FOLDER_NAME / f"{name}.json"
+    if not _NAME.fullmatch(name) or not file.is_file():
+        written = sorted(each.stem for each in file.parent.glob("*.json"))
+        raise CostModelError(
+            f"A split must be one of {', '.join(STRATEGIES)}, or one that `costmodel dataset split` wrote "
+            f"into {folder / FOLDER_NAME} ({', '.join(written) or 'there are none'}), but got {name!r}."
+        )
+    check_checksum(folder, _in_folder(name))
+    try:
+        said = msgspec.json.decode(file.read_bytes(), type=_File)
+        _check_is_of(file, said, dataset_hash(path))
+        split = _from_file(dataset, said)
+    except OSError as error:
+        raise CostModelError(f"Cannot read {file}: {error.strerror}.") from error
+    except ValueError as error:
+        raise CostModelError(f"{file} must be a split, but: {error}. Write it again.") from None
+    check_split(dataset, split)
+    return split
+
+
+def _in_folder(name: str) -> str:
+    """Path of a split in its dataset's folder, as in ``SHA256SUMS``."""
+    return f"{FOLDER_NAME}/{name}.json"
+
+
+def _check_is_of(file: Path, said: _File, sha256: str) -> None:
+    if said.version != VERSION:
+        raise CostModelError(
+            f"{file} must be of version {VERSION}, but is of version {said.version}: use the costmodel that "
+            "wrote it, or write it again with `costmodel dataset split --force`."
+        )
+    if said.dataset_sha256 != sha256:
+        raise CostModelError(
+            f"{file} must be a split of the dataset beside it, which has sha256 {sha256[:16]}, but it was "
+            f"made for {said.dataset_sha256[:16]}: the dataset has changed since. Get that one back, or "
+            "write the split again with `costmodel dataset split --force`; results on the two do not compare."
+        )
+
+
+def _to_file(dataset: Dataset, split: Split, sha256: str) -> _File:
+    order, recipe = _canonical_order(dataset), split.recipe
+    return _File(
+        version=VERSION,
+        name=split.name,
+        strategy=recipe.strategy,
+        seed=recipe.seed,
+        parameters=recipe.parameters,
+        dataset_sha256=sha256,
+        rows=len(order),
+        twins=split.twins,
+        folds=[
+            _Fold(fold.held_out, *(_runs(np.isin(order, rows)) for rows in (fold.test, fold.shots)))
+            for fold in split.folds
+        ],
+    )
+
+
+def _from_file(dataset: Dataset, said: _File) -> Split:
+    recipe = {"strategy": said.strategy, "seed": said.seed, **said.parameters}
+    order = _canonical_order(dataset)
+    if said.rows != len(order):
+        raise ValueError(f"rows must be {len(order)}, but got {said.rows}")
+    # What is said of canonical places, by position in the rows.
+    place = np.argsort(order)
+    folds = (
+        Fold.of(fold.held_out, *(_taken(runs, len(order))[place] for runs in (fold.test, fold.shots)))
+        for fold in said.folds
+    )
+    return Split(said.name, msgspec.convert(recipe, SplitRecipe), said.twins, tuple(folds))
+
+
+def _canonical_order(dataset: Dataset) -> NDArray[np.intp]:
+    """Positions of the rows in the order by which the file names them."""
+    rows = dataset.rows
+    ids = [candidate.candidate_id for candidate in dataset.candidates]
+    names = [platform.name for platform in dataset.platforms]
+    keys = pd.DataFrame(
+        {
+            "workload": rows["workload"],
+            "platform": [names[i] for i in rows["platform"]],
+            "candidate_id": [ids[i] for i in rows["candidate"]],
+        }
+    )
+    return keys.sort_values(["workload", "platform", "candidate_id"]).index.to_numpy()
+
+
+def _runs(taken: Mask) -> list[int]:
+    """Lengths of the runs of an ``(n,)`` mask, beginning with what is not taken, up to the last that is."""
+    edges = np.flatnonzero(np.diff(taken, prepend=False, append=False))
+    lengths: list[int] = np.diff(edges, prepend=0).tolist()
+    return lengths
+
+
+def _taken(runs: list[int], n: int) -> Mask:
+    """The ``(n,)`` mask that has these runs."""
+    if min(runs, default=0) < 0 or sum(runs) > n:
+        raise ValueError(f"runs must be at least 0 and sum to {n} at most, but got {sum(runs)}")
+    taken = np.zeros(n, dtype=np.bool_)
+    taken[: sum(runs)] = np.repeat(np.arange(len(runs)) % 2 == 1, runs)
+    return taken

@@ -1,0 +1,212 @@
+"""Folds: which rows a model may learn from and which it is judged by, and the checks that keep them apart.
+
+Notations:
+    n: rows of ``Dataset.rows``; positions are positions in it.
+    labels: ``(n,)`` what is held out of each row, such as its workload; rows of one label stay together.
+    draws: ``(n,)`` numbers in [0, 1) that follow from each row's content and a seed, see ``draw_rows``.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from costmodel.arrays import Positions
+from costmodel.dataset.table import Dataset
+from costmodel.errors import CostModelError
+
+Labels = NDArray[Any]
+
+
+def _no_rows() -> Positions:
+    return np.zeros(0, dtype=np.intp)
+
+
+@dataclass(frozen=True)
+class Fold:
+    """One fold.
+
+    Attributes:
+        held_out: What is on the test side.
+        train: Positions of the rows to learn from, ascending.
+        test: Positions of the rows to be judged by, ascending.
+        shots: Positions of those rows of ``train`` that are of what is held out: few-shot, rows of the tasks
+            that are tested; whole-device-only, what was measured on the whole device.
+    """
+
+    held_out: str
+    train: Positions
+    test: Positions
+    shots: Positions = field(default_factory=_no_rows)
+
+    @classmethod
+    def of(cls, held_out: str, test: NDArray[np.bool_], shots: NDArray[np.bool_] | None = None) -> "Fold":
+        """The fold that learns from every row that is not in ``test``, an ``(n,)`` mask as ``shots`` is."""
+        shot = _no_rows() if shots is None else np.flatnonzero(shots)
+        return cls(held_out, np.flatnonzero(~test), np.flatnonzero(test), shot)
+
+
+def draw_rows(dataset: Dataset, seed: int) -> NDArray[np.float64]:
+    """One number in [0, 1) for each row, from SHA-256 of seed, candidate and platform.
+
+    No order of rows enters, and a row keeps its number when others are measured.
+    """
+    candidates = [candidate.candidate_id for candidate in dataset.candidates]
+    platforms = [platform.platform_id for platform in dataset.platforms]
+    pairs = zip(dataset.rows["candidate"], dataset.rows["platform"], strict=True)
+    digests = (hashlib.sha256(f"{seed}/{candidates[c]}/{platforms[p]}".encode()).digest() for c, p in pairs)
+    # 53 bits fit a float64.
+    return np.array([(int.from_bytes(digest[:8]) >> 11) / 2**53 for digest in digests])
+
+
+def leave_out(labels: Labels, folds: int = 0) -> tuple[Fold, ...]:
+    """One fold for each label, in ascending order, or ``folds`` groups of labels of nearly as many rows.
+
+    A group is held out as one. The largest label goes first, each to the group that has fewest rows (Graham,
+    "Bounds on multiprocessing timing anomalies", 1969); no chance enters.
+    """
+    distinct, of_row, sizes = np.unique(labels, return_inverse=True, return_counts=True)
+    if folds == 0 or folds >= len(distinct):
+        return tuple(Fold.of(str(label), of_row == i) for i, label in enumerate(distinct))
+    group, rows = np.zeros(len(distinct), dtype=np.intp), np.zeros(folds, dtype=np.int64)
+    for label in np.argsort(-sizes, kind="stable"):
+        group[label] = rows.argmin()
+        rows[group[label]] += sizes[label]
+    names = (" + ".join(map(str, distinct[group == i])) for i in range(folds))
+    return tuple(Fold.of(name, group[of_row] == i) for i, name in enumerate(names))
+
+
+def random_fold(tasks: Labels, draws: NDArray[np.float64], share: float) -> Fold:
+    """Hold out a share of each task's rows, rounded, but at least one and not all.
+
+    A task of one row is held out with the probability ``share``.
+    """
+    ranks, sizes = _ranks(tasks, draws)
+    count = np.clip(np.rint(share * sizes), 1, np.maximum(sizes - 1, 1))
+    return Fold.of(f"{share:.0%} of each task", np.where(sizes > 1, ranks < count, draws < share))
+
+
+def few_shot(fold: Fold, tasks: Labels, draws: NDArray[np.float64], shots: int) -> Fold:
+    """Move ``shots`` rows of each held-out task to the training side, all but one where it has no more."""
+    ranks, sizes = _ranks(tasks, draws)
+    held_out = np.isin(np.arange(len(tasks)), fold.test)
+    moved = held_out & (ranks < np.minimum(shots, sizes - 1))
+    return Fold.of(fold.held_out, held_out & ~moved, moved)
+
+
+def whole_device_only(fold: Fold, whole: NDArray[np.bool_]) -> Fold:
+    """Move what was measured of the held-out value on the whole device to the training side."""
+    held_out = np.isin(np.arange(len(whole)), fold.test)
+    return Fold.of(fold.held_out, held_out & ~whole, held_out & whole)
+
+
+def on_whole_device(rows: pd.DataFrame) -> NDArray[np.bool_]:
+    """``(n,)`` whether each row has the largest SM budget that there is on its device."""
+    largest = rows.groupby("device")["sms_granted"].transform("max")
+    return (rows["sms_granted"] == largest).to_numpy()
+
+
+def _ranks(tasks: Labels, draws: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Each row's place by draw among the rows of its task, from 0, and how many these are."""
+    grouped = pd.Series(draws).groupby(tasks)
+    return grouped.rank(method="first").to_numpy().astype(np.int64) - 1, grouped.transform("size").to_numpy()
+
+
+def check_folds(
+    folds: Iterable[Fold], tasks: Labels, labels: Labels | None, whole: NDArray[np.bool_] | None = None
+) -> None:
+    """Check that both sides of each fold have rows, that nothing leaks, and that no row is tested twice.
+
+    Args:
+        folds: What to check.
+        tasks: ``(n,)`` task of each row.
+        labels: What is held out of each row; None where rows of one task may be on both sides.
+        whole: Where shots are what was measured on the whole device: ``(n,)`` whether a row was.
+
+    Raises:
+        CostModelError: Something is wrong.
+    """
+    tested = np.zeros(len(tasks), dtype=np.int64)
+    of_row = {} if labels is None else {"held-out value": _coded(labels), "task": _coded(tasks)}
+    for fold in folds:
+        _check_fold(fold, of_row, len(tasks))
+        if labels is not None:
+            _check_shots(fold, of_row["task"], whole)
+        tested[fold.test] += 1
+    if np.any(tested > 1):
+        raise CostModelError(
+            f"A row may be on the test side of one fold of a split, but {np.sum(tested > 1)} are on that of "
+            "several: make the split again."
+        )
+
+
+@dataclass(frozen=True)
+class _Codes:
+    """Labels of rows as positions among the distinct ones, which compare faster than names."""
+
+    of_row: NDArray[np.intp]
+    names: Labels
+
+    def missing(self, some: Positions, among: Positions) -> Labels:
+        """Names of the labels of some rows that none of the others has."""
+        return self.names[self._present(some) & ~self._present(among)]
+
+    def shared(self, some: Positions, others: Positions) -> Labels:
+        """Names of the labels that both have."""
+        return self.names[self._present(some) & self._present(others)]
+
+    def _present(self, rows: Positions) -> NDArray[np.bool_]:
+        return np.bincount(self.of_row[rows], minlength=len(self.names)) > 0
+
+
+def _coded(labels: Labels) -> _Codes:
+    codes, names = pd.factorize(labels)
+    return _Codes(np.asarray(codes, dtype=np.intp), np.asarray(names))
+
+
+def _taken(rows: Positions, n: int) -> NDArray[np.bool_]:
+    """``(n,)`` whether each row is at one of these positions."""
+    taken = np.zeros(n, dtype=np.bool_)
+    taken[rows] = True
+    return taken
+
+
+def _check_fold(fold: Fold, labels: Mapping[str, _Codes], n: int) -> None:
+    if not fold.train.size or not fold.test.size:
+        raise CostModelError(
+            f"Both sides of a fold must have rows, but holding out {fold.held_out} leaves {fold.train.size} "
+            f"to train and {fold.test.size} to test: measure more, or choose another split."
+        )
+    learned = _taken(fold.train, n)
+    _refuse_shared(fold, "candidate and platform", fold.test[learned[fold.test]])
+    learned[fold.shots] = False
+    source = np.flatnonzero(learned)
+    for name, codes in labels.items():
+        _refuse_shared(fold, name, codes.shared(source, fold.test))
+
+
+def _refuse_shared(fold: Fold, name: str, shared: Labels) -> None:
+    if shared.size:
+        raise CostModelError(
+            f"No {name} may be on both sides of a fold, but holding out {fold.held_out} leaves {shared.size} "
+            f"there, such as {shared[0]}: make the split again."
+        )
+
+
+def _check_shots(fold: Fold, tasks: _Codes, whole: NDArray[np.bool_] | None) -> None:
+    """Check that shots are of tested tasks; given ``whole``, that they and no others are of whole devices."""
+    strange = tasks.missing(fold.shots, fold.test) if whole is None else tasks.names[:0]
+    if strange.size or not _taken(fold.train, len(tasks.of_row))[fold.shots].all():
+        raise CostModelError(
+            f"The shots of a fold must be training rows of tasks that it tests, but those of {fold.held_out} "
+            f"are not, such as {strange[:1].tolist()}: make the split again."
+        )
+    if whole is not None and (whole[fold.test].any() or not whole[fold.shots].all()):
+        raise CostModelError(
+            "Of what is held out, the whole device's measurements and no others must be there to learn "
+            f"from, but it is not so where {fold.held_out} is: make the split again."
+        )

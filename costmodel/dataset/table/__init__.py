@@ -1,0 +1,50 @@
+"""The table in memory and in files."""
+
+from costmodel.dataset.table._arrow import dataset_from_measurements, to_dataset, to_table
+from costmodel.dataset.table._checksums import (
+    SUMS_NAME,
+    add_checksum,
+    check_checksum,
+    dataset_hash,
+    parquet_file,
+    sha256_of,
+    write_checksums,
+)
+from costmodel.dataset.table._dataset import Dataset
+from costmodel.dataset.table._parquet import (
+    check_dataset,
+    iter_datasets,
+    load_dataset,
+    open_parquet,
+    write_parquet,
+)
+from costmodel.dataset.table._rows import iter_measurements
+from costmodel.dataset.table._schema import FILE_NAME, SCHEMA
+from costmodel.dataset.table._shipped import shipped_dataset
+from costmodel.dataset.table._unpack import Stream, lines_of, unpacked
+
+__all__ = [
+    "FILE_NAME",
+    "SCHEMA",
+    "SUMS_NAME",
+    "Dataset",
+    "Stream",
+    "add_checksum",
+    "check_checksum",
+    "check_dataset",
+    "dataset_from_measurements",
+    "dataset_hash",
+    "iter_datasets",
+    "iter_measurements",
+    "lines_of",
+    "load_dataset",
+    "open_parquet",
+    "parquet_file",
+    "sha256_of",
+    "shipped_dataset",
+    "to_dataset",
+    "to_table",
+    "unpacked",
+    "write_checksums",
+    "write_parquet",
+]

@@ -1,0 +1,76 @@
+"""SHA-256 sums of a dataset's files, in the format of ``sha256sum``."""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from costmodel.dataset.table._schema import FILE_NAME
+from costmodel.errors import CostModelError
+
+SUMS_NAME = "SHA256SUMS"
+
+
+def parquet_file(path: Path) -> Path:
+    """The parquet file of a dataset that is given as a folder or as that file.
+
+    Raises:
+        CostModelError: There is none.
+    """
+    file = path / FILE_NAME if path.is_dir() else path
+    if not file.is_file():
+        raise CostModelError(
+            f"A dataset must be a folder with {FILE_NAME} or a parquet file: {file} is not there."
+        )
+    return file
+
+
+def dataset_hash(path: Path) -> str:
+    """SHA-256 of a dataset's parquet file, 64 hexadecimal digits.
+
+    Raises:
+        CostModelError: The file is not there.
+    """
+    return sha256_of(parquet_file(path))
+
+
+def write_checksums(folder: Path, names: Iterable[str]) -> None:
+    """Write ``SHA256SUMS`` of these files of the folder, in alphabetical order."""
+    _write(folder, {name: sha256_of(folder / name) for name in names})
+
+
+def add_checksum(folder: Path, name: str) -> None:
+    """Name one more file in ``SHA256SUMS``, or name it anew; what is said of the others stays."""
+    sums = {**_read_checksums(folder), name: sha256_of(folder / name)}
+    _write(folder, sums)
+
+
+def check_checksum(folder: Path, name: str) -> None:
+    """Compare a file of the folder with ``SHA256SUMS``, if there is one that names it.
+
+    Raises:
+        CostModelError: They differ.
+    """
+    file = folder / name
+    if _read_checksums(folder).get(name, digest := sha256_of(file)) != digest:
+        raise CostModelError(
+            f"{file} must be the file that {SUMS_NAME} in {folder} names, but its checksum differs: it "
+            "is damaged or was changed; get it again."
+        )
+
+
+def _read_checksums(folder: Path) -> dict[str, str]:
+    """Digest of each file that is named."""
+    sums = folder / SUMS_NAME
+    lines = sums.read_text(errors="replace").splitlines() if sums.is_file() else []
+    return {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
+
+
+def _write(folder: Path, sums: Mapping[str, str]) -> None:
+    text = "".join(f"{sums[name]}  {name}\n" for name in sorted(sums))
+    (folder / SUMS_NAME).write_text(text)
+
+
+def sha256_of(file: Path) -> str:
+    """SHA-256 of a file, 64 hexadecimal digits."""
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

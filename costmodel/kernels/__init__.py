@@ -1,0 +1,1 @@
+"""Kernel sources: where the kernels of a workload come from."""

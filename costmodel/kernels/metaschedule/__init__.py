@@ -1,0 +1,32 @@
+"""What can be chosen: design spaces as named discrete decisions. Importing this loads no TVM."""
+
+from costmodel.kernels.metaschedule._database_json import database_record, database_workload
+from costmodel.kernels.metaschedule._distinct import DistinctPrograms
+from costmodel.kernels.metaschedule._parameters import Categorical, Parameter, Tile, divisors, factorizations
+from costmodel.kernels.metaschedule._per_store import PER_STORE_NAMES, per_store_features
+from costmodel.kernels.metaschedule._sample import lowered_launches, open_space, sample_candidates
+from costmodel.kernels.metaschedule._target import TargetKind, make_target
+from costmodel.kernels.metaschedule._tensor_intrin import (
+    register_tensor_intrinsics,
+    without_tensor_intrinsics,
+)
+
+__all__ = [
+    "PER_STORE_NAMES",
+    "Categorical",
+    "DistinctPrograms",
+    "Parameter",
+    "TargetKind",
+    "Tile",
+    "database_record",
+    "database_workload",
+    "divisors",
+    "factorizations",
+    "lowered_launches",
+    "make_target",
+    "open_space",
+    "per_store_features",
+    "register_tensor_intrinsics",
+    "sample_candidates",
+    "without_tensor_intrinsics",
+]

@@ -1,0 +1,56 @@
+"""Programs and schedules as MetaSchedule's JSON databases keep them."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from costmodel.records import Config, Workload
+
+if TYPE_CHECKING:
+    from costmodel.kernels.metaschedule._design_space import MetaScheduleSpace
+
+
+@lru_cache(maxsize=256)
+def database_workload(workload: Workload) -> tuple[str, str]:
+    """The row of a workload's program: its structural hash, and the program.
+
+    TVM computes the hash when a program is stored, and looks programs up by it. Programs that differ in names
+    only have the same. Loads TVM.
+    """
+    program, text = _entry(workload).as_json()
+    return str(program), str(text)
+
+
+def database_record(
+    space: "MetaScheduleSpace", config: Config, target: Any, latencies_s: Sequence[float]
+) -> list[Any]:
+    """The record of a config: its trace, latencies, target and the shapes of its arguments. Loads TVM.
+
+    Args:
+        space: The space of the config.
+        config: The choice.
+        target: TVM target that the kernel was made for.
+        latencies_s: Seconds of each repeat.
+
+    Raises:
+        InvalidConfigError: No valid kernel comes of it.
+    """
+    from tvm.s_tir import meta_schedule as ms
+
+    record = ms.database.TuningRecord(
+        space.schedule(config).trace,
+        _entry(space.workload),
+        list(latencies_s),
+        target,
+        ms.arg_info.ArgInfo.from_prim_func(space.module["main"]),
+    )
+    fields: list[Any] = record.as_json()
+    return fields
+
+
+def _entry(workload: Workload) -> Any:
+    from tvm.s_tir import meta_schedule as ms
+
+    from costmodel.kernels.metaschedule._workload_ir import workload_module
+
+    return ms.database.Workload(workload_module(workload))

@@ -1,0 +1,24 @@
+"""Few kernels for many SM budgets, and which runs when."""
+
+from costmodel.search.portfolio._dispatch import (
+    DISPATCH_VERSION,
+    DispatchRange,
+    DispatchTable,
+    dispatch_ranges,
+    load_dispatch_table,
+    save_dispatch_table,
+)
+from costmodel.search.portfolio._portfolio import BudgetRange, best_portfolio, served_s, smallest_portfolio
+
+__all__ = [
+    "DISPATCH_VERSION",
+    "BudgetRange",
+    "DispatchRange",
+    "DispatchTable",
+    "best_portfolio",
+    "dispatch_ranges",
+    "load_dispatch_table",
+    "save_dispatch_table",
+    "served_s",
+    "smallest_portfolio",
+]

@@ -1,0 +1,187 @@
+"""A dispatch table: which kernel to run for the SMs that are granted, as a file that a server reads.
+
+Rule for SMs that were not measured: between the last measured budget of a range and the first of the next,
+the latencies of both kernels are interpolated, log seconds over log SMs, and the next range begins where its
+kernel is no longer the slower one. Budgets of the shipped dataset, left out, lost 3.6 % by that rule in the
+geometric mean, 4.3 % with the kernel of the nearest measured budget, 5.8 % with that of the next smaller one
+(experiments/several_budgets). The first range also serves fewer SMs than were measured, and the last reaches
+to the whole device.
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from costmodel.arrays import FloatArray
+from costmodel.errors import CostModelError
+from costmodel.files import write_whole
+from costmodel.records import Candidate, Config, Device, Workload
+from costmodel.search._result import Provenance
+from costmodel.search.portfolio._portfolio import BudgetRange
+
+DISPATCH_VERSION = 1
+
+
+class DispatchRange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The kernel to run on a range of SMs.
+
+    Attributes:
+        from_sms: Fewest SMs that it serves.
+        to_sms: Most SMs that it serves.
+        space: Name of the space that the config was chosen from.
+        config_id: Content address of the config.
+        config: Its decisions.
+        latency_s: Seconds at each measured budget of the range.
+        regret: Latency over the best measured there, minus 1, at the same budgets.
+    """
+
+    from_sms: int
+    to_sms: int
+    space: str
+    config_id: str
+    config: Config
+    latency_s: dict[int, float]
+    regret: dict[int, float]
+
+    def __post_init__(self) -> None:
+        """Check what the types cannot say, also when a file is decoded."""
+        if not 1 <= self.from_sms <= self.to_sms:
+            raise ValueError(f"1 <= from_sms <= to_sms must hold, but got {self.from_sms} and {self.to_sms}")
+        if self.config_id != self.config.config_id:
+            raise ValueError(
+                f"config_id must be that of the decisions, {self.config.config_id}, but got {self.config_id}"
+            )
+        if not self.latency_s or self.latency_s.keys() != self.regret.keys():
+            raise ValueError(
+                "latency_s and regret must hold the same measured SM budgets, one or more, "
+                f"but got {sorted(self.latency_s)} and {sorted(self.regret)}"
+            )
+
+
+class DispatchTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Which kernel of a workload to run for the SMs that are granted.
+
+    Attributes:
+        schema_version: Version of this schema.
+        workload: What is computed.
+        device: Where it was measured.
+        objective: What the kernels were chosen by.
+        ranges: From 1 SM to the whole device, in order, without gaps.
+        provenance: Where the choice came from.
+    """
+
+    schema_version: int = DISPATCH_VERSION
+    workload: Workload
+    device: Device
+    objective: str
+    ranges: tuple[DispatchRange, ...]
+    provenance: Provenance
+
+    def __post_init__(self) -> None:
+        """Check what the types cannot say, also when a file is decoded."""
+        if self.schema_version != DISPATCH_VERSION:
+            raise ValueError(f"schema_version must be {DISPATCH_VERSION}, but got {self.schema_version}")
+        if not self.ranges or self.ranges[0].from_sms != 1:
+            raise ValueError("ranges must begin at 1 SM")
+        for lower, upper in pairwise(self.ranges):
+            if upper.from_sms != lower.to_sms + 1:
+                raise ValueError(
+                    "each range must begin where the one before it ends, "
+                    f"but one ends at {lower.to_sms} SMs and the next begins at {upper.from_sms}"
+                )
+
+    def range_for(self, sms: int) -> DispatchRange:
+        """The range that holds so many granted SMs.
+
+        Raises:
+            CostModelError: No range does.
+        """
+        for part in self.ranges:
+            if part.from_sms <= sms <= part.to_sms:
+                return part
+        raise CostModelError(
+            f"The dispatch table of {self.workload.name} serves 1 to {self.ranges[-1].to_sms} SMs of "
+            f"{self.device.name}, but got {sms}. Ask for the SMs that were granted, or tune for this device."
+        )
+
+    def kernel_for(self, sms: int) -> Candidate:
+        """The kernel to run on so many granted SMs.
+
+        Raises:
+            CostModelError: No range holds them.
+        """
+        part = self.range_for(sms)
+        return Candidate(self.workload, part.space, part.config)
+
+
+def dispatch_ranges(
+    kernels: Sequence[Candidate],
+    ranges: Sequence[BudgetRange],
+    latency_s: FloatArray,
+    sms: Sequence[int],
+    whole_sms: int,
+) -> tuple[DispatchRange, ...]:
+    """Ranges over all SMs of a device, by the rule for SMs that were not measured.
+
+    Args:
+        kernels: ``(n,)`` all kernels that were measured.
+        ranges: The chosen ones, and their budgets.
+        latency_s: ``(n, b)`` seconds; inf for a failure.
+        sms: ``(b,)`` SMs of each budget, ascending.
+        whole_sms: SMs of the whole device; 0 where unknown.
+    """
+    best_s = latency_s.min(axis=0)
+    starts = [1, *(_boundary(lower, upper, latency_s, sms) for lower, upper in pairwise(ranges))]
+    ends = [*(start - 1 for start in starts[1:]), max(whole_sms, sms[-1])]
+    return tuple(
+        DispatchRange(
+            from_sms=start,
+            to_sms=end,
+            space=kernels[part.kernel].space,
+            config_id=kernels[part.kernel].config.config_id,
+            config=kernels[part.kernel].config,
+            latency_s={sms[i]: float(latency_s[part.kernel, i]) for i in part.budgets},
+            regret={sms[i]: float(latency_s[part.kernel, i] / best_s[i]) - 1.0 for i in part.budgets},
+        )
+        for start, end, part in zip(starts, ends, ranges, strict=True)
+    )
+
+
+def _boundary(lower: BudgetRange, upper: BudgetRange, latency_s: FloatArray, sms: Sequence[int]) -> int:
+    """Fewest SMs of the upper range: from where its kernel is expected to be no slower than the other."""
+    few, many = sms[lower.last], sms[upper.first]
+    share = np.log(np.arange(few + 1, many) / few) / np.log(many / few)
+    pair = [lower.kernel, upper.kernel]
+    log_few, log_many = np.log(latency_s[pair, lower.last]), np.log(latency_s[pair, upper.first])
+    expected = np.outer(1.0 - share, log_few) + np.outer(share, log_many)
+    faster = np.flatnonzero(expected[:, 1] <= expected[:, 0])
+    return few + 1 + int(faster[0]) if faster.size else many
+
+
+def save_dispatch_table(table: DispatchTable, path: Path) -> None:
+    """Write a table as JSON, at once; its folder is made.
+
+    Raises:
+        CostModelError: The file cannot be written.
+    """
+    write_whole(path, msgspec.json.format(msgspec.json.encode(table), indent=2) + b"\n")
+
+
+def load_dispatch_table(path: Path) -> DispatchTable:
+    """Read a table.
+
+    Raises:
+        CostModelError: The file cannot be read or is no dispatch table of this version.
+    """
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=DispatchTable)
+    except OSError as error:
+        raise CostModelError(f"Cannot read {path}: {error.strerror}.") from error
+    except msgspec.DecodeError as error:
+        raise CostModelError(
+            f"{path} must be a dispatch table of version {DISPATCH_VERSION}, but: {error}. "
+            "Write one with `costmodel tune WORKLOAD --sms 16,32,132 --portfolio 3 --dispatch FILE`."
+        ) from None

@@ -1,0 +1,83 @@
+"""How a chosen kernel does on other SM budgets, beside the choices that one would make without it."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from costmodel.arrays import FloatArray
+from costmodel.collect import ReplayRunner, Runner
+from costmodel.records import Candidate, Outcome, Platform
+from costmodel.search._budgets_result import BudgetsResult
+from costmodel.search.portfolio import BudgetRange, served_s
+
+CHOSEN, WHOLE_CHOICE, BEST_KNOWN = "chosen", "whole-device choice", "best known"
+# Best of what a search measured, where nobody knows more.
+BEST_MEASURED = "best measured"
+
+
+@dataclass(frozen=True)
+class BudgetCurve:
+    """Latency of one way to choose, over SM budgets.
+
+    Attributes:
+        label: Whose choice.
+        latency_s: Seconds at each SM budget; budgets without a successful measurement are left out.
+    """
+
+    label: str
+    latency_s: Mapping[int, float]
+
+
+def measured_curve(
+    runner: Runner, label: str, candidate: Candidate, platforms: Sequence[Platform]
+) -> BudgetCurve:
+    """Measure one candidate on each platform."""
+    measured = [runner.measure([candidate], platform)[0] for platform in platforms]
+    ok = [m for m in measured if m.outcome is Outcome.OK]
+    return BudgetCurve(label, {m.platform.sms_granted: m.latency_s for m in ok})
+
+
+def recorded_curves(runner: ReplayRunner, chosen: Callable[[int], Candidate]) -> list[BudgetCurve]:
+    """Curves of the best known, of the candidate that is fastest on the whole device, and of the chosen.
+
+    The best known is another candidate at each budget: the fastest of all that were recorded there. The
+    second curve is left out where the whole device was not recorded.
+
+    Args:
+        runner: Serves the records.
+        chosen: The candidate chosen for so many granted SMs, such as ``DispatchTable.kernel_for``.
+    """
+    latencies = {sms: _latencies(runner, runner.platform(sms)) for sms in runner.budgets}
+    latencies = {sms: at for sms, at in latencies.items() if at}
+    whole = latencies.get(runner.platform(runner.budgets[-1]).device.sms, {})
+    picked = {WHOLE_CHOICE: dict.fromkeys(latencies, min(whole, key=whole.__getitem__))} if whole else {}
+    picked[CHOSEN] = {sms: chosen(sms).candidate_id for sms in latencies}
+    best = BudgetCurve(BEST_KNOWN, {sms: min(at.values()) for sms, at in latencies.items()})
+    return [best] + [
+        BudgetCurve(label, {sms: at[ids[sms]] for sms, at in latencies.items() if ids[sms] in at})
+        for label, ids in picked.items()
+    ]
+
+
+def searched_curves(result: BudgetsResult, ranges: Sequence[BudgetRange]) -> list[BudgetCurve]:
+    """Curves over the budgets of a search, of what it measured itself.
+
+    The best measured at each budget; the kernel that is best on the whole device, where that is one of the
+    budgets; and the chosen ones.
+    """
+    curves = [_curve(BEST_MEASURED, result, result.latency_s.min(axis=0))]
+    if result.sms[-1] == result.platforms[-1].device.sms:
+        whole = int(result.latency_s[:, -1].argmin())
+        curves.append(_curve(WHOLE_CHOICE, result, result.latency_s[whole]))
+    return [*curves, _curve(CHOSEN, result, served_s(result.latency_s, ranges))]
+
+
+def _curve(label: str, result: BudgetsResult, latency_s: FloatArray) -> BudgetCurve:
+    pairs = zip(result.sms, latency_s.tolist(), strict=True)
+    return BudgetCurve(label, {sms: latency for sms, latency in pairs if math.isfinite(latency)})
+
+
+def _latencies(runner: ReplayRunner, platform: Platform) -> dict[str, float]:
+    """Seconds of each candidate that was recorded as ok, by its id."""
+    measured = runner.measure(runner.recorded(platform), platform)
+    return {m.candidate.candidate_id: m.latency_s for m in measured if m.outcome is Outcome.OK}

@@ -1,0 +1,124 @@
+"""A search as one HTML file: what was found, pictures, trials, and where the answer came from.
+
+The file needs no other: pictures are inline, there are no scripts, and nothing is loaded from a network.
+"""
+
+import base64
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from costmodel.files import write_whole
+from costmodel.search._result import Provenance
+from costmodel.search.report._comparison import BudgetCurve
+from costmodel.search.report._plot import (
+    PredictedPoints,
+    ProgressCurve,
+    curves_figure,
+    predictions_figure,
+    progress_figure,
+)
+from costmodel.web_page import web_page
+
+_STYLE = """th, td { text-align: right; }
+figure { margin: 1.5rem 0; }
+"""
+
+
+@dataclass(frozen=True)
+class ReportTable:
+    """A table of a report.
+
+    Attributes:
+        title: Its heading.
+        header: Names of the columns.
+        rows: Texts, one a column.
+    """
+
+    title: str
+    header: tuple[str, ...]
+    rows: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True)
+class SearchReport:
+    """What a report shows.
+
+    Attributes:
+        title: Its title.
+        answer: Sentences, one a paragraph.
+        tables: In order; the first stands above the pictures, the others below.
+        curves: Latency over SM budgets; none to leave that picture out.
+        sms: Budgets that were tuned for.
+        unit: What a budget counts, such as ``SMs``.
+        progress: What had been found after each trial.
+        predictions: Predicted against measured, by budget; none to leave that picture out.
+        provenance: Where the answer came from.
+    """
+
+    title: str
+    answer: Sequence[str]
+    tables: Sequence[ReportTable]
+    curves: Sequence[BudgetCurve]
+    sms: Sequence[int]
+    unit: str
+    progress: ProgressCurve
+    predictions: Sequence[PredictedPoints]
+    provenance: Provenance
+
+
+def render_report(report: SearchReport) -> str:
+    """The page. All texts are escaped."""
+    parts = [f"<h1>{escape(report.title)}</h1>"]
+    parts += [f"<p>{escape(sentence)}</p>" for sentence in report.answer]
+    parts += [_table(table) for table in report.tables[:1]]
+    if report.curves:
+        figure = curves_figure(report.curves, unit=report.unit, sms=report.sms)
+        parts.append(_picture(figure, f"Latency over {report.unit}; shaded: tuned for"))
+    parts.append(_picture(progress_figure(report.progress), "Best so far"))
+    if report.predictions:
+        figure = predictions_figure(report.predictions, unit=report.unit)
+        parts.append(_picture(figure, "Predicted against measured; dotted: equal"))
+    parts += [_table(table) for table in (*report.tables[1:], _provenance(report.provenance))]
+    return web_page(report.title, "\n".join(parts), _STYLE)
+
+
+def write_report(report: SearchReport, path: Path) -> None:
+    """Write the page, at once; its folder is made.
+
+    Raises:
+        CostModelError: The file cannot be written.
+    """
+    write_whole(path, render_report(report).encode())
+
+
+def _table(table: ReportTable) -> str:
+    header = "".join(f"<th>{escape(name)}</th>" for name in table.header)
+    rows = "\n".join(
+        "<tr>" + "".join(f"<td>{escape(text)}</td>" for text in row) + "</tr>" for row in table.rows
+    )
+    return f"<h2>{escape(table.title)}</h2>\n<table>\n<tr>{header}</tr>\n{rows}\n</table>"
+
+
+def _picture(figure: Any, caption: str) -> str:
+    """A figure as an inline PNG with a caption."""
+    file = io.BytesIO()
+    figure.savefig(file, format="png", dpi=130, metadata={"Software": None})
+    data = base64.b64encode(file.getvalue()).decode("ascii")
+    return (
+        f'<figure>\n<img alt="{escape(caption)}" src="data:image/png;base64,{data}">\n'
+        f"<figcaption>{escape(caption)}</figcaption>\n</figure>"
+    )
+
+
+def _provenance(provenance: Provenance) -> ReportTable:
+    facts = {
+        "measured by": provenance.runner,
+        "candidates measured": str(provenance.n_measurements),
+        **provenance.knowledge,
+        **{f"version of {name}": version for name, version in provenance.versions.items()},
+    }
+    return ReportTable("Where it came from", ("what", "value"), list(facts.items()))

@@ -1,0 +1,134 @@
+"""What all samplers over a space share."""
+
+import threading
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+from optuna import Study
+from optuna.distributions import BaseDistribution
+from optuna.samplers import BaseSampler
+from optuna.trial import FrozenTrial, TrialState
+
+from costmodel.errors import CostModelError
+from costmodel.records import Candidate, Config
+from costmodel.search.samplers._history import FIXED, History
+from costmodel.search.samplers._turns import CHOICE, claim, wait_for_turn, write_attr
+from costmodel.spaces import Param, SearchSpace
+
+
+class SpaceSampler(BaseSampler):
+    """An Optuna sampler that proposes the configs of a space, each at most once.
+
+    What was tried is read from the study alone, so that a study resumes from its storage, and several threads
+    or processes share one without proposing a config twice (see ``_turns``). The study minimises latency in
+    seconds. A trial's config is chosen when it is asked for: ``space.suggest(trial)`` gives it.
+
+    A pruned trial was given up unmeasured: nothing is learned from it, and its config may come again.
+
+    Args:
+        space: The space.
+        seed: Seed of all random choices; None for another one each time.
+
+    Attributes:
+        knowledge: What the proposals rest on, for the provenance of an answer.
+    """
+
+    def __init__(self, space: SearchSpace, *, seed: int | None = 0) -> None:
+        self.space = space
+        self.seed = int(np.random.default_rng().integers(2**31)) if seed is None else seed
+        self.knowledge: Mapping[str, str] = {"sampler": type(self).__name__}
+        self._lock = threading.RLock()
+        self._given_up: set[int] = set()
+
+    @abstractmethod
+    def choose(self, study: Study, trial: FrozenTrial, history: History) -> Config:
+        """The next config, none of those that the history has tried.
+
+        Raises:
+            CostModelError: There is none left.
+        """
+
+    def likely_next(self, study: Study, count: int) -> list[Candidate]:
+        """Up to ``count`` candidates likely to be proposed soon; none where the sampler cannot tell."""
+        return []
+
+    def before_trial(self, study: Study, trial: FrozenTrial) -> None:
+        """Choose the trial's config, in turn with all other workers, and write it down.
+
+        Raises:
+            CostModelError: Every config has been tried.
+        """
+        if CHOICE in study._storage.get_trial_system_attrs(trial._trial_id):
+            return  # the same trial as an object of another process
+        claim(study, trial)
+        chosen: dict[str, Param] = {}
+        try:
+            wait_for_turn(study, trial, self._given_up)
+            with self._lock:
+                fixed = trial.system_attrs.get(FIXED)
+                history = History.of(study, self.space, below=trial.number)
+                chosen = self._enqueued(fixed) or self.space.params(self.choose(study, trial, history))
+        finally:
+            write_attr(study, trial, CHOICE, chosen)
+
+    def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
+        """All parameters of the space, known before any trial."""
+        return dict(self.space.distributions)
+
+    def sample_relative(
+        self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
+    ) -> dict[str, Any]:
+        """Parameters of the config that was chosen."""
+        choice: dict[str, Any] = study._storage.get_trial_system_attrs(trial._trial_id).get(CHOICE, {})
+        return choice
+
+    def sample_independent(
+        self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
+    ) -> Any:
+        """Refuse: a parameter that no config of the space has cannot be chosen from it.
+
+        Raises:
+            ValueError: Always.
+        """
+        raise ValueError(
+            f"parameters must be those of a config of the space, {sorted(self.space.distributions)}, "
+            f"but got {param_name!r} with {param_distribution}"
+        )
+
+    def after_trial(
+        self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None
+    ) -> None:
+        """End ``study.optimize`` when the space is used up."""
+        if self.is_exhausted(study):
+            with suppress(RuntimeError):  # raised outside study.optimize, where there is no loop to end
+                study.stop()
+
+    def reseed_rng(self) -> None:
+        """Nothing to do: what is random is drawn by the trial's number, which no two workers share."""
+
+    def is_exhausted(self, study: Study) -> bool:
+        """Whether every config of a small space has been tried."""
+        return self.space.size is not None and len(History.of(study, self.space).tried) >= self.space.size
+
+    def rng(self, *parts: int) -> np.random.Generator:
+        """The generator of this seed for a trial, a screening, or what else has a number."""
+        return np.random.default_rng([self.seed, *parts])
+
+    def nothing_left(self) -> CostModelError:
+        """The error of ``choose`` where every config was tried."""
+        count = "" if self.space.size is None else f" {self.space.size}"
+        return CostModelError(
+            f"There must be a candidate left to try, but all{count} have been. "
+            "Ask for fewer trials or a larger space."
+        )
+
+    def _enqueued(self, fixed: Mapping[str, Any] | None) -> dict[str, Param] | None:
+        """The parameters that a trial was enqueued with; None where they do not make a config."""
+        if not fixed:
+            return None
+        with suppress(CostModelError):
+            return self.space.params(self.space.config(fixed))
+        return None

@@ -1,0 +1,319 @@
+"""A space that a user declares for a function of their own."""
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from optuna import Trial
+from optuna.distributions import (
+    BaseDistribution,
+    CategoricalDistribution,
+    FloatDistribution,
+    IntDistribution,
+    distribution_to_json,
+)
+
+from costmodel.arrays import FloatArray
+from costmodel.errors import CostModelError, InvalidConfigError
+from costmodel.records import Candidate, Config, Decision, Device, Platform, Workload, content_id
+from costmodel.spaces._base import DrawnConfigs, Param, SearchSpace
+from costmodel.spaces._parameters import suggest_one
+
+Constraint = Callable[[Mapping[str, Any]], bool]
+Condition = tuple[str, Sequence[Any]]
+
+# Up to so many combinations are gone through one by one, so that none is missed.
+_MOST_LISTED = 20_000
+# Draws for each config that is wanted: where few meet the constraints, fewer come back.
+_MOST_DRAWS = 4
+# A neighbour differs in one to three parameters; a number moves by up to a quarter of its range.
+_MOST_CHANGES, _REACH = 3, 0.25
+_ANYWHERE = Platform(Device("unnamed", "cpu", "", 0, 0.0), "whole", 0, 0)
+
+
+class DeclaredSpace(SearchSpace):
+    """Parameters, conditions and constraints of any function that can be timed.
+
+    A parameter with a condition exists only where the parameter that it names exists and has one of the
+    values; elsewhere it is absent. Features are those of the decisions alone: a number x counts as
+    ``sign(x) log2(1 + |x|)``, other values as one column each; of a parameter that is absent they are NaN.
+
+    Args:
+        name: Name of what is tuned; with the parameters and conditions it makes the space's address.
+        parameters: Optuna distribution of each parameter, those that others depend on before them. Choices
+            are numbers, texts or booleans.
+        when: Condition of each parameter that has one: the parameter that it depends on, and the values of
+            that for which it exists.
+        constraints: Functions of a config's decisions that must all be true; absent parameters are not among
+            the decisions. They must be the same in every process that shares a study.
+        platform: Where the function runs; it matters only to what is reported.
+
+    Raises:
+        ValueError: There are no parameters, or a condition names one that does not come before.
+
+    Example:
+        >>> space = DeclaredSpace(
+        ...     "saxpy",
+        ...     {
+        ...         "staged": CategoricalDistribution([False, True]),
+        ...         "threads": IntDistribution(32, 1024, step=32),
+        ...         "tile": CategoricalDistribution([8, 16, 32]),
+        ...     },
+        ...     when={"tile": ("staged", [True])},
+        ...     constraints=[lambda config: config["threads"] * config.get("tile", 1) <= 8192],
+        ... )
+        >>> space.size
+        108
+    """
+
+    def __init__(
+        self,
+        name: str,
+        parameters: Mapping[str, BaseDistribution],
+        *,
+        when: Mapping[str, Condition] | None = None,
+        constraints: Sequence[Constraint] = (),
+        platform: Platform = _ANYWHERE,
+    ) -> None:
+        self.name = name
+        self.platform = platform
+        self._parameters = dict(parameters)
+        self._when = dict(when or {})
+        self._constraints = tuple(constraints)
+        _check(self._parameters, self._when)
+        self._workload = Workload(f"declared.{content_id(name)}", {}, "")
+
+    @cached_property
+    def space_id(self) -> str:
+        """Content address of name, parameters, conditions and platform; constraints cannot be told apart."""
+        parameters = {name: distribution_to_json(d) for name, d in self._parameters.items()}
+        conditions = {name: (parent, list(values)) for name, (parent, values) in self._when.items()}
+        return content_id(self.name, parameters, conditions, self.platform.platform_id)
+
+    @property
+    def size(self) -> int | None:
+        """Number of configs that meet the constraints; None where there are too many to go through."""
+        return None if self._all is None else len(self._all)
+
+    @property
+    def distributions(self) -> dict[str, BaseDistribution]:
+        """The parameters."""
+        return dict(self._parameters)
+
+    def suggest(self, trial: Trial) -> Config:
+        """The config that a trial proposes; another sampler's may break a constraint (see ``candidate``)."""
+        decisions: dict[str, Any] = {}
+        for name, distribution in self._parameters.items():
+            if self._exists(name, decisions):
+                decisions[name] = suggest_one(trial, name, distribution)
+        return Config(decisions)
+
+    def params(self, config: Config) -> dict[str, Param]:
+        """The decisions themselves."""
+        return {name: config.decisions[name] for name in self._parameters if name in config.decisions}  # type: ignore[misc]
+
+    def config(self, params: Mapping[str, Any]) -> Config:
+        """The config with these parameters, in the order in which they were declared."""
+        decisions: dict[str, Any] = {}
+        for name, distribution in self._parameters.items():
+            if self._exists(name, decisions):
+                if name not in params or not _holds(distribution, params[name]):
+                    raise CostModelError(
+                        f"Parameter {name} of {self.name} must be in {distribution}, but got "
+                        f"{params.get(name)!r}. Use a sampler of this space, and a new study for a new space."
+                    )
+                decisions[name] = params[name]
+        return Config(decisions)
+
+    def draw(self, size: int, rng: np.random.Generator) -> DrawnConfigs:
+        """Random configs, each value equally likely; all of a small space, in order."""
+        configs = self._random(size, rng) if self._all is None else self._all
+        if not configs:
+            raise CostModelError(
+                f"Some config of {self.name} must meet its constraints, but none was found. Loosen them."
+            )
+        return DrawnConfigs(configs, self.features(configs))
+
+    def neighbours(self, config: Config, count: int, rng: np.random.Generator) -> list[Config]:
+        """Configs with one to three changes that meet the constraints; none of a small space."""
+        if self._all is not None:
+            return []
+        changed = (self._changed(config, rng) for _ in range(count))
+        found = {c.config_id: c for c in changed if self._meets_constraints(c)}
+        found.pop(config.config_id, None)
+        return list(found.values())
+
+    def features(self, configs: Sequence[Config]) -> FloatArray:
+        """``(n, d)`` numbers and categories of the decisions."""
+        columns = [
+            column
+            for name, distribution in self._parameters.items()
+            for column in _columns(distribution, [config.decisions.get(name) for config in configs])
+        ]
+        return np.array(columns, dtype=np.float64).reshape(len(columns), len(configs)).T
+
+    def candidate(self, config: Config) -> Candidate:
+        """The candidate of a config.
+
+        Raises:
+            InvalidConfigError: It breaks a constraint.
+        """
+        if not self._meets_constraints(config):
+            raise InvalidConfigError(
+                f"A config of {self.name} must meet all constraints, but got {config.decisions}."
+            )
+        return Candidate(self._workload, f"declared-{self.name}", config)
+
+    def on(self, platform: Platform) -> "DeclaredSpace":
+        """The same space elsewhere; the features are the same."""
+        return DeclaredSpace(
+            self.name, self._parameters, when=self._when, constraints=self._constraints, platform=platform
+        )
+
+    @cached_property
+    def _all(self) -> list[Config] | None:
+        """Every config that meets the constraints; None where there are too many combinations."""
+        values = [_values(distribution) for distribution in self._parameters.values()]
+        if any(each is None for each in values):
+            return None
+        if math.prod(len(each) for each in values if each) > _MOST_LISTED:
+            return None
+        found = {}
+        for combination in itertools.product(*(each for each in values if each)):
+            config = self._config_where(dict(zip(self._parameters, combination, strict=True)))
+            found[config.config_id] = config
+        return [config for config in found.values() if self._meets_constraints(config)]
+
+    def _config_where(self, values: Mapping[str, Any]) -> Config:
+        """The config with these values, without those of parameters that do not exist."""
+        decisions: dict[str, Any] = {}
+        for name, value in values.items():
+            if self._exists(name, decisions):
+                decisions[name] = value
+        return Config(decisions)
+
+    def _exists(self, name: str, decisions: Mapping[str, Any]) -> bool:
+        """Whether a parameter exists where these were decided."""
+        if name not in self._when:
+            return True
+        parent, values = self._when[name]
+        return parent in decisions and decisions[parent] in values
+
+    def _meets_constraints(self, config: Config) -> bool:
+        return all(constraint(config.decisions) for constraint in self._constraints)
+
+    def _random(self, size: int, rng: np.random.Generator) -> list[Config]:
+        """Up to ``size`` distinct configs that meet the constraints."""
+        distinct: dict[Any, Config] = {}
+        for _ in range(_MOST_DRAWS):
+            columns = [_draw(distribution, size, rng) for distribution in self._parameters.values()]
+            for values in zip(*columns, strict=True):
+                config = self._config_where(dict(zip(self._parameters, values, strict=True)))
+                if self._meets_constraints(config):
+                    distinct.setdefault(tuple(config.decisions.items()), config)
+            if len(distinct) >= size:
+                break
+        return list(distinct.values())[:size]
+
+    def _changed(self, config: Config, rng: np.random.Generator) -> Config:
+        """A config with some values changed; what comes to exist by that is drawn."""
+        values = {n: config.decisions.get(n, _draw(d, 1, rng)[0]) for n, d in self._parameters.items()}
+        names = list(config.decisions)
+        for name in rng.choice(names, size=min(len(names), int(rng.integers(1, _MOST_CHANGES + 1)))):
+            values[name] = _moved(self._parameters[name], values[name], rng)
+        return self._config_where(values)
+
+
+def _check(parameters: Mapping[str, BaseDistribution], when: Mapping[str, Condition]) -> None:
+    names = list(parameters)
+    late = [
+        name
+        for name, (parent, _) in when.items()
+        if name not in names or parent not in names[: names.index(name)]
+    ]
+    if not names or late:
+        raise ValueError(
+            "a space must have parameters, and a condition must be of one of them and name one before it, "
+            f"but got parameters {names} and conditions {dict(when)}"
+        )
+
+
+def _values(distribution: BaseDistribution) -> Sequence[Any] | None:
+    """Every value; None where there are infinitely or too many."""
+    match distribution:
+        case CategoricalDistribution(choices=choices):
+            return choices
+        case IntDistribution(low=low, high=high, step=step) if (high - low) // step < _MOST_LISTED:
+            return range(low, high + 1, step)
+    return None
+
+
+def _holds(distribution: BaseDistribution, value: Any) -> bool:
+    try:
+        return bool(distribution._contains(distribution.to_internal_repr(value)))
+    except ValueError:
+        return False
+
+
+def _draw(distribution: BaseDistribution, size: int, rng: np.random.Generator) -> list[Any]:
+    """Random values; a number with a logarithmic distribution by its logarithm."""
+    if isinstance(distribution, CategoricalDistribution):
+        rows = rng.integers(len(distribution.choices), size=size).tolist()
+        return [distribution.choices[row] for row in rows]
+    if isinstance(distribution, IntDistribution) and not distribution.log:
+        steps = (distribution.high - distribution.low) // distribution.step
+        drawn: list[Any] = (
+            distribution.low + distribution.step * rng.integers(steps + 1, size=size)
+        ).tolist()
+        return drawn
+    return [_from_unit(distribution, position) for position in rng.random(size).tolist()]
+
+
+def _moved(distribution: BaseDistribution, value: Any, rng: np.random.Generator) -> Decision:
+    """A value nearby: another category, or a number some way up or down, an integer one step at least."""
+    if isinstance(distribution, CategoricalDistribution):
+        others = [choice for choice in distribution.choices if choice != value]
+        return others[int(rng.integers(len(others)))] if others else value  # type: ignore[return-value]
+    # Squared, so that most moves are short.
+    reach = _REACH * float(rng.random()) ** 2 * (1.0 if rng.random() < 0.5 else -1.0)
+    moved = _from_unit(distribution, min(1.0, max(0.0, _to_unit(distribution, value) + reach)))
+    if moved == value and isinstance(distribution, IntDistribution):
+        stepped = value + int(np.sign(reach)) * distribution.step
+        return int(min(distribution.high, max(distribution.low, stepped)))
+    return moved
+
+
+def _to_unit(distribution: Any, value: float) -> float:
+    """Where a number is in its range, in [0, 1]."""
+    low, high, value = (_scale(distribution, x) for x in (distribution.low, distribution.high, value))
+    return (value - low) / (high - low) if high > low else 0.0
+
+
+def _from_unit(distribution: Any, position: float) -> int | float:
+    """The number at a position in [0, 1] of its range, on its grid."""
+    low, high = _scale(distribution, distribution.low), _scale(distribution, distribution.high)
+    value = low + position * (high - low)
+    value = math.exp(value) if distribution.log else value
+    if distribution.step:
+        value = distribution.low + round((value - distribution.low) / distribution.step) * distribution.step
+    value = min(distribution.high, max(distribution.low, value))
+    return int(value) if isinstance(distribution, IntDistribution) else float(value)
+
+
+def _scale(distribution: IntDistribution | FloatDistribution, value: float) -> float:
+    return math.log(value) if distribution.log else float(value)
+
+
+def _columns(distribution: BaseDistribution, values: Sequence[Any]) -> Iterator[list[float]]:
+    """The columns of one parameter."""
+    numeric = not isinstance(distribution, CategoricalDistribution) or all(
+        isinstance(choice, int | float) and not isinstance(choice, bool) for choice in distribution.choices
+    )
+    if numeric:
+        yield [math.nan if v is None else math.copysign(math.log2(1.0 + abs(v)), v) for v in values]
+    elif isinstance(distribution, CategoricalDistribution):
+        for choice in distribution.choices:
+            yield [math.nan if v is None else float(v == choice) for v in values]

@@ -1,0 +1,154 @@
+"""A MetaSchedule design space on a platform, as a search sees it."""
+
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+from optuna import Trial
+from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
+
+from costmodel.arrays import FloatArray
+from costmodel.features import extract, extract_batch
+from costmodel.records import Candidate, Config, ConfigBatch, Platform, content_id
+from costmodel.spaces._base import DrawnConfigs, Param, SearchSpace
+
+if TYPE_CHECKING:
+    from costmodel.kernels.metaschedule._design_space import MetaScheduleSpace
+
+# Changes that make a neighbour: as many as ``costmodel.kernels.metaschedule.sample_candidates`` makes.
+_MOST_CHANGES = 3
+_REMEMBERED = 512  # lowered candidates: proposals are asked for again when they are measured
+
+
+class ScheduleSpace(SearchSpace):
+    """All kernels that MetaSchedule may make of a workload, on one platform.
+
+    Configs are drawn as columns and their features need no lowering: 100,000 take about a second. A config is
+    lowered when it is about to be proposed.
+
+    Args:
+        space: The design space, such as ``costmodel.kernels.metaschedule.open_space`` gives.
+        platform: Where the kernels would run.
+    """
+
+    def __init__(self, space: "MetaScheduleSpace", platform: Platform) -> None:
+        self.space = space
+        self.platform = platform
+        self._lowered: OrderedDict[str, Candidate] = OrderedDict()
+
+    @property
+    def space_id(self) -> str:
+        """Content address of the design space, the workload and the platform."""
+        return content_id(self.space.name, self.space.workload.name, self.platform.platform_id)
+
+    @property
+    def size(self) -> None:
+        """Too many to draw them all."""
+        return None
+
+    @cached_property
+    def distributions(self) -> dict[str, BaseDistribution]:
+        """The sketch, and the parameters of each sketch with its number and a dot in front."""
+        categorical, integer = CategoricalDistribution, IntDistribution
+        return {
+            name: integer(0, last) if isinstance(last, int) else categorical(last)
+            for name, last in self.space.parameters().items()
+        }
+
+    def suggest(self, trial: Trial) -> Config:
+        """The config that a trial proposes."""
+        return self.space.suggest(trial)
+
+    def params(self, config: Config) -> dict[str, Param]:
+        """The sketch, and the parameters that exist in it; a tile's are indices of divisors."""
+        return dict(self.space.params(config))
+
+    def config(self, params: Mapping[str, Any]) -> Config:
+        """The config with these Optuna parameters."""
+        return self.space.config(params)
+
+    def draw(self, size: int, rng: np.random.Generator) -> DrawnConfigs:
+        """As many random configs of each sketch, each once."""
+        sketches = range(len(self.space.sketches))
+        batches = [_distinct(self.space.draw(i, -(-size // len(sketches)), rng)) for i in sketches]
+        features = [extract_batch(batch, self.platform).values for batch in batches]
+        return DrawnConfigs(BatchConfigs(batches), np.vstack(features))
+
+    def neighbours(self, config: Config, count: int, rng: np.random.Generator) -> list[Config]:
+        """Configs of the same sketch with one to three changes."""
+        found: dict[str, Config] = {}
+        for changes in rng.integers(1, _MOST_CHANGES + 1, size=count):
+            changed = config
+            for _ in range(int(changes)):
+                changed = self.space.mutate(changed, rng)
+            found[changed.config_id] = changed
+        found.pop(config.config_id, None)
+        return list(found.values())
+
+    def features(self, configs: Sequence[Config]) -> FloatArray:
+        """``(n, d)`` features of configs by their decisions, so that lowering a config changes nothing."""
+        candidates = [Candidate(self.space.workload, self.space.name, config) for config in configs]
+        return extract(candidates, [self.platform] * len(candidates)).values
+
+    def candidate(self, config: Config) -> Candidate:
+        """The lowered candidate of a config, whose config is the one that TVM applied.
+
+        Raises:
+            InvalidConfigError: No valid kernel comes of it.
+        """
+        found = self._lowered.get(config.config_id)
+        if found is None:
+            found = self.space.candidate(config)
+            self._lowered[config.config_id] = self._lowered[found.config.config_id] = found
+            while len(self._lowered) > _REMEMBERED:
+                self._lowered.popitem(last=False)
+        return found
+
+    def on(self, platform: Platform) -> "ScheduleSpace":
+        """The same configs on another platform; what was lowered need not be lowered again."""
+        other = ScheduleSpace(self.space, platform)
+        other._lowered = self._lowered
+        return other
+
+
+class BatchConfigs(Sequence[Config]):
+    """The configs of several batches, each made when it is asked for.
+
+    Args:
+        batches: The batches, one behind the other.
+    """
+
+    def __init__(self, batches: Sequence[ConfigBatch]) -> None:
+        self._batches = batches
+        self._ends = np.cumsum([batch.size for batch in batches])
+
+    def __len__(self) -> int:
+        return int(self._ends[-1])
+
+    @overload
+    def __getitem__(self, row: int) -> Config: ...
+    @overload
+    def __getitem__(self, row: slice) -> list[Config]: ...
+    def __getitem__(self, row: int | slice) -> Config | list[Config]:
+        """The config at a position, counted from 0."""
+        if isinstance(row, slice):
+            return [self[i] for i in range(*row.indices(len(self)))]
+        if not 0 <= row < len(self):
+            raise IndexError(f"row must be in [0, {len(self) - 1}], but got {row}")
+        batch = int(np.searchsorted(self._ends, row, side="right"))
+        start = int(self._ends[batch]) - self._batches[batch].size
+        return self._batches[batch].configs([row - start])[0]
+
+    def __iter__(self) -> Iterator[Config]:
+        for batch in self._batches:
+            yield from batch.configs()
+
+
+def _distinct(batch: ConfigBatch) -> ConfigBatch:
+    """The batch with each config once, in the order in which they were drawn."""
+    table: NDArray[np.int64] = np.hstack([v.reshape(batch.size, -1) for v in batch.decisions.values()])
+    _, first = np.unique(table, axis=0, return_index=True)
+    return batch.take(np.sort(first))

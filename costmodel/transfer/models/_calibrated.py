@@ -1,0 +1,142 @@
+"""A prior belief on log latencies, conditioned on the first measurements of a task.
+
+Notations are those of ``costmodel.learners``, and m: measured candidates of the task.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from costmodel.arrays import FloatArray
+from costmodel.learners import Prediction, Scaler
+from costmodel.transfer._base import check_measured
+
+_BLOCK = 128  # rows whose covariance is worked out at once, where only its diagonal is wanted
+
+# Shape and rate of the belief in how well variances are known: as after four measurements.
+_DOUBT = 2.0
+
+# A config that failed counts as 4 times slower than the slowest that ran: bad enough to steer away from its
+# neighbours, not so bad as to bend the whole surface.
+FAILURE_LOG_PENALTY = float(np.log(4.0))
+
+
+class Calibrated:
+    """Gaussian process on what a prior gets wrong.
+
+    ``log latency = prior + c + deviation + noise``: c is the same for all candidates of the task, normal
+    around 0 with standard deviation ``scale``; the deviation has covariance ``kernel``. Without anything
+    near, a candidate keeps its prior, shifted by c; with one measurement only c and its neighbourhood move.
+    The posterior mean and covariance are those of Rasmussen and Williams, "Gaussian Processes for Machine
+    Learning", equations 2.25, 2.26 and 2.41-2.42.
+
+    Args:
+        prior: Maps ``(n, d)`` features to ``(n,)`` log latency.
+        kernel: Maps features ``(n, d)`` and ``(m, d)`` to the ``(n, m)`` covariance of deviations.
+        X: ``(m, d)`` measured candidates, m >= 1.
+        y: ``(m,)`` their latencies in seconds; inf for a config that failed.
+        noise: Standard deviation of a measurement's log latency, above 0.
+        scale: Standard deviation of c; inf for a prior that is right only up to a factor.
+
+    Raises:
+        ValueError: Shapes disagree, or a latency is NaN or not positive.
+    """
+
+    def __init__(  # noqa: PLR0913 (the parts of one formula)
+        self,
+        prior: Callable[[FloatArray], FloatArray],
+        kernel: Callable[[FloatArray, FloatArray], FloatArray],
+        X: FloatArray,
+        y: FloatArray,
+        *,
+        noise: float,
+        scale: float = np.inf,
+    ) -> None:
+        check_measured(X, y)
+        self._prior, self._kernel, self._X, self._noise = prior, kernel, X, noise
+        self._knows_latency = bool(np.isfinite(y).any())
+        self._precision = np.linalg.inv(kernel(X, X) + noise**2 * np.eye(y.size))
+        self._by_one = self._precision.sum(axis=1)
+        # Failures alone tell no scale: c stays 0, and they push their neighbourhoods down instead.
+        self._c_precision = float(self._by_one.sum()) + (scale**-2.0 if self._knows_latency else np.inf)
+        self._surprise = _surprise(np.log(y), prior(X))
+        self._shift = float(self._precision.sum(axis=0) @ self._surprise) / self._c_precision
+        self._weights = self._precision @ (self._surprise - self._shift)
+
+    def predict(self, X: FloatArray) -> Prediction:
+        """Posterior mean; the score is -log latency. No latency is given when every measurement failed."""
+        log_latency = self._mean(X, self._kernel(X, self._X))
+        return Prediction(-log_latency, np.exp(log_latency) if self._knows_latency else None)
+
+    def posterior(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Joint belief in the log latencies of n candidates, without the noise of a measurement.
+
+        Returns:
+            Mean ``(n,)`` and covariance ``(n, n)``. Where all measurements failed, the mean is known up to a
+            constant only.
+        """
+        known = self._kernel(X, self._X)
+        unexplained = 1.0 - known @ self._by_one
+        covariance = self._kernel(X, X) - known @ self._precision @ known.T
+        return self._mean(X, known), covariance + np.outer(unexplained, unexplained) / self._c_precision
+
+    def std(self, X: FloatArray) -> FloatArray:
+        """``(n,)`` standard deviation of a new measurement's log latency, its noise included."""
+        known = self._kernel(X, self._X)
+        unexplained = 1.0 - known @ self._by_one
+        blocks = np.split(X, np.arange(_BLOCK, len(X), _BLOCK))
+        own = np.concatenate([np.diag(self._kernel(block, block)) for block in blocks])
+        explained = (known @ self._precision * known).sum(axis=1)
+        variance = own - explained + unexplained**2 / self._c_precision
+        return np.asarray(np.sqrt(np.maximum(variance, 0.0) + self._noise**2))
+
+    def log_evidence(self) -> float:
+        """Log density of the measurements' log latencies up to a common shift, to compare beliefs by.
+
+        The likelihood of their contrasts (Harville, JASA 72, 1977), in which c does not occur, with all
+        variances multiplied by an unknown factor whose inverse is gamma distributed with shape and rate
+        ``_DOUBT``: a belief that is too sure of itself loses less than one whose order is wrong. Constants
+        that depend on m alone are left out; of a single measurement it is 0.
+        """
+        if self._surprise.size < 2:
+            return 0.0
+        one, total = self._by_one, float(self._by_one.sum())
+        centred = self._surprise - float(one @ self._surprise) / total
+        misfit = float(centred @ self._precision @ centred)
+        logdet = float(np.linalg.slogdet(self._precision)[1]) - np.log(total)
+        freedom = _DOUBT + (self._surprise.size - 1) / 2
+        return float(0.5 * logdet - freedom * np.log1p(0.5 * misfit / _DOUBT))
+
+    def level_surprise(self) -> float:
+        """By how many of its standard deviations c was found off 0; 0 where a prior tells no latency."""
+        own = self._c_precision - float(self._by_one.sum())
+        if not np.isfinite(self._c_precision) or own <= 0.0:
+            return 0.0
+        total = float(self._by_one.sum())
+        found = float(self._by_one @ self._surprise) / total
+        return float(found / np.sqrt(1.0 / own + 1.0 / total))
+
+    def _mean(self, X: FloatArray, known: FloatArray) -> FloatArray:
+        return np.asarray(self._prior(X) + self._shift + known @ self._weights)
+
+
+def neighbourhood(scaler: Scaler, A: FloatArray, B: FloatArray, length: float) -> FloatArray:
+    """``(n, m)`` correlation ``exp(-d^2 / (2 length^2))`` between rows of A and of B.
+
+    d is the root mean square distance over the standardised columns that vary.
+    """
+    from scipy.spatial.distance import cdist
+
+    varying = max(1, int(np.isfinite(scaler.scale_).sum()))
+    squared = cdist(scaler.transform(A), scaler.transform(B), "sqeuclidean") / varying
+    return np.asarray(np.exp(-0.5 * squared / length**2))
+
+
+def _surprise(log_latency: FloatArray, prior: FloatArray) -> FloatArray:
+    """``(m,)`` log latency beyond the prior; failures get a penalty beyond the slowest that ran."""
+    ran = np.isfinite(log_latency)
+    if not ran.any():
+        return np.full_like(log_latency, FAILURE_LOG_PENALTY)
+    surprise = np.where(ran, log_latency, 0.0) - prior
+    slowest = np.maximum(log_latency[ran].max() - prior, surprise[ran].max())
+    return np.where(ran, surprise, slowest + FAILURE_LOG_PENALTY)

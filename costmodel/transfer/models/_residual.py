@@ -1,0 +1,88 @@
+"""Any learner as a transfer model: it gives the prior, a Gaussian process learns what it gets wrong."""
+
+from typing import Any, Self
+
+import numpy as np
+
+from costmodel.arrays import FloatArray, TaskIds
+from costmodel.learners import Learner, Prediction, Scaler
+from costmodel.transfer._base import StorableModel
+from costmodel.transfer.models._calibrated import Calibrated, neighbourhood
+
+
+class Residual(StorableModel):
+    """Zero-shot a learner; few-shot the learner plus a Gaussian process on its residuals.
+
+    The prior log latency is that which the learner predicts. A learner that predicts none has its score read
+    as ``log(best / latency)`` with the best unknown, which is what all learners here give but the random one.
+    The covariance of the residuals is
+
+    ``slope^2 s s' + deviation^2 exp(-d^2 / (2 length^2))``
+
+    with s the prior: the first term lets measurements stretch or flatten it (a score without meaning is
+    flattened away), the second corrects neighbourhoods, see ``neighbourhood``.
+
+    Args:
+        learner: The learner.
+        deviation: Standard deviation of the residual, in log latency.
+        length: Distance at which residuals are correlated by 0.61.
+        slope: Standard deviation of the score's slope around 1.
+        noise: Standard deviation of what features do not tell apart, in log latency.
+        scale: Standard deviation of a predicted latency's error that all candidates of a task share, in log
+            latency.
+    """
+
+    def __init__(  # noqa: PLR0913 (settings, all with defaults)
+        self,
+        learner: Learner,
+        *,
+        deviation: float = 0.25,
+        length: float = 0.5,
+        slope: float = 0.25,
+        noise: float = 0.05,
+        scale: float = 0.5,
+    ) -> None:
+        self.learner = learner
+        self.deviation = deviation
+        self.length = length
+        self.slope = slope
+        self.noise = noise
+        self.scale = scale
+
+    def fit(self, X: FloatArray, y: FloatArray, task_ids: TaskIds) -> Self:
+        """Fit the learner, and the scale of the columns."""
+        self.learner.fit(X, y, task_ids)
+        self.scaler_ = Scaler().fit(X)
+        return self
+
+    def predict(self, X: FloatArray) -> Prediction:
+        """The learner's prediction."""
+        return self.learner.predict(X)
+
+    def adapt(self, X: FloatArray, y: FloatArray) -> Calibrated:
+        """The learner's prediction, corrected by the measurements."""
+        knows_latency = self.learner.predict(X[:1]).latency_s is not None
+        # The slope turns the prior around its mean over what was measured.
+        pivot = float(self._prior(X).sum()) / max(1, len(X))
+
+        def kernel(A: FloatArray, B: FloatArray) -> FloatArray:
+            stretch = self.slope**2 * np.outer(self._prior(A) - pivot, self._prior(B) - pivot)
+            return np.asarray(stretch + self.deviation**2 * neighbourhood(self.scaler_, A, B, self.length))
+
+        scale = self.scale if knows_latency else np.inf
+        return Calibrated(self._prior, kernel, X, y, noise=self.noise, scale=scale)
+
+    def state(self) -> dict[str, Any]:
+        """Learned state."""
+        return {"learner": self.learner.state(), "scaler": self.scaler_.state()}
+
+    def load_state(self, state: dict[str, Any]) -> Self:
+        """Take over what ``state`` gave."""
+        self.learner.load_state(state["learner"])
+        self.scaler_ = Scaler().load_state(state["scaler"])
+        return self
+
+    def _prior(self, X: FloatArray) -> FloatArray:
+        """``(n,)`` log latency, up to a constant where the learner predicts none."""
+        prediction = self.learner.predict(X)
+        return -prediction.score if prediction.latency_s is None else np.log(prediction.latency_s)

@@ -1,0 +1,239 @@
+"""Transfer that gives way where the sources mislead."""
+
+from typing import Any, Self
+
+import numpy as np
+
+from costmodel.arrays import FloatArray, TaskIds
+from costmodel.learners import Prediction
+from costmodel.transfer._base import Predictor, StorableModel, TransferModel, check_measured
+from costmodel.transfer._folds import Codes, group_codes, group_folds
+from costmodel.transfer._rank import rank_correlation
+from costmodel.transfer._rehearsal import std_of
+from costmodel.transfer._units import in_common_unit
+from costmodel.transfer.wrappers._familiarity import Familiarity
+from costmodel.transfer.wrappers._proposals import Proposal, own_and_better, transfer_schedule
+
+# Numbers of measurements at which the transfer model may be refuted, and the weight below which it is.
+_LOOKS = (1, 2, 4, 8, 16, 32, 64)
+_REFUTED = 0.05
+
+
+class Guarded(StorableModel):
+    """A transfer model beside one that learns the new task from nothing; the measurements decide.
+
+    **Before anything is measured.** Source tasks in another unit than most are left out (``in_common_unit``).
+    ``fit`` leaves groups of source tasks out in folds: the share of their tasks that the transfer model ranks
+    better than chance (rank correlation above ``least_correlation``) is its prior probability to be the right
+    one for a new task, up to ``trust``. Sources whose labels mean nothing are found out that way: a model
+    that is more likely wrong than right is refused, and the fallback serves alone.
+
+    **Prediction.** After m measurements ``adapt`` gives a mean of both in log latency, the transfer model's
+    weight being the posterior probability that it is the better description (Bayesian model averaging:
+    Hoeting et al., Statistical Science 14, 1999). Its odds are the prior odds, lowered where the measured
+    candidates are unfamiliar, times the ratio of the two evidences: the chance that each gave to the
+    measurements' contrasts (``Calibrated.log_evidence``) and, for a model that predicts latency, to their
+    level. Against a transfer model that is right the inverse ratio is an e-value: it exceeds k with
+    probability at most 1 / k. Once its weight was below 0.05 after 1, 2, 4, 8 ... measurements the transfer
+    model is refuted and stays so: from then on the fallback serves alone.
+
+    **Proposals.** Evidence comes too late for a model that is wrong where it matters, among the best few. So
+    a search that follows ``propose`` measures the transfer model's choice first, and after that gives it at
+    most one measurement in ``allowed / (allowed - 1)``, none once it is refuted. All others are the
+    fallback's own, made from what it chose itself and from what the transfer model found that was better than
+    all of that: slow configs, which a misled model finds, would make a greedy search settle for the first
+    mediocre one. Where the transfer model finds nothing better than the fallback, the search is the
+    fallback's own with the transfer model's measurements in between, so for each task and draw
+
+    ``measurements <= max(own + 1, allowed * own)``
+
+    with ``own`` those that the fallback needs by itself. Not covered: a good config found early that draws
+    the fallback away from a better one, and own choices that the transfer model has measured already, in
+    whose place the fallback's next best is measured.
+
+    Args:
+        model: The transfer model; its predictors must weigh evidence, as ``Calibrated`` does.
+        fallback: The one that learns from nothing.
+        group_columns: Positions of the columns that tell known groups apart, see ``Familiarity``.
+        bound_column: Position of a column with log2 of a lower bound in seconds, to find other units by.
+        trust: Highest prior probability that the transfer model is the better one.
+        least_correlation: Spearman's rank correlation within a task above which a ranking is of use.
+        folds: Folds; each costs a fit.
+        level_doubt: Standard deviation of the level if the transfer model is wrong, in its own ones.
+        allowed: Most measurements of a search relative to the fallback's, above 1. More lets a transfer model
+            that is right find the best sooner.
+    """
+
+    def __init__(  # noqa: PLR0913 (settings, most with defaults)
+        self,
+        model: StorableModel,
+        fallback: StorableModel,
+        group_columns: tuple[int, ...] = (),
+        bound_column: int | None = None,
+        *,
+        trust: float = 0.9,
+        least_correlation: float = 0.2,
+        folds: int = 4,
+        level_doubt: float = 4.0,
+        allowed: float = 1.25,
+    ) -> None:
+        self.model = model
+        self.fallback = fallback
+        self.group_columns = group_columns
+        self.bound_column = bound_column
+        self.trust = trust
+        self.least_correlation = least_correlation
+        self.folds = folds
+        self.level_doubt = level_doubt
+        self.allowed = allowed
+
+    def fit(self, X: FloatArray, y: FloatArray, task_ids: TaskIds) -> Self:
+        """Fit both models, and learn how far to trust the first.
+
+        Raises:
+            ValueError: ``allowed`` is not above 1, or there are fewer than two groups.
+        """
+        if not self.allowed > 1.0:
+            raise ValueError(f"allowed must be above 1, but got {self.allowed}")
+        common = in_common_unit(X, y, task_ids, self.bound_column)
+        X, y, task_ids = X[common], y[common], task_ids[common]
+        order = np.lexsort([y, *X.T[::-1], task_ids])  # what is learned does not depend on the order given
+        X, y, task_ids = X[order], y[order], task_ids[order]
+        groups = group_codes(X, self.group_columns, task_ids)
+        self.prior_trust_ = self._cross_validate(X, y, task_ids, group_folds(groups, self.folds, 0))
+        self.model.fit(X, y, task_ids)
+        self.fallback.fit(X, y, task_ids)
+        self.familiarity_ = Familiarity().fit(X, groups)
+        return self
+
+    def predict(self, X: FloatArray) -> Prediction:
+        """The transfer model's prediction, or the fallback's where the sources do not foretell each other."""
+        return (self.fallback if self.refuses else self.model).predict(X)
+
+    def adapt(self, X: FloatArray, y: FloatArray) -> Predictor:
+        """The mean of both models' adaptations, weighted by what the measurements say of them.
+
+        Args:
+            X: ``(m, d)`` measured candidates of the task, in the order in which they were measured.
+            y: ``(m,)`` their latencies in seconds; inf for a config that failed.
+        """
+        check_measured(X, y)
+        if self._refuted_after(X, y) is not None:
+            return self.fallback.adapt(X, y)
+        return self._mixture(X, y)
+
+    def propose(self, X: FloatArray, y: FloatArray) -> Predictor:
+        """What to measure next by its score, and the latencies that ``adapt`` predicts.
+
+        Who proposed what is worked out from the order of the measurements, each taken to be the best score of
+        the proposals before it.
+        """
+        check_measured(X, y)
+        refuted = self._refuted_after(X, y)
+        transferred = transfer_schedule(len(y) + 1, self.allowed, refuted)
+        mixture = self._mixture(X, y) if refuted is None else None
+        if mixture and transferred[-1]:  # whoever is refuted has no turns left
+            return Proposal(mixture.informed, mixture)
+        known = own_and_better(y, transferred[:-1])
+        own = self.fallback.adapt(X[known], y[known]) if known.any() else self.fallback
+        return Proposal(own, mixture or self.fallback.adapt(X, y))
+
+    def _mixture(self, X: FloatArray, y: FloatArray) -> "Mixture":
+        return Mixture(self.model.adapt(X, y), self.fallback.adapt(X, y), self.weight(X, y))
+
+    def _refuted_after(self, X: FloatArray, y: FloatArray) -> int | None:
+        """After how many measurements the transfer model was refuted; 0 if before, None if it was not."""
+        if self.refuses:
+            return 0
+        for m in _LOOKS:
+            if m <= len(y) and self.weight(X[:m], y[:m]) < _REFUTED:
+                return m
+        return None
+
+    def weight(self, X: FloatArray, y: FloatArray) -> float:
+        """Weight of the transfer model in [0, 1] after these measurements."""
+        if self.refuses:
+            return 0.0
+        ran = np.isfinite(y)
+        odds = np.log(self.prior_trust_ / (1.0 - self.prior_trust_))
+        odds -= max(0.0, float(np.median(self.unfamiliarity(X))) - 1.0)
+        if ran.any():
+            odds += self._evidence(self.model, X[ran], y[ran]) - self._evidence(self.fallback, X[ran], y[ran])
+        return float(1.0 / (1.0 + np.exp(-np.clip(odds, -50.0, 50.0))))
+
+    @property
+    def refuses(self) -> bool:
+        """Whether the sources do not foretell each other, so that nothing is transferred from them."""
+        return self.prior_trust_ < 0.5
+
+    def unfamiliarity(self, X: FloatArray) -> FloatArray:
+        """``(n,)`` how unlike all that was learned from; above 1 trust is lowered."""
+        return self.familiarity_.unfamiliarity(X)
+
+    def state(self) -> dict[str, Any]:
+        """Learned state."""
+        return {
+            "model": self.model.state(),
+            "fallback": self.fallback.state(),
+            "familiarity": self.familiarity_.state(),
+            "prior_trust": self.prior_trust_,
+        }
+
+    def load_state(self, state: dict[str, Any]) -> Self:
+        """Take over what ``state`` gave."""
+        self.model.load_state(state["model"])
+        self.fallback.load_state(state["fallback"])
+        self.familiarity_ = Familiarity().load_state(state["familiarity"])
+        self.prior_trust_ = state["prior_trust"]
+        return self
+
+    def _cross_validate(self, X: FloatArray, y: FloatArray, task_ids: TaskIds, folds: Codes) -> float:
+        """Prior probability that the transfer model is of use to a new task."""
+        useful = []
+        for fold in np.unique(folds):
+            out = folds == fold
+            if not np.isfinite(y[~out]).any():
+                continue
+            score = self.model.fit(X[~out], y[~out], task_ids[~out]).predict(X[out]).score
+            for task in np.unique(task_ids[out]):
+                at = task_ids[out] == task
+                correlation = rank_correlation(score[at], -y[out][at])
+                useful.append(correlation > self.least_correlation)
+        # As if one task more had spoken for it and one against.
+        share = (sum(useful) + 1.0) / (len(useful) + 2.0)
+        return float(np.clip(share, 1.0 - self.trust, self.trust))
+
+    def _evidence(self, model: TransferModel, X: FloatArray, y: FloatArray) -> float:
+        """Log chance that a model gave to the contrasts and to the level, the latter relative to doubt."""
+        predictor: Any = model.adapt(X, y)
+        surprise, doubt = predictor.level_surprise(), self.level_doubt
+        level = np.log(doubt) - 0.5 * surprise**2 * (1.0 - doubt**-2.0)
+        return float(predictor.log_evidence() + (level if surprise else 0.0))
+
+
+class Mixture:
+    """Two predictors of one task, in proportion.
+
+    Args:
+        informed: The predictor that transfers.
+        ignorant: The one that does not.
+        weight: Share of the first in the mean of log latency.
+    """
+
+    def __init__(self, informed: Predictor, ignorant: Predictor, weight: float) -> None:
+        self.informed = informed
+        self.ignorant = ignorant
+        self.weight = weight
+
+    def predict(self, X: FloatArray) -> Prediction:
+        """The mean of both log latencies; the score is -log latency."""
+        both = self.informed.predict(X), self.ignorant.predict(X)
+        score = self.weight * both[0].score + (1.0 - self.weight) * both[1].score
+        return Prediction(score, None if both[0].latency_s is None else np.exp(-score))
+
+    def std(self, X: FloatArray) -> FloatArray:
+        """``(n,)`` standard deviation of the mixture's log latency, disagreement included."""
+        w = self.weight
+        apart = self.informed.predict(X).score - self.ignorant.predict(X).score
+        informed, ignorant = std_of(self.informed, X), std_of(self.ignorant, X)
+        return np.asarray(np.sqrt(w * informed**2 + (1 - w) * ignorant**2 + w * (1 - w) * apart**2))

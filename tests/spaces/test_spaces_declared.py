@@ -1,0 +1,185 @@
+"""Declared spaces: conditions, constraints, and searches of them, against brute force."""
+
+import itertools
+import math
+
+import numpy as np
+import optuna
+import pytest
+from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+
+from costmodel.errors import CostModelError, InvalidConfigError
+from costmodel.records import Config
+from costmodel.search import ModelSampler, RandomOrderSampler
+from costmodel.spaces import DeclaredSpace
+
+optuna.logging.set_verbosity(optuna.logging.WARNING)
+
+
+def _fits(config):
+    return config["threads"] * config.get("tile", 1) <= 4096
+
+
+def _space(step=32):
+    return DeclaredSpace(
+        "stencil",
+        {
+            "layout": CategoricalDistribution(["rows", "columns", "blocks"]),
+            "staged": CategoricalDistribution([False, True]),
+            "threads": IntDistribution(32, 1024, step=step),
+            "tile": CategoricalDistribution([2, 4, 8, 16, 32]),
+            "swizzle": CategoricalDistribution([False, True]),
+        },
+        when={"tile": ("staged", [True]), "swizzle": ("tile", [16, 32])},
+        constraints=[_fits],
+    )
+
+
+def _latency_s(config):
+    """Bowls around 160 threads and tiles of 16, deeper when staged; blocks are always worse."""
+    layout = {"rows": 0.0, "columns": 0.1, "blocks": 0.6}[config["layout"]]
+    bowl = 0.2 * (math.log2(config["threads"]) - math.log2(160)) ** 2
+    if config["staged"]:
+        bowl += 0.1 * (math.log2(config["tile"]) - 4) ** 2 - (0.2 if config.get("swizzle") else 0.0) - 0.5
+    return 1e-3 * math.exp(layout + bowl)
+
+
+def _by_hand(step=32):
+    """Every config, spelled out without the class."""
+    found = []
+    for layout, threads in itertools.product(["rows", "columns", "blocks"], range(32, 1025, step)):
+        found.append({"layout": layout, "staged": False, "threads": threads})
+        for tile in (2, 4, 8, 16, 32):
+            for swizzle in (False, True) if tile >= 16 else (None,):
+                config = {"layout": layout, "staged": True, "threads": threads, "tile": tile}
+                found.append(config if swizzle is None else {**config, "swizzle": swizzle})
+    return [config for config in found if _fits(config)]
+
+
+def _key(decisions):
+    return tuple(sorted(decisions.items()))
+
+
+def test_a_small_space_gives_exactly_the_configs_that_brute_force_gives():
+    space, expected = _space(), _by_hand()
+    drawn = space.draw(10, np.random.default_rng(0))
+    assert {_key(c.decisions) for c in drawn.configs} == {_key(c) for c in expected}
+    assert space.size == len(drawn) == len(expected)
+
+
+def test_parameters_and_configs_go_to_and_fro():
+    space = _space()
+    for config in space.draw(1, np.random.default_rng(0)).configs:
+        assert space.config(space.params(config)) == config
+        assert space.params(config).keys() == config.decisions.keys()
+
+
+def test_a_large_space_is_drawn_within_its_constraints_and_without_repeats():
+    space = _space(step=1)
+    configs = [
+        *space.draw(500, np.random.default_rng(0)).configs,
+        *space.neighbours(
+            Config({"layout": "rows", "staged": False, "threads": 33}), 200, np.random.default_rng(1)
+        ),
+    ]
+    assert space.size is None
+    assert len({c.config_id for c in configs[:500]}) == 500
+    allowed = {_key(c) for c in _by_hand(step=1)}
+    assert all(_key(config.decisions) in allowed for config in configs)
+
+
+def test_neighbours_reach_every_parameter_also_those_that_come_to_exist():
+    start = Config({"layout": "rows", "staged": False, "threads": 100})
+    near = _space(step=1).neighbours(start, 400, np.random.default_rng(0))
+    assert start not in near
+    assert {"tile", "swizzle"} <= {name for config in near for name in config.decisions}
+    moved = [c.decisions["threads"] for c in near if c.decisions["threads"] != 100]
+    assert np.median(np.abs(np.array(moved) - 100)) < 130  # an eighth of the range, half of the longest
+
+
+def test_features_tell_values_and_absence():
+    space = _space()
+    X = space.features(
+        [
+            Config({"layout": "columns", "staged": False, "threads": 127}),
+            Config({"layout": "rows", "staged": True, "threads": 255, "tile": 31}),
+        ]
+    )
+    expected = [
+        [0, 1, 0, 1, 0, 7, np.nan, np.nan, np.nan],
+        [1, 0, 0, 0, 1, 8, 5, np.nan, np.nan],
+    ]
+    np.testing.assert_allclose(X, expected)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 3])
+def test_the_optimum_is_found_with_a_tenth_of_the_measurements(n_jobs):
+    space = _space()
+    best = min(_latency_s(config) for config in _by_hand())
+    study = optuna.create_study(sampler=ModelSampler(space))
+    study.optimize(lambda t: _latency_s(space.suggest(t).decisions), n_trials=space.size // 10, n_jobs=n_jobs)
+    ids = [space.config(trial.params).config_id for trial in study.trials]
+    assert study.best_value == best
+    assert len(set(ids)) == len(ids)
+
+
+def test_a_large_space_is_searched_closer_than_at_random():
+    space = _space(step=1)
+    best = min(_latency_s(config) for config in _by_hand(step=1))
+    gaps = {}
+    for make in (ModelSampler, RandomOrderSampler):
+        study = optuna.create_study(sampler=make(space))
+        study.optimize(lambda t: _latency_s(space.suggest(t).decisions), n_trials=40)
+        gaps[make] = study.best_value / best - 1.0
+    assert gaps[ModelSampler] < 0.01
+    assert gaps[ModelSampler] < gaps[RandomOrderSampler]
+
+
+def test_ask_and_tell_in_batches_ends_with_every_config_tried_once():
+    space = DeclaredSpace("small", {"a": IntDistribution(1, 5), "b": CategoricalDistribution(["x", "y"])})
+    study = optuna.create_study(sampler=ModelSampler(space))
+    seen = []
+    for _ in range(2):
+        trials = [study.ask() for _ in range(5)]
+        seen += [space.suggest(trial).config_id for trial in trials]
+        for trial in trials:
+            study.tell(trial, 1.0 + trial.params["a"])
+    assert len(set(seen)) == space.size == 10
+    with pytest.raises(CostModelError, match="all 10 have been"):
+        study.ask()
+
+
+def test_continuous_parameters_are_searched():
+    space = DeclaredSpace("smooth", {"x": FloatDistribution(1e-3, 1e3, log=True), "n": IntDistribution(0, 9)})
+    study = optuna.create_study(sampler=ModelSampler(space, screened=2000))
+
+    def latency_s(trial):
+        config = space.suggest(trial).decisions
+        return 1.0 + math.log10(config["x"] / 5.0) ** 2 + 0.1 * (config["n"] - 3) ** 2
+
+    study.optimize(latency_s, n_trials=40)
+    assert study.best_value < 1.02
+
+
+def test_what_breaks_a_constraint_has_no_candidate():
+    space = _space()
+    with pytest.raises(InvalidConfigError, match="must meet all constraints"):
+        space.candidate(Config({"layout": "rows", "staged": True, "threads": 1024, "tile": 32}))
+
+
+def test_a_space_that_nothing_meets_is_refused():
+    space = DeclaredSpace("none", {"a": IntDistribution(1, 3)}, constraints=[lambda config: config["a"] > 3])
+    with pytest.raises(CostModelError, match="must meet its constraints"):
+        ModelSampler(space)
+
+
+@pytest.mark.parametrize("when", [{"a": ("b", [1])}, {"a": ("a", [1])}, {"c": ("a", [1])}])
+def test_conditions_name_what_comes_before(when):
+    parameters = {"a": IntDistribution(1, 3), "b": IntDistribution(1, 3)}
+    with pytest.raises(ValueError, match="name one before it"):
+        DeclaredSpace("late", parameters, when=when)
+
+
+def test_parameters_of_another_space_are_refused():
+    with pytest.raises(CostModelError, match="Parameter tile of stencil must be in"):
+        _space().config({"layout": "rows", "staged": True, "threads": 64, "tile": 3})

@@ -1,0 +1,72 @@
+import numpy as np
+import optuna
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from costmodel.errors import CostModelError
+from costmodel.features import extract
+from costmodel.records import Candidate, Config, Workload
+from costmodel.spaces import Pool
+from costmodel.testing import landscape_platform
+
+_WORKLOAD = Workload.parse("matmul-m8-n8-k8")
+_DECISIONS = st.dictionaries(
+    st.sampled_from("abcd"),
+    st.one_of(
+        st.integers(-4, 4), st.sampled_from(["x", "y"]), st.tuples(st.integers(1, 3), st.integers(1, 3))
+    ),
+    max_size=4,
+)
+
+
+def _pool(*decisions):
+    candidates = [Candidate(_WORKLOAD, "test", Config(d)) for d in decisions]
+    return Pool(candidates, landscape_platform(8))
+
+
+@given(st.lists(_DECISIONS, min_size=1, max_size=8, unique_by=lambda d: Config(d).config_id))
+def test_parameters_name_each_candidate_and_fit_their_distributions(decisions):
+    pool = _pool(*decisions)
+    for index in range(len(pool)):
+        config = pool.candidates[index].config
+        params = pool.params(config)
+        assert pool.config(params) == config
+        assert pool.position(params) == index
+        assert params.keys() == pool.distributions.keys()
+        for name, distribution in pool.distributions.items():
+            assert distribution._contains(distribution.to_internal_repr(params[name]))
+
+
+def test_integers_are_a_range_tiles_a_category_and_absence_is_none():
+    pool = _pool({"unroll": 16, "tile": (2, 1, 4)}, {"unroll": 512, "tile": (1, 8, 1), "vectorise": 4})
+    assert pool.distributions == {
+        "unroll": optuna.distributions.IntDistribution(16, 512),
+        "tile": optuna.distributions.CategoricalDistribution(["1x8x1", "2x1x4"]),
+        "vectorise": optuna.distributions.CategoricalDistribution([4, None]),
+    }
+
+
+def test_parameters_of_no_candidate_are_refused():
+    pool = _pool({"a": 1, "b": 1}, {"a": 2, "b": 2})
+    with pytest.raises(CostModelError, match="must be those of a candidate in the pool"):
+        pool.position({"a": 1, "b": 2})
+
+
+@pytest.mark.parametrize("decisions", [[], [{"a": 1}, {"a": 1}]])
+def test_a_pool_holds_distinct_candidates(decisions):
+    with pytest.raises(ValueError, match="one or more candidates with distinct decisions"):
+        _pool(*decisions)
+
+
+def test_features_are_those_at_the_target_platform(pool):
+    expected = extract(pool.candidates, [landscape_platform(32)] * len(pool)).values
+    np.testing.assert_array_equal(pool.features([c.config for c in pool.candidates]), expected)
+    other = Pool(pool.candidates, landscape_platform(132))
+    assert not np.array_equal(other.features([c.config for c in pool.candidates]), expected, equal_nan=True)
+
+
+def test_space_id_depends_on_candidates_and_platform(pool):
+    assert Pool(pool.candidates, pool.platform).space_id == pool.space_id
+    assert Pool(pool.candidates[:-1], pool.platform).space_id != pool.space_id
+    assert Pool(pool.candidates, landscape_platform(132)).space_id != pool.space_id
