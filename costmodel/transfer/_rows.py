@@ -1,15 +1,19 @@
 """A dataset as learners see it."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray, TaskIds
-from costmodel.dataset import Dataset
 from costmodel.features import FeatureTable, extract
 from costmodel.transfer._base import TransferModel
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from costmodel.dataset import Dataset
 
 
 @dataclass(frozen=True)
@@ -23,13 +27,13 @@ class LearningRows:
         task_ids: ``(n,)`` names.
     """
 
-    rows: pd.DataFrame
+    rows: "pd.DataFrame"
     table: FeatureTable
     latency_s: FloatArray
     task_ids: TaskIds
 
     @classmethod
-    def of(cls, dataset: Dataset) -> "LearningRows":
+    def of(cls, dataset: "Dataset") -> "LearningRows":
         """Extract the features of every row."""
         rows = dataset.rows
         candidates = [dataset.candidates[i] for i in rows["candidate"]]

@@ -147,7 +147,9 @@ def test_foreign_files(tmp_path: Path, built: Path) -> None:
 def test_the_shipped_dataset_is_looked_for_in_package_and_checkout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shipped, "__file__", str(tmp_path / "costmodel" / "dataset" / "_shipped.py"))
+    monkeypatch.setattr(
+        shipped, "__file__", str(tmp_path / "costmodel" / "dataset" / "table" / "_shipped.py")
+    )
     with pytest.raises(CostModelError, match="is in neither"):
         shipped.shipped_dataset()
     for folder in ("datasets", "costmodel/_datasets"):
