@@ -1,13 +1,66 @@
 """A transfer-learning cost model for kernel autotuning on GPUs that are shared.
 
-Importing this package loads none of its heavy dependencies (tvm, torch, xgboost, mlflow, cuda).
+The names below are the way in; each loads what it needs when it is first used, so that importing this
+package takes milliseconds and none of its heavy dependencies.
+
+Example:
+    >>> import costmodel
+    >>> result = costmodel.tune("matmul-m16-n1024-k1024", sms=32, trials=4)
+    >>> result.best.latency_s < 1e-3
+    True
 """
 
-from importlib.metadata import PackageNotFoundError, version
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-try:
-    __version__ = version("sm-costmodel")
-except PackageNotFoundError:  # the source tree on the path, not installed
-    __version__ = "0+unknown"
+from costmodel.version import __version__
 
-__all__ = ["__version__"]
+if TYPE_CHECKING:
+    from costmodel.collect import CpuRunner as CpuRunner
+    from costmodel.collect import CudaRunner as CudaRunner
+    from costmodel.collect import ReplayRunner as ReplayRunner
+    from costmodel.dataset import Dataset as Dataset
+    from costmodel.dataset import build_dataset as build_dataset
+    from costmodel.dataset import load_dataset as load_dataset
+    from costmodel.errors import CostModelError as CostModelError
+    from costmodel.learners import Learner as Learner
+    from costmodel.records import Device as Device
+    from costmodel.records import Platform as Platform
+    from costmodel.records import Workload as Workload
+    from costmodel.search import DispatchTable as DispatchTable
+    from costmodel.search import ModelSampler as ModelSampler
+    from costmodel.search import load_dispatch_table as load_dispatch_table
+    from costmodel.spaces import DeclaredSpace as DeclaredSpace
+    from costmodel.spaces import Pool as Pool
+    from costmodel.transfer import load_model as load_model
+    from costmodel.tuning import train as train
+    from costmodel.workloads import catalogue as catalogue
+
+# Public names by the package that each is loaded from when it is first used.
+_PUBLIC = {
+    "collect": ("CpuRunner", "CudaRunner", "ReplayRunner"),
+    "dataset": ("Dataset", "build_dataset", "load_dataset"),
+    "errors": ("CostModelError",),
+    "learners": ("Learner",),
+    "records": ("Device", "Platform", "Workload"),
+    "search": ("DispatchTable", "ModelSampler", "load_dispatch_table"),
+    "spaces": ("DeclaredSpace", "Pool"),
+    "transfer": ("load_model",),
+    "tuning": ("train",),
+    "workloads": ("catalogue",),
+}
+_PACKAGE_OF = {name: package for package, names in _PUBLIC.items() for name in names}
+
+__all__ = ["__version__", *_PACKAGE_OF]  # noqa: PLE0604 (they are texts)
+
+
+def __getattr__(name: str) -> Any:
+    """A public name, loaded with the package that defines it (PEP 562)."""
+    if name not in _PACKAGE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_PACKAGE_OF[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    """Public names, for completion."""
+    return sorted(__all__)

@@ -8,8 +8,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-from costmodel import __version__
 from costmodel.errors import CostModelError
+from costmodel.version import __version__
 
 # Name: (where the function or sub-application is, first line of its help).
 COMMANDS = {

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from costmodel import __version__
 from costmodel.cli._output import DEFAULT_LEARNER, DatasetArgument, JsonOption, console, write_json
 from costmodel.cli._tracking import (
     ExperimentOption,
@@ -17,6 +16,7 @@ from costmodel.cli._tracking import (
     TrackOption,
     options_of,
 )
+from costmodel.version import __version__
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.metadata import version
 
-from costmodel import __version__
 from costmodel.errors import CostModelError
 from costmodel.records import Candidate, Outcome, Platform
+from costmodel.version import __version__
 
 
 def _versions() -> dict[str, str]:

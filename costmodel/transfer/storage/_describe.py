@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from costmodel import __version__
 from costmodel.tracking import ModelFile
 from costmodel.transfer.storage import pyfunc
+from costmodel.version import __version__
 
 if TYPE_CHECKING:
     import pandas as pd

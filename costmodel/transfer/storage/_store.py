@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 
-from costmodel import __version__
 from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError
 from costmodel.features import Column, extract
@@ -52,6 +51,7 @@ from costmodel.transfer.models import (
     SourceMixture,
 )
 from costmodel.transfer.wrappers import Conformal, Guarded
+from costmodel.version import __version__
 
 FORMAT = "costmodel-model"
 FORMAT_VERSION = 2
