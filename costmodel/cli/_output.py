@@ -47,7 +47,8 @@ DatasetArgument = Annotated[
     Path | None,
     typer.Argument(
         metavar="DATASET",
-        help="Dataset folder or its parquet file; the dataset that ships with costmodel if not given.",
+        help="Folder or parquet file of a dataset, or the name of one that ships: h100-sm-budgets, which is "
+        "taken if none is given, or sm-budgets.",
         show_default=False,
     ),
 ]

@@ -27,7 +27,7 @@ def describe(
     """
     from costmodel import dataset as room
 
-    path = dataset or room.shipped_dataset()
+    path = room.find_dataset(dataset)
     describer = room.Describer()
     for part in room.iter_datasets(path, track):
         describer.add(part)

@@ -51,12 +51,12 @@ def split(
     - `costmodel dataset split datasets/mine --strategy leave-one-device-out --name devices-v1`
     - `costmodel dataset split datasets/mine --strategy few-shot --shots 4 --seed 1 --name four-shots`
     """
-    from costmodel.dataset import SplitRecipe, dataset_hash, load_dataset, make_split, write_split
+    from costmodel.dataset import SplitRecipe, load_dataset, make_split, write_split
 
     recipe = SplitRecipe(strategy, seed, share, shots, base, keep_twins_apart, folds)
     loaded = load_dataset(dataset)
     made = make_split(loaded, recipe, name)
-    file = write_split(dataset, loaded, made, force=force)
+    file = write_split(loaded, made, force=force)
     described = _describe_folds(loaded, made)
     console.print(_fold_table(made, described))
     print_twins(made)
@@ -69,7 +69,7 @@ def split(
             "strategy": strategy,
             "seed": seed,
             "parameters": recipe.parameters,
-            "dataset_sha256": dataset_hash(dataset),
+            "dataset_sha256": loaded.sha256,
             "twins": made.twins,
             "folds": described,
         },

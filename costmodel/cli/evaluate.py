@@ -148,11 +148,11 @@ def evaluate(
     - `costmodel evaluate --train datasets/mine --test datasets/blind --learner xgboost`
     - `costmodel evaluate datasets/mine --seeds 3 --track`
     """
-    from costmodel.dataset import dataset_used, shipped_dataset
+    from costmodel.dataset import dataset_used, find_dataset
     from costmodel.evaluation import describe_report, plot_report
 
     chosen = EvaluationConfig.load(config, _given(context))
-    judged = chosen.test or chosen.dataset or shipped_dataset()
+    judged = find_dataset(chosen.test or chosen.dataset)
     settings = {**asdict(chosen), "config": config, "dataset": judged, "seeds": chosen.used_seeds}
     name = f"{judged.resolve().name}, {'learned from another' if chosen.train else chosen.split}"
     with Tracking.of(context).run(name, settings) as run:
@@ -227,7 +227,7 @@ class _Judge:
             recipe = SplitRecipe(config.split, keep_twins_apart=config.keep_twins_apart, folds=config.folds)
             made = make_split(data, recipe)
         else:
-            made = read_split(path, data, config.split)
+            made = read_split(data, config.split)
         print_twins(made)
         if made.recipe.folds:
             held_out = sum(fold.held_out.count(" + ") + 1 for fold in made.folds)

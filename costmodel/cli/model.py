@@ -104,9 +104,9 @@ def _find_candidates(path: Path | None, workload: str) -> _Found:
     Raises:
         CostModelError: The file cannot be read, or holds none.
     """
-    from costmodel.dataset import load_dataset, shipped_dataset
+    from costmodel.dataset import find_dataset, load_dataset
 
-    source = path or shipped_dataset()
+    source = path if path and path.suffix == ".jsonl" else find_dataset(path)
     dataset = None if source.suffix == ".jsonl" else load_dataset(source)
     every = _read_candidates(source) if dataset is None else dataset.candidates
     found = [candidate for candidate in every if candidate.workload.name == workload]

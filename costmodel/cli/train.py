@@ -66,12 +66,12 @@ def train(
     - `costmodel train datasets/mine --out mine.costmodel --hold-out matmul-m128-n768-k3072`
     - `costmodel train --out h100.costmodel --folds 5 --track` also logs the model and how good it is.
     """
-    from costmodel.dataset import dataset_used, load_dataset, shipped_dataset
+    from costmodel.dataset import dataset_used, find_dataset, load_dataset
     from costmodel.transfer import describe_model, make_model, save_model
     from costmodel.tuning import describe_training
     from costmodel.tuning import train as train_on
 
-    path = dataset or shipped_dataset()
+    path = find_dataset(dataset)
     used = dataset_used(path, "training")
     with Tracking.of(context).run(f"{learner} on {used.name}", options_of(context, dataset=path)) as run:
         run.log([used])

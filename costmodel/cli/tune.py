@@ -162,7 +162,7 @@ def tune(
     - `costmodel tune matmul-m16-n1024-k1024 --free-sms 4%` finds how many SMs can be left to others.
     - `costmodel tune matmul-m16-n1024-k1024 --sms 32 --track` logs every trial while it is measured.
     """
-    from costmodel.dataset import dataset_used, load_dataset, shipped_dataset
+    from costmodel.dataset import dataset_used, find_dataset, load_dataset
 
     request = TuneRequest(
         workload=workload,
@@ -179,7 +179,7 @@ def tune(
         outputs=Outputs(plot=plot, dispatch=dispatch, report=report, json=json),
     )
     request.check()
-    source = dataset or (None if runner is RunnerName.CPU else shipped_dataset())
+    source = None if runner is RunnerName.CPU and not dataset else find_dataset(dataset)
     with Tracking.of(context).run(request.title, options_of(context, dataset=source)) as run:
         run.log(dataset_used(path, "training") for path in [source] if path)
         data = load_dataset(source) if source else None

@@ -42,19 +42,22 @@ from costmodel.dataset.splits import (
     write_split,
 )
 from costmodel.dataset.table import (
+    SHIPPED_DATASETS,
     Dataset,
+    DatasetLike,
     check_dataset,
     dataset_from_measurements,
     dataset_hash,
+    find_dataset,
     iter_datasets,
     iter_measurements,
     load_dataset,
-    shipped_dataset,
 )
 
 __all__ = [
     "EXPORT_FORMATS",
     "LEAVE_ONE_OUT",
+    "SHIPPED_DATASETS",
     "STRATEGIES",
     "WHOLE_DEVICE_ONLY",
     "Budget",
@@ -62,6 +65,7 @@ __all__ = [
     "CardHeader",
     "Coverage",
     "Dataset",
+    "DatasetLike",
     "Describer",
     "Description",
     "DeviceSimilarity",
@@ -92,6 +96,7 @@ __all__ = [
     "draw_rows",
     "examine",
     "export_dataset",
+    "find_dataset",
     "iter_datasets",
     "iter_measurements",
     "load_dataset",
@@ -100,7 +105,6 @@ __all__ = [
     "read_card_header",
     "read_split",
     "render_card",
-    "shipped_dataset",
     "summary_tables",
     "twin_groups",
     "write_plots",

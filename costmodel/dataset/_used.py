@@ -1,39 +1,38 @@
 """A dataset as a tracked run names it."""
 
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from costmodel.dataset.table import SCHEMA, open_parquet, parquet_file, sha256_of
+from costmodel.dataset.table import SCHEMA, DatasetLike, load_dataset
+from costmodel.records import Outcome
 from costmodel.tracking import DatasetUsed
 
-_COUNTED = {"workloads": "workload", "candidates": "candidate_id", "platforms": "platform_id"}
 
-
-def dataset_used(path: Path, context: str) -> DatasetUsed:
+def dataset_used(dataset: DatasetLike, context: str) -> DatasetUsed:
     """Name, hash, columns and counts of a dataset.
 
     Args:
-        path: Its folder, or its parquet file.
+        dataset: The dataset, its name or its path.
         context: What it was used for, such as ``training``.
 
     Raises:
         CostModelError: It is no dataset, see ``load_dataset``.
     """
-    file = parquet_file(path)
-    with open_parquet(path) as opened:
-        table = opened.read([*_COUNTED.values(), "outcome"])
-    counts = {what: len(table[column].unique()) for what, column in _COUNTED.items()}
-    failed = pc.sum(pc.not_equal(table["outcome"], "ok")).as_py()
+    used = load_dataset(dataset)
     return DatasetUsed(
-        name=file.resolve().parent.name,
-        sha256=sha256_of(file),
-        source=file,
+        name=used.name,
+        sha256=used.sha256,
+        source=used.file.path if used.file else None,
         schema={field.name: _kind(field.type) for field in SCHEMA},
-        # MLflow's pages show the first by this name.
-        profile={"num_rows": len(table), "failed": failed, **counts},
+        profile={
+            # MLflow's pages show the first by this name.
+            "num_rows": len(used.measurements),
+            "failed": int((used.measurements["outcome"] != Outcome.OK).sum()),
+            "workloads": len(used.workloads),
+            "candidates": len(used.candidates),
+            "platforms": len(used.platforms),
+        },
         context=context,
     )
 

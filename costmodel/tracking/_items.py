@@ -106,7 +106,7 @@ class DatasetUsed:
     Attributes:
         name: Its name.
         sha256: Hash of its content, 64 hexadecimal digits.
-        source: Where it was read from.
+        source: Where it was read from; None if it was made in memory.
         schema: Type of each column: its name, or an MLflow specification of what is nested.
         profile: Counts.
         context: What it was used for, such as ``training``.
@@ -114,7 +114,7 @@ class DatasetUsed:
 
     name: str
     sha256: str
-    source: Path
+    source: Path | None
     schema: Mapping[str, Any]
     profile: Mapping[str, int]
     context: str

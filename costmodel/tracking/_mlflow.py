@@ -100,7 +100,7 @@ class MlflowTracker:
             name=used.name,
             digest=used.sha256[:_DIGEST],
             source_type="local",
-            source=json.dumps({"uri": str(used.source.resolve())}),
+            source=json.dumps({"uri": str(used.source.resolve()) if used.source else ""}),
             schema=json.dumps({"mlflow_colspec": columns}),
             profile=json.dumps(used.profile),
         )

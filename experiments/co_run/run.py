@@ -13,7 +13,7 @@ import numpy as np
 from scipy.stats import kendalltau
 
 from costmodel.collect import CampaignFolder, CpuRunner, CudaRunner, Request
-from costmodel.dataset import Dataset, dataset_from_measurements, load_dataset, shipped_dataset
+from costmodel.dataset import Dataset, dataset_from_measurements, find_dataset, load_dataset
 from costmodel.kernels.metaschedule import sample_candidates
 from costmodel.metrics import score_at_k
 from costmodel.records import Candidate, Outcome, Platform, Workload, read_records
@@ -68,7 +68,7 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 def recorded(args: argparse.Namespace) -> Kernels:
     """Kernels at random among those that ran wherever they were measured."""
-    data = load(args.data or shipped_dataset())
+    data = load(args.data or find_dataset())
     works = data.rows.groupby("candidate")["latency_s"].max() < np.inf
     by_workload: Kernels = {}
     for position in works.index[works]:

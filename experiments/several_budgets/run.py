@@ -15,7 +15,7 @@ import pandas as pd
 from rich.progress import track
 
 from costmodel.collect import ReplayRunner
-from costmodel.dataset import load_dataset, shipped_dataset
+from costmodel.dataset import load_dataset
 from costmodel.search import (
     BudgetsSampler,
     ModelSampler,
@@ -47,7 +47,7 @@ RULES = ("smaller budget's", "larger budget's", "nearest budget's", "interpolate
 def main() -> None:
     """Ask of every workload what its records allow, and what a search of few measurements finds of that."""
     options = parse()
-    every = sorted(load_dataset(shipped_dataset()).rows["workload"].unique())
+    every = sorted(load_dataset().rows["workload"].unique())
     workloads = options.workload or every
     with ProcessPoolExecutor(options.processes) as pool:
         found = pool.map(partial(study_workload, seeds=range(options.seeds)), workloads)
@@ -71,7 +71,7 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
 def study_workload(workload: str, seeds: range) -> list[dict[str, Any]]:
     """What the records of one workload allow, and what searches find; the model never saw it."""
     logging.getLogger("optuna").setLevel(logging.WARNING)
-    dataset = load_dataset(shipped_dataset())
+    dataset = load_dataset()
     runner = ReplayRunner(dataset.to_measurements(workload))
     platforms = [runner.platform(sms) for sms in runner.budgets]
     pool = Pool(runner.recorded(platforms[-1]), platforms[-1])

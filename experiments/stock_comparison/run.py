@@ -19,7 +19,7 @@ import numpy as np
 from stock_search import AnyRunner, Settings, search_stock
 
 from costmodel.collect import CampaignFolder, CpuRunner, CudaRunner, Request
-from costmodel.dataset import Dataset, dataset_from_measurements, load_dataset, shipped_dataset
+from costmodel.dataset import Dataset, dataset_from_measurements, find_dataset, load_dataset
 from costmodel.records import Candidate, Workload, read_records
 
 sys.path.append(str(Path(__file__).parents[1]))
@@ -98,7 +98,7 @@ def read_rows(file: Path) -> list[dict[str, Any]]:
 
 def make_jobs(args: argparse.Namespace, earlier: Mapping[str, Mapping[str, Any]]) -> list[Job]:
     """One job a workload."""
-    data = load(args.data or shipped_dataset())
+    data = load(args.data or find_dataset())
     whole = [i for i, platform in enumerate(data.platforms) if platform.sms_granted == platform.device.sms]
     rows = data.rows[data.rows["platform"].isin(whole) & np.isfinite(data.rows["latency_s"])]
     recorded = {

@@ -5,7 +5,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from costmodel.cli import app
-from costmodel.dataset import dataset_hash, shipped_dataset
+from costmodel.dataset import dataset_hash, find_dataset
 from costmodel.errors import CostModelError
 
 CARD = """
@@ -73,7 +73,7 @@ def test_describe_shows_counts_noise_and_gap(built: Path, tmp_path: Path) -> Non
 def test_describe_takes_the_shipped_dataset_if_none_is_named() -> None:
     result = costmodel("dataset", "describe")
     try:
-        place = shipped_dataset()
+        place = find_dataset()
     except CostModelError as error:
         assert_refused(result, str(error))
     else:

@@ -85,7 +85,7 @@ def test_twins_are_named(tmp_path: Path, header: CardHeader) -> None:
 def test_options_not_given_are_those_of_the_recipe(built: Path, strategy: str) -> None:
     assert split(built, "--strategy", strategy).exit_code == 0
     dataset = load_dataset(built)
-    assert read_split(built, dataset, "mine").recipe == make_split(dataset, SplitRecipe(strategy)).recipe
+    assert read_split(dataset, "mine").recipe == make_split(dataset, SplitRecipe(strategy)).recipe
 
 
 def test_again_is_nothing_new_and_another_needs_force(built: Path) -> None:

@@ -16,7 +16,6 @@ from costmodel.dataset import (
     describe,
     iter_datasets,
     load_dataset,
-    shipped_dataset,
     summary_tables,
     write_plots,
 )
@@ -221,12 +220,12 @@ def test_coverage_and_flatness_against_sets(noisy: list[Measurement]) -> None:
 
 
 def test_a_dataset_is_described_the_same_a_workload_at_a_time() -> None:
-    parts = list(iter_datasets(shipped_dataset()))
+    parts = list(iter_datasets())
     assert len(parts) == len({part.measured_workloads[0] for part in parts}) > 20
     describer = Describer()
     for part in parts:
         assert len(set(part.measured_workloads)) == 1
         describer.add(part)
-    whole = load_dataset(shipped_dataset())
+    whole = load_dataset()
     assert repr(describer.description()) == repr(describe(whole))
     assert len(describer.shifts) == len(visit_shifts(whole.measurements))

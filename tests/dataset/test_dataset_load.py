@@ -13,10 +13,11 @@ from costmodel.dataset import (
     build_dataset,
     dataset_from_measurements,
     dataset_hash,
+    find_dataset,
     iter_measurements,
     load_dataset,
 )
-from costmodel.dataset.table import _shipped as shipped
+from costmodel.dataset.table import DatasetFile
 from costmodel.errors import CostModelError
 from costmodel.records import Measurement, Outcome, RecordStore
 
@@ -144,22 +145,96 @@ def test_foreign_files(tmp_path: Path, built: Path) -> None:
         load_dataset(other)
 
 
-def test_the_shipped_dataset_is_looked_for_in_package_and_checkout(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_dataset_that_ships_is_loaded_by_its_name() -> None:
+    folder = Path(__file__).parents[2] / "datasets"
+    assert find_dataset("sm-budgets") == folder / "sm-budgets"
+    assert find_dataset() == folder / "h100-sm-budgets"
+    dataset = load_dataset("h100-sm-budgets")
+    assert dataset.name == "h100-sm-budgets"
+    assert dataset.file == DatasetFile(find_dataset() / "measurements.parquet", dataset_hash(find_dataset()))
+    assert load_dataset().sha256 == dataset.sha256 == dataset_hash("h100-sm-budgets")
+    assert load_dataset(dataset) is dataset
+
+
+def test_a_dataset_at_a_path_wins_over_one_that_ships(
+    built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        shipped, "__file__", str(tmp_path / "costmodel" / "dataset" / "table" / "_shipped.py")
+    monkeypatch.chdir(tmp_path)
+    Path("sm-budgets").mkdir()
+    assert find_dataset("sm-budgets").is_absolute()
+    built.rename(tmp_path / "h100-sm-budgets")
+    assert load_dataset("h100-sm-budgets").devices == ("Test GPU",)
+
+
+def test_a_name_that_is_nearly_right() -> None:
+    with pytest.raises(CostModelError, match=r"sm-budget is not there\. Did you mean sm-budgets\?"):
+        load_dataset("sm-budget")
+
+
+def test_name_and_hash_come_with_the_dataset(built: Path, tmp_path: Path) -> None:
+    dataset = load_dataset(built)
+    assert (dataset.name, dataset.sha256) == ("built", dataset_hash(built))
+    other = built / "others.parquet"
+    (built / "measurements.parquet").rename(other)
+    assert load_dataset(other).name == "others"
+
+
+def test_what_was_made_in_memory_is_known_by_its_records(measurements: list[Measurement]) -> None:
+    dataset = dataset_from_measurements(measurements)
+    assert (dataset.name, dataset.file) == ("in memory", None)
+    assert dataset.sha256 == dataset_from_measurements(measurements[::-1]).sha256
+    assert dataset.sha256 != dataset_from_measurements(measurements[1:]).sha256
+
+
+def test_a_dataset_shows_itself_in_a_few_lines(built: Path) -> None:
+    dataset = load_dataset(built)
+    assert repr(dataset) == (
+        "<Dataset 'built': 84 measurements of 15 candidates and 3 workloads, on 4 platforms of Test GPU>"
     )
-    with pytest.raises(CostModelError, match="is in neither"):
-        shipped.shipped_dataset()
-    for folder in ("datasets", "costmodel/_datasets"):
-        place = tmp_path / folder / "h100-sm-budgets"
-        place.mkdir(parents=True)
-        (place / "measurements.parquet").touch()
-        assert shipped.shipped_dataset() == place
-    with pytest.raises(CostModelError, match=r"The dataset sm-budgets must lie in .* but is in neither"):
-        shipped.shipped_dataset("sm-budgets")
+    page = dataset._repr_html_()
+    assert "84 (ok 81, launch_error 3)" in page
+    assert "8, 32, 64 SMs (green_context); 132 SMs (whole)" in page
+    assert dataset.sha256[:16] in page
+    assert len(page) < 2000
 
 
-def test_the_larger_dataset_ships_too() -> None:
-    assert shipped.shipped_dataset("sm-budgets") == Path(__file__).parents[2] / "datasets" / "sm-budgets"
+def test_what_it_shows_is_escaped() -> None:
+    first = fake_measurement()
+    device = msgspec.structs.replace(first.platform.device, name="<b>GPU</b>")
+    platform = msgspec.structs.replace(first.platform, device=device)
+    page = dataset_from_measurements([msgspec.structs.replace(first, platform=platform)])._repr_html_()
+    assert "&lt;b&gt;GPU" in page
+    assert "<b>" not in page
+
+
+def test_a_plain_table_has_one_row_a_measurement(built: Path, measurements: list[Measurement]) -> None:
+    dataset = load_dataset(built)
+    frame = dataset.to_pandas()
+    assert len(frame) == len(measurements)
+    row = frame.query("workload == @WORKLOADS[1] and sms_granted == 32 and visit == 1").iloc[0]
+    expected = fake_measurement(WORKLOADS[1], int(row["config.tile"]), 32, visit=1)
+    assert row["latency_s"] == expected.latency_s
+    assert (row["device"], row["isolation"], row["outcome"]) == ("Test GPU", "green_context", "ok")
+    assert row["config.factors"] == f"{row['config.tile']}x4"
+    assert (row["config.order"], row["config.share"], row["repeats"], row["co_runners"]) == ("row", 0.5, 3, 0)
+    failed = frame[frame["outcome"] != "ok"]
+    assert len(failed) == 3
+    assert failed["latency_s"].isna().all()
+    assert set(failed["error"]) == {"CUDA error"}
+
+
+def test_a_plain_table_of_one_workload_has_its_parameters_only() -> None:
+    dataset = load_dataset()
+    frame = dataset.to_pandas("softmax-m1536-n128")
+    assert set(frame["workload"]) == {"softmax-m1536-n128"}
+    assert not frame.filter(like="config.").isna().all().any()
+    every = dataset.to_pandas()
+    assert every.filter(like="config.").shape[1] > frame.filter(like="config.").shape[1]
+    assert every.loc[every["workload"] == "softmax-m1536-n128", "latency_s"].tolist() == pytest.approx(
+        frame["latency_s"].tolist(), nan_ok=True
+    )
+
+
+def test_a_workload_that_was_not_measured(built: Path) -> None:
+    with pytest.raises(CostModelError, match=r"of the 3 of built, .* Near it are softmax-m512-n512,"):
+        load_dataset(built).to_pandas("softmax-m512-n51")

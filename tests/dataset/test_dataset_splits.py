@@ -349,7 +349,7 @@ def built(folder: Path, tmp_path: Path) -> Path:
 def make(path: Path, recipe: SplitRecipe, name: str = "mine", *, force: bool = False) -> tuple[Path, Split]:
     dataset = load_dataset(path)
     split = make_split(dataset, recipe, name)
-    return write_split(path, dataset, split, force=force), split
+    return write_split(dataset, split, force=force), split
 
 
 @pytest.mark.parametrize("strategy", [s for s in STRATEGIES if s != "leave-one-architecture-out"])
@@ -360,7 +360,7 @@ def test_a_written_split_comes_back_and_is_the_same_bytes(built: Path, strategy:
     (added,) = set(sums.splitlines()) - before
     assert added.endswith(f"  splits/{file.name}")
     assert before < set(sums.splitlines())
-    read = read_split(built / "measurements.parquet", load_dataset(built), "mine")
+    read = read_split(load_dataset(built / "measurements.parquet"), "mine")
     assert (read.name, read.recipe, read.twins) == ("mine", split.recipe, split.twins)
     for ours, theirs in zip(read.folds, split.folds, strict=True):
         assert ours.held_out == theirs.held_out
@@ -416,7 +416,7 @@ def test_another_split_of_a_name_is_refused_unless_forced(built: Path) -> None:
         make(built, SplitRecipe("random", seed=1))
     assert first.read_bytes() == data
     make(built, SplitRecipe("random", seed=1), force=True)
-    assert read_split(built, load_dataset(built), "mine").recipe.seed == 1
+    assert read_split(load_dataset(built), "mine").recipe.seed == 1
     make(built, SplitRecipe("random"), "other")
     sums = (built / "SHA256SUMS").read_text()
     assert sums.count("splits/mine.json") == sums.count("splits/other.json") == 1
@@ -427,17 +427,17 @@ def test_names_stay_in_the_folder_and_apart_from_strategies(built: Path, name: s
     dataset = load_dataset(built)
     split = replace(make_split(dataset, SplitRecipe("random")), name=name)
     with pytest.raises(CostModelError, match="name of a split must be letters"):
-        write_split(built, dataset, split)
+        write_split(dataset, split)
     assert not (built / "splits").exists()
     with pytest.raises(CostModelError, match=r"A split must be one of .* \(there are none\)"):
-        read_split(built, dataset, name)
+        read_split(dataset, name)
 
 
 def test_unknown_names_tell_the_known_ones(built: Path) -> None:
     make(built, SplitRecipe("random"), "b")
     make(built, SplitRecipe("random"), "a")
     with pytest.raises(CostModelError, match=r"leave-one-workload-out.*\(a, b\), but got 'c'"):
-        read_split(built, load_dataset(built), "c")
+        read_split(load_dataset(built), "c")
 
 
 def test_a_changed_dataset_is_refused(built: Path) -> None:
@@ -447,14 +447,14 @@ def test_a_changed_dataset_is_refused(built: Path) -> None:
     pq.write_table(table.slice(0, table.num_rows - 1), file)
     (built / "SHA256SUMS").unlink()
     with pytest.raises(CostModelError, match=r"the dataset has changed since\. Get that one back, or write"):
-        read_split(built, load_dataset(built), "mine")
+        read_split(load_dataset(built), "mine")
 
 
 def test_a_changed_split_is_noticed_by_its_checksum(built: Path) -> None:
     file, _ = make(built, SplitRecipe("random"))
     file.write_bytes(file.read_bytes().replace(b'"share":0.2', b'"share":0.3'))
     with pytest.raises(CostModelError, match=r"mine\.json must be the file that SHA256SUMS"):
-        read_split(built, load_dataset(built), "mine")
+        read_split(load_dataset(built), "mine")
     load_dataset(built)
 
 
@@ -478,10 +478,10 @@ def test_a_damaged_split_without_checksums_is_an_error(built: Path, change: dict
     (built / "SHA256SUMS").unlink()
     file.write_text(json.dumps({**json.loads(file.read_text()), **change}))
     with pytest.raises(CostModelError, match=message):
-        read_split(built, load_dataset(built), "mine")
+        read_split(load_dataset(built), "mine")
     file.write_bytes(b"\xff")
     with pytest.raises(CostModelError, match="must be a split, but"):
-        read_split(built, load_dataset(built), "mine")
+        read_split(load_dataset(built), "mine")
 
 
 def test_sums_of_other_files_stay_as_they_were(built: Path) -> None:

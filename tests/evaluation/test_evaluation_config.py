@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from costmodel.cli import app
-from costmodel.dataset import shipped_dataset
+from costmodel.dataset import find_dataset
 from costmodel.errors import CostModelError
 from costmodel.evaluation import EvaluationConfig, FewShot
 
@@ -75,11 +75,11 @@ def evaluated(folder: Path, *arguments: str) -> Any:
 
 
 def test_the_command_reads_a_file_and_its_options_win(tmp_path: Path) -> None:
-    text = f'dataset = "{shipped_dataset()}"\nlearners = ["analytic"]\nfolds = 3\ntasks = 4\nshots = [1, 2]\n'
+    text = f'dataset = "{find_dataset()}"\nlearners = ["analytic"]\nfolds = 3\ntasks = 4\nshots = [1, 2]\n'
     file = str(written(tmp_path, text))
     found = evaluated(tmp_path, "--config", file, "--folds", "2", "--seed", "5", "--shots", "0,1")
     config = found["config"]
-    assert config["dataset"] == str(shipped_dataset())
+    assert config["dataset"] == str(find_dataset())
     assert (config["folds"], config["tasks"], config["seed"], config["shots"]) == (2, 4, 5, [0, 1])
     assert config["learners"] == ["analytic"]
     assert len(found["folds"]) == 2

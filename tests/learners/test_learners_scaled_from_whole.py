@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from costmodel.dataset import Dataset, SplitRecipe, load_dataset, make_split, shipped_dataset
+from costmodel.dataset import Dataset, SplitRecipe, load_dataset, make_split
 from costmodel.evaluation import evaluate
 from costmodel.learners import RandomLearner, RidgeLearner, ScaledFromWhole, XGBoostLearner
 from costmodel.testing import gpu_landscape
@@ -64,7 +64,7 @@ def test_the_other_learner_must_predict_latencies() -> None:
 
 
 def test_on_real_kernels_it_recovers_more_of_the_gap_than_trees_that_are_told_the_same() -> None:
-    full = load_dataset(shipped_dataset())
+    full = load_dataset()
     some = np.isin([platform.sms_granted for platform in full.platforms], (8, 32, 132))
     kept = some[full.measurements["platform"]]
     data = Dataset(full.candidates, full.platforms, full.measurements[kept].reset_index(drop=True))

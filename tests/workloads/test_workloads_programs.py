@@ -5,7 +5,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from costmodel.collect.build import agrees, make_arguments, reference_output
-from costmodel.dataset import shipped_dataset
+from costmodel.dataset import find_dataset
 from costmodel.kernels.metaschedule import open_space
 from costmodel.records import OPERATORS, Workload
 
@@ -71,7 +71,7 @@ def test_a_float16_softmax_of_a_long_row_does_not_stop_summing() -> None:
 
 def test_programs_of_the_published_dataset_have_kept_their_spaces() -> None:
     table = pq.read_table(
-        shipped_dataset() / "measurements.parquet", columns=["workload", "kind", "space"]
+        find_dataset() / "measurements.parquet", columns=["workload", "kind", "space"]
     ).to_pandas()
     recorded = table.drop_duplicates(["kind", "space"])
     assert set(recorded["kind"]) >= {"matmul", "matmul_bias_gelu", "conv2d", "softmax", "layer_norm"}

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from costmodel.dataset.splits._folds import Fold
 from costmodel.dataset.splits._make import STRATEGIES, Split, SplitRecipe, Twins, check_split
-from costmodel.dataset.table import Dataset, add_checksum, check_checksum, dataset_hash, parquet_file
+from costmodel.dataset.table import Dataset, DatasetFile, add_checksum, check_checksum
 from costmodel.errors import CostModelError
 from costmodel.files import write_whole
 
@@ -66,12 +66,11 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     folds: list[_Fold]
 
 
-def write_split(path: Path, dataset: Dataset, split: Split, *, force: bool = False) -> Path:
+def write_split(dataset: Dataset, split: Split, *, force: bool = False) -> Path:
     """Write a split into its dataset's folder and name it in ``SHA256SUMS``.
 
     Args:
-        path: The dataset's folder, or its parquet file.
-        dataset: What ``load_dataset`` gives for it.
+        dataset: A dataset that was read from a file.
         split: A split of it with a name of its own.
         force: Replace another split of this name.
 
@@ -81,14 +80,15 @@ def write_split(path: Path, dataset: Dataset, split: Split, *, force: bool = Fal
     Raises:
         CostModelError: The name is not possible or taken, or the file cannot be written.
     """
-    folder = parquet_file(path).parent
+    of = _file_of(dataset)
+    folder = of.path.parent
     if not _NAME.fullmatch(split.name) or split.name in STRATEGIES:
         raise CostModelError(
             "The name of a split must be letters, digits, '.', '_' and '-', begin with a letter or digit, "
             f"and not be that of a strategy, but got {split.name!r}."
         )
     file = folder / FOLDER_NAME / f"{split.name}.json"
-    data = msgspec.json.encode(_to_file(dataset, split, dataset_hash(path))) + b"\n"
+    data = msgspec.json.encode(_to_file(dataset, split, of.sha256)) + b"\n"
     try:
         if file.is_file() and file.read_bytes() != data and not force:
             raise CostModelError(
@@ -102,18 +102,18 @@ def write_split(path: Path, dataset: Dataset, split: Split, *, force: bool = Fal
     return file
 
 
-def read_split(path: Path, dataset: Dataset, name: str) -> Split:
+def read_split(dataset: Dataset, name: str) -> Split:
     """Read the split of this name from a dataset's folder, and check it.
 
     Args:
-        path: The dataset's folder, or its parquet file.
-        dataset: What ``load_dataset`` gives for it.
+        dataset: A dataset that was read from a file.
         name: Name of the split.
 
     Raises:
         CostModelError: It is not there, it is damaged, or the dataset is not the one that was split.
     """
-    folder = parquet_file(path).parent
+    of = _file_of(dataset)
+    folder = of.path.parent
     file = folder / FOLDER_NAME / f"{name}.json"
     if not _NAME.fullmatch(name) or not file.is_file():
         written = sorted(each.stem for each in file.parent.glob("*.json"))
@@ -124,7 +124,7 @@ def read_split(path: Path, dataset: Dataset, name: str) -> Split:
     check_checksum(folder, _in_folder(name))
     try:
         said = msgspec.json.decode(file.read_bytes(), type=_File)
-        _check_is_of(file, said, dataset_hash(path))
+        _check_is_of(file, said, of.sha256)
         split = _from_file(dataset, said)
     except OSError as error:
         raise CostModelError(f"Cannot read {file}: {error.strerror}.") from error
@@ -132,6 +132,15 @@ def read_split(path: Path, dataset: Dataset, name: str) -> Split:
         raise CostModelError(f"{file} must be a split, but: {error}. Write it again.") from None
     check_split(dataset, split)
     return split
+
+
+def _file_of(dataset: Dataset) -> DatasetFile:
+    if dataset.file is None:
+        raise CostModelError(
+            "A split is kept beside its dataset, which must be read from a file, but this one was made in "
+            "memory: build it, and load it from there."
+        )
+    return dataset.file
 
 
 def _in_folder(name: str) -> str:

@@ -6,12 +6,13 @@ from costmodel.dataset.table._checksums import (
     add_checksum,
     check_checksum,
     dataset_hash,
-    parquet_file,
     sha256_of,
     write_checksums,
 )
-from costmodel.dataset.table._dataset import Dataset
+from costmodel.dataset.table._dataset import Dataset, DatasetFile
+from costmodel.dataset.table._locate import SHIPPED_DATASETS, find_dataset, parquet_file
 from costmodel.dataset.table._parquet import (
+    DatasetLike,
     check_dataset,
     iter_datasets,
     load_dataset,
@@ -20,20 +21,23 @@ from costmodel.dataset.table._parquet import (
 )
 from costmodel.dataset.table._rows import iter_measurements
 from costmodel.dataset.table._schema import FILE_NAME, SCHEMA
-from costmodel.dataset.table._shipped import shipped_dataset
 from costmodel.dataset.table._unpack import Stream, lines_of, unpacked
 
 __all__ = [
     "FILE_NAME",
     "SCHEMA",
+    "SHIPPED_DATASETS",
     "SUMS_NAME",
     "Dataset",
+    "DatasetFile",
+    "DatasetLike",
     "Stream",
     "add_checksum",
     "check_checksum",
     "check_dataset",
     "dataset_from_measurements",
     "dataset_hash",
+    "find_dataset",
     "iter_datasets",
     "iter_measurements",
     "lines_of",
@@ -41,7 +45,6 @@ __all__ = [
     "open_parquet",
     "parquet_file",
     "sha256_of",
-    "shipped_dataset",
     "to_dataset",
     "to_table",
     "unpacked",

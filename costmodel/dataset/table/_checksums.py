@@ -4,33 +4,15 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from costmodel.dataset.table._schema import FILE_NAME
+from costmodel.dataset.table._locate import parquet_file
 from costmodel.errors import CostModelError
 
 SUMS_NAME = "SHA256SUMS"
 
 
-def parquet_file(path: Path) -> Path:
-    """The parquet file of a dataset that is given as a folder or as that file.
-
-    Raises:
-        CostModelError: There is none.
-    """
-    file = path / FILE_NAME if path.is_dir() else path
-    if not file.is_file():
-        raise CostModelError(
-            f"A dataset must be a folder with {FILE_NAME} or a parquet file: {file} is not there."
-        )
-    return file
-
-
-def dataset_hash(path: Path) -> str:
-    """SHA-256 of a dataset's parquet file, 64 hexadecimal digits.
-
-    Raises:
-        CostModelError: The file is not there.
-    """
-    return sha256_of(parquet_file(path))
+def dataset_hash(dataset: str | Path | None) -> str:
+    """SHA-256 of a dataset's parquet file, 64 hexadecimal digits; see ``find_dataset``."""
+    return sha256_of(parquet_file(dataset))
 
 
 def write_checksums(folder: Path, names: Iterable[str]) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,14 @@ import pyarrow.parquet as pq
 
 from costmodel.dataset._track import Track, untracked
 from costmodel.dataset.table._arrow import to_dataset
-from costmodel.dataset.table._checksums import check_checksum, parquet_file
-from costmodel.dataset.table._dataset import Dataset
+from costmodel.dataset.table._checksums import check_checksum, sha256_of
+from costmodel.dataset.table._dataset import Dataset, DatasetFile
+from costmodel.dataset.table._locate import parquet_file
 from costmodel.dataset.table._schema import SCHEMA
 from costmodel.errors import CostModelError
+
+# A dataset, the name of one that ships, or a path.
+DatasetLike = Dataset | str | Path
 
 BATCH_ROWS = 16_384  # also of the groups of rows in a file
 
@@ -50,9 +55,9 @@ def write_parquet(file: Path) -> Iterator[Callable[[Any], None]]:
             partial.replace(file)
 
 
-def iter_datasets(path: Path, track: Track = untracked) -> Iterator[Dataset]:
+def iter_datasets(dataset: str | Path | None = None, track: Track = untracked) -> Iterator[Dataset]:
     """Read a dataset one workload at a time, in the order of the file; see ``load_dataset``."""
-    with open_parquet(path) as file:
+    with open_parquet(dataset) as file:
         rest = SCHEMA.empty_table()
         for batch in iter_batches(file, track):
             rest = pa.concat_tables([rest, pa.Table.from_batches([batch])])
@@ -73,39 +78,43 @@ def _by_workload(table: Any) -> list[Any]:
     return [table.slice(start, end - start) for start, end in pairwise(cuts)]
 
 
-def load_dataset(path: Path) -> Dataset:
-    """Read a dataset.
+def load_dataset(dataset: DatasetLike | None = None) -> Dataset:
+    """Read a dataset; whatever takes a dataset, its name or its path calls this.
 
     Launches of a candidate, and device and requested SMs of a platform, are those of its first row. A
     platform measured under several versions of a software carries them all, as in ``"580.1, 590.2"``.
 
     Args:
-        path: The dataset's folder, or its parquet file.
+        dataset: The name of one that ships (``h100-sm-budgets``, which None stands for, or ``sm-budgets``), a
+            dataset's folder, or its parquet file; a ``Dataset`` comes back as it is.
 
     Raises:
         CostModelError: The file is missing, damaged, of another format, or not the one that the checksums
             beside it name.
 
     Example:
-        >>> load_dataset(Path("nowhere"))
+        >>> load_dataset("nowhere")
         Traceback (most recent call last):
             ...
         costmodel.errors.CostModelError: A dataset must be a folder with ...: nowhere is not there.
     """
-    with open_parquet(path) as file:
-        return to_dataset(file.read())
+    if isinstance(dataset, Dataset):
+        return dataset
+    with open_parquet(dataset) as file:
+        name = parquet_file(dataset)
+        return replace(to_dataset(file.read()), file=DatasetFile(name, sha256_of(name)))
 
 
-def check_dataset(path: Path) -> None:
+def check_dataset(dataset: str | Path | None) -> None:
     """Check that a folder or file is a dataset; see ``load_dataset`` for errors."""
-    with open_parquet(path):
+    with open_parquet(dataset):
         pass
 
 
 @contextmanager
-def open_parquet(path: Path) -> Iterator[Any]:
+def open_parquet(dataset: str | Path | None) -> Iterator[Any]:
     """The ``pyarrow.parquet.ParquetFile`` of a dataset, once it is known to be one; see ``load_dataset``."""
-    name = parquet_file(path)
+    name = parquet_file(dataset)
     check_checksum(name.parent, name.name)
     try:
         with pq.ParquetFile(name, page_checksum_verification=True) as file:

@@ -8,28 +8,29 @@ import msgspec
 
 from costmodel.dataset._track import Track, untracked
 from costmodel.dataset.table._arrow import SCALARS, candidate_of_row, platform_of_row
+from costmodel.dataset.table._locate import parquet_file
 from costmodel.dataset.table._parquet import iter_batches, open_parquet, unreadable
 from costmodel.records import Candidate, Measurement, Platform
 
 _FIELDS = (*SCALARS, "latencies_s", "resources", "before", "after", "co_runners", "schema_version")
 
 
-def iter_measurements(path: Path, track: Track = untracked) -> Iterator[Measurement]:
+def iter_measurements(dataset: str | Path | None, track: Track = untracked) -> Iterator[Measurement]:
     """Every measurement of a dataset, with the launches, device and software of its own row.
 
     Args:
-        path: The dataset's folder, or its parquet file.
+        dataset: Its name, folder or parquet file; see ``find_dataset``.
         track: Shows how far it is.
 
     Raises:
         CostModelError: The file is missing, damaged or of another format.
     """
-    with open_parquet(path) as file:
+    with open_parquet(dataset) as file:
         for batch in iter_batches(file, track):
             try:
                 yield from map(_RowReader().read, batch.to_pylist())
             except msgspec.MsgspecError as error:
-                raise unreadable(path, error) from error
+                raise unreadable(parquet_file(dataset), error) from error
 
 
 class _RowReader:

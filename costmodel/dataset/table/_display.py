@@ -1,0 +1,61 @@
+"""How a dataset shows itself in a notebook."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+
+from costmodel.records import Candidate, Platform
+
+_MOST_NAMED = 12  # operator kinds and outcomes
+
+
+def dataset_facts(
+    candidates: Sequence[Candidate], platforms: Iterable[Platform], outcomes: Iterable[str]
+) -> dict[str, str]:
+    """What a dataset holds, each number with its name.
+
+    Args:
+        candidates: Its candidates.
+        platforms: Its platforms.
+        outcomes: Outcome of each measurement.
+    """
+    by_outcome = Counter(outcomes)
+    workloads = {candidate.workload for candidate in candidates}
+    by_kind = Counter(workload.kind for workload in sorted(workloads, key=lambda workload: workload.name))
+    return {
+        "measurements": f"{by_outcome.total():,} ({_listed(by_outcome)})",
+        "candidates": f"{len(candidates):,}",
+        "workloads": f"{len(workloads):,} ({_listed(by_kind)})",
+        **_parts_of_devices(platforms),
+    }
+
+
+def html_table(title: str, facts: Mapping[str, str]) -> str:
+    """An HTML table of two columns under a title."""
+    rows = (
+        f"<tr><th style='text-align: left'>{escape(name)}</th>"
+        f"<td style='text-align: left'>{escape(text)}</td></tr>"
+        for name, text in facts.items()
+    )
+    return f"<table><caption>{escape(title)}</caption>{''.join(rows)}</table>"
+
+
+def _parts_of_devices(platforms: Iterable[Platform]) -> dict[str, str]:
+    """The SMs granted of each device, by how they were set apart."""
+    granted: dict[str, dict[str, list[int]]] = {}
+    for platform in platforms:
+        parts = granted.setdefault(platform.device.name, {})
+        parts.setdefault(platform.isolation, []).append(platform.sms_granted)
+    return {
+        device: "; ".join(
+            f"{', '.join(map(str, sorted(sms)))} SMs ({isolation})"
+            for isolation, sms in sorted(parts.items())
+        )
+        for device, parts in sorted(granted.items())
+    }
+
+
+def _listed(counts: "Counter[str]") -> str:
+    """Names with their counts, the most frequent first."""
+    named = [f"{name} {count:,}" for name, count in counts.most_common(_MOST_NAMED)]
+    return ", ".join([*named, "..."] if len(counts) > _MOST_NAMED else named)

@@ -1,0 +1,57 @@
+"""Where a dataset lies: a path, or the name of one that ships with the package."""
+
+import difflib
+from pathlib import Path
+
+from costmodel.dataset.table._schema import FILE_NAME
+from costmodel.errors import CostModelError
+
+# The first is used where none is named: small, of one GPU. The other is ten times as large, of two.
+SHIPPED_DATASETS = ("h100-sm-budgets", "sm-budgets")
+
+
+def find_dataset(dataset: str | Path | None = None) -> Path:
+    """The folder or parquet file of a dataset.
+
+    Datasets that ship lie inside an installed package, and under ``datasets/`` of a source checkout. What
+    lies at a path wins over a dataset that ships under the same name.
+
+    Args:
+        dataset: A folder with ``measurements.parquet``, a parquet file, or one of ``SHIPPED_DATASETS``; the
+            first of these if None.
+
+    Raises:
+        CostModelError: There is none.
+    """
+    path = Path(SHIPPED_DATASETS[0] if dataset is None else dataset)
+    if dataset is not None and _file_of(path).is_file():
+        return path
+    if str(path) in SHIPPED_DATASETS:
+        return _shipped(str(path))
+    near = difflib.get_close_matches(str(path), SHIPPED_DATASETS, n=1)
+    raise CostModelError(
+        f"A dataset must be a folder with {FILE_NAME}, a parquet file, or the name of one that ships "
+        f"({', '.join(SHIPPED_DATASETS)}): {_file_of(path)} is not there."
+        + (f" Did you mean {near[0]}?" if near else "")
+    )
+
+
+def parquet_file(dataset: str | Path | None) -> Path:
+    """The parquet file of a dataset; see ``find_dataset``."""
+    return _file_of(find_dataset(dataset))
+
+
+def _file_of(path: Path) -> Path:
+    return path / FILE_NAME if path.is_dir() else path
+
+
+def _shipped(name: str) -> Path:
+    package = Path(__file__).parents[2]
+    places = (package / "_datasets" / name, package.parent / "datasets" / name)
+    for place in places:
+        if (place / FILE_NAME).is_file():
+            return place
+    raise CostModelError(
+        f"The dataset {name} must lie in {places[0]} or {places[1]}, but is in neither: install the package "
+        "again."
+    )
