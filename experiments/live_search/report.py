@@ -7,17 +7,23 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.lines import Line2D
-from searches import OURS, SEARCHES, STOCK, STOCK_BUILT
+from searches import FAIR, OURS, STOCK, STOCK_BUILT
 
 Row = Mapping[str, Any]
-MISSED = "not reached"
 MOST = 2.5  # times the best, shown
-COLOURS = dict(zip(SEARCHES, ("tab:gray", "tab:blue", "tab:orange"), strict=True))
+COLOURS = {STOCK: "tab:gray", STOCK_BUILT: "tab:blue", FAIR: "tab:green", OURS: "tab:orange"}
+PAIRS = ((STOCK_BUILT, STOCK), (OURS, STOCK), (OURS, STOCK_BUILT), (OURS, FAIR), (FAIR, STOCK))
 
 
 def best_at(found: Mapping[str, Any], elapsed_s: float) -> float:
     """Latency of the kernel that a search would have given at this time; inf before the first."""
     known = [step for step in found["improvements"] if step["elapsed_s"] <= elapsed_s]
+    return float(known[-1]["latency_s"]) if known else float("inf")
+
+
+def best_after(found: Mapping[str, Any], trials: int) -> float:
+    """Latency of the kernel that a search would have given after so many trials; inf before the first."""
+    known = [step for step in found["improvements"] if step["trial"] <= trials]
     return float(known[-1]["latency_s"]) if known else float("inf")
 
 
@@ -28,30 +34,24 @@ def time_to(found: Mapping[str, Any], latency_s: float) -> float:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """Markdown: one row a case and search, then what ours saves over stock."""
+    """Markdown: one row a case and search, then a sentence for each pair of searches."""
     lines = [
-        "| workload | SMs | search | measured | failed | seconds | best, us | after stock's time / stock "
-        "| time to stock's latency, s |",
-        "| --- | ---: | --- |" + " ---: |" * 6,
+        "| workload | SMs | seed | search | measured | failed | seconds | best, us |",
+        "| --- | ---: | ---: | --- |" + " ---: |" * 4,
     ]
     for row in rows:
-        stock = row["searches"][STOCK]
-        final_s = best_at(stock, np.inf)
         for name, found in row["searches"].items():
-            reached = time_to(found, final_s)
             lines.append(
-                f"| {row['workload']} | {row['sms'] or 'whole'} | {name} | {found['measured']} "
-                f"| {found['failed']} | {found['seconds']:.0f} | {best_at(found, np.inf) * 1e6:.2f} "
-                f"| {best_at(found, stock['seconds']) / final_s:.3f} "
-                f"| {f'{reached:.1f}' if np.isfinite(reached) else MISSED} |"
+                f"| {row['workload']} | {row['sms'] or 'whole'} | {row.get('seed', 1)} | {name} "
+                f"| {found['measured']} | {found['failed']} | {found['seconds']:.0f} "
+                f"| {best_at(found, np.inf) * 1e6:.2f} |"
             )
     return "\n".join([*lines, "", *summaries(rows)])
 
 
 def summaries(rows: Sequence[Row]) -> list[str]:
-    """A sentence for each search and each way of stock that it is compared with, and the noise."""
-    pairs = [(STOCK_BUILT, STOCK), (OURS, STOCK), (OURS, STOCK_BUILT)]
-    sentences = [sentence for pair in pairs if (sentence := compared(rows, *pair))]
+    """Sentences: pairs of searches beside each other, and the noise."""
+    sentences = [sentence for pair in PAIRS for sentence in compared(rows, *pair)]
     steps = [s for row in rows for found in row["searches"].values() for s in found["improvements"]]
     if steps:
         noise = np.abs(np.array([s["repeat_s"] / s["latency_s"] for s in steps]) - 1)
@@ -61,23 +61,45 @@ def summaries(rows: Sequence[Row]) -> list[str]:
     return sentences
 
 
-def compared(rows: Sequence[Row], name: str, other: str) -> str | None:
-    """What a search gives when another is through, and how much sooner it has the other's best."""
-    ratios, saved = [], []
-    for searches in (row["searches"] for row in rows):
-        if name not in searches or other not in searches:
-            continue
-        found, reference = searches[name], searches[other]
+def compared(rows: Sequence[Row], name: str, other: str) -> list[str]:
+    """What a search gives beside another, and how much sooner it has the other's best."""
+    pairs = [(r["searches"][name], r["searches"][other]) for r in rows if {name, other} <= set(r["searches"])]
+    pairs = [(found, reference) for found, reference in pairs if reference["improvements"]]
+    if not pairs:
+        return []
+    at_end, saved = [], []
+    for found, reference in pairs:
         final_s = best_at(reference, np.inf)
-        ratios.append(best_at(found, reference["seconds"]) / final_s)
+        at_end.append(best_at(found, reference["seconds"]) / final_s)
         saved.append(1 - min(1.0, time_to(found, final_s) / time_to(reference, final_s)))
-    if not ratios:
-        return None
-    return (
-        f"{name} beside {other}, {len(ratios)} cases: latency at equal time "
-        f"{np.exp(np.mean(np.log(ratios))):.3f} (geometric mean), time to its latency cut by "
-        f"{np.median(saved):.0%} (median), {min(saved):.0%} at least."
-    )
+    return [
+        f"{name} beside {other}, {len(pairs)} cases: latency when {other} is through {geometric(at_end)}; "
+        f"time to its latency cut by {np.median(saved):.0%} (median), {min(saved):.0%} at least.",
+        *equal_effort(pairs),
+    ]
+
+
+def equal_effort(pairs: Sequence[tuple[Row, Row]]) -> list[str]:
+    """Ratios at equal times and at equal trials, at the end of whichever ended first."""
+    if any("trial" not in step for pair in pairs for found in pair for step in found["improvements"]):
+        return []
+    times, trials = [], []
+    for found, reference in pairs:
+        seconds = min(found["seconds"], reference["seconds"])
+        count = min(found["measured"], reference["measured"])
+        times.append(best_at(found, seconds) / best_at(reference, seconds))
+        trials.append(best_after(found, count) / best_after(reference, count))
+    return [f"  At equal times {geometric(times)}; after equal trials {geometric(trials)}."]
+
+
+def geometric(ratios: Sequence[float]) -> str:
+    """Mean and range; a ratio of a search that had nothing yet is left out and counted."""
+    known = [ratio for ratio in ratios if 0 < ratio < np.inf]
+    if not known:
+        return "unknown"
+    missing = f", {len(ratios) - len(known)} unknown" if len(known) < len(ratios) else ""
+    mean = np.exp(np.mean(np.log(known)))
+    return f"{mean:.3f} (geometric mean; {min(known):.3f} to {max(known):.3f}{missing})"
 
 
 def draw(rows: Sequence[Row], path: Path) -> None:
@@ -91,16 +113,18 @@ def draw(rows: Sequence[Row], path: Path) -> None:
         squeeze=False,
     )
     for axes, row in zip(panels.flat, rows, strict=False):
-        for name, found in row["searches"].items():
+        found_some = {name: found for name, found in row["searches"].items() if found["improvements"]}
+        for name, found in found_some.items():
             times = [s["elapsed_s"] for s in found["improvements"]] + [found["seconds"]]
             best = [s["latency_s"] * 1e6 for s in found["improvements"]]
             width = 2 if name == OURS else 1.3
             axes.step(times, [*best, best[-1]], where="post", color=COLOURS[name], linewidth=width)
-        best_us = min(best_at(found, np.inf) for found in row["searches"].values()) * 1e6
+        best_us = min((best_at(found, np.inf) for found in found_some.values()), default=1e-6) * 1e6
         axes.set(ylim=(0.95 * best_us, MOST * best_us), xlim=(0, None), xlabel="seconds", ylabel="us")
-        axes.set_title(f"{row['workload']}\n{row['sms'] or 'all'} SMs", fontsize=8)
+        seed = f", seed {row['seed']}" if "seed" in row else ""
+        axes.set_title(f"{row['workload']}\n{row['sms'] or 'all'} SMs{seed}", fontsize=8)
         axes.grid(alpha=0.25, which="both")
-    shown = [name for name in SEARCHES if any(name in row["searches"] for row in rows)]
+    shown = [name for name in COLOURS if any(name in row["searches"] for row in rows)]
     handles = [Line2D([], [], color=COLOURS[name]) for name in shown]
     figure.legend(handles, shown, loc="outside lower center", ncols=3, frameon=False)
     figure.savefig(path, dpi=150)

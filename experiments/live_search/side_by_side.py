@@ -1,56 +1,67 @@
 """What each search had found when, measured again side by side by one stopwatch."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from statistics import median
 from typing import Any
 
-from searches import Case
+from searches import BUILD_TIMEOUT_S, Settings
 
 VISITS = 3
-MOST = 12  # the last improvements of a search that are measured again
+Steps = Sequence[Mapping[str, Any]]
 
 
-def latencies_of_improvements(case: Case, searches: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
-    """The searches with ``latency_s`` for each improvement, and ``repeat_s``, the A/A repeat of the last.
+def measure_side_by_side(
+    send: Callable[[Any], None], groups: Mapping[tuple[str, int], Steps], settings: Settings
+) -> None:
+    """Measure the improvements of searches again; those of a workload on so many SMs form a group.
 
-    All improvements are built, then measured in turn, ``VISITS`` times over.
+    All kernels of a group are built, then measured in turn, ``VISITS`` times over and once more. Sends
+    workload, SMs, and for each kernel the median of the visits and what the last took, None where it failed.
     """
+    from costmodel.integrations import tvm as ours
+
+    builder = ours.Builder(max_workers=settings.threads, timeout_s=BUILD_TIMEOUT_S)
+    runner = cache(lambda sms: ours.Runner(sms or None, kind=settings.kind, build_workers=1))
+    send(None)  # the clock starts
+    for (workload, sms), steps in groups.items():
+        send((workload, sms, _latencies(workload, steps, builder, runner(sms), settings.kind)))
+
+
+def _latencies(
+    workload: str, steps: Steps, builder: Any, runner: Any, kind: str
+) -> list[tuple[float, float] | None]:
     from tvm.s_tir import Schedule
     from tvm.s_tir import meta_schedule as ms
     from tvm.s_tir.schedule import Trace
 
-    from costmodel.integrations import tvm as ours
     from costmodel.kernels.metaschedule import open_space, register_tensor_intrinsics
     from costmodel.records import Workload
 
     register_tensor_intrinsics()
-    space = open_space(Workload.parse(case.workload), case.kind)
+    space = open_space(Workload.parse(workload), kind)
 
     def module_of(trace: str) -> Any:
         schedule = Schedule(space.module)
         Trace.apply_json_to_schedule(json.loads(trace), schedule)
         return schedule.mod
 
-    for found in searches.values():
-        found["improvements"] = found["improvements"][-MOST:]
-    steps = [step for found in searches.values() for step in found["improvements"]]
-    modules = [module_of(step.pop("trace")) for step in steps]
-    builder, runner = (
-        ours.Builder(max_workers=case.threads),
-        ours.Runner(case.sms or None, kind=case.kind, build_workers=1),
-    )
+    modules = [module_of(step["trace"]) for step in steps]
     built = builder.build([ms.builder.BuilderInput(module, space.target) for module in modules])
     inputs = [
         ms.runner.RunnerInput(
-            str(b.artifact_path), case.kind, ms.arg_info.ArgInfo.from_entry_func(module, remove_preproc=True)
+            str(b.artifact_path), kind, ms.arg_info.ArgInfo.from_entry_func(module, remove_preproc=True)
         )
         for b, module in zip(built, modules, strict=True)
     ]
     visits = [[future.result().run_secs for future in runner.run(inputs)] for _ in range(VISITS + 1)]
-    builder.close()
-    runner.close()
-    for step, runs in zip(steps, zip(*visits, strict=True), strict=True):
-        latencies = [median(float(s) for s in secs) for secs in runs]
-        step["latency_s"], step["repeat_s"] = median(latencies[:VISITS]), latencies[VISITS]
-    return dict(searches)
+    return [_summary(runs) for runs in zip(*visits, strict=True)]
+
+
+def _summary(runs: Sequence[Any]) -> tuple[float, float] | None:
+    """Latency and its repeat, seconds; None if a visit failed."""
+    if not all(runs):
+        return None
+    latencies = [median(float(s) for s in secs) for secs in runs]
+    return median(latencies[:VISITS]), latencies[VISITS]

@@ -8,4 +8,19 @@ from costmodel.collect.build._module_build import ModuleBuilders, ModuleSource
 from costmodel.collect.build._nvrtc import precompile_headers
 from costmodel.collect.build._reference import reference_output
 
-__all__ = ["Builders", "Built", "Kind", "ModuleBuilders", "ModuleSource", "agrees", "build_kernel", "compile_effort", "kernel_resources", "last_line", "make_arguments", "precompile_headers", "reference_output", "write_reference"]
+__all__ = [
+    "Builders",
+    "Built",
+    "Kind",
+    "ModuleBuilders",
+    "ModuleSource",
+    "agrees",
+    "build_kernel",
+    "compile_effort",
+    "kernel_resources",
+    "last_line",
+    "make_arguments",
+    "precompile_headers",
+    "reference_output",
+    "write_reference",
+]

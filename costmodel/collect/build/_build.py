@@ -10,9 +10,9 @@ from threadpoolctl import threadpool_limits
 
 from costmodel.collect.build._cubin import kernel_resources
 from costmodel.collect.build._nvrtc import precompile_headers
-from costmodel.records import Candidate, KernelResources, Outcome, content_id
 from costmodel.errors import InvalidConfigError
 from costmodel.kernels.metaschedule import make_target, open_space
+from costmodel.records import Candidate, KernelResources, Outcome, content_id
 
 Kind = Literal["cuda", "cpu"]
 

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from costmodel.collect.build._build import Built, Kind, compile_module, last_line, start_build_worker
-from costmodel.collect.processes import HeldFolder
-from costmodel.collect.processes import WorkerDiedError, Workers
+from costmodel.collect.processes import HeldFolder, WorkerDiedError, Workers
 from costmodel.records import Outcome
 
 
