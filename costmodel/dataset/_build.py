@@ -6,10 +6,24 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from costmodel.dataset._track import Track, untracked
-from costmodel.dataset.checks import SORTED_OUT_KINDS, Examination, Finding, examine, write_rejects
-from costmodel.dataset.importers import ReadOptions, Validation
+from costmodel.dataset.checks import (
+    SORTED_OUT_KINDS,
+    Examination,
+    Finding,
+    Validation,
+    examine,
+    write_rejects,
+)
+from costmodel.dataset.importers import ReadOptions
 from costmodel.dataset.publish import CardHeader, Describer, render_card, render_page, write_plots
-from costmodel.dataset.table import FILE_NAME, dataset_hash, write_checksums, write_parquet
+from costmodel.dataset.table import (
+    FILE_NAME,
+    check_dataset,
+    dataset_hash,
+    parquet_file,
+    write_checksums,
+    write_parquet,
+)
 from costmodel.errors import CostModelError
 
 CARD_NAME = "README.md"
@@ -94,6 +108,25 @@ def build_dataset(
         rejects=dict(Counter(reject.reason for reject in examination.rejects).most_common()),
         findings=tuple(f for f in examination.findings if f.kind not in SORTED_OUT_KINDS),
     )
+
+
+def merge_datasets(
+    datasets: Sequence[str | Path], out: Path, *, header: CardHeader, track: Track = untracked
+) -> BuildReport:
+    """Merge datasets into one.
+
+    Args:
+        datasets: Their names or paths; see ``find_dataset``.
+        out: Folder to write, made if it is not there.
+        header: The author's part of the card.
+        track: Shows how far it is.
+
+    Raises:
+        CostModelError: One is no dataset, or the folder cannot be written.
+    """
+    for dataset in datasets:
+        check_dataset(dataset)
+    return build_dataset([parquet_file(dataset) for dataset in datasets], out, header=header, track=track)
 
 
 def _check_not_empty(examination: Examination) -> None:

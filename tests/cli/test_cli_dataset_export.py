@@ -1,11 +1,12 @@
 import json
+import re
 from pathlib import Path
 
 import pytest
+from command_line import parse
 from fake_foreign import COLUMN_MAP, PLATFORM_TOML, csv_text, fake_records, fake_rows, fake_t4, write_database
 from test_cli_dataset import CARD, assert_refused, costmodel
 
-from costmodel.cli.dataset_export import ExportFormat
 from costmodel.dataset import EXPORT_FORMATS
 
 
@@ -17,7 +18,10 @@ def card(tmp_path: Path) -> Path:
 
 
 def test_the_command_knows_every_format() -> None:
-    assert tuple(ExportFormat) == EXPORT_FORMATS
+    for name in EXPORT_FORMATS:
+        parse(f"costmodel dataset export sm-budgets --out out --format {name}")
+    refused = costmodel("dataset", "export", "sm-budgets", "--out", "out", "--format", "other")
+    assert re.findall(r"'([\w-]+)'", refused.stderr)[1:] == list(EXPORT_FORMATS)
 
 
 def test_an_export_comes_back(store: Path, card: Path, tmp_path: Path) -> None:
@@ -52,5 +56,5 @@ def test_files_that_do_not_say_enough_are_told_the_rest(card: Path, tmp_path: Pa
     assert_refused(build(tmp_path / "t4.json", *platform, "--workload", "?"), "Unknown workload")
     assert "6 of 6" in build(tmp_path / "t4.json", *platform, "--workload", "suite.gemm-x4096").stdout
     assert "4 of 4" in build(records, *platform).stdout
-    assert_refused(build(tmp_path / "runs.csv"), "line 1 is damaged")
+    assert_refused(build(tmp_path / "runs.csv"), "give `--columns map.toml`")
     assert "4 of 4" in build(tmp_path / "runs.csv", "--columns", tmp_path / "map.toml").stdout

@@ -9,8 +9,9 @@ from damaged_files import Damaged, broken_files, lying_files, whole_files, write
 from fake_records import fake_measurement
 from msgspec.structs import replace
 
+from costmodel.dataset.checks import Sieve
 from costmodel.dataset.exporters import file_name
-from costmodel.dataset.importers import ReadOptions, Sieve, Source, read_source
+from costmodel.dataset.importers import ReadOptions, Source, read_source
 from costmodel.errors import CostModelError
 from costmodel.records import Workload
 

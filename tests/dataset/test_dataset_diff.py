@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from costmodel.dataset import WorkloadDiff, diff
+from costmodel.dataset.publish import WorkloadDiff, diff
 from costmodel.records import Outcome
 
 ALL = tuple(fake_measurements())

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from public_data import KERNEL_TUNER, needs_public_data
 
 from costmodel.dataset import build_dataset, load_dataset
-from costmodel.dataset.importers import read_kernel_tuner_cache, read_source
+from costmodel.dataset.importers import read_source
 from costmodel.errors import CostModelError
 from costmodel.records import Outcome, Workload, find_device
 
@@ -24,7 +24,7 @@ KEY = "32,2,col,15"  # of the entry that tests change
 
 
 def read(tmp_path: Path, cache: dict[str, Any]):
-    return read_kernel_tuner_cache(write_cache(tmp_path / "a.json", cache))
+    return read_source(write_cache(tmp_path / "a.json", cache))
 
 
 def changed(**fields: Any) -> dict[str, Any]:
@@ -196,9 +196,9 @@ def test_damaged_files_are_one_error(tmp_path: Path) -> None:
 
 def test_a_small_file_cannot_unpack_to_any_size(tmp_path: Path) -> None:
     bomb = tmp_path / "bomb.json.gz"
-    bomb.write_bytes(gzip.compress(b" " * 10**6))
-    with pytest.raises(CostModelError, match=r"at most 1,000 bytes"):
-        read_kernel_tuner_cache(bomb, most_bytes=1000)
+    bomb.write_bytes(gzip.compress(b" " * (128 * 2**20 + 1)))
+    with pytest.raises(CostModelError, match=r"at most 134,217,728 bytes unpacked"):
+        read_source(bomb)
 
 
 def test_stores_and_caches_become_one_dataset(store: Path, tmp_path: Path, header) -> None:

@@ -9,14 +9,9 @@ from fake_records import WORKLOADS
 from public_data import KERNEL_TUNER, needs_public_data
 from scipy.stats import spearmanr
 
-from costmodel.dataset import (
-    DeviceSimilarity,
-    dataset_from_measurements,
-    device_similarity,
-    load_dataset,
-    twin_groups,
-)
+from costmodel.dataset import dataset_from_measurements, device_similarity, load_dataset, twin_groups
 from costmodel.dataset.importers import read_source
+from costmodel.dataset.splits import DeviceSimilarity
 
 TILES = range(1, 13)
 

@@ -17,16 +17,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from costmodel.dataset import (
-    LEAVE_ONE_OUT,
     STRATEGIES,
-    WHOLE_DEVICE_ONLY,
     CardHeader,
     Dataset,
     Fold,
     Split,
     SplitRecipe,
     build_dataset,
-    check_split,
     dataset_from_measurements,
     dataset_hash,
     load_dataset,
@@ -34,7 +31,7 @@ from costmodel.dataset import (
     read_split,
     write_split,
 )
-from costmodel.dataset.splits._file import _runs, _taken
+from costmodel.dataset.splits import LEAVE_ONE_OUT, WHOLE_DEVICE_ONLY, check_split, run_lengths, taken_by
 from costmodel.errors import CostModelError
 
 DEVICES = ("NVIDIA RTX A4000", "NVIDIA RTX A6000", "NVIDIA TITAN RTX")
@@ -406,7 +403,7 @@ def test_others_can_read_the_file_without_us(built: Path) -> None:
 @given(st.lists(st.booleans(), max_size=30))
 def test_runs_name_any_rows(taken: list[bool]) -> None:
     mask = np.array(taken, dtype=np.bool_)
-    assert _taken(_runs(mask), len(mask)).tolist() == taken
+    assert taken_by(run_lengths(mask), len(mask)).tolist() == taken
 
 
 def test_another_split_of_a_name_is_refused_unless_forced(built: Path) -> None:

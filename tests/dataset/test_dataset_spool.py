@@ -6,25 +6,30 @@ import msgspec
 import pytest
 from fake_records import WORKLOADS, fake_measurement
 
-from costmodel.dataset import CardHeader, _spool, build_dataset
-from costmodel.dataset._spool import RecordSpool
-from costmodel.records import Config, DeviceState, Measurement
+from costmodel.dataset import CardHeader, build_dataset
+from costmodel.dataset.importers import MOST_IN_MEMORY, RecordSpool
+from costmodel.records import Config, DeviceState, Measurement, RecordStore
 
 replace = msgspec.structs.replace
 
 
-def filled(records: list[Measurement]) -> RecordSpool:
-    spool = RecordSpool()
+def filled(records: list[Measurement], most_in_memory: int) -> RecordSpool:
+    spool = RecordSpool(most_in_memory)
     for record in records:
         spool.append(record)
     return spool
 
 
+def write_store(path: Path, records: list[Measurement]) -> Path:
+    with RecordStore(path) as store:
+        store.append(records)
+    return path
+
+
 @pytest.mark.parametrize("most", [1, 3, 100])
-def test_records_come_back_by_workload_in_their_order(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
-    monkeypatch.setattr(_spool, "_MOST_IN_MEMORY", most)
+def test_records_come_back_by_workload_in_their_order(most: int) -> None:
     records = [fake_measurement(WORKLOADS[i % 2], tile=2**i) for i in range(8)]
-    spool = filled(records)
+    spool = filled(records, most)
     assert len(spool) == 8
     assert spool.workloads == set(WORKLOADS[:2])
     for position, name in enumerate(WORKLOADS[:2]):
@@ -36,29 +41,35 @@ def test_records_come_back_by_workload_in_their_order(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("most", [2, 100])
-def test_what_a_format_cannot_hold_is_kept(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
-    monkeypatch.setattr(_spool, "_MOST_IN_MEMORY", most)
+def test_what_a_format_cannot_hold_is_kept(most: int) -> None:
     one = fake_measurement()
     huge = replace(one, candidate=replace(one.candidate, config=Config({"x": 2**70})))
     hot = replace(one, before=DeviceState(temperature_c=float("nan")))
-    back = list(filled([huge, hot, one]))
+    back = list(filled([huge, hot, one], most))
     assert huge in back
     assert one in back
     assert sum(m.before.temperature_c != m.before.temperature_c for m in back) == 1
 
 
-def test_a_closed_spool_is_empty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_spool, "_MOST_IN_MEMORY", 1)
-    spool = filled([fake_measurement()])
+def test_a_closed_spool_is_empty() -> None:
+    spool = filled([fake_measurement()], 1)
     spool.close()
     assert not spool
     spool.append(fake_measurement(tile=2))
     assert list(spool) == [fake_measurement(tile=2)]
 
 
-def test_a_build_from_disk_gives_the_same_bytes(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, store: Path, header: CardHeader
-) -> None:
-    in_memory = build_dataset([store], tmp_path / "memory", header=header)
-    monkeypatch.setattr(_spool, "_MOST_IN_MEMORY", 5)
-    assert build_dataset([store], tmp_path / "disk", header=header).sha256 == in_memory.sha256
+def test_a_build_from_disk_gives_the_same_bytes(tmp_path: Path, header: CardHeader) -> None:
+    """One file of more records than stay in memory, or two of fewer."""
+    tiles = range(1, MOST_IN_MEMORY + 3)
+    records = [replace(fake_measurement(tile=tile), measured_at="") for tile in tiles]
+    cut = MOST_IN_MEMORY // 2
+    one = [write_store(tmp_path / "one.jsonl", records)]
+    two = [
+        write_store(tmp_path / f"{i}.jsonl", part) for i, part in enumerate((records[:cut], records[cut:]))
+    ]
+    from_disk, from_memory = (
+        build_dataset(files, tmp_path / "out" / files[0].stem, header=header) for files in (one, two)
+    )
+    assert from_disk.measurements == len(records)
+    assert from_disk.sha256 == from_memory.sha256

@@ -6,7 +6,7 @@ from fake_records import DEVICE, fake_candidate, fake_measurement
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costmodel.dataset.importers import Sieve
+from costmodel.dataset.checks import Sieve
 from costmodel.records import Candidate, Measurement, Outcome, Platform, Workload
 
 replace = msgspec.structs.replace

@@ -3,6 +3,7 @@
 from costmodel.dataset.checks._examine import Examination, FileCount, Judge, examine, write_rejects
 from costmodel.dataset.checks._finding import Finding, Severity
 from costmodel.dataset.checks._rejects import SORTED_OUT_KINDS
+from costmodel.dataset.checks._sieve import Sieve, Validation
 
 __all__ = [
     "SORTED_OUT_KINDS",
@@ -11,6 +12,8 @@ __all__ = [
     "Finding",
     "Judge",
     "Severity",
+    "Sieve",
+    "Validation",
     "examine",
     "write_rejects",
 ]

@@ -11,7 +11,8 @@ import msgspec
 from costmodel.dataset._track import Track, untracked
 from costmodel.dataset.checks._finding import Finding
 from costmodel.dataset.checks._findings import Findings
-from costmodel.dataset.importers import ReadOptions, Reject, Sieve, Source, Validation, read_source
+from costmodel.dataset.checks._sieve import Sieve, Validation
+from costmodel.dataset.importers import ReadOptions, Reject, Source, read_source
 from costmodel.errors import CostModelError
 from costmodel.records import Measurement
 

@@ -10,11 +10,12 @@ from costmodel.dataset.checks._finding import Finding
 from costmodel.dataset.checks._ranges import RangeTallies
 from costmodel.dataset.checks._record_table import record_table
 from costmodel.dataset.checks._rejects import duplicate_findings, reject_findings, repair_findings
+from costmodel.dataset.checks._sieve import Validation
 from costmodel.dataset.checks._spaces import space_findings
 from costmodel.dataset.checks._suites import suite_findings
 from costmodel.dataset.checks._twins import twin_findings
 from costmodel.dataset.checks._units import peak_findings, peak_shares, unit_findings
-from costmodel.dataset.importers import Reject, Source, Validation
+from costmodel.dataset.importers import Reject, Source
 from costmodel.dataset.splits import device_part, similarity_of, task_agreements
 from costmodel.records import Measurement
 

@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from costmodel.dataset.checks._finding import Finding, Severity, some
-from costmodel.dataset.importers import SAME_KEY, Reject, Source
+from costmodel.dataset.checks._sieve import SAME_KEY
+from costmodel.dataset.importers import Reject, Source
 
 _REJECTED, _CONFLICT, _DUPLICATE = "rejected", "conflict", "duplicate"
 # Kinds that count what `Validation` and the rejects of sources count as well.

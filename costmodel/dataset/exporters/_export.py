@@ -8,7 +8,7 @@ from costmodel.dataset.exporters._json import export_kernel_tuner, export_t4
 from costmodel.dataset.exporters._metaschedule import export_metaschedule
 from costmodel.dataset.exporters._own import export_parquet, export_records
 from costmodel.dataset.exporters._report import ExportReport
-from costmodel.dataset.table import iter_measurements
+from costmodel.dataset.table import DatasetLike, iter_measurements
 from costmodel.errors import CostModelError
 from costmodel.records import Measurement
 
@@ -25,7 +25,7 @@ EXPORT_FORMATS = tuple(_EXPORTS)
 
 
 def export_dataset(  # noqa: PLR0913 (one argument a knob)
-    dataset: Path,
+    dataset: DatasetLike,
     out: Path,
     format_name: str,
     *,
@@ -36,7 +36,7 @@ def export_dataset(  # noqa: PLR0913 (one argument a knob)
     """Write a dataset, or a part of it, as files of other programs.
 
     Args:
-        dataset: The dataset's folder, or its parquet file.
+        dataset: The dataset, its name or its path; see ``load_dataset``.
         out: New file for ``records`` (.jsonl) and ``parquet``, folder for the others.
         format_name: One of ``EXPORT_FORMATS``.
         workload: Name of the workload to take; all if not given.

@@ -1,27 +1,30 @@
-"""Readers of record stores and of files of other programs."""
+"""Readers of record stores, datasets and files of other programs; see ``_read.FORMATS``."""
 
+from costmodel.dataset.importers._base import Format, InputFile, ReadOptions
 from costmodel.dataset.importers._exported import KEY, with_records
-from costmodel.dataset.importers._kernel_tuner import read_kernel_tuner_cache
-from costmodel.dataset.importers._kernel_tuner_shown import show_config, show_entry, show_key
-from costmodel.dataset.importers._metaschedule_db import PROGRAMS_NAME, RECORDS_NAME
 from costmodel.dataset.importers._platform_file import SUFFIX
-from costmodel.dataset.importers._read import ReadOptions, read_source
-from costmodel.dataset.importers._source import Source
-from costmodel.dataset.importers._t4_result import show_result
-from costmodel.dataset.importers._validate import SAME_KEY, Reject, Sieve, Validation
+from costmodel.dataset.importers._read import FORMATS, read_source
+from costmodel.dataset.importers._source import Reject, Source
+from costmodel.dataset.importers._spool import MOST_IN_MEMORY, RecordSpool
+from costmodel.dataset.importers._unpack import lines_of
+from costmodel.dataset.importers.kernel_tuner import show_config, show_entry, show_key
+from costmodel.dataset.importers.metaschedule import PROGRAMS_NAME, RECORDS_NAME
+from costmodel.dataset.importers.t4 import show_result
 
 __all__ = [
+    "FORMATS",
     "KEY",
+    "MOST_IN_MEMORY",
     "PROGRAMS_NAME",
     "RECORDS_NAME",
-    "SAME_KEY",
     "SUFFIX",
+    "Format",
+    "InputFile",
     "ReadOptions",
+    "RecordSpool",
     "Reject",
-    "Sieve",
     "Source",
-    "Validation",
-    "read_kernel_tuner_cache",
+    "lines_of",
     "read_source",
     "show_config",
     "show_entry",

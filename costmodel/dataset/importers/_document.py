@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from costmodel.dataset.table import unpacked
+from costmodel.dataset.importers._unpack import unpacked
 from costmodel.errors import CostModelError
 
 # Several times the largest public cache of Kernel Tuner. A small file can unpack to any size.

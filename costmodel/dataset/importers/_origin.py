@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from costmodel.dataset.importers._validate import Reject
+from costmodel.dataset.importers._source import Reject
 from costmodel.dataset.table import sha256_of
 from costmodel.errors import CostModelError
 

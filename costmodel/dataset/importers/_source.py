@@ -1,14 +1,27 @@
-"""What was read from one file."""
+"""What was read from one file, and what of it was not."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
-from costmodel.dataset._spool import RecordSpool
-from costmodel.dataset.importers._validate import Reject
+import msgspec
+
+from costmodel.dataset.importers._spool import RecordSpool
 from costmodel.records import Measurement
+
+
+class Reject(msgspec.Struct, frozen=True):
+    """A record that does not enter.
+
+    Attributes:
+        reason: What must hold and does not.
+        record: The measurement; of a foreign file, the entry and where it is from.
+    """
+
+    reason: str
+    record: Measurement | dict[str, Any]
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,11 @@
 """What a published dataset says of itself: card, pictures, summaries, differences."""
 
 from costmodel.dataset.publish._card import CardHeader, read_card_header, render_card
-from costmodel.dataset.publish._card_page import render_page
 from costmodel.dataset.publish._coverage import Coverage
 from costmodel.dataset.publish._describe import Describer, Description, describe
-from costmodel.dataset.publish._diff import Diff, WorkloadDiff, diff
+from costmodel.dataset.publish._diff import Diff, WorkloadDiff, diff, diff_datasets
 from costmodel.dataset.publish._noise import Noise, Quantiles, visit_shifts
+from costmodel.dataset.publish._page import render_page
 from costmodel.dataset.publish._plots import write_plots
 from costmodel.dataset.publish._summary import TextTable, summary_tables
 from costmodel.dataset.publish._tasks import Budget, Task
@@ -24,6 +24,7 @@ __all__ = [
     "WorkloadDiff",
     "describe",
     "diff",
+    "diff_datasets",
     "read_card_header",
     "render_card",
     "render_page",

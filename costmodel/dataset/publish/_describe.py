@@ -3,11 +3,13 @@
 from collections import Counter
 from dataclasses import dataclass
 from operator import attrgetter
+from typing import Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from costmodel.dataset._track import Track, untracked
 from costmodel.dataset.publish._coverage import CandidateCounts, Coverage, count_candidates, describe_coverage
 from costmodel.dataset.publish._noise import Noise, describe_noise, repeat_spreads, visit_shifts
 from costmodel.dataset.publish._tasks import Budget, Task, describe_budgets, describe_tasks
@@ -18,7 +20,7 @@ from costmodel.dataset.splits import (
     similarity_of,
     task_agreements,
 )
-from costmodel.dataset.table import Dataset
+from costmodel.dataset.table import Dataset, DatasetLike, iter_datasets
 from costmodel.records import Outcome, Platform
 
 
@@ -64,11 +66,9 @@ class Description:
     coverage: tuple[Coverage, ...]
 
 
-def describe(dataset: Dataset) -> Description:
-    """Describe a dataset that has at least one measurement."""
-    parts = Describer()
-    parts.add(dataset)
-    return parts.description()
+def describe(dataset: DatasetLike | None = None) -> Description:
+    """Describe a dataset that has at least one measurement; see ``load_dataset`` for what may be given."""
+    return Describer.of(dataset).description()
 
 
 class Describer:
@@ -87,6 +87,22 @@ class Describer:
         self._repeats: list[NDArray[np.float64]] = []
         self._shifts: list[pd.DataFrame] = []
         self._agreements: list[pd.DataFrame] = []
+
+    @classmethod
+    def of(cls, dataset: DatasetLike | None = None, track: Track = untracked) -> Self:
+        """Take in a dataset; of one that is not loaded, memory holds one workload at a time.
+
+        Args:
+            dataset: The dataset, its name or its path; see ``load_dataset``.
+            track: Shows how far it is.
+
+        Raises:
+            CostModelError: It cannot be read.
+        """
+        describer = cls()
+        for part in [dataset] if isinstance(dataset, Dataset) else iter_datasets(dataset, track):
+            describer.add(part)
+        return describer
 
     def add(self, part: Dataset) -> None:
         """Take in some workloads."""

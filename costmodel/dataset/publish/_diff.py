@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from costmodel.dataset._track import Track, untracked
 from costmodel.dataset.publish._noise import Quantiles, quantiles
+from costmodel.dataset.table import DatasetLike, iter_measurements
 from costmodel.records import Measurement
 
 
@@ -71,6 +73,20 @@ def diff(left: Iterable[Measurement], right: Iterable[Measurement]) -> Diff:
         dict(Counter(f"{a.outcome} -> {b.outcome}" for a, b in changed if a.outcome != b.outcome)),
         dict(sorted(Counter(name for a, b in changed for name in _changed_fields(a, b)).items())),
     )
+
+
+def diff_datasets(first: DatasetLike, second: DatasetLike, track: Track = untracked) -> Diff:
+    """Compare two datasets.
+
+    Args:
+        first: A dataset, its name or its path; see ``load_dataset``.
+        second: Another one.
+        track: Shows how far it is.
+
+    Raises:
+        CostModelError: One cannot be read.
+    """
+    return diff(*(iter_measurements(dataset, track) for dataset in (first, second)))
 
 
 def _by_workload(measurements: Iterable[Measurement]) -> Counter[str]:

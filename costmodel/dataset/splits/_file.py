@@ -32,14 +32,13 @@ from numpy.typing import NDArray
 
 from costmodel.dataset.splits._folds import Fold
 from costmodel.dataset.splits._make import STRATEGIES, Split, SplitRecipe, Twins, check_split
+from costmodel.dataset.splits._run_lengths import run_lengths, taken_by
 from costmodel.dataset.table import Dataset, DatasetFile, add_checksum, check_checksum
 from costmodel.errors import CostModelError
 from costmodel.files import write_whole
 
 FOLDER_NAME = "splits"
 VERSION = 1
-
-Mask = NDArray[np.bool_]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
@@ -174,7 +173,7 @@ def _to_file(dataset: Dataset, split: Split, sha256: str) -> _File:
         rows=len(order),
         twins=split.twins,
         folds=[
-            _Fold(fold.held_out, *(_runs(np.isin(order, rows)) for rows in (fold.test, fold.shots)))
+            _Fold(fold.held_out, *(run_lengths(np.isin(order, rows)) for rows in (fold.test, fold.shots)))
             for fold in split.folds
         ],
     )
@@ -188,7 +187,7 @@ def _from_file(dataset: Dataset, said: _File) -> Split:
     # What is said of canonical places, by position in the rows.
     place = np.argsort(order)
     folds = (
-        Fold.of(fold.held_out, *(_taken(runs, len(order))[place] for runs in (fold.test, fold.shots)))
+        Fold.of(fold.held_out, *(taken_by(runs, len(order))[place] for runs in (fold.test, fold.shots)))
         for fold in said.folds
     )
     return Split(said.name, msgspec.convert(recipe, SplitRecipe), said.twins, tuple(folds))
@@ -207,19 +206,3 @@ def _canonical_order(dataset: Dataset) -> NDArray[np.intp]:
         }
     )
     return keys.sort_values(["workload", "platform", "candidate_id"]).index.to_numpy()
-
-
-def _runs(taken: Mask) -> list[int]:
-    """Lengths of the runs of an ``(n,)`` mask, beginning with what is not taken, up to the last that is."""
-    edges = np.flatnonzero(np.diff(taken, prepend=False, append=False))
-    lengths: list[int] = np.diff(edges, prepend=0).tolist()
-    return lengths
-
-
-def _taken(runs: list[int], n: int) -> Mask:
-    """The ``(n,)`` mask that has these runs."""
-    if min(runs, default=0) < 0 or sum(runs) > n:
-        raise ValueError(f"runs must be at least 0 and sum to {n} at most, but got {sum(runs)}")
-    taken = np.zeros(n, dtype=np.bool_)
-    taken[: sum(runs)] = np.repeat(np.arange(len(runs)) % 2 == 1, runs)
-    return taken

@@ -21,7 +21,6 @@ from costmodel.dataset.table._parquet import (
 )
 from costmodel.dataset.table._rows import iter_measurements
 from costmodel.dataset.table._schema import FILE_NAME, SCHEMA
-from costmodel.dataset.table._unpack import Stream, lines_of, unpacked
 
 __all__ = [
     "FILE_NAME",
@@ -31,7 +30,6 @@ __all__ = [
     "Dataset",
     "DatasetFile",
     "DatasetLike",
-    "Stream",
     "add_checksum",
     "check_checksum",
     "check_dataset",
@@ -40,14 +38,12 @@ __all__ = [
     "find_dataset",
     "iter_datasets",
     "iter_measurements",
-    "lines_of",
     "load_dataset",
     "open_parquet",
     "parquet_file",
     "sha256_of",
     "to_dataset",
     "to_table",
-    "unpacked",
     "write_checksums",
     "write_parquet",
 ]

@@ -1,30 +1,33 @@
 """The measurements of a dataset file, one batch of rows at a time and exactly as they were recorded."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from costmodel.dataset._track import Track, untracked
 from costmodel.dataset.table._arrow import SCALARS, candidate_of_row, platform_of_row
+from costmodel.dataset.table._dataset import Dataset
 from costmodel.dataset.table._locate import parquet_file
-from costmodel.dataset.table._parquet import iter_batches, open_parquet, unreadable
+from costmodel.dataset.table._parquet import DatasetLike, iter_batches, open_parquet, unreadable
 from costmodel.records import Candidate, Measurement, Platform
 
 _FIELDS = (*SCALARS, "latencies_s", "resources", "before", "after", "co_runners", "schema_version")
 
 
-def iter_measurements(dataset: str | Path | None, track: Track = untracked) -> Iterator[Measurement]:
+def iter_measurements(dataset: DatasetLike | None, track: Track = untracked) -> Iterator[Measurement]:
     """Every measurement of a dataset, with the launches, device and software of its own row.
 
     Args:
-        dataset: Its name, folder or parquet file; see ``find_dataset``.
+        dataset: The dataset, its name or its path; see ``load_dataset``.
         track: Shows how far it is.
 
     Raises:
         CostModelError: The file is missing, damaged or of another format.
     """
+    if isinstance(dataset, Dataset):
+        yield from dataset.to_measurements()
+        return
     with open_parquet(dataset) as file:
         for batch in iter_batches(file, track):
             try:

@@ -1,7 +1,7 @@
 """``costmodel dataset split``: write a named split into a dataset's folder."""
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
@@ -15,13 +15,14 @@ from costmodel.cli._output import (
     titled_table,
     write_json,
 )
+from costmodel.cli.dataset._arguments import DatasetPath
 
 if TYPE_CHECKING:
-    from costmodel.dataset import Dataset, Split
+    from costmodel.dataset import FoldSize, Split
 
 
 def split(
-    dataset: Annotated[Path, typer.Argument(metavar="DATASET", help="Dataset folder or its parquet file.")],
+    dataset: DatasetPath,
     *,
     strategy: Annotated[
         str,
@@ -51,16 +52,16 @@ def split(
     - `costmodel dataset split datasets/mine --strategy leave-one-device-out --name devices-v1`
     - `costmodel dataset split datasets/mine --strategy few-shot --shots 4 --seed 1 --name four-shots`
     """
-    from costmodel.dataset import SplitRecipe, load_dataset, make_split, write_split
+    from costmodel.dataset import SplitRecipe, fold_sizes, load_dataset, make_split, write_split
 
     recipe = SplitRecipe(strategy, seed, share, shots, base, keep_twins_apart, folds)
     loaded = load_dataset(dataset)
     made = make_split(loaded, recipe, name)
     file = write_split(loaded, made, force=force)
-    described = _describe_folds(loaded, made)
-    console.print(_fold_table(made, described))
+    sizes = fold_sizes(loaded, made)
+    console.print(_fold_table(made, sizes))
     print_twins(made)
-    console.print(f"Written: {file} ({strategy}, folds: {len(described)})", soft_wrap=True, highlight=False)
+    console.print(f"Written: {file} ({strategy}, folds: {len(sizes)})", soft_wrap=True, highlight=False)
     write_json(
         json,
         {
@@ -71,27 +72,12 @@ def split(
             "parameters": recipe.parameters,
             "dataset_sha256": loaded.sha256,
             "twins": made.twins,
-            "folds": described,
+            "folds": sizes,
         },
     )
 
 
-def _describe_folds(dataset: "Dataset", made: "Split") -> list[dict[str, Any]]:
-    """Sizes of each fold; ``tasks`` are those of the test side."""
-    tasks = dataset.rows["task"]
-    return [
-        {
-            "held_out": fold.held_out,
-            "train_rows": fold.train.size,
-            "shots": fold.shots.size,
-            "test_rows": fold.test.size,
-            "tasks": tasks.iloc[fold.test].nunique(),
-        }
-        for fold in made.folds
-    ]
-
-
-def _fold_table(made: "Split", folds: list[dict[str, Any]]) -> Table:
+def _fold_table(made: "Split", sizes: "Iterable[FoldSize]") -> Table:
     table = titled_table(made.name)
     table.add_column("held out", overflow="fold")
     columns = {
@@ -104,6 +90,6 @@ def _fold_table(made: "Split", folds: list[dict[str, Any]]) -> Table:
         del columns["shots"]
     for header in columns.values():
         table.add_column(header, justify="right")
-    for fold in folds:
-        table.add_row(fold["held_out"], *(f"{fold[key]:,}" for key in columns))
+    for size in sizes:
+        table.add_row(size.held_out, *(f"{getattr(size, name):,}" for name in columns))
     return table

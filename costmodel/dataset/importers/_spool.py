@@ -12,7 +12,7 @@ import pyarrow as pa
 from costmodel.records import Measurement
 
 # As Python objects, 8,192 measurements of the project's datasets take some 30 MB; on disk, 2 MB.
-_MOST_IN_MEMORY = 8192
+MOST_IN_MEMORY = 8192
 _CODEC = "zstd"
 
 # Not JSON, which has no NaN.
@@ -24,9 +24,13 @@ class RecordSpool(Collection[Measurement]):
     """Measurements that can be read back one workload after the other.
 
     Beyond some thousands they are on disk, compressed, in a temporary file without a name.
+
+    Args:
+        most_in_memory: How many are kept in memory.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, most_in_memory: int = MOST_IN_MEMORY) -> None:
+        self._most_in_memory = most_in_memory
         self._waiting: dict[str, list[Measurement]] = {}
         self._waiting_count = self._count = 0
         self._blocks: dict[str, list[tuple[int, int, int]]] = {}
@@ -37,7 +41,7 @@ class RecordSpool(Collection[Measurement]):
         self._waiting.setdefault(record.candidate.workload.name, []).append(record)
         self._count += 1
         self._waiting_count += 1
-        if self._waiting_count >= _MOST_IN_MEMORY:
+        if self._waiting_count >= self._most_in_memory:
             self._write()
 
     @property
@@ -57,7 +61,7 @@ class RecordSpool(Collection[Measurement]):
         """Forget all of them."""
         if self._file is not None:
             self._file.close()
-        self.__init__()  # type: ignore[misc]
+        self.__init__(self._most_in_memory)  # type: ignore[misc]
 
     def __len__(self) -> int:
         """How many there are."""

@@ -8,22 +8,11 @@ from typing import Any
 
 import msgspec
 
+from costmodel.dataset.importers import Reject
 from costmodel.dataset.table import Dataset, to_dataset, to_table
 from costmodel.records import Candidate, Device, KernelLaunch, Measurement, Outcome, is_reserved
 
 SAME_KEY = "another measurement has the same candidate, platform and visit"
-
-
-class Reject(msgspec.Struct, frozen=True):
-    """A record that does not enter.
-
-    Attributes:
-        reason: What must hold and does not.
-        record: The measurement; of a foreign file, the entry and where it is from.
-    """
-
-    reason: str
-    record: Measurement | dict[str, Any]
 
 
 @dataclass(frozen=True)

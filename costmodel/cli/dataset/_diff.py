@@ -12,7 +12,12 @@ if TYPE_CHECKING:
 
 
 def diff(
-    first: Annotated[Path, typer.Argument(metavar="FIRST", help="Dataset folder or its parquet file.")],
+    first: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FIRST", help="Folder or parquet file of a dataset, or the name of one that ships."
+        ),
+    ],
     second: Annotated[Path, typer.Argument(metavar="SECOND", help="Another one.")],
     json: JsonOption = None,
 ) -> None:
@@ -23,15 +28,15 @@ def diff(
     Examples:
     - `costmodel dataset diff datasets/mine out/rebuilt`
     """
-    from costmodel import dataset as room
+    from costmodel.dataset import dataset_hash, diff_datasets
 
-    found = room.diff(*(room.iter_measurements(path, track) for path in (first, second)))
+    found = diff_datasets(first, second, track)
     _print(found, first, second)
     write_json(
         json,
         {
-            "first": {"path": first, "sha256": room.dataset_hash(first)},
-            "second": {"path": second, "sha256": room.dataset_hash(second)},
+            "first": {"path": first, "sha256": dataset_hash(first)},
+            "second": {"path": second, "sha256": dataset_hash(second)},
             "diff": found,
         },
     )

@@ -25,20 +25,18 @@ def describe(
     Examples:
     - `costmodel dataset describe datasets/mine --plots out`
     """
-    from costmodel import dataset as room
+    from costmodel.dataset import Describer, dataset_hash, find_dataset, summary_tables, write_plots
 
-    path = room.find_dataset(dataset)
-    describer = room.Describer()
-    for part in room.iter_datasets(path, track):
-        describer.add(part)
+    path = find_dataset(dataset)
+    sha256 = dataset_hash(path)
+    describer = Describer.of(path, track)
     description = describer.description()
-    sha256 = room.dataset_hash(path)
     console.print(f"{path} (sha256 {sha256[:16]})", soft_wrap=True, highlight=False)
-    for table in room.summary_tables(description):
+    for table in summary_tables(description):
         if table.rows:
             console.print(_rich_table(table))
     if plots:
-        room.write_plots(description, describer.shifts, plots)
+        write_plots(description, describer.shifts, plots)
     write_json(json, {"path": path, "sha256": sha256, "description": description})
 
 

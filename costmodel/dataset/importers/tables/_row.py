@@ -6,8 +6,8 @@ from typing import Any, get_args
 
 import msgspec
 
-from costmodel.dataset.importers._column_map import Column, ColumnMap, ParameterColumn
 from costmodel.dataset.importers._entry import PER_SECOND, EntryError, decision, factors, seconds, utc
+from costmodel.dataset.importers.tables._column_map import Column, ColumnMap, ParameterColumn
 from costmodel.errors import CostModelError
 from costmodel.records import (
     Candidate,

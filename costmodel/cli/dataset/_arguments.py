@@ -1,4 +1,4 @@
-"""What commands that read files of other programs are told about them."""
+"""Arguments that several commands of ``costmodel dataset`` share."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -8,6 +8,14 @@ import typer
 if TYPE_CHECKING:
     from costmodel.dataset import ReadOptions
 
+DatasetPath = Annotated[
+    Path,
+    typer.Argument(
+        metavar="DATASET",
+        help="Folder or parquet file of a dataset, or the name of one that ships: h100-sm-budgets or "
+        "sm-budgets.",
+    ),
+]
 PlatformOption = Annotated[
     Path | None,
     typer.Option(
@@ -32,7 +40,7 @@ WorkloadOption = Annotated[
 
 
 def read_options(platform: Path | None, columns: Path | None, workload: list[str] | None) -> "ReadOptions":
-    """The options for the dataset room."""
+    """What files of other programs do not say."""
     from costmodel.dataset import ReadOptions
     from costmodel.records import Workload
 

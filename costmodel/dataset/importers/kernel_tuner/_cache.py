@@ -1,21 +1,20 @@
 """Cache files of Kernel Tuner, plain or gzipped: every config of one kernel measured on one device."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 
-from costmodel.dataset.importers._document import MOST_BYTES, read_document
+from costmodel.dataset.importers._base import Format, InputFile, ReadOptions
 from costmodel.dataset.importers._entry import EntryError
 from costmodel.dataset.importers._exported import KEY, records_behind
-from costmodel.dataset.importers._kernel_tuner_entry import Space, read_entry, repairs
-from costmodel.dataset.importers._kernel_tuner_shown import show_entry
 from costmodel.dataset.importers._origin import Origin
-from costmodel.dataset.importers._source import Repair, Source
-from costmodel.dataset.importers._validate import Reject
+from costmodel.dataset.importers._source import Reject, Repair, Source
+from costmodel.dataset.importers.kernel_tuner._entry import Space, read_entry, repairs
+from costmodel.dataset.importers.kernel_tuner._shown import show_entry
 from costmodel.errors import CostModelError
 from costmodel.records import Device, DeviceKind, Measurement, Platform, Workload, content_id, find_device
 
@@ -43,7 +42,7 @@ class _OwnCache(msgspec.Struct):
     cache: dict[str, Any]
 
 
-def read_kernel_tuner_cache(path: Path, *, most_bytes: int = MOST_BYTES) -> Source:
+def read_cache(file: InputFile, _: ReadOptions) -> Source:
     """Read a cache. Entries that cannot be believed are rejected with a reason; none is left out silently.
 
     The device is the one that the file names, or the file's own name where it names none, with the figures of
@@ -51,18 +50,10 @@ def read_kernel_tuner_cache(path: Path, *, most_bytes: int = MOST_BYTES) -> Sour
     each row can be traced to its entry: its key lists the values of the row's config. A file that our export
     wrote gives the records that it was made of.
 
-    Args:
-        path: The file.
-        most_bytes: Refuse to unpack more.
-
     Raises:
-        CostModelError: The file cannot be read or is no cache.
+        CostModelError: The file is no cache.
     """
-    return kernel_tuner_source(path, *read_document(path, most_bytes=most_bytes))
-
-
-def kernel_tuner_source(path: Path, document: Mapping[str, Any], closed: bool) -> Source:
-    """What a cache holds that is read already; see ``read_kernel_tuner_cache`` and ``read_document``."""
+    path, (document, closed) = file.path, file.document
     origin = Origin.of(path)
     try:
         if KEY in document:
@@ -134,3 +125,7 @@ def _device(name: str) -> Device:
     except CostModelError:
         kind: DeviceKind = "hip" if _AMD.search(name) else "cuda"
         return Device(name, kind, architecture="", sms=0, clock_mhz=0.0)
+
+
+# A gzipped file that begins as none of ours is told as a damaged cache: others are rarely gzipped.
+KERNEL_TUNER = Format("cache of Kernel Tuner", lambda file, _: file.is_document or file.packed, read_cache)

@@ -8,17 +8,18 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from costmodel.dataset.importers._column_map import ColumnMap, read_column_map
+from costmodel.dataset.importers._base import Format, InputFile, ReadOptions
 from costmodel.dataset.importers._entry import EntryError
 from costmodel.dataset.importers._origin import Origin
-from costmodel.dataset.importers._platform_file import PlatformFile, needed_platform
-from costmodel.dataset.importers._table_row import RowReader
-from costmodel.dataset.importers._validate import Reject
-from costmodel.dataset.table import Stream, lines_of, unpacked
+from costmodel.dataset.importers._own import PARQUET
+from costmodel.dataset.importers._platform_file import PlatformFile, needed_platform, platform_file_for
+from costmodel.dataset.importers._source import Reject, Source
+from costmodel.dataset.importers._unpack import Stream, lines_of, unpacked
+from costmodel.dataset.importers.tables._column_map import ColumnMap, read_column_map
+from costmodel.dataset.importers.tables._row import RowReader
 from costmodel.errors import CostModelError
 from costmodel.records import Measurement
 
-PARQUET = b"PAR1"
 _MOST_LINE = 2**20
 _MOST_TOTAL = 4 * 2**30
 # A small Parquet file can say that it has any number of rows.
@@ -37,9 +38,26 @@ class _RowError(EntryError):
         self.shown = shown
 
 
-def table_entries(
-    path: Path, column_map: Path, platform: PlatformFile | None
-) -> Iterator[Measurement | Reject]:
+def _read_table(file: InputFile, options: ReadOptions) -> Source:
+    if options.columns is None:
+        raise CostModelError(
+            f"{file.path} looks like a table of another program: give `--columns map.toml`, which says what "
+            "its columns are; `costmodel dataset build --help` shows one."
+        )
+    platform = platform_file_for(file.path, options.platform)
+    return Source.of(file.path, _entries(file.path, options.columns, platform))
+
+
+def _is_table(file: InputFile, options: ReadOptions) -> bool:
+    """Whether columns are named for a file that is no JSON, or its first line looks like a header of CSV."""
+    if file.first_key:
+        return False
+    header, newline, _ = file.head.partition(b"\n")
+    looks_like_csv = newline and header.isascii() and any(separator in header for separator in b",;\t")
+    return options.columns is not None or bool(looks_like_csv)
+
+
+def _entries(path: Path, column_map: Path, platform: PlatformFile | None) -> Iterator[Measurement | Reject]:
     """Read a table, a batch of rows at a time; a row that cannot be believed is rejected with its number.
 
     Rows are numbered from 1, behind the header of a CSV file.
@@ -120,3 +138,6 @@ def _check_header(header: Sequence[str], columns: ColumnMap) -> None:
     if wrong:
         counts = ", ".join(f"{name!r} is there {header.count(name)} times" for name in wrong[:3])
         raise ValueError(f"each column of the column map must be there once, but {counts}")
+
+
+TABLE = Format("table in CSV or Parquet", _is_table, _read_table)

@@ -16,13 +16,14 @@ from typing import Any
 
 import msgspec
 
+from costmodel.dataset.importers._base import Format, InputFile, ReadOptions
 from costmodel.dataset.importers._document import parse_json
 from costmodel.dataset.importers._entry import MOST_S, EntryError, seconds
-from costmodel.dataset.importers._metaschedule_trace import config_of_trace
 from costmodel.dataset.importers._origin import Origin
-from costmodel.dataset.importers._platform_file import PlatformFile, needed_platform
-from costmodel.dataset.importers._validate import Reject
-from costmodel.dataset.table import Stream, lines_of, unpacked
+from costmodel.dataset.importers._platform_file import PlatformFile, needed_platform, platform_file_for
+from costmodel.dataset.importers._source import Reject, Source
+from costmodel.dataset.importers._unpack import Stream, lines_of, unpacked
+from costmodel.dataset.importers.metaschedule._trace import config_of_trace
 from costmodel.errors import CostModelError, InvalidConfigError, MissingExtraError
 from costmodel.kernels.metaschedule import TargetKind, database_workload, open_space
 from costmodel.records import Candidate, Measurement, Outcome, Platform, Workload, content_id
@@ -37,17 +38,12 @@ _IS_PROGRAM = re.compile(rb'\s*\[\s*"-?\d+"\s*,\s*"')
 _TARGETS = {"cuda": ("cuda",), "hip": ("rocm", "hip"), "cpu": ("llvm", "c")}
 
 
-def is_database(head: bytes) -> bool:
-    """Whether a file that begins with these bytes is one of the two."""
-    return head.lstrip().startswith(b"[")
+def _read_database(file: InputFile, options: ReadOptions) -> Source:
+    platform = platform_file_for(file.path, options.platform)
+    return Source.of(file.path, _entries(file.path, platform, options.workloads))
 
 
-def is_program_table(head: bytes) -> bool:
-    """Whether it is the one with the programs, which holds no measurement."""
-    return bool(_IS_PROGRAM.match(head))
-
-
-def metaschedule_entries(
+def _entries(
     path: Path, platform: PlatformFile | None, workloads: Sequence[Workload]
 ) -> Iterator[Measurement | Reject]:
     """Read a database, one record at a time.
@@ -224,3 +220,14 @@ def _numbered(file: Stream, path: Path) -> Iterator[tuple[int, bytes]]:
                 yield number, line
     except ValueError as error:
         raise CostModelError(f"{path} must be a MetaSchedule database, but: {error}.") from None
+
+
+# The programs hold no measurement.
+PROGRAM_TABLE = Format(
+    "programs of MetaSchedule",
+    lambda file, _: bool(_IS_PROGRAM.match(file.head)),
+    lambda file, _: Source.of(file.path, ()),
+)
+METASCHEDULE = Format(
+    "database of MetaSchedule", lambda file, _: file.head.lstrip().startswith(b"["), _read_database
+)

@@ -2,12 +2,12 @@
 
 import typer
 
-from costmodel.cli.dataset_build import build, merge
-from costmodel.cli.dataset_describe import describe
-from costmodel.cli.dataset_diff import diff
-from costmodel.cli.dataset_export import export
-from costmodel.cli.dataset_split import split
-from costmodel.cli.dataset_validate import validate
+from costmodel.cli.dataset._build import build, merge
+from costmodel.cli.dataset._describe import describe
+from costmodel.cli.dataset._diff import diff
+from costmodel.cli.dataset._export import export
+from costmodel.cli.dataset._split import split
+from costmodel.cli.dataset._validate import validate
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode="markdown")
 for _command in (build, merge, validate, describe, split, diff, export):

@@ -1,16 +1,15 @@
 """``costmodel dataset build|merge``: a dataset from record stores, files of other programs and datasets."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from costmodel.cli._output import JsonOption, console, track, write_json
-from costmodel.cli._read_options import ColumnsOption, PlatformOption, WorkloadOption, read_options
+from costmodel.cli.dataset._arguments import ColumnsOption, PlatformOption, WorkloadOption, read_options
 
 if TYPE_CHECKING:
-    from costmodel.dataset import BuildReport, ReadOptions
+    from costmodel.dataset import BuildReport
 
 OutOption = Annotated[Path, typer.Option(metavar="DIR", help="Folder to write.")]
 CardOption = Annotated[
@@ -61,12 +60,20 @@ def build(
         columns = ["run_1", "run_2"]
         unit = "ms"
     """
-    _build(files, out, card, read_options(platform, columns, workload), json)
+    from costmodel.dataset import build_dataset, read_card_header
+
+    options = read_options(platform, columns, workload)
+    report = build_dataset(files, out, header=read_card_header(card), options=options, track=track)
+    _print_report(report)
+    write_json(json, report)
 
 
 def merge(
     datasets: Annotated[
-        list[Path], typer.Argument(metavar="DATASET", help="Dataset folders or their parquet files.")
+        list[Path],
+        typer.Argument(
+            metavar="DATASET", help="Folders or parquet files of datasets, or names of those that ship"
+        ),
     ],
     out: OutOption,
     card: CardOption,
@@ -80,19 +87,9 @@ def merge(
     Examples:
     - `costmodel dataset merge datasets/h100 datasets/h200 --out datasets/both --card card.toml`
     """
-    from costmodel.dataset import check_dataset
+    from costmodel.dataset import merge_datasets, read_card_header
 
-    for dataset in datasets:
-        check_dataset(dataset)
-    _build(datasets, out, card, None, json)
-
-
-def _build(
-    files: Sequence[Path], out: Path, card: Path, options: "ReadOptions | None", json: Path | None
-) -> None:
-    from costmodel.dataset import build_dataset, read_card_header
-
-    report = build_dataset(files, out, header=read_card_header(card), options=options, track=track)
+    report = merge_datasets(datasets, out, header=read_card_header(card), track=track)
     _print_report(report)
     write_json(json, report)
 

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from costmodel.cli._output import JsonOption, console, titled_table, track, write_json
-from costmodel.cli._read_options import ColumnsOption, PlatformOption, WorkloadOption, read_options
+from costmodel.cli.dataset._arguments import ColumnsOption, PlatformOption, WorkloadOption, read_options
 
 if TYPE_CHECKING:
     from costmodel.dataset import Examination, Finding

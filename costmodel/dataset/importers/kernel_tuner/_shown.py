@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any
 
 from costmodel.dataset.importers._exported import milliseconds
-from costmodel.dataset.importers._kernel_tuner_entry import FAILURES
+from costmodel.dataset.importers.kernel_tuner._entry import FAILURES
 from costmodel.records import Config, Decision, Measurement, Outcome
 
 _NOT_CHOSEN = "-"  # what a config shows of a parameter that its sketch has not

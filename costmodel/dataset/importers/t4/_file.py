@@ -1,48 +1,46 @@
 """T4 files: results of any auto-tuner in the format that the community agreed on; see ``_t4_result``."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
 
+from costmodel.dataset.importers._base import Format, InputFile, ReadOptions
 from costmodel.dataset.importers._entry import EntryError
 from costmodel.dataset.importers._exported import KEY, records_behind
 from costmodel.dataset.importers._origin import Origin
-from costmodel.dataset.importers._platform_file import PlatformFile, needed_platform
-from costmodel.dataset.importers._source import Source
-from costmodel.dataset.importers._t4_result import read_result, show_result
-from costmodel.dataset.importers._validate import Reject
+from costmodel.dataset.importers._platform_file import needed_platform, platform_file_for
+from costmodel.dataset.importers._source import Reject, Source
+from costmodel.dataset.importers.t4._result import read_result, show_result
 from costmodel.errors import CostModelError
-from costmodel.records import Measurement, Workload
+from costmodel.records import Measurement
 
 
-def is_t4(document: Mapping[str, Any]) -> bool:
-    """Whether a document is a T4 file, and no cache of Kernel Tuner."""
+def _is_t4(file: InputFile, _: ReadOptions) -> bool:
+    """Whether a file is a T4 file, and no cache of Kernel Tuner."""
+    if not file.is_document:
+        return False
+    document, _closed = file.document
     return "results" in document and "cache" not in document
 
 
-def t4_source(
-    path: Path, document: Mapping[str, Any], platform: PlatformFile | None, workloads: Sequence[Workload]
-) -> Source:
+def _read_t4(file: InputFile, options: ReadOptions) -> Source:
     """What a T4 file holds. A file that we exported gives the records that it was made of.
 
-    Args:
-        path: The file, for messages.
-        document: What is in it.
-        platform: Where it was measured; only a file that we exported says it.
-        workloads: What was measured, exactly one, unless ``platform`` says it.
+    Others do not say where they were measured, nor what: the file of the platform does, or the options.
 
     Raises:
         CostModelError: It has no list of results, or nothing says the platform or the workload.
     """
+    path, (document, _) = file.path, file.document
     results = document["results"]
     if not isinstance(results, list):
         raise CostModelError(f"{path} must be a T4 file with a list of results, but results is no list.")
     origin = Origin.of(path)
     if KEY in document:
         return Source.of(path, _own_records(results, origin))
-    where = needed_platform(platform, path)
+    where = needed_platform(platform_file_for(path, options.platform), path)
+    workloads = options.workloads
     workload = where.workload or (workloads[0] if len(workloads) == 1 else None)
     if workload is None:
         raise CostModelError(
@@ -69,3 +67,6 @@ def _own_records(results: Sequence[Any], origin: Origin) -> Iterator[Measurement
             yield from records_behind(result, show_result)
         except EntryError as error:
             yield origin.reject(str(error), result, number)
+
+
+T4 = Format("T4 file", _is_t4, _read_t4)

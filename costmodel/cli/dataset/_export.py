@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from costmodel.cli._output import JsonOption, console, track, write_json
+from costmodel.cli.dataset._arguments import DatasetPath
 
 if TYPE_CHECKING:
     from costmodel.dataset import ExportReport
@@ -23,7 +24,7 @@ class ExportFormat(StrEnum):
 
 
 def export(
-    dataset: Annotated[Path, typer.Argument(metavar="DATASET", help="Dataset folder or its parquet file.")],
+    dataset: DatasetPath,
     format_name: Annotated[ExportFormat, typer.Option("--format", help="What to write.")],
     out: Annotated[
         Path, typer.Option(metavar="PATH", help="New file for `records` and `parquet`, else a folder.")

@@ -1,0 +1,90 @@
+"""What a format is to the readers: how a file of it is recognised, and how it is read."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from costmodel.dataset.importers._document import read_document
+from costmodel.dataset.importers._source import Source
+from costmodel.dataset.importers._unpack import unpacked
+from costmodel.records import Workload
+
+_HEAD_BYTES = 256
+_FIRST_KEY = re.compile(rb'\s*\{\s*"(\w+)"')
+_KEY_OF_LINES = "crc32"  # which a line of a record store begins with
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """What files of other programs do not say.
+
+    Attributes:
+        platform: TOML file that says where they were measured; one that stands beside a file and is named as
+            it, with ``.platform.toml`` behind, is that file's instead.
+        columns: TOML file that says which column of a table is what.
+        workloads: What was measured, for formats that do not name it.
+    """
+
+    platform: Path | None = None
+    columns: Path | None = None
+    workloads: tuple[Workload, ...] = ()
+
+
+@dataclass(frozen=True)
+class InputFile:
+    """A file, and as much of its content as it takes to tell its format.
+
+    Attributes:
+        path: Where it is.
+        head: Its first bytes, unpacked.
+        packed: Whether it is gzipped.
+    """
+
+    path: Path
+    head: bytes
+    packed: bool
+
+    @classmethod
+    def open(cls, path: Path) -> "InputFile":
+        """Read the first bytes.
+
+        Raises:
+            CostModelError: The file cannot be read.
+        """
+        with unpacked(path) as (file, packed):
+            return cls(path, file.read(_HEAD_BYTES), packed)
+
+    @property
+    def first_key(self) -> str:
+        """The first key of the JSON object that it begins with; empty where it begins otherwise."""
+        found = _FIRST_KEY.match(self.head)
+        return found[1].decode() if found else ""
+
+    @property
+    def is_document(self) -> bool:
+        """Whether it begins as one JSON object, and not as lines of them."""
+        return self.first_key not in ("", _KEY_OF_LINES)
+
+    @cached_property
+    def document(self) -> tuple[dict[str, Any], bool]:
+        """The JSON object that it is, and whether it was closed; see ``read_document``."""
+        return read_document(self.path)
+
+
+@dataclass(frozen=True)
+class Format:
+    """A format of files.
+
+    Attributes:
+        name: What its files are called in messages.
+        recognises: Whether a file is of this format, as far as its content and the options tell.
+        read: What a file of it holds; raises a ``CostModelError`` where it is damaged or needs an option that
+            is not given.
+    """
+
+    name: str
+    recognises: Callable[[InputFile, ReadOptions], bool]
+    read: Callable[[InputFile, ReadOptions], Source]

@@ -1,0 +1,6 @@
+"""Cache files of Kernel Tuner."""
+
+from costmodel.dataset.importers.kernel_tuner._cache import KERNEL_TUNER
+from costmodel.dataset.importers.kernel_tuner._shown import show_config, show_entry, show_key
+
+__all__ = ["KERNEL_TUNER", "show_config", "show_entry", "show_key"]
