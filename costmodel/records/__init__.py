@@ -14,7 +14,7 @@ from costmodel.records._device_table import (
 )
 from costmodel.records._identity import content_id
 from costmodel.records._kernel_resources import KernelResources
-from costmodel.records._lines import DamagedLineError, encode_line, move_tail, parse_line
+from costmodel.records._line_file import LineFile, SharedLineFile
 from costmodel.records._measurement import Measurement, Outcome, measurement_key
 from costmodel.records._operators import OPERATORS
 from costmodel.records._peak_rates import PeakRates, peak_rates
@@ -31,7 +31,6 @@ __all__ = [
     "Candidate",
     "Config",
     "ConfigBatch",
-    "DamagedLineError",
     "Decision",
     "Device",
     "DeviceEntry",
@@ -40,24 +39,23 @@ __all__ = [
     "Isolation",
     "KernelLaunch",
     "KernelResources",
+    "LineFile",
     "Measurement",
     "Outcome",
     "PeakRates",
     "Platform",
     "RecordStore",
+    "SharedLineFile",
     "StatedPeaks",
     "Workload",
     "config_batches",
     "content_id",
-    "encode_line",
     "find_device",
     "find_entry",
     "is_reserved",
     "known_architectures",
     "known_devices",
     "measurement_key",
-    "move_tail",
-    "parse_line",
     "part_of",
     "peak_rates",
     "read_records",

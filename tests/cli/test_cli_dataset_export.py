@@ -21,7 +21,8 @@ def test_the_command_knows_every_format() -> None:
     for name in EXPORT_FORMATS:
         parse(f"costmodel dataset export sm-budgets --out out --format {name}")
     refused = costmodel("dataset", "export", "sm-budgets", "--out", "out", "--format", "other")
-    assert re.findall(r"'([\w-]+)'", refused.stderr) == ["other", *EXPORT_FORMATS]
+    expected = ["other", *EXPORT_FORMATS]
+    assert re.findall(r"'([\w-]+)'", refused.stderr)[-len(expected) :] == expected
 
 
 def test_an_export_comes_back(store: Path, card: Path, tmp_path: Path) -> None:

@@ -360,8 +360,11 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path, made: bool) -> None:
         campaign(folder)
 
 
-def test_a_full_disk_is_told(tmp_path: Path) -> None:
-    (tmp_path / "campaign.json.partial").symlink_to("/dev/full")
+def test_a_full_disk_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(CostModelError, match=r"Cannot write .*campaign\.json: No space left on device"):
         campaign(tmp_path)
 

@@ -1,6 +1,3 @@
-import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +11,8 @@ from tuned_programs import H100, context_of, cuda, drawn, matmul, on_h100, row_s
 from tvm.s_tir import meta_schedule as ms
 
 from costmodel.errors import CostModelError
-from costmodel.integrations.tvm import Database, _journal, named_platform
-from costmodel.integrations.tvm._journal import Journal
+from costmodel.integrations.tvm import Database, named_platform
+from costmodel.records import SharedLineFile
 
 pytestmark = pytest.mark.tvm
 
@@ -135,60 +132,22 @@ def test_a_torn_line_costs_that_line_alone(tmp_path: Path, tail: bytes) -> None:
     assert seconds_of(Database(path, on_h100()).get_all_tuning_records()) == [1e-3, 2e-3]
 
 
-def test_a_line_torn_anywhere_leaves_what_was_before(tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
-    journal = Journal(path)
-    entries = [json.dumps({"n": i, "text": "x" * 10 * i}).encode() for i in range(5)]
-    journal.append(entries)
-    whole = path.read_bytes()
-    ends = [i + 1 for i, byte in enumerate(whole) if byte == ord("\n")]
-    for cut in range(len(whole) + 1):
-        path.write_bytes(whole[:cut])
-        kept = sum(end <= cut for end in ends)
-        again = Journal(path)
-        again.append([b'{"n":9}'])
-        assert list(again.read_new()) == [*entries[:kept], b'{"n":9}']
-
-
 def test_damage_before_the_end_is_told(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     add(Database(path, on_h100()), 1e-3)
     path.write_bytes(path.read_bytes().replace(b"H100", b"H200"))
     add_line = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join([add_line[1], add_line[0]]))
-    with pytest.raises(CostModelError, match="damaged at byte 0"):
+    with pytest.raises(CostModelError, match="line 1 is damaged"):
         Database(path, on_h100())
 
 
 def test_other_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(CostModelError, match="jsonl"):
         Database(tmp_path / "a.json", on_h100())
-    Journal(tmp_path / "b.jsonl").append([b'{"type":"other"}'])
+    SharedLineFile(tmp_path / "b.jsonl", "the database").append([b'{"type":"other"}'])
     with pytest.raises(CostModelError, match="of this version"):
         Database(tmp_path / "b.jsonl", on_h100())
-
-
-APPEND_MANY = """
-import importlib.util, json, pathlib, sys
-spec = importlib.util.spec_from_file_location("journal", sys.argv[1])
-module = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(module)
-journal = module.Journal(pathlib.Path(sys.argv[2]))
-for i in range(50):
-    journal.append([json.dumps([sys.argv[3], i, "x" * 200]).encode()])
-"""
-
-
-def test_processes_append_to_one_file_at_once(tmp_path: Path) -> None:
-    # They load the file alone: it needs no TVM.
-    path, names = tmp_path / "a.jsonl", ["a", "b", "c"]
-    arguments = [sys.executable, "-c", APPEND_MANY, _journal.__file__, str(path)]
-    processes = [subprocess.Popen([*arguments, name]) for name in names]
-    assert [process.wait() for process in processes] == [0, 0, 0]
-    found = [json.loads(entry)[:2] for entry in Journal(path).read_new()]
-    assert len(found) == 150
-    for name in names:
-        assert [i for owner, i in found if owner == name] == list(range(50))
 
 
 def test_a_search_starts_from_what_the_database_knows(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@ import errno
 import os
 import subprocess
 import sys
-from io import FileIO
 from pathlib import Path
 
 import pytest
@@ -167,19 +166,6 @@ def test_a_full_disk_leaves_the_store_as_it_was(tmp_path: Path, monkeypatch: pyt
         assert RECORDS[1].key not in store
         store.append(RECORDS[1:])
     assert list(read_records(path)) == RECORDS
-
-
-def test_short_writes_are_completed(tmp_path: Path) -> None:
-    from costmodel.records._store import _write_all
-
-    class Slow(FileIO):
-        def write(self, data: memoryview) -> int:  # type: ignore[override]
-            return super().write(data[:7])
-
-    path = tmp_path / "slow"
-    with Slow(path, "wb") as file:
-        _write_all(file, memoryview(b"0123456789" * 5))
-    assert path.read_bytes() == b"0123456789" * 5
 
 
 @pytest.mark.parametrize(

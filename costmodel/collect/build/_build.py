@@ -11,6 +11,7 @@ from threadpoolctl import threadpool_limits
 from costmodel.collect.build._cubin import kernel_resources
 from costmodel.collect.build._nvrtc import precompile_headers
 from costmodel.errors import InvalidConfigError
+from costmodel.files import write_whole
 from costmodel.kernels.metaschedule import make_target, open_space
 from costmodel.records import Candidate, KernelResources, Outcome, content_id
 
@@ -72,9 +73,7 @@ def build_kernel(candidate: Candidate, kind: Kind, architecture: str, folder: Pa
     except Exception as error:  # noqa: BLE001 (whatever the compiler raises is this candidate's outcome)
         return Built(Outcome.COMPILE_ERROR, error=last_line(error))
     kernel_hash = content_id(str(module.mod.imports[0].inspect_source("cuda"))) if kind == "cuda" else ""
-    partial = note.with_suffix(f".{os.getpid()}.hash")
-    partial.write_text(kernel_hash, encoding="ascii")
-    partial.replace(note)
+    write_whole(note, kernel_hash.encode("ascii"))
     return Built(Outcome.OK, library, kernel_hash, kernel_resources(library))
 
 

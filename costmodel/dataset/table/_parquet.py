@@ -18,6 +18,7 @@ from costmodel.dataset.table._dataset import Dataset, DatasetFile
 from costmodel.dataset.table._locate import parquet_file
 from costmodel.dataset.table._schema import SCHEMA
 from costmodel.errors import CostModelError
+from costmodel.files import replacing
 
 # A dataset, the name of one that ships, or a path.
 DatasetLike = Dataset | str | Path
@@ -31,7 +32,6 @@ def write_parquet(file: Path) -> Iterator[Callable[[Any], None]]:
 
     The same rows give the same bytes with the same release of pyarrow, however they are cut into tables.
     """
-    partial = file.with_name(f"{file.name}.partial")
     settings = {"compression": "zstd", "compression_level": 12, "write_page_checksum": True}
     writer: pq.ParquetWriter | None = None
     rest = SCHEMA.empty_table()
@@ -40,8 +40,7 @@ def write_parquet(file: Path) -> Iterator[Callable[[Any], None]]:
         def write(table: Any) -> None:
             nonlocal writer, rest
             if writer is None:
-                file.parent.mkdir(parents=True, exist_ok=True)
-                cleanup.callback(partial.unlink, missing_ok=True)
+                partial = cleanup.enter_context(replacing(file))
                 writer = cleanup.enter_context(pq.ParquetWriter(partial, SCHEMA, **settings))
             rest = pa.concat_tables([rest, table])
             while len(rest) >= BATCH_ROWS:
@@ -52,7 +51,6 @@ def write_parquet(file: Path) -> Iterator[Callable[[Any], None]]:
         if writer is not None:
             writer.write_table(rest.combine_chunks())
             writer.close()
-            partial.replace(file)
 
 
 def iter_datasets(dataset: str | Path | None = None, track: Track = untracked) -> Iterator[Dataset]:

@@ -19,11 +19,10 @@ from costmodel.integrations.tvm._entry import (
     encode_entry,
     plain_json,
 )
-from costmodel.integrations.tvm._journal import Journal
 from costmodel.integrations.tvm._program import program_key
 from costmodel.integrations.tvm._results import latency_of
 from costmodel.integrations.tvm._target import device_part, target_json
-from costmodel.records import Platform
+from costmodel.records import Platform, SharedLineFile
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,7 @@ class Database(ms.database.PyDatabase):  # type: ignore[misc]
     One file holds measurements of any programs on any devices, targets and SM budgets; a database shows
     MetaSchedule those of its own platform alone, and a query those of its target alone. Several processes may
     tune into one file at once; each sees what the others found. A line that a killed process left torn is
-    moved out of the way, see ``_journal``.
+    moved out of the way, see ``SharedLineFile``.
 
     Args:
         path: The file; its name ends in ``.jsonl``. Made if it is not there.
@@ -73,7 +72,7 @@ class Database(ms.database.PyDatabase):  # type: ignore[misc]
         if Path(path).suffix != ".jsonl":
             raise CostModelError(f"A database must be a .jsonl file, but got {path}.")
         self.platform = platform
-        self._journal = Journal(Path(path))
+        self._lines = SharedLineFile(Path(path), "the database")
         self._programs: dict[str, Any] = {}
         self._measured: list[MeasuredEntry] = []
         self._refresh()
@@ -89,7 +88,7 @@ class Database(ms.database.PyDatabase):  # type: ignore[misc]
         key = program_key(mod)
         if key not in self._programs:
             workload = ms.database.Workload(mod)
-            self._journal.append([encode_entry(ProgramEntry(key, plain_json(workload.as_json())))])
+            self._lines.append([encode_entry(ProgramEntry(key, plain_json(workload.as_json())))])
             self._programs[key] = workload
         return self._programs[key]
 
@@ -112,7 +111,7 @@ class Database(ms.database.PyDatabase):  # type: ignore[misc]
             measured_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
         )
         self.commit_workload(record.workload.mod)
-        self._journal.append([encode_entry(entry)])
+        self._lines.append([encode_entry(entry)])
         self._refresh()
 
     def get_top_k(self, workload: Any, top_k: int) -> list[Any]:
@@ -162,12 +161,12 @@ class Database(ms.database.PyDatabase):  # type: ignore[misc]
 
     def _refresh(self) -> None:
         """Read what was appended since, by whomever."""
-        for line in self._journal.read_new():
+        for _, line in self._lines.read_new():
             try:
                 entry = decode_entry(line)
             except msgspec.ValidationError as error:
                 raise CostModelError(
-                    f"{self._journal.path} must be a database of this version, but is not: {error}."
+                    f"{self._lines.path} must be a database of this version, but is not: {error}."
                 ) from None
             if isinstance(entry, MeasuredEntry):
                 self._measured.append(entry)

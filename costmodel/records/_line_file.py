@@ -1,0 +1,228 @@
+"""Append-only files of JSON lines that survive killed processes and power cuts.
+
+A line is ``{"crc32": "0f1e2d3c", "record": {...}}``, the checksum being that of the record's bytes. What a
+kill or a power cut leaves of a line at the end of the file is a torn tail: readers stop before it, and
+whoever writes next moves it to ``<file>.torn``.
+"""
+
+import os
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from io import FileIO
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+from filelock import FileLock
+
+from costmodel.errors import CostModelError
+from costmodel.files import make_folder, sync
+
+
+class _DamagedLineError(Exception):
+    """A line is not what a writer wrote."""
+
+
+class _Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    crc32: str
+    record: msgspec.Raw
+
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(_Line).decode
+_BLOCK = 1 << 16
+
+
+class LineFile:
+    """A file of records in JSON, for one writer at a time and any number of readers.
+
+    Args:
+        path: The file.
+        what: What it is called in messages, as in ``record store``.
+    """
+
+    def __init__(self, path: Path, what: str) -> None:
+        self.path = path
+        self._what = what
+        self._read_to = self._lines_read = 0
+
+    def create(self) -> None:
+        """Make the file and its folders, where they are not there; their names are on disk then.
+
+        Raises:
+            CostModelError: They cannot be made.
+        """
+        try:
+            make_folder(self.path.parent)
+            self.path.touch()
+            sync(self.path.parent)
+        except OSError as error:
+            raise self._unwritable(error) from error
+
+    def append(self, records: Sequence[bytes]) -> None:
+        """Write records, JSON each; they are on disk when this returns.
+
+        Raises:
+            CostModelError: The disk refuses them; the file is as it was before.
+        """
+        data = memoryview(b"".join(map(_encode_line, records)))
+        try:
+            with self.path.open("ab", buffering=0) as file:
+                end = file.seek(0, os.SEEK_END)
+                try:
+                    _write_all(file, data)
+                    os.fsync(file.fileno())
+                except BaseException:
+                    # Half a line left here would be damage in the middle after the next append.
+                    file.truncate(end)
+                    raise
+        except OSError as error:
+            raise self._unwritable(error) from error
+
+    def read_new(self) -> Iterator[tuple[int, bytes]]:
+        """Records behind those that were read before, each with the number of its line, from 1.
+
+        Stops before a torn tail, which may be a line that is being written.
+
+        Raises:
+            CostModelError: The file cannot be read, or is damaged before its last line.
+        """
+        try:
+            with self.path.open("rb") as file:
+                file.seek(self._read_to)
+                for line in file:
+                    try:
+                        record = _parse_line(line)
+                    except _DamagedLineError as error:
+                        if line.endswith(b"\n") and file.read(1):
+                            raise CostModelError(
+                                f"{self.path}, line {self._lines_read + 1} is damaged ({error}): restore the "
+                                "file from a copy, or move that line out of it."
+                            ) from None
+                        return
+                    self._read_to += len(line)
+                    self._lines_read += 1
+                    yield self._lines_read, record
+        except OSError as error:
+            raise CostModelError(f"Cannot read {self._what} {self.path}: {error.strerror}.") from error
+
+    def repair(self) -> None:
+        """Move a torn tail out of the file.
+
+        Raises:
+            CostModelError: It cannot be moved.
+        """
+        try:
+            with self.path.open("rb") as file:
+                start = _start_of_last_line(file)
+                file.seek(start)
+                tail = file.read()
+            if tail and _is_damaged(tail):
+                _move_tail(self.path, start)
+        except OSError as error:
+            raise self._unwritable(error) from error
+
+    def _unwritable(self, error: OSError) -> CostModelError:
+        return CostModelError(f"Cannot write {self._what} {self.path}: {error.strerror}.")
+
+
+class SharedLineFile(LineFile):
+    """A ``LineFile`` that several processes append to. Opening makes it, and repairs a torn tail.
+
+    Whoever appends holds a lock for that moment.
+
+    Raises:
+        CostModelError: The file cannot be opened.
+    """
+
+    def __init__(self, path: Path, what: str) -> None:
+        super().__init__(path, what)
+        self._lock = FileLock(f"{path}.lock")
+        self.create()
+        with self._locked():
+            self.repair()
+
+    def append(self, records: Sequence[bytes]) -> None:
+        """Write records behind those of others; see ``LineFile.append``."""
+        with self._locked():
+            self.repair()
+            super().append(records)
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        try:
+            self._lock.acquire()
+        except OSError as error:
+            raise self._unwritable(error) from error
+        try:
+            yield
+        finally:
+            self._lock.release()
+
+
+def _encode_line(record: bytes) -> bytes:
+    return _encode(_Line(_crc32(record), msgspec.Raw(record))) + b"\n"
+
+
+def _parse_line(line: bytes) -> bytes:
+    """The record of a line.
+
+    Raises:
+        _DamagedLineError: The bytes are not those of a complete line.
+    """
+    if not line.endswith(b"\n"):
+        raise _DamagedLineError("no newline at its end")
+    try:
+        parsed = _decode(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise _DamagedLineError(str(error)) from None
+    record = bytes(parsed.record)
+    if parsed.crc32 != _crc32(record):
+        raise _DamagedLineError("its checksum differs")
+    return record
+
+
+def _is_damaged(line: bytes) -> bool:
+    try:
+        _parse_line(line)
+    except _DamagedLineError:
+        return True
+    return False
+
+
+def _crc32(record: bytes) -> str:
+    return f"{zlib.crc32(record):08x}"
+
+
+def _write_all(file: FileIO, data: memoryview) -> None:
+    """Write every byte; one call may write only some of them."""
+    while data:
+        data = data[os.write(file.fileno(), data) :]
+
+
+def _start_of_last_line(file: BinaryIO) -> int:
+    """Offset behind the last newline that another byte follows."""
+    end = file.seek(0, os.SEEK_END)
+    position = max(0, end - 1)  # the newline that ends the last line does not count
+    while position > 0:
+        start = max(0, position - _BLOCK)
+        file.seek(start)
+        found = file.read(position - start).rfind(b"\n")
+        if found >= 0:
+            return start + found + 1
+        position = start
+    return 0
+
+
+def _move_tail(path: Path, end: int) -> None:
+    """Append the bytes behind ``end`` to ``<path>.torn``, then cut them off."""
+    torn_path = Path(f"{path}.torn")
+    with path.open("r+b") as file, torn_path.open("ab") as torn:
+        file.seek(end)
+        torn.write(file.read())
+        torn.flush()
+        os.fsync(torn.fileno())
+        sync(torn_path.parent)
+        file.truncate(end)
+        os.fsync(file.fileno())
