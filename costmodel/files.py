@@ -2,11 +2,19 @@
 
 import os
 import secrets
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
 
 from costmodel.errors import CostModelError
+
+# What a picture's name may end in.
+PICTURE_ENDINGS = (".png", ".pdf", ".svg")
 
 
 def write_whole(path: Path, content: bytes) -> None:
@@ -61,3 +69,59 @@ def sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def write_json(path: Path, obj: Any) -> None:
+    """Write an object as JSON, whole.
+
+    Dataclasses, msgspec structs, paths, numpy arrays and numpy numbers are understood; a number that is not
+    finite becomes null.
+
+    Raises:
+        CostModelError: The file cannot be written.
+    """
+    data = msgspec.json.format(msgspec.json.encode(obj, enc_hook=_to_builtin), indent=2)
+    write_whole(path, data + b"\n")
+
+
+def check_picture(path: Path) -> None:
+    """Check that a picture's name ends in one of ``PICTURE_ENDINGS``.
+
+    Raises:
+        CostModelError: It does not.
+    """
+    if path.suffix.lower() not in PICTURE_ENDINGS:
+        endings = " or ".join(PICTURE_ENDINGS)
+        raise CostModelError(f"A picture must be a file that ends in {endings}, but got {path}.")
+
+
+def check_writable(path: Path, *, folder: bool = False) -> None:
+    """Check that a file, or a folder of files, can be written, before long work whose result it takes.
+
+    Nothing is left behind: the nearest folder that exists must take a file without a name.
+
+    Args:
+        path: Where the result is to go.
+        folder: Whether it is a folder that takes files.
+
+    Raises:
+        CostModelError: Something else is there, or its folder cannot be written to.
+    """
+    if path.is_dir() != folder and path.exists():
+        there, needed = ("a file", "a folder") if folder else ("a folder", "a file")
+        raise CostModelError(f"{path} must be {needed} to write, but {there} is there: name another.")
+    above = next(parent for parent in (path, *path.absolute().parents) if parent.exists())
+    if above.is_file() and above != path:
+        raise CostModelError(f"{path} must be in a folder, but {above} is a file: name another place.")
+    try:
+        tempfile.TemporaryFile(dir=above if above.is_dir() else above.parent).close()
+    except OSError as error:
+        raise CostModelError(f"Cannot write {path}: {error.strerror}. Name another place.") from error
+
+
+def _to_builtin(obj: Any) -> Any:
+    if isinstance(obj, np.ndarray | np.generic):
+        return obj.tolist()
+    if isinstance(obj, Path):
+        return str(obj)
+    raise NotImplementedError(f"JSON has no form for {type(obj)}")

@@ -1,11 +1,14 @@
 import errno
+import json
 import os
+from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from costmodel.errors import CostModelError
-from costmodel.files import replacing, write_whole
+from costmodel.files import check_writable, replacing, write_json, write_whole
 
 
 def test_the_old_content_is_replaced_and_folders_are_made(tmp_path: Path) -> None:
@@ -68,3 +71,59 @@ def test_a_block_that_fails_changes_nothing(tmp_path: Path) -> None:
         pass
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_place_is_checked_and_nothing_is_made(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    check_writable(tmp_path / "new" / "a.json")
+    check_writable(tmp_path / "file")
+    check_writable(tmp_path, folder=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for path, folder, told in (
+        (tmp_path, False, "must be a file to write, but a folder is there"),
+        (tmp_path / "file", True, "must be a folder to write, but a file is there"),
+        (tmp_path / "file" / "deep" / "a.json", False, "must be in a folder, but .*file is a file"),
+        (Path("/proc/a.json"), False, "Cannot write /proc/a.json: "),
+    ):
+        with pytest.raises(CostModelError, match=told):
+            check_writable(path, folder=folder)
+
+
+@dataclass
+class Result:
+    path: Path
+    values: object
+
+
+def test_numbers_of_every_kind(tmp_path: Path) -> None:
+    file = tmp_path / "deep" / "a.json"
+    values = [
+        np.float64("nan"),
+        np.float32(1.5),
+        np.int64(3),
+        float("inf"),
+        np.array([1.0, -np.inf]),
+        (1, "a"),
+    ]
+    write_json(file, Result(Path("x"), values))
+    assert json.loads(file.read_text()) == {
+        "path": "x",
+        "values": [None, 1.5, 3, None, [1.0, None], [1, "a"]],
+    }
+    assert [entry.name for entry in file.parent.iterdir()] == ["a.json"]
+
+
+def test_an_object_without_json_form_leaves_no_file(tmp_path: Path) -> None:
+    with pytest.raises(NotImplementedError, match="JSON has no form"):
+        write_json(tmp_path / "a.json", object())
+    assert not list(tmp_path.iterdir())
+
+
+def test_json_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(CostModelError, match="Cannot write"):
+        write_json(tmp_path / "file" / "a.json", 1)

@@ -2,19 +2,21 @@
 
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from copy import copy
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
-import msgspec
-import numpy as np
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
+from rich.table import Column, Table
 
-from costmodel.files import write_whole
+from costmodel import files
+from costmodel.files import check_picture, check_writable
 
 if TYPE_CHECKING:
     from costmodel.dataset import Split
@@ -27,9 +29,29 @@ console = Console(width=None if sys.stdout.isatty() else 140)
 # What learns unless told otherwise: the best without measurements of the workload, see README.md.
 DEFAULT_LEARNER = "kernel-ridge"
 
+
+def output_option(*names: str, metavar: str = "FILE", **settings: Any) -> Any:
+    """An option that names a file to write; that it can be is checked before the command begins.
+
+    Args:
+        names: Of the option; that of the parameter if none.
+        metavar: ``DIR`` for a folder; ``FILE.png`` for a picture, whose format its ending says.
+        settings: As of ``typer.Option``.
+    """
+
+    def check(path: Path | None) -> Path | None:
+        if path is not None and metavar == "FILE.png":
+            check_picture(path)
+        if path is not None:
+            check_writable(path, folder=metavar == "DIR")
+        return path
+
+    return typer.Option(*names, metavar=metavar, callback=check, **settings)
+
+
 JsonOption = Annotated[
     Path | None,
-    typer.Option("--json", metavar="FILE", help="Also write the result as JSON.", show_default=False),
+    output_option("--json", help="Also write the result as JSON.", show_default=False),
 ]
 KeepTwinsApartOption = Annotated[
     bool,
@@ -57,6 +79,21 @@ DatasetArgument = Annotated[
 def titled_table(title: str) -> Table:
     """An empty table under its title."""
     return Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+
+
+@contextmanager
+def resumable() -> Iterator[None]:
+    """Tell whom interrupts this that the same command goes on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("Run the same command again: it goes on where it stopped.") from None
+
+
+def print_table(table: Table) -> None:
+    """Print a table; one that is wider than the terminal in parts, which all begin with its first column."""
+    for part in _parts(table):
+        console.print(part)
 
 
 def print_twins(split: "Split") -> None:
@@ -129,23 +166,31 @@ class ProgressLog:
 
 
 def write_json(path: Path | None, obj: Any) -> None:
-    """Write an object to a file at once, or nothing if ``path`` is None.
-
-    Dataclasses, msgspec structs, paths, numpy arrays and numpy numbers are understood; a number that is not
-    finite becomes null.
-
-    Raises:
-        CostModelError: The file cannot be written.
-    """
-    if path is None:
-        return
-    data = msgspec.json.format(msgspec.json.encode(obj, enc_hook=_to_builtin), indent=2)
-    write_whole(path, data + b"\n")
+    """Write an object to a file, or nothing if ``path`` is None; see ``costmodel.files.write_json``."""
+    if path is not None:
+        files.write_json(path, obj)
 
 
-def _to_builtin(obj: Any) -> Any:
-    if isinstance(obj, np.ndarray | np.generic):
-        return obj.tolist()
-    if isinstance(obj, Path):
-        return str(obj)
-    raise NotImplementedError(f"JSON has no form for {type(obj)}")
+def _parts(table: Table) -> Iterator[Table]:
+    """The table, or several that have its first column and as many of the others as there is room for."""
+    taken: list[Column] = []
+    for column in table.columns[1:]:
+        if taken and _width(_with_columns(table, [*taken, column])) > console.width:
+            yield _with_columns(table, taken)
+            table, taken = copy(table), []
+            table.title = None
+        taken.append(column)
+    yield _with_columns(table, taken)
+
+
+def _with_columns(table: Table, columns: Sequence[Column]) -> Table:
+    part = copy(table)
+    part.columns = [replace(column, _index=i) for i, column in enumerate([table.columns[0], *columns])]
+    return part
+
+
+def _width(table: Table) -> int:
+    """Characters that a table takes where nothing is folded; its title may be."""
+    untitled = copy(table)
+    untitled.title = None
+    return console.measure(untitled, options=console.options.update(width=1000)).maximum

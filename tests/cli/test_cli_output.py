@@ -1,52 +1,10 @@
-import json
-from dataclasses import dataclass
-from pathlib import Path
-
-import numpy as np
 import pytest
 
-from costmodel.cli._output import ProgressLog, progress, write_json
-from costmodel.errors import CostModelError
-
-
-@dataclass
-class Result:
-    path: Path
-    values: object
-
-
-def test_numbers_of_every_kind(tmp_path: Path) -> None:
-    file = tmp_path / "deep" / "a.json"
-    values = [
-        np.float64("nan"),
-        np.float32(1.5),
-        np.int64(3),
-        float("inf"),
-        np.array([1.0, -np.inf]),
-        (1, "a"),
-    ]
-    write_json(file, Result(Path("x"), values))
-    assert json.loads(file.read_text()) == {
-        "path": "x",
-        "values": [None, 1.5, 3, None, [1.0, None], [1, "a"]],
-    }
-    assert [entry.name for entry in file.parent.iterdir()] == ["a.json"]
+from costmodel.cli._output import ProgressLog, console, print_table, progress, titled_table, write_json
 
 
 def test_no_path_writes_nothing() -> None:
     write_json(None, object())
-
-
-def test_an_object_without_json_form_leaves_no_file(tmp_path: Path) -> None:
-    with pytest.raises(NotImplementedError, match="JSON has no form"):
-        write_json(tmp_path / "a.json", object())
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_path_that_cannot_be_written(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(CostModelError, match="Cannot write"):
-        write_json(tmp_path / "file" / "a.json", 1)
 
 
 def test_progress_is_not_on_stdout(capsys: pytest.CaptureFixture[str]) -> None:
@@ -64,3 +22,21 @@ def test_progress_goes_to_a_log_at_the_rate_of_late(capsys, monkeypatch) -> None
     first, second = capsys.readouterr().err.splitlines()
     assert first == "measured 101 of about 1,000, 1.7/s, 9 min left"
     assert second == "measured 107 of about 1,000, 0.1/s, 2 h 29 min left"
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_a_table_is_printed_in_parts_that_fit(
+    width: int, capsys: pytest.CaptureFixture[str], monkeypatch
+) -> None:
+    monkeypatch.setattr(console, "width", width)
+    table = titled_table("Wide")
+    for name in ("learner", *(f"column {i}" for i in range(9))):
+        table.add_column(name, no_wrap=True)
+    table.add_row("kernel-ridge", *(f"cell {i}" for i in range(9)))
+    print_table(table)
+    out = capsys.readouterr().out
+    assert all(len(line) <= width for line in out.splitlines())
+    # Every cell once, and the first column on each part.
+    assert [out.count(f"cell {i}") for i in range(9)] == [1] * 9
+    assert out.count("kernel-ridge") == out.count("learner") == {40: 5, 80: 2, 200: 1}[width]
+    assert out.count("Wide") == 1
