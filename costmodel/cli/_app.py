@@ -55,12 +55,10 @@ COMMANDS = {
 class _Commands(TyperGroup):
     """The commands of ``COMMANDS``, imported on call; errors for the user become one line and exit code 2."""
 
-    def list_commands(self, ctx: Any) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """What the help lists: a name and a line, without the command behind it."""
-        return TyperCommand(cmd_name, help=COMMANDS[cmd_name][1]) if cmd_name in COMMANDS else None
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        # What the help lists and a misspelt name is compared with: without the commands behind them.
+        self.commands = {name: TyperCommand(name, help=line) for name, (_, line) in COMMANDS.items()}
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """The command that is called."""
@@ -73,7 +71,8 @@ class _Commands(TyperGroup):
         except CostModelError as error:
             print("Error:", " ".join(str(error).split()), file=sys.stderr)
             raise typer.Exit(2) from None
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as interrupt:
+            print("Interrupted.", *interrupt.args, file=sys.stderr)
             raise typer.Exit(130) from None
 
 
@@ -96,7 +95,6 @@ def _print_version(wanted: bool) -> None:
 
 app = typer.Typer(
     cls=_Commands,
-    add_completion=False,
     no_args_is_help=True,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,

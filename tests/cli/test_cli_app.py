@@ -1,3 +1,4 @@
+import os
 import subprocess
 import sys
 
@@ -6,6 +7,7 @@ import pytest
 from costmodel import __version__
 from costmodel.cli import _app, main
 from costmodel.cli._app import COMMANDS
+from costmodel.cli._output import resumable
 from costmodel.errors import CostModelError
 
 
@@ -77,7 +79,62 @@ def test_an_error_for_the_user_is_one_line(
 def test_interrupted(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     fake_command(monkeypatch, KeyboardInterrupt())
     assert run(monkeypatch, "train") == 130
-    assert "Traceback" not in capsys.readouterr().err
+    assert capsys.readouterr().err == "Interrupted.\n"
+
+
+def test_what_goes_on_says_so_when_it_is_interrupted(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(KeyboardInterrupt) as interrupt, resumable():
+        raise KeyboardInterrupt
+    fake_command(monkeypatch, interrupt.value)
+    assert run(monkeypatch, "train") == 130
+    said = "Interrupted. Run the same command again: it goes on where it stopped.\n"
+    assert capsys.readouterr().err == said
+
+
+def test_the_package_is_the_command() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "costmodel", "--version"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == f"costmodel {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [(["tuen"], "'tune'"), (["dataset", "biuld"], "'build'"), (["evaluate", "--learnr"], "--learner")],
+)
+def test_what_was_meant_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: list[str], meant: str
+) -> None:
+    assert run(monkeypatch, *arguments) == 2
+    assert meant in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("costmodel tu", {"tune"}),
+        ("costmodel dataset b", {"build"}),
+        ("costmodel evaluate --learner kernel-r", {"kernel-ridge"}),
+        ("costmodel evaluate --split whole", {"whole-device-only"}),
+        ("costmodel evaluate --see", {"--seed", "--seeds"}),
+    ],
+)
+def test_a_shell_completes(line: str, offered: set[str]) -> None:
+    environment = {
+        "_COSTMODEL_COMPLETE": "complete_bash",
+        "COMP_WORDS": line,
+        "COMP_CWORD": str(line.count(" ")),
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "costmodel"],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert set(done.stdout.split()) == offered
 
 
 def test_a_programming_error_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,5 @@
+"""``python -m costmodel``: the command line."""
+
+from costmodel.cli import main
+
+main()

@@ -1,0 +1,22 @@
+"""What a shell offers for the values of options; each imports what it needs when the shell asks."""
+
+
+def complete_learner(incomplete: str) -> list[str]:
+    """Names of learners."""
+    from costmodel.transfer import LEARNERS
+
+    return [name for name in LEARNERS if name.startswith(incomplete)]
+
+
+def complete_split(incomplete: str) -> list[str]:
+    """Strategies by which a dataset is split."""
+    from costmodel.dataset import STRATEGIES
+
+    return [name for name in STRATEGIES if name.startswith(incomplete)]
+
+
+def complete_workload(incomplete: str) -> list[str]:
+    """Names of the catalogue's workloads."""
+    from costmodel.workloads import catalogue
+
+    return [entry.workload.name for entry in catalogue() if entry.workload.name.startswith(incomplete)]
