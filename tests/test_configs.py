@@ -46,6 +46,7 @@ def test_campaigns_leave_the_reserved_workloads_alone(path: Path) -> None:
 
 @pytest.mark.parametrize("path", EVALUATIONS, ids=lambda path: path.name)
 def test_evaluations_name_a_dataset_of_this_repository_or_of_out(path: Path) -> None:
-    folder = EvaluationConfig.load(path).dataset
-    assert folder
+    named = EvaluationConfig.load(path).dataset
+    assert named
+    folder = Path(named)
     assert folder.parts[0] == "out" or (CONFIGS.parent / folder / "SHA256SUMS").is_file()

@@ -3,58 +3,44 @@
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from costmodel.cli._output import console, titled_table, write_json
+from costmodel.cli._output import console, print_table, titled_table
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from costmodel.evaluation import Report
+    from costmodel.evaluation import EvaluationReport
 
 
-def print_report(report: "Report", baseline: str | None) -> None:
+def print_report(report: "EvaluationReport") -> None:
     """Print the tables that the report has something for, and what they mean."""
-    from costmodel.evaluation import SHOTS_NOTE
+    from costmodel.evaluation import NOTE, SHOTS_NOTE
 
-    summary = report.summary()
-    console.print(_score_table(report, summary))
+    for remark in report.remarks:
+        console.print(remark, soft_wrap=True, highlight=False)
+    summary = report.statistics()
+    print_table(_score_table(report, summary))
     if report.partial_budgets:
-        console.print(_budget_table(report, summary))
-    console.print(_cost_table(report, summary))
-    if baseline:
-        console.print(_comparison_table(report, baseline))
+        print_table(_budget_table(report, summary))
+    print_table(_cost_table(report, summary))
+    if report.baseline:
+        print_table(_comparison_table(report, report.baseline))
     if report.has_intervals:
         for table in _coverage_tables(report):
-            console.print(table)
+            print_table(table)
     if report.few_shot:
         for table in _shots_tables(report):
-            console.print(table)
+            print_table(table)
     _print_novelty(report)
-    console.print(report.note, highlight=False)
+    console.print(NOTE, highlight=False)
     if report.few_shot:
         console.print(SHOTS_NOTE, highlight=False)
 
 
-def write_report(report: "Report", folder: Path, document: Mapping[str, Any], baseline: str | None) -> None:
-    """Write ``report.json``, one CSV file a table, and the pictures that there is something for."""
-    from costmodel.evaluation import plot_report, plot_shots, report_tables
-
-    write_json(folder / "report.json", document)
-    for name, table in report_tables(report, baseline).items():
-        if not table.empty:
-            table.to_csv(folder / f"{name}.csv", index=False)
-    if report.partial_budgets:
-        plot_report(report, folder / "report.png")
-    if report.few_shot:
-        plot_shots(report, folder / "shots.png")
-    console.print(f"Written: {folder}", soft_wrap=True, highlight=False)
-
-
-def _score_table(report: "Report", summary: Sequence[Mapping[str, Any]]) -> Table:
+def _score_table(report: "EvaluationReport", summary: Sequence[Mapping[str, Any]]) -> Table:
     from costmodel.evaluation import KS
 
     table = _table(
@@ -67,7 +53,7 @@ def _score_table(report: "Report", summary: Sequence[Mapping[str, Any]]) -> Tabl
     return table
 
 
-def _budget_table(report: "Report", summary: Sequence[Mapping[str, Any]]) -> Table:
+def _budget_table(report: "EvaluationReport", summary: Sequence[Mapping[str, Any]]) -> Table:
     wide = report.by_budget().pivot_table(
         index="learner", columns="sms_granted", values="gap_recovered", dropna=False, sort=False
     )
@@ -79,7 +65,7 @@ def _budget_table(report: "Report", summary: Sequence[Mapping[str, Any]]) -> Tab
     return table
 
 
-def _cost_table(report: "Report", summary: Sequence[Mapping[str, Any]]) -> Table:
+def _cost_table(report: "EvaluationReport", summary: Sequence[Mapping[str, Any]]) -> Table:
     headers = ("Score@1 [95 %]", "runs", "N_eps", "latency error", "bias", "learning s")
     table = _table("Means and costs", headers)
     for entry in summary:
@@ -97,12 +83,12 @@ def _cost_table(report: "Report", summary: Sequence[Mapping[str, Any]]) -> Table
     return table
 
 
-def _comparison_table(report: "Report", baseline: str) -> Table:
+def _comparison_table(report: "EvaluationReport", baseline: str) -> Table:
     from costmodel.evaluation import KS
 
     headers = [f"Score@{k} {what}" for k in KS[:3] for what in ("gain [95 %]", "wins")]
     table = _table(f"Against {baseline} on the same tasks: mean difference, and win rate", headers)
-    for entry in report.against(baseline):
+    for entry in report.against():
         cells = []
         for found in (entry[f"score_at_{k}"] for k in KS[:3]):
             low, high = found["ci95"]
@@ -114,7 +100,7 @@ def _comparison_table(report: "Report", baseline: str) -> Table:
     return table
 
 
-def _coverage_tables(report: "Report") -> list[Table]:
+def _coverage_tables(report: "EvaluationReport") -> list[Table]:
     """Coverage and width: over all tasks and by device, then by SM budget; a row a number of measurements."""
     found = report.by_coverage()
     devices, budgets = (
@@ -138,7 +124,7 @@ def _cover(found: Mapping[Any, Any] | None) -> str:
     return "-" if found is None else f"{found['coverage']:.0%} ({found['interval_width']:.1f})"
 
 
-def _shots_tables(report: "Report") -> list[Table]:
+def _shots_tables(report: "EvaluationReport") -> list[Table]:
     assert report.few_shot
     found, first = report.by_shots(), report.few_shot.first
     shots = [str(number) for number in report.few_shot.shots]
@@ -154,7 +140,7 @@ def _shots_tables(report: "Report") -> list[Table]:
     return [scores, gaps] if report.partial_budgets else [scores]
 
 
-def _print_novelty(report: "Report") -> None:
+def _print_novelty(report: "EvaluationReport") -> None:
     tasks = report.tasks.drop_duplicates("task")
     kinds = zip(tasks["workload_is"], tasks["device_is"], tasks["budget_is"], strict=True)
     parts = [

@@ -7,7 +7,7 @@ from rich.markdown import Markdown
 from rich.markup import escape
 from rich.table import Table
 
-from costmodel.cli._output import console, duration, titled_table
+from costmodel.cli._output import console, duration, print_table, titled_table
 
 if TYPE_CHECKING:
     from costmodel.tracking import Comparison, Difference, RunRecord
@@ -57,7 +57,7 @@ def print_comparison(found: "Comparison") -> None:
         ("Metrics", found.metrics),
     ):
         if differences:
-            console.print(_side_by_side(title, found.runs, differences))
+            print_table(_side_by_side(title, found.runs, differences))
     if not found.parameters:
         console.print("Their parameters are the same.", highlight=False)
 

@@ -1,21 +1,20 @@
 """``costmodel evaluate``: compare learners on what they never saw."""
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from msgspec.structs import asdict
 
-from costmodel.cli._evaluate_report import print_report, write_report
+from costmodel.cli._complete import complete_learner, complete_split
+from costmodel.cli._evaluate_report import print_report
 from costmodel.cli._output import (
     DatasetArgument,
     FoldsOption,
     JsonOption,
     KeepTwinsApartOption,
     console,
-    print_twins,
-    progress,
+    output_option,
     write_json,
 )
 from costmodel.cli._tracking import (
@@ -26,9 +25,6 @@ from costmodel.cli._tracking import (
 )
 from costmodel.errors import CostModelError
 from costmodel.evaluation import EvaluationConfig
-
-if TYPE_CHECKING:
-    from costmodel.evaluation import ModelFactory, Report
 
 _DEFAULTS = EvaluationConfig()
 
@@ -47,13 +43,13 @@ def evaluate(
         ),
     ] = None,
     train: Annotated[
-        list[Path] | None,
+        list[str] | None,
         typer.Option(
             metavar="DATASET", help="Learn from all of this dataset; repeatable.", show_default=False
         ),
     ] = None,
     test: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
             metavar="DATASET", help="Judge what --train taught by all of this one.", show_default=False
         ),
@@ -70,6 +66,7 @@ def evaluate(
         str | None,
         typer.Option(
             metavar="NAME",
+            autocompletion=complete_split,
             help="Strategy such as leave-one-workload-out, leave-one-budget-out, leave-one-device-out, "
             "whole-device-only or few-shot, or a split that `costmodel dataset split` wrote.",
             show_default=_DEFAULTS.split,
@@ -81,6 +78,7 @@ def evaluate(
         list[str] | None,
         typer.Option(
             metavar="NAME",
+            autocompletion=complete_learner,
             help="Learner to compare, `NAME+intervals` and `NAME+guard` too; repeatable.",
             show_default=", ".join(_DEFAULTS.learners),
         ),
@@ -119,13 +117,17 @@ def evaluate(
     json: JsonOption = None,
     out: Annotated[
         Path | None,
-        typer.Option(
+        output_option(
             metavar="DIR", help="Also write report.json, tables (CSV) and pictures.", show_default=False
         ),
     ] = None,
     plot: Annotated[
         Path | None,
-        typer.Option(metavar="FILE.png", help="Also draw the result by SM budget.", show_default=False),
+        output_option(
+            metavar="FILE.png",
+            help="Also draw the result (PNG, PDF or SVG): by SM budget where there are some.",
+            show_default=False,
+        ),
     ] = None,
     track: TrackOption = False,
     tracking_uri: TrackingUriOption = None,
@@ -148,33 +150,28 @@ def evaluate(
     - `costmodel evaluate --train datasets/mine --test datasets/blind --learner xgboost`
     - `costmodel evaluate datasets/mine --seeds 3 --track`
     """
-    from costmodel.dataset import dataset_used, find_dataset
-    from costmodel.evaluation import describe_report, plot_report
+    from costmodel.dataset import dataset_used, load_dataset
+    from costmodel.evaluation import describe_report
+    from costmodel.tuning import evaluate as run_evaluation
 
     chosen = EvaluationConfig.load(config, _given(context))
-    judged = find_dataset(chosen.test or chosen.dataset)
-    settings = {**asdict(chosen), "config": config, "dataset": judged, "seeds": chosen.used_seeds}
-    name = f"{judged.resolve().name}, {'learned from another' if chosen.train else chosen.split}"
+    judged = load_dataset(chosen.test or chosen.dataset)
+    settings = {**asdict(chosen), "config": config, "dataset": judged.name, "seeds": chosen.used_seeds}
+    name = f"{judged.name}, {'learned from another' if chosen.train else chosen.split}"
     with Tracking.of(context).run(name, settings) as run:
-        run.log(dataset_used(path, "training") for path in chosen.train)
-        run.log(dataset_used(path, "evaluation") for path in [judged])
-        report, source = _Judge(chosen).judge(judged)
-        print_report(report, chosen.baseline)
+        run.log(dataset_used(each, "training") for each in chosen.train)
+        run.log(dataset_used(each, "evaluation") for each in [judged])
+        report = run_evaluation(**asdict(chosen))
+        print_report(report)
         if plot:
-            plot_report(report, plot)
+            report.plot(plot)
             console.print(f"Drawn: {plot}", soft_wrap=True, highlight=False)
-        document = {
-            "config": chosen,
-            **source,
-            "seed": chosen.seed,
-            "seeds": chosen.used_seeds,
-            "judged_tasks": chosen.tasks,
-            **report.to_dict(chosen.baseline),
-        }
-        write_json(json, document)
         if out:
-            write_report(report, out, document, chosen.baseline)
-        run.log(describe_report(report, chosen.baseline))
+            report.save(out)
+            console.print(f"Written: {out}", soft_wrap=True, highlight=False)
+        if json:
+            write_json(json, report.to_dict())
+        run.log(describe_report(report))
 
 
 def _given(context: typer.Context) -> dict[str, Any]:
@@ -196,89 +193,3 @@ def _numbers(shots: str) -> tuple[int, ...]:
         raise CostModelError(
             f"Shots must be whole numbers with commas between them, as in 0,1,2,4,8, but got {shots!r}."
         ) from None
-
-
-class _Judge:
-    """Runs an evaluation beside a display of how far it is."""
-
-    def __init__(self, config: EvaluationConfig) -> None:
-        self._config = config
-        self._models = _runs(config.learners, config.used_seeds)
-
-    def judge(self, judged: Path) -> "tuple[Report, dict[str, Any]]":
-        """The report on a dataset, and what it was made of."""
-        return self._between(judged) if self._config.train else self._within(judged)
-
-    def _within(self, path: Path) -> "tuple[Report, dict[str, Any]]":
-        """Evaluate on the folds of one dataset."""
-        from costmodel.dataset import (
-            STRATEGIES,
-            SplitRecipe,
-            dataset_hash,
-            load_dataset,
-            make_split,
-            read_split,
-        )
-        from costmodel.evaluation import evaluate as evaluate_on
-
-        config = self._config
-        data = load_dataset(path)
-        if config.split in STRATEGIES:
-            recipe = SplitRecipe(config.split, keep_twins_apart=config.keep_twins_apart, folds=config.folds)
-            made = make_split(data, recipe)
-        else:
-            made = read_split(data, config.split)
-        print_twins(made)
-        if made.recipe.folds:
-            held_out = sum(fold.held_out.count(" + ") + 1 for fold in made.folds)
-            console.print(
-                f"{held_out} of what is held out in {len(made.folds)} folds, each held out as one.",
-                highlight=False,
-            )
-        with progress() as display:
-            bar = display.add_task("Evaluating", total=len(made.folds) * sum(map(len, self._models.values())))
-
-            def advance(held_out: str, name: str) -> None:
-                display.update(bar, description=f"{name} without {held_out[:40]}", advance=1)
-
-            report = evaluate_on(
-                data,
-                self._models,
-                split=made,
-                few_shot=config.few_shot,
-                tasks=config.tasks,
-                on_fold=advance,
-            )
-        folds_of = [fold.held_out for fold in made.folds]
-        return report, {"path": path, "sha256": dataset_hash(path), "folds": folds_of}
-
-    def _between(self, test: Path) -> "tuple[Report, dict[str, Any]]":
-        """Evaluate what some datasets teach on another."""
-        from costmodel.dataset import dataset_hash, load_dataset
-        from costmodel.evaluation import evaluate_between
-
-        config = self._config
-        with console.status(f"Learning from {', '.join(map(str, config.train))}"):
-            report = evaluate_between(
-                [load_dataset(path) for path in config.train],
-                load_dataset(test),
-                self._models,
-                shared_tasks=config.shared_tasks,
-                few_shot=config.few_shot,
-                tasks=config.tasks,
-            )
-        return report, {
-            "train": [{"path": path, "sha256": dataset_hash(path)} for path in config.train],
-            "path": test,
-            "sha256": dataset_hash(test),
-            "shared_tasks": config.shared_tasks,
-        }
-
-
-def _runs(names: Sequence[str], seeds: Sequence[int]) -> "dict[str, list[ModelFactory]]":
-    from functools import partial
-
-    from costmodel.evaluation import seeded_runs
-    from costmodel.transfer import make_model
-
-    return {name: seeded_runs(partial(make_model, name), seeds) for name in names}

@@ -9,9 +9,8 @@ import msgspec
 from msgspec import Meta
 
 from costmodel.errors import CostModelError
-from costmodel.evaluation._few_shot import FewShot
-from costmodel.evaluation._judge import RANDOM
-from costmodel.evaluation._sides import SharedTasks
+from costmodel.evaluation.judging import RANDOM, FewShot
+from costmodel.evaluation.sides import SharedTasks
 from costmodel.features import COLUMNS
 from costmodel.transfer import make_model
 
@@ -31,8 +30,8 @@ COMPARED = (
 )
 
 # What may stand at a key, as error messages say it.
-_Folder = Annotated[Path | None, Meta(description="the path of a dataset")]
-_Folders = Annotated[tuple[Path, ...], Meta(description="a list of paths of datasets")]
+_Dataset = Annotated[str | None, Meta(description="the name or the path of a dataset")]
+_Datasets = Annotated[tuple[str, ...], Meta(description="a list of names or paths of datasets")]
 _Shared = Annotated[SharedTasks, Meta(description="refuse, drop or keep")]
 _Name = Annotated[str, Meta(description="a name")]
 _Names = Annotated[tuple[str, ...], Meta(min_length=1, description="a list of names of learners")]
@@ -51,7 +50,8 @@ class EvaluationConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     """An evaluation. Its defaults are those of ``costmodel evaluate``, and stand nowhere else.
 
     Attributes:
-        dataset: What is split, as a path from the working directory; the dataset that ships if not given.
+        dataset: What is split: the name of a dataset that ships, or a path from the working directory; the
+            dataset that ships if not given.
         train: Instead of a split: datasets that are learned from.
         test: With ``train``: the dataset that is judged by.
         shared_tasks: What is done with tasks that ``train`` and ``test`` share.
@@ -67,9 +67,9 @@ class EvaluationConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
         tasks: How many tasks are judged; all if not given.
     """
 
-    dataset: _Folder = None
-    train: _Folders = ()
-    test: _Folder = None
+    dataset: _Dataset = None
+    train: _Datasets = ()
+    test: _Dataset = None
     shared_tasks: _Shared = "refuse"
     split: _Name = "leave-one-workload-out"
     folds: _Count = 0
@@ -94,17 +94,16 @@ class EvaluationConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
             CostModelError: The file is missing or no TOML, a key is unknown, or a value is of the wrong type,
                 impossible or at odds with another.
         """
-        read = _read(file) if file else {}
-        given = given or {}
+        read, given = _read(file) if file else {}, given or {}
         allowed = get_type_hints(cls, include_extras=True)
         values = {}
         for key, value in {**read, **given}.items():
-            where = "The command line" if key in given else str(file)
+            where = "" if key in given else f"{file}: "
             if key not in allowed:
                 raise CostModelError(
-                    f"{where} must have keys of an evaluation only, {', '.join(allowed)}, but has {key!r}."
+                    f"{where}An evaluation must have keys among {', '.join(allowed)}, but got {key!r}."
                 )
-            values[key] = _checked(value, allowed[key], f"{where}: {key}")
+            values[key] = _checked(value, allowed[key], f"{where}{key}")
         config = cls(**values)
         for problem in config._problems():
             raise CostModelError(f"{file}: {problem}" if file else problem)
@@ -134,8 +133,8 @@ class EvaluationConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
         unsplit = self._parts == EvaluationConfig()._parts
         if (self.train or self.test) and not (self.train and self.test and unsplit):
             yield (
-                "--train and --test must be given together, without DATASET, --split, --folds or "
-                "--keep-twins-apart: all of one dataset is learned from, and all of the other is judged."
+                "train and test must be given together, without a dataset, split, folds or "
+                "keep_twins_apart: all of some datasets is learned from, and all of another is judged."
             )
 
     @property
@@ -158,13 +157,14 @@ def _read(file: Path) -> dict[str, Any]:
 def _checked(value: Any, hint: Any, where: str) -> Any:
     """The value as its type, or an error that says what is allowed."""
     try:
-        return msgspec.convert(value, hint, dec_hook=lambda _, text: _path(text))
+        return msgspec.convert(_plain(value), hint)
     except msgspec.ValidationError:
         said = next(meta.description for meta in hint.__metadata__ if meta.description)
         raise CostModelError(f"{where} must be {said}, but got {value!r}.") from None
 
 
-def _path(text: Any) -> Path:
-    if not isinstance(text, str | Path):
-        raise msgspec.ValidationError(f"Expected `str`, got `{type(text).__name__}`")
-    return Path(text)
+def _plain(value: Any) -> Any:
+    """Paths as text, alone or in a list."""
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return str(value) if isinstance(value, Path) else value

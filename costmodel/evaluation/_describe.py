@@ -6,58 +6,38 @@ from typing import Any
 
 import pandas as pd
 
-from costmodel.evaluation._judge import KS, RANDOM, WHOLE_DEVICE
-from costmodel.evaluation._plot import plot_report
-from costmodel.evaluation._plot_shots import plot_shots
-from costmodel.evaluation._report import Report
+from costmodel.evaluation._report import NOTE, EvaluationReport
+from costmodel.evaluation.judging import KS
 from costmodel.tracking import Artifact, ChildRun, Item, Metric, Note, Parameter, Table, Tag
 
 _SCORES = tuple(f"score_at_{k}" for k in KS)
 _NUMBERS = ("regret_error", "n_eps", "latency_error", "latency_bias", "gap_recovered", "coverage")
 
 
-def report_tables(report: Report, baseline: str | None = None) -> dict[str, pd.DataFrame]:
-    """Every table of a report by its name; those that there is nothing for are empty."""
-    return {
-        "summary": pd.json_normalize(report.summary()),
-        "against": pd.json_normalize(report.against(baseline)) if baseline else pd.DataFrame(),
-        "by_budget": report.by_budget(),
-        "by_device": report.by_device(),
-        "by_novelty": report.by_novelty(),
-        "by_shots": report.by_shots(),
-        "by_coverage": report.by_coverage(),
-        "tasks": report.tasks,
-    }
-
-
-def describe_report(report: Report, baseline: str | None = None) -> Iterator[Item]:
-    """Metrics by learner, tables by task, pictures, and one run below for each learner.
-
-    Args:
-        report: What was found.
-        baseline: Learner that the others are compared with.
-    """
-    summary = sorted(report.summary(), key=lambda entry: -entry["score_at_1"]["mean"])
+def describe_report(report: EvaluationReport) -> Iterator[Item]:
+    """Metrics by learner, tables by task, pictures, and one run below for each learner."""
+    summary = sorted(report.statistics(), key=lambda entry: -entry["score_at_1"]["mean"])
     yield Note(_note(report, summary))
     for score in ("score_at_1", "score_at_10"):
         yield from (Metric(f"{score}/{entry['learner']}", entry[score]["mean"]) for entry in summary)
     for name in ("gap_recovered", "latency_error"):
         yield from (Metric(f"{name}/{entry['learner']}", entry[name]) for entry in summary)
-    learned = [entry["learner"] for entry in summary if entry["learner"] not in (RANDOM, WHOLE_DEVICE)]
-    if learned:
-        yield Tag("headline", f"score_at_1/{learned[0]}")
-    tables = report_tables(report, baseline)
+    if report.best_learner:
+        yield Tag("headline", f"score_at_1/{report.best_learner}")
+    tables = report.tables()
     for name, table in tables.items():
         yield Table(f"tables/{name}.csv", table)
     if report.partial_budgets:
-        yield Artifact("plots/by_budget.png", partial(plot_report, report))
+        yield Artifact("plots/by_budget.png", partial(report.plot, by="budget"))
     if report.few_shot:
-        yield Artifact("plots/by_measurements.png", partial(plot_shots, report))
+        yield Artifact("plots/by_measurements.png", partial(report.plot, by="shots"))
     for entry in summary:
         yield ChildRun(entry["learner"], _learner(report, tables, entry))
 
 
-def _learner(report: Report, tables: Mapping[str, pd.DataFrame], entry: Mapping[str, Any]) -> Iterator[Item]:
+def _learner(
+    report: EvaluationReport, tables: Mapping[str, pd.DataFrame], entry: Mapping[str, Any]
+) -> Iterator[Item]:
     """Everything about one learner; curves are over SM budgets, over measurements and over runs."""
     name = entry["learner"]
     yield Parameter("learner", name)
@@ -89,7 +69,7 @@ def _curve(
         yield from (Metric(f"{group}/{column}", row[column], int(row[step])) for column in columns)
 
 
-def _note(report: Report, summary: list[dict[str, Any]]) -> str:
+def _note(report: EvaluationReport, summary: list[dict[str, Any]]) -> str:
     """The result as a table in Markdown, and what the numbers mean."""
     lines = ["| learner | Score@1 [95 %] | Score@10 | gap recovered |", "| --- | --- | --- | --- |"]
     for entry in summary:
@@ -102,4 +82,4 @@ def _note(report: Report, summary: list[dict[str, Any]]) -> str:
         )
         lines.append(f"| {' | '.join(cells)} |")
     tasks = summary[0]["tasks"]
-    return "\n".join([f"**{report.split}**: means over {tasks} tasks", "", *lines, "", report.note])
+    return "\n".join([f"**{report.split}**: means over {tasks} tasks", "", *lines, "", NOTE])

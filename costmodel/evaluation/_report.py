@@ -3,16 +3,21 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from costmodel.evaluation._few_shot import FewShot
-from costmodel.evaluation._judge import EPS, KS, RANDOM, WHOLE_DEVICE
-from costmodel.evaluation._novelty import NOVELTY
-from costmodel.evaluation._statistics import compare, coverage, gap, statistics
+from costmodel.errors import CostModelError
+from costmodel.evaluation import _tables
+from costmodel.evaluation.judging import EPS, RANDOM, WHOLE_DEVICE, FewShot
+from costmodel.evaluation.pictures import draw_report
+from costmodel.evaluation.sides import NOVELTY
+from costmodel.files import write_json, write_whole
+
+if TYPE_CHECKING:
+    from costmodel.figures import Picture
 
 NOTE = (
     "Score@k: best latency / best latency among the k chosen first: those of the best scores, or of the list "
@@ -34,8 +39,12 @@ SHOTS_NOTE = (
 )
 
 
-@dataclass(frozen=True)
-class Report:
+# Columns of the summary that a notebook shows.
+_SHOWN = ("tasks", "score_at_1", "score_at_10", "gap_recovered", "n_eps", "latency_error")
+
+
+@dataclass(frozen=True, repr=False)
+class EvaluationReport:
     """Results of an evaluation.
 
     Attributes:
@@ -50,20 +59,24 @@ class Report:
             parts of a device, ``whole device`` are among the learners.
         split: Name of the split.
         seconds: Seconds that each learner took to fit and predict, over all folds and runs.
-        note: What the numbers mean and what the references have seen.
         cluster: Column of ``tasks`` that the intervals draw by.
         shots: One row a learner, run, task and number of measurements, see ``measure_in_turn``; empty where
             nothing was measured.
         few_shot: How tasks were measured; None if they were not.
+        baseline: The learner that the others are compared with; None for none.
+        remarks: What is to be known of the split, as sentences.
+        source: What was evaluated, as JSON values: its configuration, datasets and their hashes, folds.
     """
 
     tasks: pd.DataFrame
     split: str
     seconds: Mapping[str, float]
-    note: str = NOTE
     cluster: str = "workload"
     shots: pd.DataFrame = field(default_factory=pd.DataFrame)
     few_shot: FewShot | None = None
+    baseline: str | None = None
+    remarks: tuple[str, ...] = ()
+    source: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property
     def learners(self) -> list[str]:
@@ -73,67 +86,67 @@ class Report:
     @cached_property
     def partial_budgets(self) -> list[int]:
         """SM budgets that are less than the largest of their device, ascending."""
-        return sorted({int(sms) for sms in self.tasks.loc[~self._whole(self.tasks), "sms_granted"]})
+        partial = self.tasks.loc[~self.tasks["whole_device"].astype(bool), "sms_granted"]
+        return sorted({int(sms) for sms in partial})
 
     @cached_property
     def has_intervals(self) -> bool:
         """Whether a learner predicts intervals, without measurements or after some."""
-        tables = [table for table in (self.tasks, self.shots) if len(table)]
-        return any(bool(table["covered"].notna().any()) for table in tables)
+        frames = [frame for frame in (self.tasks, self.shots) if len(frame)]
+        return any(bool(frame["covered"].notna().any()) for frame in frames)
 
-    def summary(self) -> list[dict[str, Any]]:
-        """One entry a learner: statistics of each metric over tasks and runs, gap recovered and coverage.
+    @cached_property
+    def best_learner(self) -> str | None:
+        """The learner of the highest mean Score@1; None where only references were judged."""
+        return _tables.best_learner(self)
 
-        ``latency_bias`` is the geometric mean over tasks of predicted / measured latency: 1 if predictions
-        are right on average, 2 if they are twice too long. ``latency_error`` is the median over tasks.
-        ``runs`` has the mean Score@k of each run.
+    def summary(self) -> pd.DataFrame:
+        """One row a learner: means of Score@k with 95 % intervals, medians, 10th percentiles, and more.
+
+        ``gap_recovered`` has its interval too; ``n_eps``, ``regret_error`` and ``latency_error`` are medians
+        over tasks, ``latency_bias`` is a geometric mean, ``seconds`` are of learning and predicting.
         """
-        return [self._summary(name) for name in self.learners]
+        return _tables.summary_table(self)
 
-    def against(self, baseline: str) -> list[dict[str, Any]]:
-        """Each other learner's Score@k against a baseline's on the same tasks, see ``compare``."""
-        scores = [f"score_at_{k}" for k in KS]
-        of = {name: self._of(name).groupby("task")[scores].mean() for name in self.learners}
-        cluster = self.tasks.groupby("task")[self.cluster].first()
-        return [
-            {"learner": name, "baseline": baseline, **compare(of[name], of[baseline], cluster)}
-            for name in self.learners
-            if name not in (baseline, WHOLE_DEVICE)
-        ]
+    def statistics(self) -> list[dict[str, Any]]:
+        """What ``summary`` has, as nested JSON values, and the mean Score@k of each run."""
+        return _tables.learner_statistics(self)
+
+    def against(self, baseline: str | None = None) -> list[dict[str, Any]]:
+        """Paired differences from a baseline on the same tasks, and win rates; a row each other learner.
+
+        Args:
+            baseline: A learner; that of the report if not given.
+
+        Raises:
+            CostModelError: It is none of the learners.
+        """
+        name = baseline or self.baseline
+        if name not in self.learners:
+            raise CostModelError(
+                f"The baseline must be among the learners, {', '.join(self.learners)}, but got {name!r}."
+            )
+        return _tables.comparison(self, name)
 
     def by_budget(self) -> pd.DataFrame:
         """One row a learner and SM budget: mean ``score_at_1``, ``score_at_1_median``, ``gap_recovered``."""
-        return self._by(["sms_granted"])
+        return _tables.table_by(self, ["sms_granted"])
 
     def by_device(self) -> pd.DataFrame:
         """As ``by_budget``, one row a learner and device."""
-        return self._by(["device"])
+        return _tables.table_by(self, ["device"])
 
     def by_novelty(self) -> pd.DataFrame:
         """As ``by_budget``, one row a learner and kind of novelty, see ``novelty``."""
-        return self._by(list(NOVELTY))
+        return _tables.table_by(self, list(NOVELTY))
 
     def by_shots(self) -> pd.DataFrame:
         """One row a learner and number of measurements: means over tasks and runs, gap recovered with ends.
 
         ``n_eps`` and ``n_eps_1``, the medians of measurements until within 5 % and 1 %, are in the last row
-        of a learner.
+        of a learner. Empty where nothing was measured.
         """
-        if self.shots.empty:
-            return pd.DataFrame()
-        means = ["score_after", *(f"score_at_{k}" for k in KS)]
-        medians = ["latency_error", "n_eps", "n_eps_1"]
-        found = []
-        for (name, shots), group in self.shots.groupby(["learner", "shots"], sort=False):
-            low, high = statistics(group["score_at_1"], group[self.cluster])["mean_ci95"]
-            found.append(
-                {"learner": name, "shots": shots, "tasks": len(group)}
-                | {column: group[column].mean() for column in means}
-                | {"score_at_1_low": low, "score_at_1_high": high}
-                | {column: group[column].median() for column in medians}
-                | self._gap(group)
-            )
-        return pd.DataFrame(found)
+        return _tables.table_by_shots(self)
 
     def by_coverage(self) -> pd.DataFrame:
         """Coverage of intervals over all tasks, by device and by SM budget, by number of measurements.
@@ -142,22 +155,58 @@ class Report:
         ``sms_granted``), ``of`` (its value), and what ``coverage`` gives. Without measurements all configs
         count, after some those that were not measured. Empty where no learner predicts intervals.
         """
-        zero_shot = self.tasks.assign(shots=0)
-        few_shot = [self.shots[self.shots["shots"] > 0]] if len(self.shots) else []
-        told = pd.concat([zero_shot, *few_shot])
-        told = told[told["covered"].notna()].assign(all="")
-        return pd.DataFrame(
-            [
-                {"learner": learner, "shots": shots, "by": by, "of": of, **coverage(group, self.cluster)}
-                for (learner, shots), tasks in told.groupby(["learner", "shots"], sort=False)
-                for by in ("all", "device", "sms_granted")
-                for of, group in tasks.groupby(by)
-            ]
-        )
+        return _tables.table_by_coverage(self)
 
-    def to_dict(self, baseline: str | None = None) -> dict[str, Any]:
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """Every table by its name; those that there is nothing for are empty."""
+        return {
+            "summary": self.summary().reset_index(),
+            "against": pd.json_normalize(self.against()) if self.baseline else pd.DataFrame(),
+            "by_budget": self.by_budget(),
+            "by_device": self.by_device(),
+            "by_novelty": self.by_novelty(),
+            "by_shots": self.by_shots(),
+            "by_coverage": self.by_coverage(),
+            "tasks": self.tasks,
+        }
+
+    def plot(self, path: str | Path | None = None, *, by: str | None = None) -> "Picture":
+        """Draw the report.
+
+        Args:
+            path: PNG, PDF or SVG file to write too.
+            by: ``budget`` (Score@1 and gap recovered over SM budgets), ``shots`` (over measurements) or
+                ``learner`` (Score@1 of each); the first of these that there is something for if not given.
+
+        Raises:
+            CostModelError: There is nothing for it, or the file cannot be written.
+        """
+        from costmodel.figures import save_figure
+
+        figure = draw_report(self, by)
+        if path is not None:
+            save_figure(figure, Path(path))
+        return figure
+
+    def save(self, folder: str | Path) -> None:
+        """Write ``report.json``, one CSV file a table, and the pictures that there is something for.
+
+        Raises:
+            CostModelError: A file cannot be written.
+        """
+        folder = Path(folder)
+        write_json(folder / "report.json", self.to_dict())
+        for name, table in self.tables().items():
+            if not table.empty:
+                write_whole(folder / f"{name}.csv", table.to_csv(index=False).encode())
+        if self.partial_budgets:
+            self.plot(folder / "report.png", by="budget")
+        if self.few_shot:
+            self.plot(folder / "shots.png", by="shots")
+
+    def to_dict(self) -> dict[str, Any]:
         """Everything, as JSON values; what is not a number becomes null when written."""
-        tables = {
+        frames = {
             "by_budget": self.by_budget(),
             "by_device": self.by_device(),
             "by_novelty": self.by_novelty(),
@@ -165,54 +214,28 @@ class Report:
         }
         shots = {"by_shots": self.by_shots(), "shots": self.shots} if self.few_shot else {}
         return {
+            **self.source,
             "split": self.split,
-            "note": self.note,
+            "note": NOTE,
             "seconds": dict(self.seconds),
-            "summary": self.summary(),
-            **({"against": self.against(baseline)} if baseline else {}),
-            **{name: table.to_dict("records") for name, table in (tables | shots).items()},
+            "summary": self.statistics(),
+            **({"against": self.against()} if self.baseline else {}),
+            **{name: table.to_dict("records") for name, table in (frames | shots).items()},
             "tasks": self.tasks.to_dict("records"),
         }
 
-    def _of(self, name: str) -> pd.DataFrame:
-        return self.tasks[self.tasks["learner"] == name]
+    def __repr__(self) -> str:
+        best = self.best_learner
+        found = f", best {best}" if best else ""
+        return f"EvaluationReport({self.split}: {self._counted}{found})"
 
-    def _summary(self, name: str) -> dict[str, Any]:
-        tasks = self._of(name)
-        scores = [f"score_at_{k}" for k in KS]
-        runs = tasks.groupby("run")[scores].mean()
-        return {
-            "learner": name,
-            "tasks": tasks["task"].nunique(),
-            **{score: statistics(tasks[score], tasks[self.cluster]) for score in scores},
-            "runs": {score: runs[score].tolist() for score in scores},
-            "regret_error": float(tasks["regret_error"].median()),
-            "n_eps": float(tasks["n_eps"].median()),
-            "latency_error": float(tasks["latency_error"].median()),
-            "latency_bias": float(np.exp(tasks["log_bias"].mean())),
-            **self._gap(tasks),
-            **coverage(tasks, self.cluster),
-        }
+    def _repr_html_(self) -> str:
+        summary = self.summary()
+        shown = summary[[name for name in _SHOWN if name in summary]]
+        table = shown.to_html(float_format="{:.3f}".format, na_rep="", border=0)
+        return f"<p><b>{escape(self.split)}</b>: {self._counted}</p>{table}"
 
-    def _by(self, columns: list[str]) -> pd.DataFrame:
-        found = []
-        for name in self.learners:
-            for values, group in self._of(name).groupby(columns):
-                keys = dict(zip(columns, values, strict=True))
-                mean = {"score_at_1": group["score_at_1"].mean(), "tasks": group["task"].nunique()}
-                median = {"score_at_1_median": group["score_at_1"].median()}
-                found.append(
-                    {"learner": name, **keys, **mean, **median, **self._gap(group)}
-                    | coverage(group, self.cluster)
-                )
-        return pd.DataFrame(found)
-
-    def _gap(self, tasks: pd.DataFrame) -> dict[str, float]:
-        """Pooled over these tasks of one learner that have a part of a device, against its whole's choice."""
-        tasks = tasks[~self._whole(tasks)]
-        full = self._of(WHOLE_DEVICE).set_index("task")["log_excess"].reindex(tasks["task"]).to_numpy()
-        return gap(tasks["log_excess"].to_numpy(), full, tasks[self.cluster].to_numpy())
-
-    @staticmethod
-    def _whole(tasks: pd.DataFrame) -> NDArray[np.bool_]:
-        return tasks["whole_device"].to_numpy(dtype=np.bool_)
+    @property
+    def _counted(self) -> str:
+        learners = sum(name not in (RANDOM, WHOLE_DEVICE) for name in self.learners)
+        return f"{learners} learner{'s' * (learners != 1)} on {self.tasks['task'].nunique():,} tasks"

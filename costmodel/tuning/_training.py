@@ -9,7 +9,7 @@ import pandas as pd
 
 from costmodel.dataset import Dataset, SplitRecipe, make_split
 from costmodel.errors import CostModelError
-from costmodel.evaluation import ModelFactory, coverage, evaluate, judge_tasks
+from costmodel.evaluation import ModelFactory, coverage, cross_validate, judge_tasks
 from costmodel.transfer import LearningRows, TransferModel
 
 _HELD_OUT = "held out"
@@ -27,7 +27,7 @@ class Trained:
         platforms: Names of the platforms that it learned from: device, isolation mechanism, SMs granted.
         tasks: Tasks that it learned from.
         rows: Measured (candidate, platform) pairs that it learned from.
-        held_out_tasks: Results on the workloads held out, as in ``Report.tasks``; empty if none were.
+        held_out_tasks: Results on the workloads held out, as in ``EvaluationReport.tasks``; empty if none.
         folds: Each group of workloads that was held out in turn, of models like this one; empty if none was.
     """
 
@@ -109,7 +109,7 @@ def train(dataset: Dataset, make: ModelFactory, *, hold_out: Sequence[str] = (),
 
 def _train_judged_by_folds(dataset: Dataset, make: ModelFactory, folds: int) -> Trained:
     split = make_split(dataset, SplitRecipe("leave-one-workload-out", folds=folds))
-    tasks = evaluate(dataset, {_HELD_OUT: make}, split=split).tasks
+    tasks = cross_validate(dataset, {_HELD_OUT: make}, split=split).tasks
     judged = tasks[tasks["learner"] == _HELD_OUT].reset_index(drop=True)
     names = tuple(fold.held_out for fold in split.folds)
     return replace(train(dataset, make), held_out_tasks=judged, folds=names)

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any, Self
 
 import pandas as pd
-from rich.progress import Progress
 
 from costmodel.dataset import SplitRecipe, load_dataset, make_split
-from costmodel.evaluation import ModelFactory, Report, evaluate
+from costmodel.evaluation import EvaluationReport, ModelFactory, cross_validate
 from costmodel.features import Column
 from costmodel.learners import KernelRidge, Learner, Stack, XGBoostLearner, XGBoostRanker
 from costmodel.transfer import Residual
@@ -75,9 +74,7 @@ def main() -> None:
     dataset = load_dataset(arguments.dataset)
     split = make_split(dataset, SplitRecipe("leave-one-workload-out", folds=arguments.folds))
     models = {**without_columns(), **without_learners()}
-    with Progress() as progress:
-        bar = progress.add_task("models", total=len(models) * arguments.folds)
-        report = evaluate(dataset, models, split=split, on_fold=lambda *_: progress.advance(bar))
+    report = cross_validate(dataset, models, split=split)
     lines = table(report)
     print(pd.DataFrame(lines).set_index("model").round(3).to_string(na_rep=""))
     if arguments.json:
@@ -127,10 +124,10 @@ def without_learners() -> dict[str, ModelFactory]:
     }
 
 
-def table(report: Report) -> list[dict[str, Any]]:
+def table(report: EvaluationReport) -> list[dict[str, Any]]:
     """Means over tasks, and the difference to the full model with its 95 % interval over workloads."""
     lines = []
-    for entry in report.summary():
+    for entry in report.statistics():
         name = entry["learner"]
         whole = FULL if "without" in name and name.strip().removeprefix("without ") in PARTS else "stack"
         line = {

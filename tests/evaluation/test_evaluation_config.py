@@ -23,8 +23,8 @@ def test_a_file_is_read_and_what_is_given_wins(tmp_path: Path) -> None:
     file = written(
         tmp_path, 'dataset = "data"\nfolds = 4\nshots = [0, 2]\nfirst = "random"\nseed = 3\nseeds = 2\n'
     )
-    config = EvaluationConfig.load(file, {"folds": 6, "dataset": "other"})
-    assert (config.dataset, config.folds) == (Path("other"), 6)
+    config = EvaluationConfig.load(file, {"folds": 6, "dataset": Path("other")})
+    assert (config.dataset, config.folds) == ("other", 6)
     assert config.few_shot == FewShot((0, 2), "random", 3)
     assert config.used_seeds == (3, 4)
     assert config.learners == EvaluationConfig().learners
@@ -34,13 +34,13 @@ def test_a_file_is_read_and_what_is_given_wins(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("fold = 3", r"evaluation\.toml must have keys .*folds.* but has 'fold'"),
+        ("fold = 3", r"evaluation\.toml: An evaluation must have keys .*folds.* but got 'fold'"),
         ("folds = '3'", r"evaluation\.toml: folds must be a whole number of at least 0, but got '3'"),
         ("folds = -1", r"folds must be a whole number of at least 0, but got -1"),
         ("folds = true", r"folds must be a whole number of at least 0, but got True"),
         ("tasks = 0", r"tasks must be a whole number of at least 1, but got 0"),
-        ("dataset = 3", r"dataset must be the path of a dataset, but got 3"),
-        ("train = 'a'", r"train must be a list of paths of datasets, but got 'a'"),
+        ("dataset = 3", r"dataset must be the name or the path of a dataset, but got 3"),
+        ("train = 'a'", r"train must be a list of names or paths of datasets, but got 'a'"),
         ("learners = []", r"learners must be a list of names of learners, but got \[\]"),
         ("learners = ['oracle']", r"evaluation\.toml: A learner must be one of random, .*'oracle'"),
         ("baseline = 'oracle'", r"baseline must be among the learners, random, .*'oracle'"),
@@ -98,4 +98,4 @@ def test_a_wrong_file_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
     file = written(tmp_path, "fold = 3")
     done = CliRunner().invoke(app, ["evaluate", "--config", str(file)])
     assert done.exit_code == 2
-    assert done.stderr.startswith(f"Error: {file} must have keys of an evaluation only")
+    assert done.stderr.startswith(f"Error: {file}: An evaluation must have keys among")

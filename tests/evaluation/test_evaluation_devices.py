@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 from costmodel.cli import app
 from costmodel.dataset import SplitRecipe, build_dataset, load_dataset, make_split, on_whole_device
 from costmodel.errors import CostModelError
-from costmodel.evaluation import RANDOM, WHOLE_DEVICE, evaluate, plot_report
-from costmodel.evaluation._judge import whole_device_latency
+from costmodel.evaluation import RANDOM, WHOLE_DEVICE, cross_validate
+from costmodel.evaluation.judging import whole_device_latency
 from costmodel.testing import gpu_landscape
 from costmodel.transfer import LEARNERS, LearningRows, SourceMixture, make_model, shortlist
 
@@ -41,26 +41,22 @@ def folder(tmp_path: Path, header) -> Path:
 
 def test_devices_are_held_out_one_by_one_and_rules_find_the_best_config(folder: Path) -> None:
     models = {name: partial(make_model, name) for name in LEARNERS if name not in (RANDOM, "network")}
-    held_out: list[str] = []
     dataset = load_dataset(folder)
-    report = evaluate(
-        dataset,
-        models,
-        split=make_split(dataset, APART),
-        on_fold=lambda one, _: held_out.append(one),
-    )
-    assert sorted(set(held_out)) == ["AMD C", "NVIDIA A", "NVIDIA B"]
+    report = cross_validate(dataset, models, split=make_split(dataset, APART))
+    # No model has seen the device that it is judged on.
+    assert set(report.tasks["device"]) == {"AMD C", "NVIDIA A", "NVIDIA B"}
+    assert "seen" not in set(report.tasks["device_is"])
     assert WHOLE_DEVICE not in report.learners
     assert report.partial_budgets == []
-    summary = {entry["learner"]: entry for entry in report.summary()}
+    summary = {entry["learner"]: entry for entry in report.statistics()}
     assert summary.keys() == {RANDOM, *models}
     # The two kernels have their best config elsewhere: mixing them up would show.
     for rule in ("nearest-task", "consensus", "ridge-on-sources", "source-mixture"):
         assert summary[rule]["score_at_1"]["p10"] == pytest.approx(1.0)
     assert summary[RANDOM]["score_at_1"]["mean"] < 0.8
-    assert all(entry["score_at_25"]["median"] == 1.0 for entry in report.summary())
+    assert all(entry["score_at_25"]["median"] == 1.0 for entry in report.statistics())
     with pytest.raises(CostModelError, match="needs tasks on a part of a device"):
-        plot_report(report, folder / "report.png")
+        report.plot(by="budget")
 
 
 def test_the_whole_device_is_that_of_the_task() -> None:
@@ -134,7 +130,9 @@ def test_a_model_that_makes_its_own_list_is_judged_by_it(folder: Path) -> None:
         for task, at in data.rows.iloc[held_out.test].groupby("task").indices.items():
             X, y = (values[held_out.test[at]] for values in (data.table.values, data.latency_s))
             ours[task] = [y.min() / y[shortlist(model, X, 25)[:k]].min() for k in (1, 5)]
-    tasks = evaluate(dataset, models, split=make_split(dataset, APART)).tasks.set_index(["learner", "task"])
+    tasks = cross_validate(dataset, models, split=make_split(dataset, APART)).tasks.set_index(
+        ["learner", "task"]
+    )
     for task, expected in ours.items():
         assert tasks.loc[("listed", task), ["score_at_1", "score_at_5"]].tolist() == pytest.approx(expected)
     firsts = tasks["score_at_1"].unstack("learner")

@@ -8,8 +8,8 @@ import pytest
 
 from costmodel.dataset import SplitRecipe, make_split
 from costmodel.errors import CostModelError
-from costmodel.evaluation import RANDOM, WHOLE_DEVICE, FewShot, evaluate, plot_shots
-from costmodel.evaluation._few_shot import Fixed, measure_at_random, measure_in_turn
+from costmodel.evaluation import RANDOM, WHOLE_DEVICE, FewShot, cross_validate
+from costmodel.evaluation.judging import Fixed, measure_at_random, measure_in_turn
 from costmodel.learners import Prediction
 from costmodel.metrics import n_eps
 from costmodel.testing import gpu_landscape
@@ -108,7 +108,7 @@ def test_curves_rise_and_end_where_everything_is_measured(tmp_path) -> None:
     workloads = ("matmul-m128-n768-k768", "matmul-m512-n512-k512", "matmul-m64-n2304-k768")
     data = gpu_landscape(workloads=workloads, configs_per_workload=12, sms=(8, 132))
     split = make_split(data, SplitRecipe("leave-one-workload-out"))
-    report = evaluate(
+    report = cross_validate(
         data, {"ridge": partial(make_model, "ridge")}, split=split, few_shot=FewShot((0, 2, 12))
     )
     table = report.by_shots().set_index(["learner", "shots"])
@@ -119,7 +119,7 @@ def test_curves_rise_and_end_where_everything_is_measured(tmp_path) -> None:
         assert scores.iloc[-1] == pytest.approx(1.0)
     assert table.loc[("ridge", 12), "gap_recovered"] == pytest.approx(1.0)
     # Without measurements both tables say the same.
-    zero = {entry["learner"]: entry["score_at_1"]["mean"] for entry in report.summary()}
+    zero = {entry["learner"]: entry["score_at_1"]["mean"] for entry in report.statistics()}
     assert {name: table.loc[(name, 0), "score_at_1"] for name in zero} == pytest.approx(zero)
     # What a learner's own order needs is counted on that order.
     own = report.shots[(report.shots["learner"] == WHOLE_DEVICE) & (report.shots["shots"] == 12)]
@@ -130,7 +130,7 @@ def test_curves_rise_and_end_where_everything_is_measured(tmp_path) -> None:
         order = whole.sort_values("latency_s")["candidate"]
         latency_s = of_task.set_index("candidate")["latency_s"].reindex(order).to_numpy()
         assert task.n_eps == n_eps(latency_s, 0.05)
-    plot_shots(report, tmp_path / "shots.png")
-    assert (tmp_path / "shots.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+    report.plot(tmp_path / "shots.pdf", by="shots")
+    assert (tmp_path / "shots.pdf").read_bytes()[:4] == b"%PDF"
     with pytest.raises(CostModelError, match="nothing was measured"):
-        plot_shots(evaluate(data, {}, split=split), tmp_path / "none.png")
+        cross_validate(data, {}, split=split).plot(by="shots")

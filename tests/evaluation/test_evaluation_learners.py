@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from public_data import KERNEL_TUNER
 
-from costmodel.evaluation import RANDOM, evaluate
+from costmodel.evaluation import RANDOM, cross_validate
 from costmodel.learners import NearestTask, RandomLearner, WeightedConsensus
 from costmodel.metrics import score_at_k
 from costmodel.testing import gpu_landscape
@@ -21,8 +21,10 @@ CONVOLUTION = KERNEL_TUNER / "hub" / "convolution_milo"
 
 def test_xgboost_beats_the_rules_and_these_beat_random_on_a_landscape() -> None:
     data = gpu_landscape(configs_per_workload=32, sms=(8, 24, 64, 132))
-    report = evaluate(data, {name: partial(make_model, name) for name in ("xgboost", "ridge", "consensus")})
-    mean = {item["learner"]: item["score_at_1"]["mean"] for item in report.summary()}
+    report = cross_validate(
+        data, {name: partial(make_model, name) for name in ("xgboost", "ridge", "consensus")}
+    )
+    mean = {item["learner"]: item["score_at_1"]["mean"] for item in report.statistics()}
     assert mean["xgboost"] > max(mean["ridge"], mean["consensus"]) + 0.02
     assert min(mean["ridge"], mean["consensus"]) > mean[RANDOM] + 0.2
 

@@ -7,11 +7,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from costmodel.cli._output import write_json
 from costmodel.dataset import Dataset, SplitRecipe, make_split
 from costmodel.errors import CostModelError
-from costmodel.evaluation import RANDOM, WHOLE_DEVICE, evaluate, plot_report
-from costmodel.evaluation._judge import judge
+from costmodel.evaluation import RANDOM, WHOLE_DEVICE, cross_validate
+from costmodel.evaluation.judging import judge
+from costmodel.files import write_json
 from costmodel.learners import Prediction
 from costmodel.testing import gpu_landscape
 from costmodel.transfer import TransferModel, make_model
@@ -56,7 +56,7 @@ def truth(data):
 
 @pytest.fixture(scope="module")
 def report(data, truth):
-    return evaluate(
+    return cross_validate(
         data,
         {
             "oracle": lambda _columns: Spy([], truth),
@@ -67,14 +67,14 @@ def report(data, truth):
 
 
 def entry(report, learner):
-    return next(item for item in report.summary() if item["learner"] == learner)
+    return next(item for item in report.statistics() if item["learner"] == learner)
 
 
 def test_training_never_sees_the_held_out_workload(data) -> None:
-    seen, folds = [], []
-    evaluate(
-        data, {"spy": lambda _columns: Spy(seen)}, on_fold=lambda held_out, _name: folds.append(held_out)
-    )
+    seen: list[set[str]] = []
+    split = make_split(data, SplitRecipe("leave-one-workload-out"))
+    cross_validate(data, {"spy": lambda _columns: Spy(seen)}, split=split)
+    folds = [fold.held_out for fold in split.folds]
     assert sorted(folds) == sorted(WORKLOADS)
     for held_out, tasks in zip(folds, seen, strict=True):
         assert not any(task.startswith(f"{held_out}@") for task in tasks)
@@ -84,7 +84,7 @@ def test_training_never_sees_the_held_out_workload(data) -> None:
 def test_shots_are_seen_and_not_judged(data) -> None:
     seen: list[set[str]] = []
     split = make_split(data, SplitRecipe("few-shot", shots=4), "four")
-    report = evaluate(data, {"spy": lambda _columns: Spy(seen)}, split=split)
+    report = cross_validate(data, {"spy": lambda _columns: Spy(seen)}, split=split)
     assert report.split == "four"
     assert [len(tasks) for tasks in seen] == [9, 9, 9]
     # The references are judged on the same rows as learners.
@@ -94,7 +94,7 @@ def test_shots_are_seen_and_not_judged(data) -> None:
 
 def test_references_are_judged_on_the_test_rows_of_a_random_split(data) -> None:
     split = make_split(data, SplitRecipe("random", share=0.5))
-    report = evaluate(data, {}, split=split)
+    report = cross_validate(data, {}, split=split)
     tested = data.rows.iloc[split.folds[0].test]
     for task, results in report.tasks[report.tasks["learner"] == WHOLE_DEVICE].groupby("task"):
         rows = tested[tested["task"] == task]
@@ -106,8 +106,8 @@ def test_references_are_judged_on_the_test_rows_of_a_random_split(data) -> None:
 
 
 def test_intervals_draw_by_what_was_held_out(data) -> None:
-    assert evaluate(data, {}).cluster == "workload"
-    assert evaluate(data, {}, split="leave-one-budget-out").cluster == "workload"
+    assert cross_validate(data, {}).cluster == "workload"
+    assert cross_validate(data, {}, split="leave-one-budget-out").cluster == "workload"
     other = pd.concat(
         [data.measurements, data.measurements.assign(platform=data.measurements["platform"] + 3)]
     )
@@ -118,15 +118,15 @@ def test_intervals_draw_by_what_was_held_out(data) -> None:
         SplitRecipe("leave-one-device-out", keep_twins_apart=True),
         SplitRecipe("leave-one-architecture-out"),
     ):
-        assert evaluate(two, {}, split=make_split(two, recipe)).cluster == "device"
+        assert cross_validate(two, {}, split=make_split(two, recipe)).cluster == "device"
 
 
 def test_nothing_to_hold_out_and_unknown_split_are_errors() -> None:
     single = gpu_landscape(workloads=WORKLOADS[:1], configs_per_workload=4, sms=(8,))
     with pytest.raises(CostModelError, match="needs at least two"):
-        evaluate(single, {})
+        cross_validate(single, {})
     with pytest.raises(CostModelError, match="split must be one of"):
-        evaluate(single, {}, split="by-magic")
+        cross_validate(single, {}, split="by-magic")
 
 
 def test_oracle_is_perfect_and_constant_is_the_worst(data, report) -> None:
@@ -186,9 +186,42 @@ def test_report_becomes_json(report, tmp_path) -> None:
     assert pd.DataFrame(read["by_budget"])["gap_recovered"].isna().any()
 
 
-def test_plot_is_a_png(report, tmp_path) -> None:
-    plot_report(report, tmp_path / "deep" / "report.png")
-    assert (tmp_path / "deep" / "report.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+@pytest.mark.parametrize("by", [None, "budget", "learner"])
+def test_a_report_is_drawn_and_shown(report, tmp_path, by) -> None:
+    figure = report.plot(tmp_path / "deep" / "report.png", by=by)
+    for png in ((tmp_path / "deep" / "report.png").read_bytes(), figure._repr_png_()):
+        assert png.startswith(b"\x89PNG\r\n\x1a\n")
+
+
+def test_a_report_is_drawn_by_what_there_is(report) -> None:
+    with pytest.raises(CostModelError, match="drawn by budget, shots, learner, but got 'magic'"):
+        report.plot(by="magic")
+    with pytest.raises(CostModelError, match="nothing was measured"):
+        report.plot(by="shots")
+
+
+def test_the_summary_is_a_table_of_what_the_statistics_say(report) -> None:
+    table = report.summary()
+    assert list(table.index) == report.learners
+    for found in report.statistics():
+        row, score = table.loc[found["learner"]], found["score_at_1"]
+        assert row["score_at_1"] == score["mean"]
+        assert [row["score_at_1_low"], row["score_at_1_high"]] == score["mean_ci95"]
+        assert row["gap_recovered"] == pytest.approx(found["gap_recovered"])
+    # Nobody told intervals: there is no column for them.
+    assert "coverage" not in table
+
+
+def test_a_report_shows_itself_in_a_few_lines(report) -> None:
+    assert repr(report) == "EvaluationReport(leave-one-workload-out: 3 learners on 9 tasks, best oracle)"
+    shown = report._repr_html_()
+    assert "oracle" in shown
+    assert len(shown) < 5000
+
+
+def test_no_learner_is_named_as_a_reference_is(data) -> None:
+    with pytest.raises(CostModelError, match="another name than the references, but got 'random'"):
+        cross_validate(data, {RANDOM: partial(make_model, "ridge")})
 
 
 def test_train_holds_out_what_it_is_told(data) -> None:

@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from costmodel.evaluation import RANDOM, FewShot, evaluate, seeded_runs
+from costmodel.evaluation import RANDOM, FewShot, cross_validate, seeded_runs
 from costmodel.features import COLUMNS
 from costmodel.learners import Prediction
 from costmodel.testing import gpu_landscape
@@ -50,8 +50,8 @@ def test_only_what_depends_on_a_seed_runs_once_a_seed() -> None:
 
 def test_runs_are_pooled_and_their_means_are_kept(data) -> None:
     runs = [lambda _columns, sign=sign: Told(sign) for sign in (1.0, -1.0)]
-    report = evaluate(data, {"told": runs})
-    entry = report.summary()[-1]
+    report = cross_validate(data, {"told": runs})
+    entry = report.statistics()[-1]
     first, second = entry["runs"]["score_at_5"]
     assert entry["score_at_5"]["mean"] == pytest.approx((first + second) / 2)
     assert entry["tasks"] == 9
@@ -62,7 +62,7 @@ def test_runs_are_pooled_and_their_means_are_kept(data) -> None:
 
 
 def test_a_comparison_is_paired_by_task(data) -> None:
-    report = evaluate(data, {name: partial(make_model, name) for name in ("ridge", "consensus")})
+    report = cross_validate(data, {name: partial(make_model, name) for name in ("ridge", "consensus")})
     compared = {entry["learner"]: entry for entry in report.against("consensus")}
     assert set(compared) == {RANDOM, "ridge"}
     wide = report.tasks.pivot_table(index="task", columns="learner", values="score_at_1")
@@ -76,8 +76,8 @@ def test_a_comparison_is_paired_by_task(data) -> None:
 
 def test_coverage_is_counted_over_configs_by_device_and_budget(data) -> None:
     models = {"wide": lambda _columns: Told(1.0, 1e6), "some": lambda _columns: Told(1.0, 2.0)}
-    report = evaluate(data, models)
-    entries = {entry["learner"]: entry for entry in report.summary()}
+    report = cross_validate(data, models)
+    entries = {entry["learner"]: entry for entry in report.statistics()}
     assert report.has_intervals
     assert entries["wide"]["coverage"] == 1.0
     assert entries["wide"]["interval_width"] == pytest.approx(1e12)
@@ -92,10 +92,10 @@ def test_coverage_is_counted_over_configs_by_device_and_budget(data) -> None:
     by_budget = report.by_budget()
     assert by_budget[by_budget["learner"] == "some"]["coverage"].nunique() > 1
     assert set(report.by_device()["device"]) == set(data.rows["device"])
-    few_shot = evaluate(data, models, few_shot=FewShot((0, 4))).by_coverage()
+    few_shot = cross_validate(data, models, few_shot=FewShot((0, 4))).by_coverage()
     own = few_shot[few_shot["learner"] == "some"].set_index(["shots", "by", "of"])["coverage"]
     assert own[0, "all", ""] == pytest.approx(entries["some"]["coverage"])
     assert set(own[4, "sms_granted"].index) == {8, 32, 132}
     assert set(own[4, "device"].index) == set(data.rows["device"])
-    assert evaluate(data, {"none": lambda _columns: Told(1.0)}).by_coverage().empty
-    assert not evaluate(data, {"none": lambda _columns: Told(1.0)}).has_intervals
+    assert cross_validate(data, {"none": lambda _columns: Told(1.0)}).by_coverage().empty
+    assert not cross_validate(data, {"none": lambda _columns: Told(1.0)}).has_intervals

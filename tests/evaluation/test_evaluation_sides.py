@@ -19,10 +19,8 @@ from costmodel.dataset import (
     make_split,
 )
 from costmodel.errors import CostModelError
-from costmodel.evaluation import WHOLE_DEVICE, evaluate, evaluate_between
-from costmodel.evaluation._novelty import novelty
-from costmodel.evaluation._sample import sample_tasks
-from costmodel.evaluation._sides import join, put_apart
+from costmodel.evaluation import WHOLE_DEVICE, cross_validate, evaluate_across
+from costmodel.evaluation.sides import join, novelty, put_apart, sample_tasks
 from costmodel.records import Measurement, Outcome, RecordStore
 from costmodel.testing import gpu_landscape
 from costmodel.transfer import make_model
@@ -97,13 +95,13 @@ def test_a_report_of_two_datasets_has_a_whole_device_only_where_it_was_measured(
         return gpu_landscape(workloads=workloads, configs_per_workload=10, sms=sms)
 
     train = landscape("matmul-m128-n768-k768", "matmul-m64-n2304-k768", sms=(8, 32, 132))
-    whole = evaluate_between([train], landscape("matmul-m512-n512-k512", sms=(8, 132)), RIDGE)
+    whole = evaluate_across([train], landscape("matmul-m512-n512-k512", sms=(8, 132)), RIDGE)
     assert WHOLE_DEVICE in whole.learners
     assert set(whole.tasks["workload_is"]) == {"new"}
     assert set(whole.tasks["device_is"]) == {"seen"}
-    part = evaluate_between([train], landscape("matmul-m512-n512-k512", sms=(8, 24)), RIDGE)
+    part = evaluate_across([train], landscape("matmul-m512-n512-k512", sms=(8, 24)), RIDGE)
     assert WHOLE_DEVICE not in part.learners
-    assert np.isnan(part.summary()[-1]["gap_recovered"])
+    assert np.isnan(part.statistics()[-1]["gap_recovered"])
     table = part.by_novelty()
     assert set(table["budget_is"]) == {"seen", "new"}
 
@@ -111,11 +109,11 @@ def test_a_report_of_two_datasets_has_a_whole_device_only_where_it_was_measured(
 def test_only_the_whole_device_is_learned_of_a_workload_and_all_parts_are_judged() -> None:
     names = ("matmul-m128-n768-k768", "matmul-m64-n2304-k768", "matmul-m512-n512-k512")
     data = gpu_landscape(workloads=names, configs_per_workload=10, sms=(8, 96, 132))
-    report = evaluate(data, RIDGE, split="whole-device-only")
+    report = cross_validate(data, RIDGE, split="whole-device-only")
     # The largest budget that is judged is still a part.
     assert report.partial_budgets == [8, 96]
     assert set(report.tasks["workload_is"]) == {"seen"}
-    entry = report.summary()[-1]
+    entry = report.statistics()[-1]
     assert entry["gap_recovered_low"] <= entry["gap_recovered"] <= entry["gap_recovered_high"]
 
 
@@ -183,7 +181,7 @@ def test_the_command_learns_here_and_judges_there(folder, tmp_path, monkeypatch)
     assert "Against ridge" in result.stdout
     written = json.loads((tmp_path / "out" / "report.json").read_text())
     assert {task["workload"] for task in written["tasks"]} == {"matmul-m64-n64-k64"}
-    assert written["train"][0]["path"] == "train"
+    assert written["train"][0]["dataset"] == "train"
     runs = {entry["learner"]: len(entry["runs"]["score_at_1"]) for entry in written["summary"]}
     assert (runs["ridge"], runs["xgboost"]) == (1, 2)
     assert [entry["learner"] for entry in written["against"]] == ["random", "xgboost"]
@@ -194,7 +192,7 @@ def test_the_command_learns_here_and_judges_there(folder, tmp_path, monkeypatch)
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--train", "train"], "--train and --test must be given together"),
+        (["--train", "train"], "train and test must be given together"),
         (["--train", "train", "--test", "blind", "--folds", "2"], "must be given together, without"),
         (["--train", "train", "--test", "train"], "--shared-tasks drop"),
         (["train", "--shots", "1,x"], "Shots must be whole numbers"),

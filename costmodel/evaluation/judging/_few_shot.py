@@ -8,7 +8,7 @@ import numpy as np
 
 from costmodel.arrays import FloatArray, Positions
 from costmodel.errors import CostModelError
-from costmodel.evaluation._judge import KS, judge_interval, judge_latency, prediction_at
+from costmodel.evaluation.judging._judge import KS, judge_interval, judge_latency, prediction_at
 from costmodel.learners import Prediction
 from costmodel.metrics import chosen_first, expected_log_excess, expected_n_eps, expected_score_at_k, n_eps
 from costmodel.transfer import Predictor

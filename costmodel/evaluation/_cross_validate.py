@@ -1,0 +1,204 @@
+"""Train on one side of each fold, choose on the other, and judge the choices task by task."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+import pandas as pd
+
+from costmodel.arrays import FloatArray
+from costmodel.dataset import Dataset, Fold, Split, SplitRecipe, draw_rows, make_split, on_whole_device
+from costmodel.errors import CostModelError
+from costmodel.evaluation._report import EvaluationReport
+from costmodel.evaluation._results import Results, table_of
+from costmodel.evaluation.judging import (
+    KS,
+    RANDOM,
+    WHOLE_DEVICE,
+    FewShot,
+    TestedTask,
+    judge,
+    measure_in_turn,
+    prediction_at,
+    tested_tasks,
+    whole_device_latency,
+)
+from costmodel.evaluation.sides import SharedTasks, novelty, put_apart, sample_tasks
+from costmodel.features import Column
+from costmodel.progress import Progress
+from costmodel.transfer import LearningRows, Posterior, TransferModel, shortlist
+
+ModelFactory = Callable[[Sequence[Column]], TransferModel]
+# One factory, or one for each run of a learner that draws at random.
+Runs: TypeAlias = ModelFactory | Sequence[ModelFactory]
+
+
+def cross_validate(
+    dataset: Dataset,
+    models: Mapping[str, Runs],
+    *,
+    split: str | Split = "leave-one-workload-out",
+    few_shot: FewShot | None = None,
+    tasks: int | None = None,
+) -> EvaluationReport:
+    """Judge models on what each fold holds out, beside the two references; shows its progress.
+
+    The whole device's choice is a reference only where some tasks have a part of one, and where their configs
+    were measured on the whole. Tasks of which no config ran are left out of the judgement.
+
+    Args:
+        dataset: What was measured.
+        models: For each name, a function that makes an unfitted model for a feature table's columns; or
+            several, such as one a seed, each of which is one run of that learner.
+        split: A split of the dataset, or the name of a strategy, then with default parameters.
+        few_shot: How the tested tasks are measured, too; None judges without measurements only.
+        tasks: Judge so many tasks instead of all, see ``sample_tasks``.
+
+    Raises:
+        CostModelError: The split is unknown, the dataset has nothing to hold out, or a model is named as a
+            reference is.
+    """
+    if isinstance(split, str):
+        split = make_split(dataset, SplitRecipe(split))
+    # A task is as new as what was held out of it.
+    cluster = "device" if split.recipe.column in ("device", "architecture") else "workload"
+    return _HeldOut.of(dataset, split.folds, tasks, few_shot).judge(models, split.name, cluster)
+
+
+def evaluate_across(  # noqa: PLR0913 (settings, all with defaults)
+    train: Sequence[Dataset],
+    test: Dataset,
+    models: Mapping[str, Runs],
+    *,
+    shared_tasks: SharedTasks = "refuse",
+    few_shot: FewShot | None = None,
+    tasks: int | None = None,
+) -> EvaluationReport:
+    """Judge models that learned from all of some datasets on all of another, see ``cross_validate``.
+
+    Args:
+        train: What is learned from.
+        test: What they are judged by.
+        models: As of ``cross_validate``.
+        shared_tasks: What to do with tasks that both sides have: ``refuse`` them, ``drop`` them from what is
+            learned, or ``keep`` them there, without what is judged itself.
+        few_shot: As of ``cross_validate``.
+        tasks: As of ``cross_validate``.
+
+    Raises:
+        CostModelError: A task is on both sides and ``shared_tasks`` is ``refuse``, nothing is left to learn
+            from, or a model is named as a reference is.
+    """
+    joined, fold = put_apart(train, test, shared_tasks)
+    return _HeldOut.of(joined, (fold,), tasks, few_shot).judge(models, "another dataset", "workload")
+
+
+@dataclass(frozen=True)
+class _HeldOut:
+    """What is learned from and judged by.
+
+    Attributes:
+        dataset: Both sides.
+        data: Features and latencies.
+        rows: ``Dataset.rows`` with ``NOVELTY`` and ``whole_device``.
+        folds: Folds of it.
+        few_shot: How tested tasks are measured; None if they are not.
+    """
+
+    dataset: Dataset
+    data: LearningRows
+    rows: pd.DataFrame
+    folds: tuple[Fold, ...]
+    few_shot: FewShot | None
+
+    @classmethod
+    def of(
+        cls, dataset: Dataset, folds: tuple[Fold, ...], tasks: int | None, few_shot: FewShot | None
+    ) -> "_HeldOut":
+        rows = dataset.rows.assign(whole_device=on_whole_device(dataset.rows))
+        rows = pd.concat([rows, novelty(dataset, folds)], axis=1)
+        if tasks is not None:
+            folds = sample_tasks(rows, folds, tasks)
+        return cls(dataset, LearningRows.of(dataset), rows, folds, few_shot)
+
+    @cached_property
+    def draws(self) -> FloatArray:
+        """``(n,)`` numbers by which the rows are drawn, where they are drawn at random."""
+        if self.few_shot is None or self.few_shot.first == "own":
+            return np.zeros(len(self.rows))
+        return draw_rows(self.dataset, self.few_shot.seed)
+
+    def judge(self, models: Mapping[str, Runs], split: str, cluster: str) -> EvaluationReport:
+        """Fit and judge every run of every model on every fold.
+
+        Raises:
+            CostModelError: A model is named as a reference is.
+        """
+        if taken := {RANDOM, WHOLE_DEVICE} & set(models):
+            raise CostModelError(
+                f"A learner must have another name than the references, but got {taken.pop()!r}, which is "
+                "judged beside every learner: leave it out or name it otherwise."
+            )
+        results, seconds = Results(), dict.fromkeys(models, 0.0)
+        whole_s = whole_device_latency(self.rows)
+        runs = list(_each_run(models))
+        tasks = [list(tested_tasks(self.rows.iloc[fold.test])) for fold in self.folds]
+        with Progress("evaluating", total=len(runs) * sum(map(len, tasks))) as progress:
+            for fold, tested in zip(self.folds, tasks, strict=True):
+                results.add_references(tested, whole_s[fold.test], self.few_shot)
+                judging = _Judging(self, fold, tested, results, progress)
+                for learner, run, make in runs:
+                    seconds[learner] += judging.judge(learner, run, make)
+        names = [RANDOM, WHOLE_DEVICE, *models]
+        return EvaluationReport(
+            table_of(results.tasks, names),
+            split,
+            seconds,
+            cluster=cluster,
+            shots=table_of(results.shots, names),
+            few_shot=self.few_shot,
+        )
+
+
+@dataclass(frozen=True)
+class _Judging:
+    """One fold, at which learners are judged one after the other."""
+
+    held_out: _HeldOut
+    fold: Fold
+    tasks: Sequence[TestedTask]
+    results: Results
+    progress: Progress
+
+    def judge(self, learner: str, run: int, make: ModelFactory) -> float:
+        """Fit a model and add its results; the seconds that it took to learn and predict."""
+        data, fold, step = self.held_out.data, self.fold, f"{learner} without {self.fold.held_out[:40]}"
+        self.progress.show(step)
+        start = time.perf_counter()
+        model = data.fit(make(data.table.columns), fold.train)
+        prediction = model.predict(data.table.values[fold.test])
+        seconds = time.perf_counter() - start
+        for task in self.tasks:
+            X = data.table.values[fold.test[task.at]]
+            first = shortlist(model, X, max(KS)) if isinstance(model, Posterior) else None
+            found = judge(prediction_at(prediction, task.at), task.latency_s, first)
+            self.results.add(learner, run, task, found)
+            self.results.add_shots(learner, run, task, self._measured(task, model, X))
+            self.progress.advance(step)
+        return seconds
+
+    def _measured(self, task: TestedTask, model: TransferModel, X: FloatArray) -> Iterator[dict[str, Any]]:
+        """Results after each number of measurements of a task; none if tasks are not measured."""
+        plan = self.held_out.few_shot
+        if plan:
+            draws = self.held_out.draws[self.fold.test[task.at]]
+            yield from measure_in_turn(model, model.adapt, X, task.latency_s, plan=plan, draws=draws)
+
+
+def _each_run(models: Mapping[str, Runs]) -> Iterator[tuple[str, int, ModelFactory]]:
+    for name, runs in models.items():
+        for run, make in enumerate(runs if isinstance(runs, Sequence) else (runs,)):
+            yield name, run, make

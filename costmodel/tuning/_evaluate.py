@@ -1,0 +1,179 @@
+"""``evaluate``: from names and paths to a report."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, Literal
+
+from costmodel.dataset import (
+    STRATEGIES,
+    Dataset,
+    DatasetLike,
+    Split,
+    SplitRecipe,
+    load_dataset,
+    make_split,
+    read_split,
+)
+from costmodel.evaluation import (
+    COMPARED,
+    RANDOM,
+    EvaluationConfig,
+    EvaluationReport,
+    ModelFactory,
+    SharedTasks,
+    cross_validate,
+    evaluate_across,
+    seeded_runs,
+)
+from costmodel.transfer import make_model
+
+
+def evaluate(  # noqa: PLR0913 (settings, all with defaults)
+    dataset: DatasetLike | None = None,
+    learners: str | Sequence[str] = COMPARED,
+    *,
+    split: str = "leave-one-workload-out",
+    folds: int = 0,
+    keep_twins_apart: bool = False,
+    train: Sequence[DatasetLike] = (),
+    test: DatasetLike | None = None,
+    shared_tasks: SharedTasks = "refuse",
+    shots: Sequence[int] = (),
+    first: Literal["own", "random"] = "own",
+    tasks: int | None = None,
+    baseline: str | None = None,
+    seed: int = 0,
+    seeds: int = 1,
+) -> EvaluationReport:
+    """Compare learners on what they never saw: workloads, SM budgets or devices that are held out in turn.
+
+    Every learner is judged beside two references, choosing at random and the choice that is best on the
+    whole device. A bar or, in a log, a line now and then tells how far it is.
+
+    Example:
+        >>> import costmodel
+        >>> report = costmodel.evaluate(learners=["consensus", "kernel-ridge"], folds=6)  # doctest: +SKIP
+        >>> report.summary()[["score_at_1", "gap_recovered"]]  # doctest: +SKIP
+
+    Args:
+        dataset: What is split: a dataset, the name of one that ships, or a path; the one that ships by
+            default if not given.
+        learners: Names of learners, ``NAME+intervals`` and ``NAME+guard`` too.
+        split: A strategy (``leave-one-workload-out``, ``leave-one-budget-out``, ``leave-one-device-out``,
+            ``whole-device-only``, ``few-shot``, ...), or the name of a split that is written beside the
+            dataset.
+        folds: Groups into which what is held out is put, each held out as one; 0 holds out one by one.
+        keep_twins_apart: Hold out near-twins of devices one by one, which else are held out together.
+        train: Instead of a split: datasets that are learned from, all of them.
+        test: With ``train``: the dataset that is judged by.
+        shared_tasks: What is done with tasks that ``train`` and ``test`` share: ``refuse``, ``drop`` them
+            from what is learned, or ``keep`` all but what is judged itself.
+        shots: Numbers of measurements of each tested task to judge after, ascending; none if empty.
+        first: What is measured: the top of the learner's ``own`` list, or ``random`` draws.
+        tasks: How many tasks are judged, spread over SM budgets and workloads; all if not given.
+        baseline: The learner with which the others are compared, task by task.
+        seed: Of the learners, and of random measurements.
+        seeds: Runs of each learner that depends on a seed.
+
+    Raises:
+        CostModelError: A name is unknown, a number is out of its range, settings contradict each other, or
+            the dataset has nothing to hold out.
+    """
+    config = EvaluationConfig.load(
+        None,
+        {
+            "dataset": _name(dataset),
+            "train": [_name(each) for each in train],
+            "test": _name(test),
+            "shared_tasks": shared_tasks,
+            "split": split,
+            "folds": folds,
+            "keep_twins_apart": keep_twins_apart,
+            "learners": [learners] if isinstance(learners, str) else list(learners),
+            "baseline": baseline,
+            "seed": seed,
+            "seeds": seeds,
+            "shots": list(shots),
+            "first": first,
+            "tasks": tasks,
+        },
+    )
+    models = _models(config)
+    if test is not None:
+        return _across(config, models, [load_dataset(each) for each in train], load_dataset(test))
+    return _within(config, models, load_dataset(dataset))
+
+
+def _within(
+    config: EvaluationConfig, models: Mapping[str, list[ModelFactory]], data: Dataset
+) -> EvaluationReport:
+    """Evaluate on the folds of one dataset."""
+    split = _split(config, data)
+    report = cross_validate(data, models, split=split, few_shot=config.few_shot, tasks=config.tasks)
+    folds = {"folds": [fold.held_out for fold in split.folds]}
+    remarks = tuple(_remarks(split))
+    return replace(report, baseline=config.baseline, remarks=remarks, source=_source(config, data) | folds)
+
+
+def _across(
+    config: EvaluationConfig,
+    models: Mapping[str, list[ModelFactory]],
+    train: Sequence[Dataset],
+    test: Dataset,
+) -> EvaluationReport:
+    """Evaluate what some datasets teach on another."""
+    report = evaluate_across(
+        train,
+        test,
+        models,
+        shared_tasks=config.shared_tasks,
+        few_shot=config.few_shot,
+        tasks=config.tasks,
+    )
+    learned = {"train": [_described(each) for each in train], "shared_tasks": config.shared_tasks}
+    return replace(report, baseline=config.baseline, source=_source(config, test) | learned)
+
+
+def _models(config: EvaluationConfig) -> dict[str, list[ModelFactory]]:
+    """A factory for each run; choosing at random is a reference of every report, as an exact expectation."""
+    names = [name for name in config.learners if name != RANDOM]
+    return {name: seeded_runs(partial(make_model, name), config.used_seeds) for name in names}
+
+
+def _split(config: EvaluationConfig, data: Dataset) -> Split:
+    if config.split not in STRATEGIES and data.file is not None:
+        return read_split(data, config.split)
+    recipe = SplitRecipe(config.split, keep_twins_apart=config.keep_twins_apart, folds=config.folds)
+    return make_split(data, recipe)
+
+
+def _remarks(split: Split) -> list[str]:
+    """What is to be known of a split, as sentences."""
+    remarks = [f"Near-twins, held out together: {', '.join(group)}." for group in split.twins]
+    if split.recipe.folds:
+        held_out = sum(fold.held_out.count(" + ") + 1 for fold in split.folds)
+        remarks.append(f"{held_out} held out in {len(split.folds)} folds, the values of a fold together.")
+    return remarks
+
+
+def _source(config: EvaluationConfig, judged: Dataset) -> dict[str, Any]:
+    """Where a report comes from, as JSON values."""
+    return {
+        "config": config,
+        **_described(judged),
+        "seed": config.seed,
+        "seeds": config.used_seeds,
+        "judged_tasks": config.tasks,
+    }
+
+
+def _described(dataset: Dataset) -> dict[str, Any]:
+    return {"dataset": dataset.name, "sha256": dataset.sha256}
+
+
+def _name(dataset: DatasetLike | None) -> str | None:
+    """A dataset as a configuration names it."""
+    if dataset is None:
+        return None
+    return dataset.name if isinstance(dataset, Dataset) else str(dataset)
