@@ -3,9 +3,9 @@
 
 def complete_learner(incomplete: str) -> list[str]:
     """Names of learners."""
-    from costmodel.transfer import LEARNERS
+    from costmodel.learners import learner_names
 
-    return [name for name in LEARNERS if name.startswith(incomplete)]
+    return [name for name in learner_names() if name.startswith(incomplete)]
 
 
 def complete_split(incomplete: str) -> list[str]:

@@ -4,7 +4,6 @@ import difflib
 import logging
 from collections.abc import Sequence
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -111,7 +110,7 @@ def load_transfer_model(path: Path, left_out: str | None) -> "tuple[TransferMode
 
     loaded = load_model(path)
     loaded.require_columns(COLUMNS)
-    if left_out in loaded.metadata["workloads"]:
+    if left_out in loaded.metadata.workloads:
         raise CostModelError(
             f"A replay of {left_out} must have a model that never saw it, but {path} learned from it. "
             f"Train one with `costmodel train --hold-out {left_out}`, or leave --model out."
@@ -119,9 +118,9 @@ def load_transfer_model(path: Path, left_out: str | None) -> "tuple[TransferMode
     if not isinstance(loaded.model, TransferModel):
         raise CostModelError(f"{path} must hold a transfer model, but holds {type(loaded.model).__name__}.")
     return loaded.model, {
-        "model": f"{path} ({loaded.metadata['learner']})",
-        "trained_on": f"{len(loaded.metadata['workloads'])} workloads",
-        "dataset_sha256": loaded.metadata["dataset"],
+        "model": f"{path} ({loaded.metadata.learner})",
+        "trained_on": f"{len(loaded.metadata.workloads)} workloads",
+        "dataset_sha256": loaded.metadata.dataset_sha256,
     }
 
 
@@ -129,15 +128,13 @@ def train_model(
     data: "Dataset", source: Path, workload: str, learner: str, seed: int
 ) -> "tuple[TransferModel, dict[str, str]]":
     """A model of what the dataset knows of other workloads, and what it is."""
-    from costmodel.dataset import dataset_hash
-    from costmodel.transfer import make_model
     from costmodel.tuning import train
 
     held_out = {candidate.workload.name for candidate in data.candidates} & {workload}
     with console.status(f"Learning from {source}"):
-        trained = train(data, partial(make_model, learner, seed=seed), hold_out=sorted(held_out))
+        trained = train(data, learner, hold_out=sorted(held_out), seed=seed)
     return trained.model, {
         "model": learner,
-        "trained_on": f"{len(trained.workloads)} other workloads of {source}",
-        "dataset_sha256": dataset_hash(source),
+        "trained_on": f"{len(trained.metadata.workloads)} other workloads of {source}",
+        "dataset_sha256": trained.metadata.dataset_sha256,
     }

@@ -1,19 +1,19 @@
 """``costmodel model``: what a trained model is, and what it says of kernels."""
 
-from dataclasses import dataclass
+import math
+import warnings
+from collections.abc import Hashable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 import typer
 
 from costmodel.cli._output import JsonOption, console, titled_table, write_json
-from costmodel.errors import CostModelError
 
 if TYPE_CHECKING:
-    from costmodel.arrays import FloatArray
-    from costmodel.dataset import Dataset
-    from costmodel.learners import Prediction
-    from costmodel.records import Candidate, Platform
+    import pandas as pd
+
     from costmodel.transfer import ModelCard
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode="markdown")
@@ -49,22 +49,41 @@ def predict(
         str, typer.Argument(help="Name of a workload, such as matmul-m128-n768-k3072.", show_default=False)
     ],
     candidates: Annotated[
-        Path | None,
+        str | None,
         typer.Argument(
             metavar="CANDIDATES",
-            help="Dataset, or `.jsonl` file with one candidate a line, whose kernels to rank; "
-            "the dataset that ships with costmodel if not given.",
+            help="Dataset, its name, or `.jsonl` file with one candidate a line, whose kernels to rank. "
+            "Unless given, the dataset that ships; where that has none of the workload, configs are drawn.",
             show_default=False,
         ),
     ] = None,
     *,
-    device: Annotated[str, typer.Option(help="Name of the GPU, see `costmodel devices list`.")],
+    device: Annotated[
+        str | None,
+        typer.Option(
+            help="Name of the GPU, see `costmodel devices list`; the one that was learned from if not given.",
+            show_default=False,
+        ),
+    ] = None,
+    own: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="TOML file with a table [device] that describes a GPU of your own, or with a list of "
+            "[[devices]] as in `costmodel/records/devices.toml`, of which `--device` names one.",
+            show_default=False,
+        ),
+    ] = None,
     sms: Annotated[
         int | None,
         typer.Option(
             min=1, help="SMs that the kernel will have; the whole device if not given.", show_default=False
         ),
     ] = None,
+    draw: Annotated[
+        int, typer.Option("-n", "--draw", min=1, help="Configs to draw, where they are drawn.")
+    ] = 64,
+    seed: Annotated[int, typer.Option(help="Seed of the draw.")] = 0,
     top: Annotated[int, typer.Option(min=1, help="Kernels to show, the best first.")] = 10,
     json: JsonOption = None,
 ) -> None:
@@ -76,103 +95,27 @@ def predict(
     Examples:
     - `costmodel model predict h100.costmodel matmul-m16-n1024-k1024 --device "H100 SXM" --sms 32`
     - `costmodel model predict h100.costmodel matmul-m16-n1024-k1024 mine.jsonl --device H200 --top 3`
+    - `costmodel model predict h100.costmodel matmul-m16-n1024-k1024 --own my-gpu.toml`
     """
-    from costmodel.transfer import load_model
+    from costmodel.transfer import UnmeasuredDeviceWarning, load_model, read_device
 
-    loaded = load_model(file)
-    found = _find_candidates(candidates, workload)
-    platform = _platform(found.dataset, device, sms)
-    X = loaded.features(found.candidates, [platform] * len(found.candidates))
-    ranking = _rank(found.candidates, loaded.model.predict(X), loaded.unfamiliarity(X), top)
-    if workload in loaded.metadata.get("workloads", []):
-        console.print(f"The model has learned from measurements of {workload}.", highlight=False)
-    _print_ranking(f"{workload} on {platform.name}: {len(found.candidates)} kernels", ranking)
-    write_json(json, {"model": file, "workload": workload, "platform": platform.name, "kernels": ranking})
-
-
-@dataclass(frozen=True)
-class _Found:
-    """Candidates of one workload, and the dataset that they are of, if any."""
-
-    candidates: "list[Candidate]"
-    dataset: "Dataset | None"
-
-
-def _find_candidates(path: Path | None, workload: str) -> _Found:
-    """The candidates of a workload in a file.
-
-    Raises:
-        CostModelError: The file cannot be read, or holds none.
-    """
-    from costmodel.dataset import find_dataset, load_dataset
-
-    source = path if path and path.suffix == ".jsonl" else find_dataset(path)
-    dataset = None if source.suffix == ".jsonl" else load_dataset(source)
-    every = _read_candidates(source) if dataset is None else dataset.candidates
-    found = [candidate for candidate in every if candidate.workload.name == workload]
-    if not found:
-        known = ", ".join(sorted({candidate.workload.name for candidate in every})) or "none"
-        raise CostModelError(
-            f"{source} must hold candidates of {workload}, but it has those of {known}. "
-            "Name one of these, or a file of candidates."
+    model = load_model(file)
+    with warnings.catch_warnings():  # the notes say so
+        warnings.simplefilter("ignore", UnmeasuredDeviceWarning)
+        ranking = model.predict(
+            workload,
+            sms=sms,
+            device=read_device(own, device) if own else device,
+            kernels=candidates,
+            n=draw,
+            seed=seed,
         )
-    return _Found(found, dataset)
-
-
-def _read_candidates(path: Path) -> "list[Candidate]":
-    import msgspec
-
-    from costmodel.records import Candidate
-
-    try:
-        lines = path.read_bytes().splitlines()
-        return [msgspec.json.decode(line, type=Candidate) for line in lines if line.strip()]
-    except OSError as error:
-        raise CostModelError(f"Cannot read {path}: {error.strerror}.") from error
-    except msgspec.MsgspecError as error:
-        raise CostModelError(
-            f"{path} must hold one candidate a line, as JSON with `workload`, `space` and `config`, "
-            f"but a line does not: {error}."
-        ) from error
-
-
-def _platform(dataset: "Dataset | None", device: str, sms: int | None) -> "Platform":
-    """Where the kernels would run: a platform of the dataset, else the table's device.
-
-    Raises:
-        CostModelError: No device has this name, or it has fewer SMs.
-    """
-    from costmodel.records import find_device, part_of
-
-    measured = {platform.device.name: platform.device for platform in (dataset.platforms if dataset else ())}
-    model = measured[device] if device in measured else find_device(device)
-    return part_of(measured.get(model.name, model), sms)
-
-
-def _rank(
-    candidates: "list[Candidate]", prediction: "Prediction", unfamiliarity: "FloatArray | None", top: int
-) -> list[dict[str, Any]]:
-    """What is said of the best candidates, the best first."""
-    import numpy as np
-
-    columns = {
-        "score": prediction.score,
-        "latency_s": prediction.latency_s,
-        "low_s": prediction.low_s,
-        "high_s": prediction.high_s,
-        "unfamiliarity": unfamiliarity,
-    }
-    best = np.argsort(-prediction.score, kind="stable")[:top]
-    return [
-        {
-            "rank": rank,
-            "candidate_id": candidates[i].candidate_id,
-            "config": candidates[i].config.decisions,
-            **{name: None if values is None else float(values[i]) for name, values in columns.items()},
-            "unfamiliar": None if unfamiliarity is None else bool(unfamiliarity[i] > 1.0),
-        }
-        for rank, i in enumerate(best, 1)
-    ]
+    (platform,) = ranking.attrs["platforms"]
+    if workload in model.metadata.workloads:
+        console.print(f"The model has learned from measurements of {workload}.", highlight=False)
+    _print_ranking(f"{workload} on {platform}: {len(ranking)} kernels", ranking.head(top))
+    kernels = ranking.head(top).to_dict("records")
+    write_json(json, {"model": file, "workload": workload, "platform": platform, "kernels": kernels})
 
 
 def _print_card(file: Path, card: "ModelCard") -> None:
@@ -180,10 +123,10 @@ def _print_card(file: Path, card: "ModelCard") -> None:
     table.add_column("", style="bold")
     table.add_column("", overflow="fold")
     table.add_row("model", _named(card.model))
-    for name, value in card.metadata.items():
-        is_list = isinstance(value, list) and len(value) > 4
-        table.add_row(name.replace("_", " "), f"{len(value)}" if is_list else _readable(value))
-    table.add_row("written by", ", ".join(f"{name} {of}" for name, of in card.versions.items()) or "unknown")
+    about = msgspec.structs.asdict(card.metadata)
+    for name, value in {**about, "devices": [device.name for device in card.metadata.devices]}.items():
+        is_long = isinstance(value, list | tuple) and len(value) > 4
+        table.add_row(name.replace("_", " "), f"{len(value)}" if is_long else _readable(value))
     table.add_row("size", f"{card.bytes / 1e6:.2f} MB")
     console.print(table)
 
@@ -199,21 +142,47 @@ def _readable(value: Any) -> str:
     """A value of the metadata in one line."""
     if isinstance(value, dict):
         return ", ".join(f"{name} {_readable(item)}" for name, item in value.items()) or "none"
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return ", ".join(map(str, value)) or "none"
     return f"{value:.3f}" if isinstance(value, float) else str(value)
 
 
-def _print_ranking(title: str, ranking: list[dict[str, Any]]) -> None:
+def _print_ranking(title: str, ranking: "pd.DataFrame") -> None:
+    """Columns that the ranking does not have are left out; a note that all rows share is one line."""
+    notes = list(dict.fromkeys(ranking.get("note", [])))
+    columns = {
+        "latency": "latency_s" in ranking,
+        "90 % interval": "low_s" in ranking,
+        "": "unfamiliarity" in ranking,
+        "note": len(notes) > 1,
+        "config": True,
+    }
     table = titled_table(title)
-    for name in ("rank", "latency", "90 % interval", "", "config"):
-        table.add_column(name, justify="left" if name in ("", "config") else "right", overflow="fold")
-    for row in ranking:
-        interval = "" if row["low_s"] is None else f"{row['low_s'] * 1e6:.1f} - {row['high_s'] * 1e6:.1f} us"
-        latency = "" if row["latency_s"] is None else f"{row['latency_s'] * 1e6:.1f} us"
-        config = " ".join(f"{name}={_short(value)}" for name, value in row["config"].items())
-        table.add_row(str(row["rank"]), latency, interval, "!" if row["unfamiliar"] else "", config)
+    table.add_column("rank", justify="right")
+    for name in (name for name, shown in columns.items() if shown):
+        table.add_column(name, justify="right" if name.startswith(("lat", "90")) else "left", overflow="fold")
+    for rank, row in enumerate(ranking.to_dict("records"), 1):
+        cells = _cells(row)
+        table.add_row(str(rank), *(cells[name] for name, shown in columns.items() if shown))
     console.print(table)
+    if len(notes) == 1:
+        console.print(f"Note: {notes[0]}; check a few by measuring them.", highlight=False)
+
+
+def _cells(row: "dict[Hashable, Any]") -> dict[str, str]:
+    """One kernel of a ranking as text, by column."""
+    return {
+        "latency": _microseconds(row, "latency_s"),
+        "90 % interval": f"{_microseconds(row, 'low_s')} - {_microseconds(row, 'high_s')}",
+        "": "!" if row.get("unfamiliarity", 0.0) > 1.0 else "",
+        "note": row.get("note", ""),
+        "config": " ".join(f"{name}={_short(value)}" for name, value in row["config"].items()),
+    }
+
+
+def _microseconds(row: "dict[Hashable, Any]", name: str) -> str:
+    value = row.get(name, math.nan)
+    return "" if math.isnan(value) else f"{value * 1e6:.1f} us"
 
 
 def _short(value: Any) -> str:

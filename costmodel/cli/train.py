@@ -1,11 +1,9 @@
 """``costmodel train``: learn from a dataset, keep the model in a file."""
 
-import platform
-import sys
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import msgspec
 import typer
 
 from costmodel.cli._output import DEFAULT_LEARNER, DatasetArgument, JsonOption, console, write_json
@@ -16,13 +14,12 @@ from costmodel.cli._tracking import (
     TrackOption,
     options_of,
 )
-from costmodel.version import __version__
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from costmodel.dataset import Dataset
-    from costmodel.tuning import Trained
+    from costmodel.transfer import Model
 
 _EXAMPLES = 3
 
@@ -67,50 +64,32 @@ def train(
     - `costmodel train --out h100.costmodel --folds 5 --track` also logs the model and how good it is.
     """
     from costmodel.dataset import dataset_used, find_dataset, load_dataset
-    from costmodel.transfer import describe_model, make_model, save_model
+    from costmodel.transfer import describe_model
     from costmodel.tuning import describe_training
     from costmodel.tuning import train as train_on
 
     path = find_dataset(dataset)
-    used = dataset_used(path, "training")
-    with Tracking.of(context).run(f"{learner} on {used.name}", options_of(context, dataset=path)) as run:
-        run.log([used])
-        data = load_dataset(path)
-        with console.status(f"Learning from {path}"):
-            make = partial(make_model, learner, seed=seed)
-            trained = train_on(data, make, hold_out=hold_out or (), folds=folds)
-        metadata = {
-            "learner": learner,
-            "seed": seed,
-            "dataset": used.sha256,
-            "dataset_name": used.name,
-            "devices": list(trained.devices),
-            "platforms": list(trained.platforms),
-            "workloads": list(trained.workloads),
-            "held_out": list(hold_out or ()),
-            "folds": list(trained.folds),
-            "tasks": trained.tasks,
-            "rows": trained.rows,
-            "columns": list(trained.columns),
-            "metrics": trained.metrics(),
-            "version": __version__,
-            "software": _versions(),
-        }
-        save_model(trained.model, out, metadata)
-        _print_trained(learner, trained, out)
-        write_json(json, {"model": out, **metadata})
-        run.log(describe_training(trained))
-        run.log(describe_model(out, metadata, _example(data)))
+    data = load_dataset(path)
+    with Tracking.of(context).run(f"{learner} on {data.name}", options_of(context, dataset=path)) as run:
+        run.log([dataset_used(data, "training")])
+        with console.status(f"Learning from {data.name}"):
+            model = train_on(data, learner, hold_out=hold_out or (), folds=folds, seed=seed)
+        model.save(out)
+        _print_trained(model, out)
+        write_json(json, {"model": out, **msgspec.structs.asdict(model.metadata)})
+        run.log(describe_training(model))
+        run.log(describe_model(out, model.metadata, _example(data)))
 
 
-def _print_trained(learner: str, trained: "Trained", out: Path) -> None:
+def _print_trained(model: "Model", out: Path) -> None:
+    about = model.metadata
     console.print(
-        f"{learner} learned from {trained.rows} measurements of {len(trained.workloads)} workloads "
-        f"({trained.tasks} tasks): {out}",
+        f"{about.learner} learned from {about.rows} measurements of {len(about.workloads)} workloads "
+        f"({about.tasks} tasks): {out}",
         soft_wrap=True,
         highlight=False,
     )
-    for name, value in trained.metrics().items():
+    for name, value in about.metrics.items():
         console.print(f"  {name} on what was held out: {value:.3f}", highlight=False)
 
 
@@ -123,10 +102,3 @@ def _example(data: "Dataset") -> "pd.DataFrame":
     return kernel_frame(
         [data.candidates[i] for i in same["candidate"]], platform.device, platform.sms_granted
     )
-
-
-def _versions() -> dict[str, str]:
-    """Versions of Python and of those packages that learned."""
-    packages = (sys.modules.get(name) for name in ("numpy", "scipy", "sklearn", "xgboost", "torch"))
-    loaded = {package.__name__: str(package.__version__) for package in packages if package}
-    return {"python": platform.python_version(), **loaded}

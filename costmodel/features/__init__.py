@@ -1,15 +1,15 @@
 """Columns with names and units, for many candidates and platforms at once."""
 
+from costmodel.columns import Column
 from costmodel.features._estimate import estimate_launches
 from costmodel.features._extract import COLUMNS, extract, extract_batch
 from costmodel.features._facts import Launches
-from costmodel.features._table import Column, FeatureTable, Group
+from costmodel.features._table import FeatureTable
 
 __all__ = [
     "COLUMNS",
     "Column",
     "FeatureTable",
-    "Group",
     "Launches",
     "estimate_launches",
     "extract",

@@ -19,8 +19,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from costmodel.arrays import FloatArray
+from costmodel.columns import Column
 from costmodel.features._loops import level, loop_tiles, product, within
-from costmodel.features._table import Column
 from costmodel.features._tiles import contiguous, operand_loads, thread_part, unfolded
 from costmodel.records import ConfigBatch
 

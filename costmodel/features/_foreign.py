@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.features._table import Column
+from costmodel.columns import Column
 from costmodel.records import Candidate, Decision, Workload
 
 _Facts = dict[Column, float]

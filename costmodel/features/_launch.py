@@ -12,21 +12,21 @@ from collections.abc import Mapping
 import numpy as np
 
 from costmodel.arrays import FloatArray
+from costmodel.columns import Column
 from costmodel.features._occupancy import Occupancy, occupancy_of
 from costmodel.features._platform import Limits
-from costmodel.features._table import Column
 from costmodel.features._times import Times, Work, memory_s, times_of
 
 _DOMINANT_COLUMNS = (
-    Column("log2_blocks", "log2(1)", "launch"),
-    Column("log2_threads_per_block", "log2(1)", "launch"),
-    Column("log2_vthreads", "log2(1)", "launch"),
-    Column("log2_shared_bytes", "log2(byte)", "launch"),
+    Column("log2_blocks", "log2(1)", "launch", frozenset({"kernel"})),
+    Column("log2_threads_per_block", "log2(1)", "launch", frozenset({"kernel"})),
+    Column("log2_vthreads", "log2(1)", "launch", frozenset({"kernel"})),
+    Column("log2_shared_bytes", "log2(byte)", "launch", frozenset({"kernel"})),
     Column("log2_shared_bytes_per_thread", "log2(byte)", "launch"),
-    Column("log2_local_bytes", "log2(byte)", "launch"),
-    Column("log2_flops_per_thread", "log2(flop)", "launch"),
-    Column("vector_bytes", "byte", "launch"),
-    Column("log2_unroll_steps", "log2(1)", "launch"),
+    Column("log2_local_bytes", "log2(byte)", "launch", frozenset({"kernel"})),
+    Column("log2_flops_per_thread", "log2(flop)", "launch", frozenset({"kernel"})),
+    Column("vector_bytes", "byte", "launch", frozenset({"kernel"})),
+    Column("log2_unroll_steps", "log2(1)", "launch", frozenset({"kernel"})),
     Column("log2_blocks_per_sm", "log2(1)", "launch"),
     Column("occupancy", "1", "launch"),
     Column("lane_share", "1", "launch"),
@@ -38,21 +38,21 @@ _DOMINANT_COLUMNS = (
     Column("active_sm_share", "1", "launch"),
 )
 _TOTAL_COLUMNS = (
-    Column("launches", "1", "launch"),
+    Column("launches", "1", "launch", frozenset({"kernel", "any_sms", "launches"})),
     Column("log2_global_bytes", "log2(byte)", "launch"),
     Column("log2_shared_traffic_bytes", "log2(byte)", "launch"),
     Column("log2_register_bytes", "log2(byte)", "launch"),
     Column("log2_global_intensity", "log2(flop/byte)", "launch"),
     Column("log2_shared_intensity", "log2(flop/byte)", "launch"),
     Column("log2_register_intensity", "log2(flop/byte)", "launch"),
-    Column("log2_load_redundancy", "log2(1)", "launch"),
-    Column("log2_store_redundancy", "log2(1)", "launch"),
-    Column("log2_extra_flops", "log2(1)", "launch"),
-    Column("log2_compute_over_roofline", "log2(1)", "launch"),
-    Column("log2_operands_over_roofline", "log2(1)", "launch"),
-    Column("log2_l2_over_roofline", "log2(1)", "launch"),
-    Column("log2_latency_over_roofline", "log2(1)", "launch"),
-    Column("log2_memory_over_roofline", "log2(1)", "launch"),
+    Column("log2_load_redundancy", "log2(1)", "launch", frozenset({"kernel", "any_sms"})),
+    Column("log2_store_redundancy", "log2(1)", "launch", frozenset({"kernel", "any_sms"})),
+    Column("log2_extra_flops", "log2(1)", "launch", frozenset({"kernel", "any_sms"})),
+    Column("log2_compute_over_roofline", "log2(1)", "launch", frozenset({"component_time"})),
+    Column("log2_operands_over_roofline", "log2(1)", "launch", frozenset({"component_time"})),
+    Column("log2_l2_over_roofline", "log2(1)", "launch", frozenset({"component_time"})),
+    Column("log2_latency_over_roofline", "log2(1)", "launch", frozenset({"component_time"})),
+    Column("log2_memory_over_roofline", "log2(1)", "launch", frozenset({"component_time"})),
     Column("log2_analytic_over_roofline", "log2(1)", "launch"),
     Column("log2_analytic_s", "log2(s)", "launch"),
 )

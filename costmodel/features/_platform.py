@@ -11,20 +11,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray
-from costmodel.features._table import Column
+from costmodel.columns import Column
 from costmodel.records import Device, Platform
 
 PLATFORM_COLUMNS = (
-    Column("log2_sms_granted", "log2(1)", "platform"),
-    Column("device_share", "1", "platform"),
+    Column("log2_sms_granted", "log2(1)", "platform", frozenset({"machine", "interval", "sms"})),
+    Column("device_share", "1", "platform", frozenset({"interval"})),
     Column("log2_peak_flops", "log2(flop/s)", "platform"),
-    Column("log2_bandwidth", "log2(byte/s)", "platform"),
-    Column("log2_l2", "log2(byte)", "platform"),
-    Column("log2_shared_per_sm", "log2(byte)", "platform"),
-    Column("log2_registers_per_sm", "log2(1)", "platform"),
-    Column("log2_max_threads_per_sm", "log2(1)", "platform"),
-    Column("is_whole_device", "1", "platform"),
-    Column("log2_roofline_s", "log2(s)", "platform"),
+    Column("log2_bandwidth", "log2(byte/s)", "platform", frozenset({"any_sms", "machine", "interval"})),
+    Column("log2_l2", "log2(byte)", "platform", frozenset({"any_sms", "machine"})),
+    Column("log2_shared_per_sm", "log2(byte)", "platform", frozenset({"architecture"})),
+    Column("log2_registers_per_sm", "log2(1)", "platform", frozenset({"architecture"})),
+    Column("log2_max_threads_per_sm", "log2(1)", "platform", frozenset({"architecture"})),
+    Column("is_whole_device", "1", "platform", frozenset({"machine"})),
+    Column("log2_roofline_s", "log2(s)", "platform", frozenset({"lower_bound"})),
     Column("log2_compute_share_of_roofline", "log2(1)", "platform"),
     Column("log2_bytes_over_l2", "log2(1)", "platform"),
 )

@@ -1,28 +1,9 @@
 """A feature table: numbers with names, units and groups."""
 
 from dataclasses import dataclass
-from typing import Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
-Group = Literal["workload", "platform", "config", "launch"]
-
-
-@dataclass(frozen=True)
-class Column:
-    """One feature.
-
-    Attributes:
-        name: Short unique name.
-        unit: Unit of the number; "1" for a ratio or count, "log2(...)" for a logarithm.
-        group: What it describes. ``workload`` and ``platform`` columns are constant within a task, ``config``
-            and ``launch`` columns are not.
-    """
-
-    name: str
-    unit: str
-    group: Group
+from costmodel.arrays import FloatArray
+from costmodel.columns import Column, Group, positions
 
 
 @dataclass(frozen=True)
@@ -34,13 +15,17 @@ class FeatureTable:
         columns: The d columns, in order.
     """
 
-    values: NDArray[np.float64]
+    values: FloatArray
     columns: tuple[Column, ...]
 
     def indices(self, *groups: Group) -> tuple[int, ...]:
         """Positions of the columns of these groups."""
-        return tuple(i for i, column in enumerate(self.columns) if column.group in groups)
+        return positions(self.columns, *groups)
 
     def index(self, name: str) -> int:
-        """Position of the column with this name."""
+        """Position of the column with this name.
+
+        Raises:
+            ValueError: No column has it.
+        """
         return [column.name for column in self.columns].index(name)

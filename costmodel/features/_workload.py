@@ -2,8 +2,8 @@
 
 import math
 
+from costmodel.columns import Column
 from costmodel.features._epilogue import epilogue_costs
-from costmodel.features._table import Column
 from costmodel.records import DTYPE_BYTES, Workload
 
 # Kinds share a column with their family: layouts of one computation, epilogues of one anchor. Only a matrix

@@ -1,7 +1,7 @@
 """Fit and predict on arrays. Learners see no GPU: what a column means is decided by who builds the arrays."""
 
 from costmodel.learners._analytic import AnalyticPrior
-from costmodel.learners._base import Learner, Prediction
+from costmodel.learners._base import Learner, Prediction, Storable
 from costmodel.learners._budget_curve import (
     BudgetCurves,
     BudgetReplicates,
@@ -17,6 +17,14 @@ from costmodel.learners._nearest import NearestTask
 from costmodel.learners._out_of_fold import out_of_fold
 from costmodel.learners._random import RandomLearner
 from costmodel.learners._random_forest import RandomForestLearner
+from costmodel.learners._registry import (
+    class_key,
+    is_registered,
+    learner_class,
+    learner_names,
+    register,
+    stored_class,
+)
 from costmodel.learners._ridge import RidgeLearner
 from costmodel.learners._scaled_from_whole import ScaledFromWhole
 from costmodel.learners._scaler import Scaler
@@ -50,21 +58,28 @@ __all__ = [
     "ScaledFromWhole",
     "Scaler",
     "Stack",
+    "Storable",
     "TaskCurves",
     "Training",
     "WeightedConsensus",
     "XGBoostLearner",
     "XGBoostRanker",
     "check_features",
+    "class_key",
     "first_rows",
     "inverse_curve",
+    "is_registered",
+    "learner_class",
+    "learner_names",
     "lower_bound",
     "matern_similarity",
     "out_of_fold",
     "prepare",
+    "register",
     "rounds_curve",
     "smallest_budget",
     "source_weights",
+    "stored_class",
     "task_levels",
     "waves_curve",
 ]

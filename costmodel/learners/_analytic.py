@@ -1,14 +1,18 @@
 """The learner of physics: a kernel takes a weighted sum of the times that its parts would take alone."""
 
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
 
 from costmodel.arrays import FloatArray, TaskIds
+from costmodel.columns import Column, position, positions
 from costmodel.learners._base import Learner, Prediction
+from costmodel.learners._registry import register
 from costmodel.learners._training import check_features, lower_bound, prepare
 
 
+@register("analytic")
 class AnalyticPrior(Learner):
     """Latency as a non-negative combination of analytic component times.
 
@@ -45,6 +49,15 @@ class AnalyticPrior(Learner):
         self.component_columns = component_columns
         self.launches_column = launches_column
         self.launch_s = launch_s
+
+    @classmethod
+    def for_columns(cls, columns: Sequence[Column], seed: int) -> Self:
+        """Bound to these columns."""
+        return cls(
+            position(columns, "lower_bound"),
+            positions(columns, tags=("component_time",)),
+            position(columns, "launches"),
+        )
 
     def fit(self, X: FloatArray, y: FloatArray, task_ids: TaskIds) -> Self:
         """Solve for the weights of the components, the bound and the launches."""

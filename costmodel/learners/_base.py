@@ -8,10 +8,12 @@ Notations:
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
 from costmodel.arrays import FloatArray, TaskIds
+from costmodel.columns import Column
 
 
 @dataclass(frozen=True)
@@ -32,11 +34,39 @@ class Prediction:
     high_s: FloatArray | None = None
 
 
-class Learner(ABC):
+class Storable(ABC):
+    """What can be kept in a file without pickle: settings, and learned state.
+
+    ``__init__`` only stores settings under the names of its arguments: numbers, strings, tuples of them, and
+    other storables. Classes are found again by ``register``.
+    """
+
+    @classmethod
+    def for_columns(cls, columns: Sequence[Column], seed: int) -> Self:
+        """An unfitted one for feature tables with these columns, with default settings.
+
+        Override it where settings are positions of columns, or a seed.
+
+        Args:
+            columns: Columns of the table; ``costmodel.columns`` finds those of a group or tag.
+            seed: Seed of all random choices.
+        """
+        return cls()
+
+    @abstractmethod
+    def state(self) -> dict[str, Any]:
+        """Learned state as numpy arrays, numbers, strings and bytes, without pickle."""
+
+    @abstractmethod
+    def load_state(self, state: dict[str, Any]) -> Self:
+        """Take over what ``state`` gave."""
+
+
+class Learner(Storable):
     """Ranks the candidates of a task from features.
 
-    ``__init__`` only stores settings, learned state ends in ``_``, and ``fit`` forgets what was known. A
-    candidate's prediction does not depend on the candidates beside it.
+    Learned state ends in ``_``, and ``fit`` forgets what was known. A candidate's prediction does not depend
+    on the candidates beside it.
     """
 
     @abstractmethod
@@ -50,11 +80,3 @@ class Learner(ABC):
     @abstractmethod
     def predict(self, X: FloatArray) -> Prediction:
         """Score candidates. Rows of several tasks may be mixed."""
-
-    @abstractmethod
-    def state(self) -> dict[str, Any]:
-        """Learned state as numpy arrays, numbers, strings and bytes, without pickle."""
-
-    @abstractmethod
-    def load_state(self, state: dict[str, Any]) -> Self:
-        """Take over what ``state`` gave."""

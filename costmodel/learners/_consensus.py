@@ -1,16 +1,20 @@
 """The many-sources rule: believe all tasks, the similar ones more."""
 
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
 
 from costmodel.arrays import FloatArray, TaskIds
+from costmodel.columns import Column, position, positions
 from costmodel.learners._base import Learner, Prediction
 from costmodel.learners._curves import TaskCurves
+from costmodel.learners._registry import register
 from costmodel.learners._source_weights import source_weights
 from costmodel.learners._training import lower_bound, prepare, task_levels
 
 
+@register("consensus")
 class WeightedConsensus(Learner):
     """Scores a config by the weighted mean of its log scores in the source tasks.
 
@@ -49,6 +53,13 @@ class WeightedConsensus(Learner):
         self.sources = sources
         self.config_columns = config_columns
         self.baseline_column = baseline_column
+
+    @classmethod
+    def for_columns(cls, columns: Sequence[Column], seed: int) -> Self:
+        """Bound to these columns."""
+        return cls(
+            positions(columns, "workload", "platform"), baseline_column=position(columns, "lower_bound")
+        )
 
     def fit(self, X: FloatArray, y: FloatArray, task_ids: TaskIds) -> Self:
         """Remember the source tasks."""

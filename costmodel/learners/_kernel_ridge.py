@@ -1,11 +1,14 @@
 """The smooth learner."""
 
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
 
 from costmodel.arrays import FloatArray, TaskIds
+from costmodel.columns import Column, position
 from costmodel.learners._base import Learner, Prediction
+from costmodel.learners._registry import register
 from costmodel.learners._scaler import Scaler
 from costmodel.learners._training import check_features, lower_bound, prepare
 from costmodel.learners.multitask import matern_similarity
@@ -14,6 +17,7 @@ from costmodel.learners.multitask import matern_similarity
 _ROWS = 4096
 
 
+@register("kernel-ridge")
 class KernelRidge(Learner):
     """Kernel ridge regression of latency above a lower bound, on standardised features.
 
@@ -49,6 +53,11 @@ class KernelRidge(Learner):
         self.penalty = penalty
         self.landmarks = landmarks
         self.seed = seed
+
+    @classmethod
+    def for_columns(cls, columns: Sequence[Column], seed: int) -> Self:
+        """Bound to these columns."""
+        return cls(position(columns, "lower_bound"), seed=seed)
 
     def fit(self, X: FloatArray, y: FloatArray, task_ids: TaskIds) -> Self:
         """Solve for the weights of the landmarks."""

@@ -1,15 +1,19 @@
 """The one-source rule: believe the most similar task."""
 
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
 
 from costmodel.arrays import FloatArray, TaskIds
+from costmodel.columns import Column, position, positions
 from costmodel.learners._base import Learner, Prediction
 from costmodel.learners._curves import TaskCurves
+from costmodel.learners._registry import register
 from costmodel.learners._training import lower_bound, prepare, task_levels
 
 
+@register("nearest-task")
 class NearestTask(Learner):
     """Scores a config as the nearest source task does.
 
@@ -37,6 +41,13 @@ class NearestTask(Learner):
         self.neighbours = neighbours
         self.config_columns = config_columns
         self.baseline_column = baseline_column
+
+    @classmethod
+    def for_columns(cls, columns: Sequence[Column], seed: int) -> Self:
+        """Bound to these columns."""
+        return cls(
+            positions(columns, "workload", "platform"), baseline_column=position(columns, "lower_bound")
+        )
 
     def fit(self, X: FloatArray, y: FloatArray, task_ids: TaskIds) -> Self:
         """Remember the source tasks."""

@@ -1,15 +1,19 @@
 """The learner that knows nothing."""
 
 import hashlib
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
 
 from costmodel.arrays import FloatArray, TaskIds
+from costmodel.columns import Column
 from costmodel.learners._base import Learner, Prediction
+from costmodel.learners._registry import register
 from costmodel.learners._training import check_features, prepare
 
 
+@register("random")
 class RandomLearner(Learner):
     """Scores by a hash of the row: a random order of configs that stays the same whatever is beside them.
 
@@ -19,6 +23,11 @@ class RandomLearner(Learner):
 
     def __init__(self, seed: int = 0) -> None:
         self.seed = seed
+
+    @classmethod
+    def for_columns(cls, columns: Sequence[Column], seed: int) -> Self:
+        """Bound to these columns."""
+        return cls(seed)
 
     def fit(self, X: FloatArray, y: FloatArray, task_ids: TaskIds) -> Self:
         """Learn nothing but the number of columns."""

@@ -1,12 +1,15 @@
 """Trees side by side, each grown on its own sample."""
 
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray, TaskIds
+from costmodel.columns import Column, position
 from costmodel.learners._base import Learner, Prediction
+from costmodel.learners._registry import register
 from costmodel.learners._training import check_features, lower_bound, prepare
 
 # Stands for a missing value: below any feature, so that one split tells missing from known.
@@ -15,6 +18,7 @@ _MISSING = np.float32(-1e9)
 _ROWS = 1024
 
 
+@register("random-forest")
 class RandomForestLearner(Learner):
     """Extremely randomised trees for latency above a lower bound.
 
@@ -53,6 +57,11 @@ class RandomForestLearner(Learner):
         self.rows = rows
         self.seed = seed
         self.n_jobs = n_jobs
+
+    @classmethod
+    def for_columns(cls, columns: Sequence[Column], seed: int) -> Self:
+        """Bound to these columns."""
+        return cls(position(columns, "lower_bound"), seed=seed)
 
     def fit(self, X: FloatArray, y: FloatArray, task_ids: TaskIds) -> Self:
         """Grow the trees."""

@@ -6,10 +6,12 @@ import numpy as np
 
 from costmodel.arrays import FloatArray, TaskIds
 from costmodel.learners._base import Learner, Prediction
+from costmodel.learners._registry import register
 from costmodel.learners._scaler import Scaler
 from costmodel.learners._training import check_features, prepare
 
 
+@register("ridge")
 class RidgeLearner(Learner):
     """Ridge regression of log score and of log latency on standardised features.
 

@@ -1,15 +1,20 @@
 """A kernel that was measured on the whole device, on a part of it."""
 
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray, TaskIds
+from costmodel.columns import Column, position, positions
 from costmodel.learners._base import Learner, Prediction
+from costmodel.learners._registry import register
 from costmodel.learners._training import LOWEST_LOG_SCORE, Training, check_features, prepare
+from costmodel.learners._xgboost import XGBoostLearner
 
 
+@register("scaled-from-whole")
 class ScaledFromWhole(Learner):
     """Latency on fewer SMs: that of the same kernel on most SMs, times how such kernels scale.
 
@@ -35,6 +40,16 @@ class ScaledFromWhole(Learner):
         self.scaling = scaling
         self.kernel_columns = kernel_columns
         self.budget_column = budget_column
+
+    @classmethod
+    def for_columns(cls, columns: Sequence[Column], seed: int) -> Self:
+        """Bound to these columns."""
+        return cls(
+            XGBoostLearner.for_columns(columns, seed),
+            XGBoostLearner(seed=seed, rounds=300, depth=7, learning_rate=0.08),
+            positions(columns, "workload", "config", tags=("any_sms",)),
+            position(columns, "sms"),
+        )
 
     def fit(self, X: FloatArray, y: FloatArray, task_ids: TaskIds) -> Self:
         """Learn latencies, and how kernels that were measured with more SMs scale down."""

@@ -1,17 +1,24 @@
 """Several learners in one."""
 
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray, TaskIds
+from costmodel.columns import Column, positions
 from costmodel.learners._base import Learner, Prediction
 from costmodel.learners._distinct import distinct_rows
+from costmodel.learners._kernel_ridge import KernelRidge
 from costmodel.learners._out_of_fold import out_of_fold
+from costmodel.learners._registry import register
 from costmodel.learners._training import Training, prepare
+from costmodel.learners._xgboost import XGBoostLearner
+from costmodel.learners._xgboost_rank import XGBoostRanker
 
 
+@register("stack")
 class Stack(Learner):
     """The weighted mean of what several learners say, which errs less where they err in different places.
 
@@ -35,6 +42,18 @@ class Stack(Learner):
         self.learners = learners
         self.group_columns = group_columns
         self.folds = folds
+
+    @classmethod
+    def for_columns(cls, columns: Sequence[Column], seed: int) -> Self:
+        """Kernel ridge and a ranker, which together choose best on sm-budgets, and trees, which time best."""
+        return cls(
+            (
+                KernelRidge.for_columns(columns, seed),
+                XGBoostLearner.for_columns(columns, seed),
+                XGBoostRanker.for_columns(columns, seed),
+            ),
+            positions(columns, "workload"),
+        )
 
     def fit(self, X: FloatArray, y: FloatArray, task_ids: TaskIds) -> Self:
         """Learn the weights, then let each learner learn from all rows."""

@@ -1,16 +1,20 @@
 """Gradient-boosted trees."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from costmodel.arrays import FloatArray
+from costmodel.columns import Column, position
 from costmodel.learners._base import Prediction
 from costmodel.learners._boosting import BoostedTrees
+from costmodel.learners._registry import register
 from costmodel.learners._training import Training, lower_bound
 
 
+@register("xgboost")
 @dataclass(eq=False, repr=False)
 class XGBoostLearner(BoostedTrees):
     """Boosted trees for latency above a lower bound (Chen and Guestrin, arXiv:1603.02754).
@@ -32,6 +36,11 @@ class XGBoostLearner(BoostedTrees):
     """
 
     baseline_column: int | None = None
+
+    @classmethod
+    def for_columns(cls, columns: Sequence[Column], seed: int) -> Self:
+        """Bound to these columns."""
+        return cls(baseline_column=position(columns, "lower_bound"), seed=seed)
 
     def predict(self, X: FloatArray) -> Prediction:
         """Latency, and -log latency as score."""

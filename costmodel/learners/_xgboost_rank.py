@@ -1,15 +1,19 @@
 """Gradient-boosted trees that learn the order alone."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Self
 
 import numpy as np
 
 from costmodel.arrays import FloatArray
+from costmodel.columns import Column
 from costmodel.learners._base import Prediction
 from costmodel.learners._boosting import BoostedTrees
+from costmodel.learners._registry import register
 from costmodel.learners._training import Training
 
 
+@register("xgboost-rank")
 class XGBoostRanker(BoostedTrees):
     """Boosted trees for the order of the configs within a task: LambdaMART on pairs of the same task.
 
@@ -20,6 +24,11 @@ class XGBoostRanker(BoostedTrees):
 
     Args: see ``BoostedTrees``.
     """
+
+    @classmethod
+    def for_columns(cls, columns: Sequence[Column], seed: int) -> Self:
+        """Bound to these columns."""
+        return cls(seed=seed)
 
     def predict(self, X: FloatArray) -> Prediction:
         """The sum over trees as score."""

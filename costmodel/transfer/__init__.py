@@ -1,10 +1,13 @@
 """From source tasks to a new one: zero-shot, few-shot, guarded, with intervals, and models in files."""
 
+from costmodel.learners import learner_names
 from costmodel.transfer._base import Predictor, StorableModel, TransferModel
 from costmodel.transfer._drift import Alarm, DriftMonitor
+from costmodel.transfer._make import make_model
 from costmodel.transfer._plan import Posterior, choose_first, shortlist
 from costmodel.transfer._rank import rank_correlation
 from costmodel.transfer._rows import LearningRows
+from costmodel.transfer.guard import Guarded
 from costmodel.transfer.models import (
     FAILURE_LOG_PENALTY,
     Calibrated,
@@ -16,22 +19,19 @@ from costmodel.transfer.models import (
     SimilarSources,
     SourceMixture,
 )
-from costmodel.transfer.storage import (
-    LEARNERS,
-    LoadedModel,
-    ModelCard,
+from costmodel.transfer.prediction import (
+    Model,
+    UnmeasuredDeviceWarning,
     describe_model,
+    kernel_frame,
     load_model,
-    make_model,
-    read_card,
-    save_model,
+    read_device,
 )
-from costmodel.transfer.storage.pyfunc import kernel_frame
-from costmodel.transfer.wrappers import Conformal, Familiarity, Guarded
+from costmodel.transfer.storage import ModelCard, ModelMetadata, read_card, software_versions
+from costmodel.transfer.uncertainty import Conformal, Familiarity
 
 __all__ = [
     "FAILURE_LOG_PENALTY",
-    "LEARNERS",
     "Alarm",
     "Calibrated",
     "Conformal",
@@ -40,8 +40,9 @@ __all__ = [
     "FromScratch",
     "Guarded",
     "LearningRows",
-    "LoadedModel",
+    "Model",
     "ModelCard",
+    "ModelMetadata",
     "PooledMultitask",
     "Posterior",
     "PredictedOptimum",
@@ -52,13 +53,16 @@ __all__ = [
     "SourceMixture",
     "StorableModel",
     "TransferModel",
+    "UnmeasuredDeviceWarning",
     "choose_first",
     "describe_model",
     "kernel_frame",
+    "learner_names",
     "load_model",
     "make_model",
     "rank_correlation",
     "read_card",
-    "save_model",
+    "read_device",
     "shortlist",
+    "software_versions",
 ]

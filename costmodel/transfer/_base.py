@@ -4,10 +4,10 @@ Notations are those of ``costmodel.learners``.
 """
 
 from abc import ABC, abstractmethod
-from typing import Any, Protocol, Self
+from typing import Protocol, Self
 
 from costmodel.arrays import FloatArray, TaskIds
-from costmodel.learners import Prediction
+from costmodel.learners import Prediction, Storable
 
 
 class Predictor(Protocol):
@@ -50,20 +50,8 @@ class TransferModel(ABC):
         return self.adapt(X, y)
 
 
-class StorableModel(TransferModel):
-    """A transfer model that can be kept in a file.
-
-    ``__init__`` only stores settings under the names of its arguments: numbers, strings, tuples of them,
-    learners, and storable models.
-    """
-
-    @abstractmethod
-    def state(self) -> dict[str, Any]:
-        """Learned state as numpy arrays, numbers, strings and bytes, without pickle."""
-
-    @abstractmethod
-    def load_state(self, state: dict[str, Any]) -> Self:
-        """Take over what ``state`` gave."""
+class StorableModel(TransferModel, Storable):
+    """A transfer model that can be kept in a file."""
 
 
 def check_measured(X: FloatArray, y: FloatArray) -> None:

@@ -2,6 +2,6 @@
 
 from costmodel.tuning._describe_training import describe_training
 from costmodel.tuning._evaluate import evaluate
-from costmodel.tuning._training import Trained, train
+from costmodel.tuning._training import DEFAULT_LEARNER, train
 
-__all__ = ["Trained", "describe_training", "evaluate", "train"]
+__all__ = ["DEFAULT_LEARNER", "describe_training", "evaluate", "train"]

@@ -5,24 +5,26 @@ from functools import partial
 
 from costmodel.evaluation import plot_held_out
 from costmodel.tracking import Artifact, Item, Metric, Note, Table, Tag
-from costmodel.tuning._training import Trained
+from costmodel.transfer import Model
 
 
-def describe_training(trained: Trained) -> Iterator[Item]:
-    """What was learned from, how good it is on what was held out, and those results by task."""
+def describe_training(model: Model) -> Iterator[Item]:
+    """What a model learned from, how good it is on what was held out, and those results by task."""
+    about, tasks = model.metadata, model.held_out_tasks
+    devices = ", ".join(device.name for device in about.devices)
     yield Note(
-        f"Learned from {trained.rows:,} measurements of {len(trained.workloads)} workloads "
-        f"({trained.tasks} tasks) on {', '.join(trained.devices)}; judged by "
-        f"{len(trained.held_out_tasks)} tasks held out. `mlflow.pyfunc.load_model` loads the model; "
-        "`costmodel.transfer.kernel_frame` makes what it predicts from."
+        f"Learned from {about.rows:,} measurements of {len(about.workloads)} workloads ({about.tasks} tasks) "
+        f"on {devices}; judged by {0 if tasks is None else len(tasks)} tasks held out. "
+        "`mlflow.pyfunc.load_model` loads the model; `costmodel.transfer.kernel_frame` makes what it "
+        "predicts from."
     )
-    yield Metric("learned/measurements", trained.rows)
-    yield Metric("learned/tasks", trained.tasks)
-    yield Metric("learned/workloads", len(trained.workloads))
-    yield from (Metric(name, value) for name, value in trained.metrics().items())
-    yield Tag("devices", ", ".join(trained.devices))
+    yield Metric("learned/measurements", about.rows)
+    yield Metric("learned/tasks", about.tasks)
+    yield Metric("learned/workloads", len(about.workloads))
+    yield from (Metric(name, value) for name, value in about.metrics.items())
+    yield Tag("devices", devices)
     yield Tag("headline", "score_at_1")
-    yield Table("tables/tasks.csv", trained.held_out_tasks)
-    yield Artifact.of_text("columns.txt", "\n".join(trained.columns) + "\n")
-    if len(trained.held_out_tasks):
-        yield Artifact("plots/held_out.png", partial(plot_held_out, trained.held_out_tasks))
+    yield Artifact.of_text("columns.txt", "\n".join(about.columns) + "\n")
+    if tasks is not None:
+        yield Table("tables/tasks.csv", tasks)
+        yield Artifact("plots/held_out.png", partial(plot_held_out, tasks))

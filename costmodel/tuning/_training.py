@@ -1,115 +1,146 @@
-"""Train one model on a dataset, with what has to be kept beside it."""
+"""Train one model on a dataset, and judge it by what it did not learn from."""
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
-import pandas as pd
+from numpy.typing import NDArray
 
-from costmodel.dataset import Dataset, SplitRecipe, make_split
+from costmodel.dataset import Dataset, DatasetLike, SplitRecipe, load_dataset, make_split
 from costmodel.errors import CostModelError
 from costmodel.evaluation import ModelFactory, coverage, cross_validate, judge_tasks
-from costmodel.transfer import LearningRows, TransferModel
+from costmodel.transfer import (
+    LearningRows,
+    Model,
+    ModelMetadata,
+    TransferModel,
+    make_model,
+    software_versions,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# The best without measurements of the workload, see README.md.
+DEFAULT_LEARNER = "kernel-ridge"
 
 _HELD_OUT = "held out"
 
 
-@dataclass(frozen=True)
-class Trained:
-    """A fitted model and what it has seen.
-
-    Attributes:
-        model: The model.
-        columns: Names of the feature columns that it expects, in order.
-        workloads: Names of the workloads that it learned from.
-        devices: Names of the devices that it learned from.
-        platforms: Names of the platforms that it learned from: device, isolation mechanism, SMs granted.
-        tasks: Tasks that it learned from.
-        rows: Measured (candidate, platform) pairs that it learned from.
-        held_out_tasks: Results on the workloads held out, as in ``EvaluationReport.tasks``; empty if none.
-        folds: Each group of workloads that was held out in turn, of models like this one; empty if none was.
-    """
-
-    model: TransferModel
-    columns: tuple[str, ...]
-    workloads: tuple[str, ...]
-    devices: tuple[str, ...]
-    platforms: tuple[str, ...]
-    tasks: int
-    rows: int
-    held_out_tasks: pd.DataFrame
-    folds: tuple[str, ...] = ()
-
-    def metrics(self) -> dict[str, Any]:
-        """Mean Score@k, median latency error, and the interval's coverage and median width; NaN left out.
-
-        Over the tasks held out; empty if none were.
-        """
-        if self.held_out_tasks.empty:
-            return {}
-        scores = [name for name in self.held_out_tasks if str(name).startswith("score_at_")]
-        means = {str(name): float(self.held_out_tasks[name].mean()) for name in scores}
-        error = float(self.held_out_tasks["latency_error"].median())
-        found = coverage(self.held_out_tasks, "workload")
-        intervals = {name: found[name] for name in ("coverage", "interval_width")}
-        return {
-            name: value
-            for name, value in {**means, "latency_error": error, **intervals}.items()
-            if np.isfinite(value)
-        }
-
-
-def train(dataset: Dataset, make: ModelFactory, *, hold_out: Sequence[str] = (), folds: int = 0) -> Trained:
-    """Fit a model to every workload but those held out, and judge it zero-shot.
+def train(
+    dataset: DatasetLike | None = None,
+    learner: str | ModelFactory = DEFAULT_LEARNER,
+    *,
+    hold_out: Sequence[str] = (),
+    folds: int = 0,
+    seed: int = 0,
+) -> Model:
+    """Fit a model to every workload but those held out, and judge it without measurements of these.
 
     Args:
-        dataset: What was measured.
-        make: Makes an unfitted model for a feature table's columns.
+        dataset: What was measured: a dataset, the name of one that ships, or a path; the first that ships
+            unless given.
+        learner: What learns: a name, see ``make_model``, or a function that makes an unfitted model for the
+            columns of a feature table.
         hold_out: Names of workloads that the model is judged by and does not learn from.
-        folds: Judge, instead, by every workload: of models like this one, each of which learns without one of
+        folds: Judge, instead, by every workload: by models like this one, each of which learns without one of
             so many groups of workloads. The model itself then learns from all of them.
+        seed: Seed of the learner's random choices.
 
     Raises:
-        CostModelError: A workload to hold out is not in the dataset, none is left to learn from, or there are
-            both workloads and folds.
+        CostModelError: No learner has this name, a workload to hold out is not in the dataset, none is left
+            to learn from, or there are both workloads and folds.
+
+    Example:
+        >>> model = train("h100-sm-budgets", "ridge", hold_out=["matmul-m128-n768-k3072"])
+        >>> model.metadata.rows, sorted(model.metadata.metrics)[:2]
+        (18426, ['latency_error', 'score_at_1'])
     """
     if folds and hold_out:
         raise CostModelError(
             "A model must be judged by workloads held out or by folds, but both were asked for: name one."
         )
-    if folds:
-        return _train_judged_by_folds(dataset, make, folds)
-    data = LearningRows.of(dataset)
-    known = data.rows["workload"].unique()
-    missing = sorted(set(hold_out) - set(known))
-    if missing or not set(known) - set(hold_out):
+    data = load_dataset(dataset)
+    make = partial(make_model, learner, seed=seed) if isinstance(learner, str) else learner
+    rows = LearningRows.of(data)
+    out = _held_out(rows, hold_out)
+    model = rows.fit(make(rows.table.columns), np.flatnonzero(~out))
+    tasks, names = _judge_folds(data, make, folds) if folds else (_judge(model, rows, out), ())
+    metadata = msgspec.structs.replace(
+        _learned_from(data, rows, ~out),
+        learner=learner if isinstance(learner, str) else type(model).__name__,
+        seed=seed,
+        held_out=tuple(hold_out),
+        folds=names,
+        metrics=_metrics(tasks),
+        versions=software_versions(),
+    )
+    return Model(model, metadata, held_out_tasks=tasks if len(tasks) else None)
+
+
+def _held_out(rows: LearningRows, names: Sequence[str]) -> NDArray[np.bool_]:
+    """``(n,)`` whether each row is of a workload with one of these names."""
+    known = set(rows.rows["workload"])
+    missing = sorted(set(names) - known)
+    if missing or not known - set(names):
         raise CostModelError(
             f"Workloads held out must be some of those in the dataset, and leave one to learn from, but got "
-            f"{', '.join(missing or hold_out)}. The dataset has {', '.join(sorted(known))}."
+            f"{', '.join(missing or names)}. The dataset has {', '.join(sorted(known))}."
         )
-    out = data.rows["workload"].isin(list(hold_out)).to_numpy()
-    used = data.rows.loc[~out]
-    platforms = [dataset.platforms[i] for i in used["platform"].unique()]
-    model = data.fit(make(data.table.columns), np.flatnonzero(~out))
-    held_out = (
-        judge_tasks(_HELD_OUT, model.predict(data.table.values[out]), data.rows[out]) if hold_out else ()
-    )
-    return Trained(
-        model=model,
-        columns=tuple(column.name for column in data.table.columns),
-        workloads=tuple(name for name in known if name not in hold_out),
-        devices=tuple(used["device"].unique()),
-        platforms=tuple(platform.name for platform in platforms),
-        tasks=used["task"].nunique(),
-        rows=int((~out).sum()),
-        held_out_tasks=pd.DataFrame(list(held_out)),
-    )
+    return rows.rows["workload"].isin(list(names)).to_numpy()
 
 
-def _train_judged_by_folds(dataset: Dataset, make: ModelFactory, folds: int) -> Trained:
-    split = make_split(dataset, SplitRecipe("leave-one-workload-out", folds=folds))
-    tasks = cross_validate(dataset, {_HELD_OUT: make}, split=split).tasks
+def _judge(model: TransferModel, rows: LearningRows, out: NDArray[np.bool_]) -> "pd.DataFrame":
+    """Results of a model on the tasks of the rows held out; no row where there are none."""
+    import pandas as pd
+
+    if not out.any():
+        return pd.DataFrame()
+    return pd.DataFrame(list(judge_tasks(_HELD_OUT, model.predict(rows.table.values[out]), rows.rows[out])))
+
+
+def _judge_folds(data: Dataset, make: ModelFactory, folds: int) -> "tuple[pd.DataFrame, tuple[str, ...]]":
+    """Results on all tasks, each of a model that did not learn from its workload, and what each fold is."""
+    split = make_split(data, SplitRecipe("leave-one-workload-out", folds=folds))
+    tasks = cross_validate(data, {_HELD_OUT: make}, split=split).tasks
     judged = tasks[tasks["learner"] == _HELD_OUT].reset_index(drop=True)
-    names = tuple(fold.held_out for fold in split.folds)
-    return replace(train(dataset, make), held_out_tasks=judged, folds=names)
+    return judged, tuple(fold.held_out for fold in split.folds)
+
+
+def _learned_from(data: Dataset, rows: LearningRows, at: NDArray[np.bool_]) -> ModelMetadata:
+    """What a model has seen that learned from these rows, in order of appearance."""
+    used = rows.rows.loc[at]
+    platforms = [data.platforms[i] for i in used["platform"].unique()]
+    devices = {platform.device.name: platform.device for platform in platforms}
+    return ModelMetadata(
+        dataset=data.name,
+        dataset_sha256=data.sha256,
+        devices=tuple(devices.values()),
+        platforms=tuple(platform.name for platform in platforms),
+        workloads=tuple(used["workload"].unique()),
+        tasks=used["task"].nunique(),
+        rows=len(used),
+        columns=tuple(column.name for column in rows.table.columns),
+    )
+
+
+def _metrics(tasks: "pd.DataFrame") -> dict[str, float]:
+    """Mean Score@k, median latency error, and the interval's coverage and median width; NaN left out.
+
+    Args:
+        tasks: As of ``judge_tasks``; none give no metrics.
+    """
+    if tasks.empty:
+        return {}
+    names = [str(name) for name in tasks if str(name).startswith("score_at_")]
+    found = coverage(tasks, "workload")
+    metrics = {
+        **{name: float(tasks[name].mean()) for name in names},
+        "latency_error": float(tasks["latency_error"].median()),
+        "coverage": found["coverage"],
+        "interval_width": found["interval_width"],
+    }
+    return {name: value for name, value in metrics.items() if math.isfinite(value)}

@@ -9,7 +9,7 @@ import numpy as np
 from costmodel.dataset import Dataset, Split
 from costmodel.features import extract
 from costmodel.spaces import Pool
-from costmodel.transfer import make_model, save_model
+from costmodel.transfer import Model, ModelMetadata, make_model
 
 BUDGETS = (8, 32, 132)
 
@@ -84,5 +84,5 @@ def model_file(dataset: Dataset, split: Split, task: Task, learner: str, folder:
         table = extract([dataset.candidates[i] for i in rows["candidate"]], platforms)
         model = make_model(learner, table.columns)
         model.fit(table.values, rows["latency_s"].to_numpy(), rows["task"].to_numpy())
-        save_model(model, path, {"held_out": split.folds[task.fold].held_out})
+        Model(model, ModelMetadata(learner=learner, held_out=(split.folds[task.fold].held_out,))).save(path)
     return path

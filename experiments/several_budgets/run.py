@@ -31,7 +31,6 @@ from costmodel.search import (
     tune_budgets,
 )
 from costmodel.spaces import BudgetsSpace, Pool
-from costmodel.transfer import make_model
 from costmodel.tuning import train
 
 sys.path.append(str(Path(__file__).parents[1]))
@@ -76,7 +75,7 @@ def study_workload(workload: str, seeds: range) -> list[dict[str, Any]]:
     platforms = [runner.platform(sms) for sms in runner.budgets]
     pool = Pool(runner.recorded(platforms[-1]), platforms[-1])
     latency_s = np.array([[m.latency_s for m in runner.measure(pool.candidates, p)] for p in platforms]).T
-    model = train(dataset, partial(make_model, "kernel-ridge"), hold_out=[workload]).model
+    model = train(dataset, "kernel-ridge", hold_out=[workload]).model
     rows = [{"workload": workload, **of_records(latency_s, runner.budgets)}]
     for seed in seeds:
         orders = searches(runner, pool, platforms, model, seed)

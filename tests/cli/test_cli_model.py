@@ -1,15 +1,18 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 import numpy as np
 import pytest
+from msgspec import structs
 from typer.testing import CliRunner, Result
 
 from costmodel.cli import app
+from costmodel.features import extract
 from costmodel.records import Candidate
 from costmodel.testing import LANDSCAPE_DEVICE, gpu_landscape, landscape_platform
-from costmodel.transfer import make_model, save_model
+from costmodel.transfer import load_model
 from costmodel.tuning import train
 
 WORKLOADS = ("matmul-m128-n768-k768", "matmul-m512-n512-k512", "matmul-m64-n2304-k768")
@@ -29,47 +32,29 @@ def files(tmp_path_factory, data) -> dict[str, Path]:
     """A model with intervals, one without, and the candidates of one workload that both never saw."""
     folder = tmp_path_factory.mktemp("model")
     for name in ("kernel-ridge+intervals", "ridge"):
-        trained = train(data, lambda columns, name=name: make_model(name, columns), hold_out=WORKLOADS[:1])
-        metadata = {
-            "learner": name,
-            "dataset": "abc",
-            "workloads": list(trained.workloads),
-            "columns": list(trained.columns),
-            "metrics": trained.metrics(),
-        }
-        save_model(trained.model, folder / name, metadata)
+        train(data, name, hold_out=WORKLOADS[:1]).save(folder / name)
     held_out = [c for c in data.candidates if c.workload.name == WORKLOADS[0]]
     (folder / "new.jsonl").write_bytes(b"".join(msgspec.json.encode(c) + b"\n" for c in held_out))
     return {path.name: path for path in folder.iterdir()}
-
-
-@pytest.fixture
-def known_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The landscape's device is among those known by name."""
-    from costmodel import records
-
-    monkeypatch.setattr(records, "find_device", lambda name: LANDSCAPE_DEVICE)
 
 
 def test_info_shows_the_card(files, tmp_path) -> None:
     written = tmp_path / "card.json"
     result = costmodel("info", files["kernel-ridge+intervals"], "--json", written)
     assert result.exit_code == 0, result.output
-    for text in ("Conformal(Residual(KernelRidge))", "abc", "score at 1", WORKLOADS[1], "numpy", "MB"):
+    for text in ("Conformal(Residual(KernelRidge))", "in memory", "score at 1", WORKLOADS[1], "numpy", "MB"):
         assert text in result.stdout.replace("_", " "), text
     card = json.loads(written.read_text())
     assert card["model"]["class"] == "Conformal"
     assert card["metadata"]["learner"] == "kernel-ridge+intervals"
-    assert card["versions"]["numpy"] == np.__version__
+    assert card["metadata"]["versions"]["numpy"] == np.__version__
+    assert card["metadata"]["devices"][0]["name"] == LANDSCAPE_DEVICE.name
 
 
-def test_predict_ranks_as_the_model_does(files, data, known_device, tmp_path) -> None:
-    from costmodel.features import extract
-    from costmodel.transfer import load_model
-
+def test_predict_ranks_as_the_model_does(files, tmp_path) -> None:
     written = tmp_path / "ranking.json"
     model = files["kernel-ridge+intervals"]
-    arguments = [model, WORKLOADS[0], files["new.jsonl"], "--device", "any", "--sms", 8, "--top", 4]
+    arguments = [model, WORKLOADS[0], files["new.jsonl"], "--sms", 8, "--top", 4]
     result = costmodel("predict", *arguments, "--json", written)
     assert result.exit_code == 0, result.output
     assert "landscape GPU/green_context/8: 16 kernels" in result.stdout
@@ -84,17 +69,40 @@ def test_predict_ranks_as_the_model_does(files, data, known_device, tmp_path) ->
     np.testing.assert_allclose([kernel["latency_s"] for kernel in kernels], expected.latency_s[best])
     for kernel in kernels:
         assert kernel["low_s"] < kernel["latency_s"] < kernel["high_s"]
-        assert kernel["unfamiliar"] is (kernel["unfamiliarity"] > 1.0)
+        assert kernel["unfamiliarity"] >= 0.0
 
 
-def test_a_model_without_intervals_leaves_them_empty(files, known_device, tmp_path) -> None:
+def test_a_model_without_intervals_leaves_them_out(files, tmp_path) -> None:
     written = tmp_path / "ranking.json"
-    arguments = [files["ridge"], WORKLOADS[0], files["new.jsonl"], "--device", "any", "--json", written]
-    assert costmodel("predict", *arguments).exit_code == 0
+    result = costmodel("predict", files["ridge"], WORKLOADS[0], files["new.jsonl"], "--json", written)
+    assert result.exit_code == 0, result.output
+    assert "interval" not in result.stdout
     document = json.loads(written.read_text())
     assert document["platform"] == "landscape GPU/whole/132"
-    assert document["kernels"][0]["low_s"] is document["kernels"][0]["unfamiliar"] is None
+    assert "low_s" not in document["kernels"][0]
+    assert "unfamiliarity" not in document["kernels"][0]
     assert len(document["kernels"]) == 10
+
+
+def test_a_device_never_measured_is_told_in_one_line(files) -> None:
+    arguments = ["predict", files["ridge"], WORKLOADS[0], files["new.jsonl"]]
+    result = costmodel(*arguments, "--device", "H200", "--sms", 8)
+    assert result.exit_code == 0, result.output
+    assert result.stdout.count("never measured on this device") == 1
+    assert "never measured" not in costmodel(*arguments, "--device", LANDSCAPE_DEVICE.name).stdout
+
+
+def test_a_device_of_ones_own_is_described_in_a_file(files, tmp_path) -> None:
+    own = tmp_path / "own.toml"
+    fields = structs.asdict(LANDSCAPE_DEVICE) | {"name": "my GPU", "sms": 64}
+    lines = [f"{name} = {json.dumps(value)}" for name, value in fields.items()]
+    own.write_text("\n".join(["[device]", *lines]))
+    arguments = ["predict", files["ridge"], WORKLOADS[0], files["new.jsonl"], "--own", own]
+    assert "my GPU/green_context/8: 16 kernels" in costmodel(*arguments, "--sms", 8).stdout
+    own.write_text("\n".join(["[device]", *lines, "speed = 3"]))
+    refused = costmodel(*arguments)
+    assert refused.exit_code == 2
+    assert "table [device] with the fields name, kind" in refused.stderr
 
 
 @pytest.mark.parametrize(
@@ -104,6 +112,8 @@ def test_a_model_without_intervals_leaves_them_empty(files, known_device, tmp_pa
             ["ridge", "matmul-m1-n1-k1", "new.jsonl", "--device", "H200"],
             "must hold candidates of matmul-m1-n1-k1",
         ),
+        (["ridge", "matmul-1", "new.jsonl", "--device", "H200"], "matmul-1"),
+        (["ridge", WORKLOADS[0], "new.jsonl", "--device", "MI250X"], "cannot run on"),
         (["ridge", WORKLOADS[0], "new.jsonl", "--device", "Voodoo 2"], "Voodoo 2"),
         (["ridge", WORKLOADS[0], "new.jsonl", "--device", "H200", "--sms", "999"], "from 1 to the 132 of"),
         (["new.jsonl", WORKLOADS[0], "new.jsonl", "--device", "H200"], "damaged or something else"),
@@ -122,10 +132,8 @@ def test_what_is_wrong_is_said_in_one_line(files, arguments, message) -> None:
 
 
 def test_a_model_of_other_columns_is_refused(files, tmp_path) -> None:
-    from costmodel.transfer import load_model
-
     loaded = load_model(files["ridge"])
-    save_model(loaded.model, tmp_path / "other", {**loaded.metadata, "columns": ["a"]})
+    replace(loaded, metadata=structs.replace(loaded.metadata, columns=("a",))).save(tmp_path / "other")
     result = costmodel("predict", tmp_path / "other", WORKLOADS[0], files["new.jsonl"], "--device", "H200")
     assert result.exit_code == 2
     assert "feature columns" in result.stderr

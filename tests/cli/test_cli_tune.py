@@ -1,8 +1,10 @@
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 from typer.testing import CliRunner, Result
 
 from costmodel.cli import app
@@ -11,7 +13,7 @@ from costmodel.dataset import CardHeader, build_dataset, dataset_hash, load_data
 from costmodel.errors import CostModelError
 from costmodel.records import RecordStore
 from costmodel.testing import gpu_landscape
-from costmodel.transfer import load_model, save_model
+from costmodel.transfer import load_model
 
 WORKLOAD = "matmul-m512-n512-k512"
 OTHERS = ("matmul-m128-n768-k768", "matmul-m64-n2304-k768")
@@ -142,7 +144,7 @@ def test_a_model_of_other_columns_is_refused(dataset: Path, tmp_path: Path) -> N
     file = tmp_path / "old.costmodel"
     assert costmodel("train", dataset, "--out", file, "--learner", "ridge").exit_code == 0
     old = load_model(file)
-    save_model(old.model, file, {**old.metadata, "columns": old.metadata["columns"][::-1]})
+    replace(old, metadata=structs.replace(old.metadata, columns=old.metadata.columns[::-1])).save(file)
     assert_refused(tune(dataset, tmp_path, "--model", file), "feature columns", "Train it again")
 
 

@@ -11,6 +11,7 @@ from costmodel.dataset import CardHeader, build_dataset, dataset_hash
 from costmodel.records import Measurement, Outcome, RecordStore
 from costmodel.testing import gpu_landscape
 from costmodel.transfer import load_model
+from costmodel.tuning import train
 
 HELD_OUT = "matmul-m64-n64-k64"
 
@@ -56,31 +57,28 @@ def test_train_writes_a_model_that_says_where_it_comes_from(dataset, tmp_path) -
         "train", dataset, "--out", model, "--learner", "ridge", "--hold-out", HELD_OUT, "--json", report
     )
     assert "ridge learned from 32 measurements of 2 workloads (4 tasks)" in out
-    metadata = load_model(model).metadata
-    assert metadata["dataset"] == dataset_hash(dataset)
-    assert metadata["dataset_name"] == "built"
-    assert metadata["devices"] == ["landscape GPU"]
-    assert [name.rsplit("/", 1)[1] for name in metadata["platforms"]] == ["8", "132"]
-    assert metadata["held_out"] == [HELD_OUT]
-    assert len(metadata["workloads"]) == 2
-    assert 0 < metadata["metrics"]["score_at_1"] <= 1
-    assert "log2_waves" in metadata["columns"]
+    about = load_model(model).metadata
+    assert about.dataset_sha256 == dataset_hash(dataset)
+    assert about.dataset == "built"
+    assert [device.name for device in about.devices] == ["landscape GPU"]
+    assert [name.rsplit("/", 1)[1] for name in about.platforms] == ["8", "132"]
+    assert about.held_out == (HELD_OUT,)
+    assert len(about.workloads) == 2
+    assert 0 < about.metrics["score_at_1"] <= 1
+    assert "log2_waves" in about.columns
+    assert {"costmodel", "python", "numpy"} <= about.versions.keys()
     assert json.loads(report.read_text())["rows"] == 32
 
 
 def test_train_can_be_judged_by_folds_and_learn_from_everything(dataset, tmp_path) -> None:
     model = tmp_path / "model"
     run("train", dataset, "--out", model, "--learner", "ridge", "--folds", "3")
-    metadata = load_model(model).metadata
-    assert len(metadata["workloads"]) == len(metadata["folds"]) == 3
-    assert (metadata["rows"], metadata["tasks"], metadata["held_out"]) == (48, 6, [])
+    about = load_model(model).metadata
+    assert len(about.workloads) == len(about.folds) == 3
+    assert (about.rows, about.tasks, about.held_out) == (48, 6, ())
     # Folds of one workload each are what holding it out alone is.
-    alone = []
-    for workload in metadata["workloads"]:
-        run("train", dataset, "--out", model, "--learner", "ridge", "--hold-out", workload)
-        alone.append(load_model(model).metadata["metrics"]["score_at_1"])
-    assert metadata["metrics"]["score_at_1"] == pytest.approx(sum(alone) / 3)
-    assert {"python", "numpy"} <= metadata["software"].keys()
+    alone = [train(dataset, "ridge", hold_out=[name]).metadata.metrics for name in about.workloads]
+    assert about.metrics["score_at_1"] == pytest.approx(sum(each["score_at_1"] for each in alone) / 3)
     both = ["train", str(dataset), "--out", str(model), "--folds", "3", "--hold-out", HELD_OUT]
     result = CliRunner().invoke(app, both)
     assert result.exit_code == 2

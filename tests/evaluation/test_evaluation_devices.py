@@ -15,7 +15,7 @@ from costmodel.errors import CostModelError
 from costmodel.evaluation import RANDOM, WHOLE_DEVICE, cross_validate
 from costmodel.evaluation.judging import whole_device_latency
 from costmodel.testing import gpu_landscape
-from costmodel.transfer import LEARNERS, LearningRows, SourceMixture, make_model, shortlist
+from costmodel.transfer import LearningRows, SourceMixture, learner_names, make_model, shortlist
 
 # The fake devices are one of different speeds.
 APART = SplitRecipe("leave-one-device-out", keep_twins_apart=True)
@@ -40,7 +40,7 @@ def folder(tmp_path: Path, header) -> Path:
 
 
 def test_devices_are_held_out_one_by_one_and_rules_find_the_best_config(folder: Path) -> None:
-    models = {name: partial(make_model, name) for name in LEARNERS if name not in (RANDOM, "network")}
+    models = {name: partial(make_model, name) for name in learner_names() if name not in (RANDOM, "network")}
     dataset = load_dataset(folder)
     report = cross_validate(dataset, models, split=make_split(dataset, APART))
     # No model has seen the device that it is judged on.

@@ -226,18 +226,18 @@ def test_no_learner_is_named_as_a_reference_is(data) -> None:
 
 def test_train_holds_out_what_it_is_told(data) -> None:
     seen = []
-    trained = train(data, lambda _columns: Spy(seen), hold_out=WORKLOADS[:1])
+    model = train(data, lambda _columns: Spy(seen), hold_out=WORKLOADS[:1])
     assert not any(task.startswith(WORKLOADS[0]) for task in seen[0])
-    assert set(trained.workloads) == set(WORKLOADS[1:])
-    assert (trained.tasks, trained.rows) == (6, 96)
-    assert len(trained.held_out_tasks) == 3
-    assert 0 < trained.metrics()["score_at_1"] < 1
+    about = model.metadata
+    assert set(about.workloads) == set(WORKLOADS[1:])
+    assert (about.tasks, about.rows) == (6, 96)
+    assert len(model.held_out_tasks) == 3
+    assert 0 < about.metrics["score_at_1"] < 1
 
 
 def test_train_refuses_to_hold_out_everything_or_what_is_not_there(data) -> None:
-    make = partial(make_model, "ridge")
     with pytest.raises(CostModelError, match="but got conv2d-x"):
-        train(data, make, hold_out=["conv2d-x"])
+        train(data, "ridge", hold_out=["conv2d-x"])
     with pytest.raises(CostModelError, match="leave one to learn from"):
-        train(data, make, hold_out=WORKLOADS)
-    assert train(data, make).metrics() == {}
+        train(data, "ridge", hold_out=WORKLOADS)
+    assert train(data, "ridge").metadata.metrics == {}

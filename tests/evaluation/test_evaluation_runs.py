@@ -9,7 +9,7 @@ from costmodel.evaluation import RANDOM, FewShot, cross_validate, seeded_runs
 from costmodel.features import COLUMNS
 from costmodel.learners import Prediction
 from costmodel.testing import gpu_landscape
-from costmodel.transfer import LEARNERS, TransferModel, make_model
+from costmodel.transfer import TransferModel, learner_names, make_model
 
 WORKLOADS = ("matmul-m128-n768-k768", "matmul-m512-n512-k512", "matmul-m64-n2304-k768")
 
@@ -41,7 +41,7 @@ def data():
 
 
 def test_only_what_depends_on_a_seed_runs_once_a_seed() -> None:
-    runs = {name: len(seeded_runs(partial(make_model, name), (0, 1, 2))) for name in LEARNERS}
+    runs = {name: len(seeded_runs(partial(make_model, name), (0, 1, 2))) for name in learner_names()}
     assert runs["consensus"] == runs["ridge"] == 1
     assert runs["xgboost"] == runs["kernel-ridge"] == 3
     seeds = [make(COLUMNS).learner.seed for make in seeded_runs(partial(make_model, "xgboost"), (4, 7))]

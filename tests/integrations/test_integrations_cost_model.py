@@ -6,11 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 pytest.importorskip("tvm")
 
 from tuned_programs import KNOWN, context_of, cuda, drawn, matmul, on_h100, result, row_sums
 
+from costmodel.cli import app
 from costmodel.dataset import load_dataset
 from costmodel.errors import CostModelError
 from costmodel.features import COLUMNS, extract
@@ -18,12 +20,12 @@ from costmodel.integrations.tvm import CostModel, SearchStrategy
 from costmodel.integrations.tvm._program import Program, program_key
 from costmodel.kernels.metaschedule import open_space
 from costmodel.records import Candidate
-from costmodel.transfer import StorableModel, make_model, save_model
+from costmodel.transfer import Model, ModelMetadata, StorableModel, load_model, make_model
 
 pytestmark = pytest.mark.tvm
 
 KINDS = ("matmul", "row_sums")
-COLUMN_NAMES = [column.name for column in COLUMNS]
+COLUMN_NAMES = tuple(column.name for column in COLUMNS)
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +79,7 @@ def test_a_pretrained_model_ranks_before_the_first_measurement(pretrained, tmp_p
     ours = [Candidate(space.workload, space.name, space.config_of(c.sch.trace)) for c in candidates]
     expected = pretrained.predict(extract(ours, [platform] * len(ours)).values).score
     assert np.allclose(np.log(given), expected - expected.max())
-    save_model(pretrained, tmp_path / "model", {"columns": COLUMN_NAMES})
+    Model(pretrained, ModelMetadata(columns=COLUMN_NAMES)).save(tmp_path / "model")
     assert np.array_equal(
         CostModel(tmp_path / "model", platform=platform).predict(context, candidates), given
     )
@@ -130,6 +132,24 @@ def test_what_was_loaded_and_not_asked_for_is_saved_again(tmp_path: Path) -> Non
     assert np.array_equal(last.predict(context, candidates), model.predict(context, candidates))
 
 
+def test_its_file_says_where_it_comes_from_as_that_of_every_model_does(pretrained, tmp_path: Path) -> None:
+    about = ModelMetadata(learner="ridge", workloads=("a",), columns=COLUMN_NAMES)
+    for model, learner in ((None, "scratch"), (Model(pretrained, about), "ridge")):
+        CostModel(model, platform=on_h100()).save(str(tmp_path / "model"))
+        CostModel(tmp_path / "model").save(str(tmp_path / "again"))
+        found = load_model(tmp_path / "again").metadata
+        assert (found.learner, found.columns) == (learner, COLUMN_NAMES)
+    assert found == about
+
+
+def test_the_command_tunes_with_its_file(pretrained, tmp_path: Path) -> None:
+    for model in (None, pretrained):
+        CostModel(model, platform=on_h100()).save(str(tmp_path / "model"))
+        command = ["tune", "softmax-m1536-n128", "--sms", "24", "--trials", "3", "--model"]
+        done = CliRunner().invoke(app, [*command, str(tmp_path / "model")], catch_exceptions=False)
+        assert done.exit_code == 0, done.output
+
+
 def test_other_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "pickle").write_bytes(pickle.dumps({"a": 1}))
     with zipfile.ZipFile(tmp_path / "zip", "w") as archive:
@@ -140,7 +160,7 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_model_of_other_columns_is_refused(pretrained, tmp_path: Path) -> None:
-    save_model(pretrained, tmp_path / "model", {"columns": COLUMN_NAMES[:-1]})
+    Model(pretrained, ModelMetadata(columns=COLUMN_NAMES[:-1])).save(tmp_path / "model")
     with pytest.raises(CostModelError, match="feature columns"):
         CostModel(tmp_path / "model")
 

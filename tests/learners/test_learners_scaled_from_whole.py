@@ -9,7 +9,7 @@ from costmodel.dataset import Dataset, SplitRecipe, load_dataset, make_split
 from costmodel.evaluation import cross_validate
 from costmodel.learners import RandomLearner, RidgeLearner, ScaledFromWhole, XGBoostLearner
 from costmodel.testing import gpu_landscape
-from costmodel.transfer import load_model, make_model, save_model
+from costmodel.transfer import Model, load_model, make_model
 
 # Columns: log2 of SMs, number of the kernel, and its blocks.
 WHOLE, PART = 7.0, 4.0
@@ -80,7 +80,7 @@ def test_it_goes_into_a_file_and_comes_back(tmp_path) -> None:
 
     data = LearningRows.of(gpu_landscape(configs_per_workload=6, sms=(8, 132)))
     model = data.fit(make_model("scaled-from-whole", data.table.columns), np.arange(len(data.rows)))
-    save_model(model, tmp_path / "model", {})
+    Model(model).save(tmp_path / "model")
     loaded = load_model(tmp_path / "model").model
     np.testing.assert_array_equal(
         loaded.predict(data.table.values).score, model.predict(data.table.values).score

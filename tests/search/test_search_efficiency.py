@@ -1,7 +1,5 @@
 """How many measurements the samplers need, on landscapes whose best is known."""
 
-from functools import partial
-
 import numpy as np
 import optuna
 import pytest
@@ -12,7 +10,6 @@ from costmodel.metrics import expected_n_eps, n_eps
 from costmodel.search import ModelSampler, PoolSampler, RandomOrderSampler
 from costmodel.spaces import Pool
 from costmodel.testing import LANDSCAPE_WORKLOADS, gpu_landscape
-from costmodel.transfer import make_model
 from costmodel.tuning import train
 
 EPS = 0.05
@@ -28,7 +25,7 @@ def tasks():
     )
     found = []
     for workload in LANDSCAPE_WORKLOADS[:4]:
-        model = train(dataset, partial(make_model, "xgboost"), hold_out=[workload]).model
+        model = train(dataset, "xgboost", hold_out=[workload]).model
         for position in (0, 1):
             rows = dataset.rows.query("workload == @workload and platform == @position")
             pool = Pool([dataset.candidates[i] for i in rows["candidate"]], dataset.platforms[position])

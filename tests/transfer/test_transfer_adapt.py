@@ -8,7 +8,7 @@ from costmodel.errors import CostModelError
 from costmodel.features import extract
 from costmodel.learners import Learner, Prediction, RandomLearner, RidgeLearner, Scaler, TaskCurves, prepare
 from costmodel.testing import contract_rows, gpu_landscape
-from costmodel.transfer import LEARNERS, Calibrated, Residual, RidgeOnSources, make_model
+from costmodel.transfer import Calibrated, Residual, RidgeOnSources, learner_names, make_model
 
 INF = float("inf")
 
@@ -140,7 +140,7 @@ def test_scaler_of_residual_is_that_of_the_sources() -> None:
     np.testing.assert_array_equal(model.scaler_.mean_, Scaler().fit(X).mean_)
 
 
-@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize("name", learner_names())
 def test_registered_models_rank_a_landscape_and_profit_from_samples(name) -> None:
     if name == "network":
         pytest.importorskip("torch")

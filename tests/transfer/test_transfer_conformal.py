@@ -8,8 +8,7 @@ from costmodel.features import extract
 from costmodel.learners import RandomLearner, RidgeLearner
 from costmodel.transfer import Conformal, Familiarity, Residual, make_model
 from costmodel.transfer._folds import group_codes, group_folds
-from costmodel.transfer._rehearsal import Rehearsed, ShotQuantiles
-from costmodel.transfer.wrappers import MondrianQuantiles
+from costmodel.transfer.uncertainty import MondrianQuantiles, Rehearsed, ShotQuantiles
 
 DATASET = Path(__file__).parents[2] / "datasets" / "h100-sm-budgets"
 

@@ -16,8 +16,7 @@ from costmodel.transfer import (
     choose_first,
     rank_correlation,
 )
-from costmodel.transfer._units import in_common_unit
-from costmodel.transfer.wrappers import own_and_better, transfer_schedule
+from costmodel.transfer.guard import in_common_unit, own_and_better, transfer_schedule
 
 
 def family(seed: int = 0, tasks: int = 12, reverse: tuple[int, ...] = ()):

@@ -1,5 +1,4 @@
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -11,8 +10,8 @@ from costmodel.dataset import dataset_from_measurements
 from costmodel.errors import CostModelError
 from costmodel.records import Candidate, find_device
 from costmodel.testing import LANDSCAPE_DEVICE, gpu_landscape
-from costmodel.transfer import kernel_frame, load_model, make_model, save_model
-from costmodel.transfer.storage.pyfunc import OUTPUTS, PredictsFromFrame
+from costmodel.transfer import ModelMetadata, kernel_frame, load_model
+from costmodel.transfer.prediction import OUTPUTS, PredictsFromFrame
 from costmodel.tuning import train
 
 
@@ -23,9 +22,8 @@ def candidates() -> tuple[Candidate, ...]:
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> PredictsFromFrame:
-    trained = train(_dataset(), partial(make_model, "ridge", seed=0))
     file: Path = tmp_path_factory.mktemp("model") / "ridge.costmodel"
-    save_model(trained.model, file, {"columns": list(trained.columns)})
+    train(_dataset(), "ridge").save(file)
     return PredictsFromFrame(load_model(file))
 
 
@@ -64,7 +62,7 @@ def test_rows_that_cannot_be_read_are_told(model: PredictsFromFrame, candidates)
 
 
 def test_a_model_of_other_columns_is_refused(model: PredictsFromFrame, candidates) -> None:
-    other = PredictsFromFrame(replace(model.loaded, metadata={"columns": ["one"]}))
+    other = PredictsFromFrame(replace(model.model, metadata=ModelMetadata(columns=("one",))))
     with pytest.raises(CostModelError, match="feature columns"):
         other.predict(kernel_frame(candidates, LANDSCAPE_DEVICE, 8))
 

@@ -1,3 +1,4 @@
+import io
 import json
 import os
 import subprocess
@@ -23,11 +24,14 @@ from costmodel.learners import (
     XGBoostLearner,
     XGBoostRanker,
 )
+from costmodel.records import find_device
 from costmodel.testing import contract_rows
 from costmodel.transfer import (
     Conformal,
     FromScratch,
     Guarded,
+    Model,
+    ModelMetadata,
     PooledMultitask,
     PredictedOptimum,
     Residual,
@@ -37,7 +41,6 @@ from costmodel.transfer import (
     TransferModel,
     load_model,
     read_card,
-    save_model,
 )
 
 MODELS = {
@@ -64,8 +67,11 @@ MODELS = {
 }
 
 
+ABOUT = ModelMetadata(dataset="abc", workloads=("a", "b"), rows=5, devices=(find_device("RTX 3090"),))
+
+
 def save(path: Path, model: TransferModel) -> None:
-    save_model(model.fit(*contract_rows()), path, {"dataset": "abc", "workloads": ["a", "b"], "columns": 5})
+    Model(model.fit(*contract_rows()), ABOUT).save(path)
 
 
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys())
@@ -75,7 +81,7 @@ def test_models_round_trip(tmp_path, model) -> None:
     save(tmp_path / "deep" / "model", model)
     loaded = load_model(tmp_path / "deep" / "model")
     X, y, _ = contract_rows()
-    assert loaded.metadata == {"dataset": "abc", "workloads": ["a", "b"], "columns": 5}
+    assert loaded.metadata == ABOUT
     assert type(loaded.model) is type(model)
     np.testing.assert_array_equal(loaded.model.predict(X).score, model.predict(X).score)
     few = y[:5].clip(max=1.0)
@@ -136,12 +142,16 @@ def rewrite(path: Path, **changes) -> None:
     ("changes", "message"),
     [
         ({"format": "other"}, "format is 'other'"),
-        ({"format_version": 99}, "must have format version 2, but has 99"),
-        ({"model": {"class": "Popen", "settings": {"args": "ls"}}}, "damaged or something else"),
+        ({"format_version": 99}, "must have format version 3, but has 99"),
+        ({"format_version": 2}, "must have format version 3, but has 2"),
+        ({"model": {"class": "Popen", "settings": {"args": "ls"}}}, "needs Popen, which is no class"),
+        ({"model": {"class": "os:system", "settings": {}}}, "needs os:system, which is no class"),
         ({"model": {"class": "RidgeLearner", "settings": {}}}, "no transfer model"),
         ({"model": {"class": "Residual", "settings": {"unknown": 1}}}, "damaged or something else"),
         ({"model": []}, "damaged or something else"),
         ({"state": {}}, "damaged or something else"),
+        ({"metadata": {"learner": 3}}, "damaged or something else"),
+        ({"metadata": {"workload": "misspelt"}}, "damaged or something else"),
     ],
 )
 def test_foreign_documents_are_refused(tmp_path, changes, message) -> None:
@@ -193,9 +203,9 @@ def test_models_of_other_classes_are_not_saved(tmp_path) -> None:
         def adapt(self, X, y):
             raise NotImplementedError
 
-    with pytest.raises(TypeError, match="but got Unstorable"):
+    with pytest.raises(CostModelError, match="but got Unstorable"):
         save(tmp_path / "model", Unstorable())
-    with pytest.raises(TypeError, match="but got Mine"):
+    with pytest.raises(CostModelError, match="Mine is none"):
         save(tmp_path / "model", Residual(Mine()))
     assert not list(tmp_path.iterdir())
 
@@ -204,26 +214,58 @@ def test_the_card_says_what_the_model_is_without_its_arrays(tmp_path) -> None:
     path = tmp_path / "model"
     save(path, MODELS["guarded"])
     card = read_card(path)
-    assert card.metadata == load_model(path).metadata
+    assert card.metadata == load_model(path).metadata == ABOUT
     assert card.model["class"] == "Guarded"
     assert (
         card.model["settings"]["model"]["$model"]["settings"]["learner"]["$model"]["class"] == "RidgeLearner"
     )
-    assert card.versions["numpy"] == np.__version__
     assert card.bytes == path.stat().st_size
 
 
-def test_files_from_before_versions_were_kept_can_be_read(tmp_path) -> None:
+def test_attachments_are_kept_beside_the_model(tmp_path) -> None:
+    path, rows = tmp_path / "model", {"a@b": {"X": np.eye(3), "y": np.array([1.0, np.inf, 2.0])}}
+    Model(MODELS["ridge"].fit(*contract_rows()), attachments={"measured": rows}).save(path)
+    loaded = load_model(path).attachments["measured"]["a@b"]
+    np.testing.assert_array_equal(loaded["X"], rows["a@b"]["X"])
+    np.testing.assert_array_equal(loaded["y"], rows["a@b"]["y"])
+
+
+def test_a_file_that_unpacks_to_too_much_is_refused_before_it_is_unpacked(tmp_path) -> None:
+    path = tmp_path / "model"
+    save(path, MODELS["ridge"])
+    with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("bomb.bin", bytes(20_000_000))
+    assert path.stat().st_size < 100_000
+    with pytest.raises(CostModelError, match=r"unpack to at most 1,000,000 bytes, but .* has 20,"):
+        load_model(path, most_bytes=1_000_000)
+    assert load_model(path).metadata == ABOUT
+
+
+def test_a_member_that_is_larger_than_it_declares_is_refused(tmp_path) -> None:
+    path = tmp_path / "model"
+    save(path, MODELS["ridge"])
+    with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("bomb.bin", bytes(20_000_000))
+    size = (20_000_000).to_bytes(4, "little")
+    path.write_bytes(path.read_bytes().replace(size, (10).to_bytes(4, "little")))
+    with pytest.raises(CostModelError, match="damaged or something else"):
+        load_model(path, most_bytes=1_000_000)
+
+
+def test_an_array_that_declares_more_than_it_has_is_refused_without_allocating_it(tmp_path) -> None:
     path = tmp_path / "model"
     save(path, MODELS["ridge"])
     with zipfile.ZipFile(path) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
-    document = json.loads(members["model.json"])
-    del document["versions"]
+    name = next(name for name in members if name.endswith(".npy"))
+    header = io.BytesIO()
+    shape = {"shape": (10**14,), "fortran_order": False, "descr": "<f8"}
+    np.lib.format.write_array_header_1_0(header, shape)
     with zipfile.ZipFile(path, "w") as archive:
-        for name, content in (members | {"model.json": json.dumps(document).encode()}).items():
-            archive.writestr(name, content)
-    assert load_model(path).versions == read_card(path).versions == {}
+        for each, content in (members | {name: header.getvalue() + bytes(64)}).items():
+            archive.writestr(each, content)
+    with pytest.raises(CostModelError, match="damaged or something else"):
+        load_model(path)
 
 
 def test_loading_a_model_of_arrays_imports_nothing_heavy(tmp_path) -> None:

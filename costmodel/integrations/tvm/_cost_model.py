@@ -15,7 +15,6 @@ from costmodel.integrations.tvm._program import Program, program_key
 from costmodel.integrations.tvm._results import latency_of
 from costmodel.integrations.tvm._task import Task
 from costmodel.records import Platform
-from costmodel.transfer import TransferModel
 
 
 @derived_object
@@ -26,8 +25,9 @@ class CostModel(ms.cost_model.PyCostModel):  # type: ignore[misc]
     of the task that is asked about, failures included, and stays as it is.
 
     Args:
-        model: A pretrained transfer model, or the file of one (``costmodel train``, or ``save`` of this
-            class). Without one, candidates are ranked by an analytic time first and learned from nothing.
+        model: A pretrained model (``costmodel.train``), or the file of one (``costmodel train``, or ``save``
+            of this class). Without one, candidates are ranked by an analytic time first and learned from
+            nothing.
         sms: SMs that the kernels will have, threads on a CPU; all unless given. Not beside ``platform``.
         platform: Where the kernels will run; this machine's device with ``sms`` SMs unless given.
 
@@ -43,7 +43,7 @@ class CostModel(ms.cost_model.PyCostModel):  # type: ignore[misc]
 
     def __init__(
         self,
-        model: Path | str | TransferModel | None = None,
+        model: _model_file.AnyModel | None = None,
         *,
         sms: int | None = None,
         platform: Platform | None = None,
@@ -52,13 +52,8 @@ class CostModel(ms.cost_model.PyCostModel):  # type: ignore[misc]
         refuse_other_sms(sms, platform)
         self.platform = platform
         self._sms = sms
-        self._model: TransferModel | None = None
         self._tasks: dict[str, Task] = {}
-        self._loaded: dict[str, tuple[FloatArray, FloatArray]] = {}
-        if isinstance(model, Path | str):
-            self.load(str(model))
-        else:
-            self._model = model
+        self._pretrained, self._loaded = _model_file.open_model(model)
 
     def load(self, path: str) -> None:
         """Take over what ``save`` wrote; what was known before is forgotten.
@@ -67,7 +62,7 @@ class CostModel(ms.cost_model.PyCostModel):  # type: ignore[misc]
             CostModelError: The file cannot be read, is damaged or of another version.
         """
         model, measured = _model_file.load(Path(path))
-        self._model, self._loaded, self._tasks = model, dict(measured), {}
+        self._pretrained, self._loaded, self._tasks = model, measured, {}
 
     def save(self, path: str) -> None:
         """Write the pretrained model and all measurements; reading runs no code from the file.
@@ -76,7 +71,7 @@ class CostModel(ms.cost_model.PyCostModel):  # type: ignore[misc]
             CostModelError: It cannot be written.
         """
         measured = {key: (task.X, task.y) for key, task in self._tasks.items()}
-        _model_file.save(Path(path), self._model, self._loaded | measured)
+        _model_file.save(Path(path), self._pretrained, {**self._loaded, **measured})
 
     def update(self, context: Any, candidates: Sequence[Any], results: Sequence[Any]) -> None:
         """Learn the results of a task's candidates; one without run times failed."""
@@ -93,7 +88,8 @@ class CostModel(ms.cost_model.PyCostModel):  # type: ignore[misc]
             self.platform = platform_for(context.target, self._sms)
         key = f"{program_key(context.mod)}@{self.platform.platform_id}"
         if key not in self._tasks:
-            task = Task(Program(context.mod, context.target), self.platform, self._model)
+            model = self._pretrained.model if self._pretrained else None
+            task = Task(Program(context.mod, context.target), self.platform, model)
             if key in self._loaded:
                 task.restore(*self._loaded[key])
             self._tasks[key] = task

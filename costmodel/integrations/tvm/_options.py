@@ -6,10 +6,10 @@ from typing import Any
 from costmodel.integrations.tvm._builder import Builder
 from costmodel.integrations.tvm._cost_model import CostModel
 from costmodel.integrations.tvm._database import Database
+from costmodel.integrations.tvm._model_file import AnyModel
 from costmodel.integrations.tvm._runner import Runner
 from costmodel.integrations.tvm._strategy import SearchStrategy
 from costmodel.kernels.metaschedule import TargetKind, register_tensor_intrinsics
-from costmodel.transfer import TransferModel
 
 _BATCH = 16
 
@@ -19,7 +19,7 @@ def tuning_options(
     *,
     sms: int | None = None,
     kind: TargetKind = "cuda",
-    model: Path | str | TransferModel | None = None,
+    model: AnyModel | None = None,
     **settings: Any,
 ) -> dict[str, Any]:
     """Keyword arguments that make ``ms.tune_tir``, ``tune_relax`` or ``tune_tasks`` tune for an SM budget.

@@ -1,7 +1,6 @@
 """MetaSchedule's search strategy: an Optuna study over the whole design space in place of evolution."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import optuna
@@ -9,14 +8,13 @@ from optuna.trial import TrialState
 from tvm.ir.utils import derived_object
 from tvm.s_tir import meta_schedule as ms
 
-from costmodel.integrations.tvm import _model_file
+from costmodel.integrations.tvm._model_file import AnyModel, open_model
 from costmodel.integrations.tvm._platform import platform_for, refuse_other_sms
 from costmodel.integrations.tvm._program import Program
 from costmodel.integrations.tvm._results import latency_of
 from costmodel.records import Candidate, Config, Platform
 from costmodel.search import ModelSampler
 from costmodel.spaces import ScheduleSpace
-from costmodel.transfer import TransferModel
 
 
 @derived_object
@@ -40,7 +38,7 @@ class SearchStrategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
 
     def __init__(
         self,
-        model: Path | str | TransferModel | None = None,
+        model: AnyModel | None = None,
         *,
         sms: int | None = None,
         platform: Platform | None = None,
@@ -49,7 +47,7 @@ class SearchStrategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
     ) -> None:
         super().__init__()
         refuse_other_sms(sms, platform)
-        self._model = _model_file.load(Path(model))[0] if isinstance(model, Path | str) else model
+        self._pretrained, _ = open_model(model)
         self._sms, self._platform = sms, platform
         self._found = platform
         self._screened, self._seed = screened, seed
@@ -80,7 +78,7 @@ class SearchStrategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
         same = program.space.other_program(context, design_spaces)
         sampler = ModelSampler(
             ProgramSpace(program.space, self._found, same),
-            self._model,
+            self._pretrained.model if self._pretrained else None,
             screened=self._screened,
             seed=self._seed,
         )
@@ -109,7 +107,7 @@ class SearchStrategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
     def clone(self) -> Any:
         """A strategy with the same settings that has not begun."""
         other = SearchStrategy(
-            self._model, sms=self._sms, platform=self._platform, screened=self._screened, seed=self._seed
+            self._pretrained, sms=self._sms, platform=self._platform, screened=self._screened, seed=self._seed
         )
         other._found = self._found
         return other

@@ -1,13 +1,16 @@
 """The multitask Gaussian process, for few measurements of few tasks."""
 
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray, TaskIds
+from costmodel.columns import Column, position, positions
 from costmodel.learners._base import Learner, Prediction
 from costmodel.learners._distinct import distinct_rows
+from costmodel.learners._registry import register
 from costmodel.learners._scaler import Scaler
 from costmodel.learners._source_weights import source_weights
 from costmodel.learners._training import Training, check_features, first_rows, lower_bound, prepare
@@ -17,6 +20,7 @@ from costmodel.learners.multitask._coregionalisation import Coregionalisation, n
 _ROWS = 4096
 
 
+@register("multitask-gp")
 class MultitaskGaussianProcess(Learner):
     """Gaussian process on all tasks at once, each a mixture of a few latent processes.
 
@@ -66,6 +70,11 @@ class MultitaskGaussianProcess(Learner):
         self.sources = sources
         self.iterations = iterations
         self.seed = seed
+
+    @classmethod
+    def for_columns(cls, columns: Sequence[Column], seed: int) -> Self:
+        """Bound to these columns."""
+        return cls(positions(columns, "workload", "platform"), position(columns, "lower_bound"), seed=seed)
 
     def fit(self, X: FloatArray, y: FloatArray, task_ids: TaskIds) -> Self:
         """Draw the rows, maximise the likelihood and condition on them."""

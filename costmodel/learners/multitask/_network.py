@@ -1,13 +1,16 @@
 """The multitask network: one trunk for all tasks, a learned place for each platform."""
 
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray, TaskIds
+from costmodel.columns import Column, position, positions
 from costmodel.learners._base import Learner, Prediction
 from costmodel.learners._distinct import distinct_rows
+from costmodel.learners._registry import register
 from costmodel.learners._scaler import Scaler
 from costmodel.learners._training import check_features, lower_bound, prepare
 from costmodel.learners.multitask._network_training import Examples, Recipe, forward, train_network
@@ -16,6 +19,7 @@ from costmodel.learners.multitask._network_training import Examples, Recipe, for
 _ROWS = 8192
 
 
+@register("network")
 class MultitaskNetwork(Learner):
     """A perceptron for latency above a lower bound, trained on size and on order at once.
 
@@ -74,6 +78,11 @@ class MultitaskNetwork(Learner):
         self.rank_weight = rank_weight
         self.members = members
         self.seed = seed
+
+    @classmethod
+    def for_columns(cls, columns: Sequence[Column], seed: int) -> Self:
+        """Bound to these columns."""
+        return cls(positions(columns, tags=("machine",)), position(columns, "lower_bound"), seed=seed)
 
     def fit(self, X: FloatArray, y: FloatArray, task_ids: TaskIds) -> Self:
         """Train the networks.

@@ -6,10 +6,11 @@ from typing import Any, Self
 import numpy as np
 
 from costmodel.arrays import FloatArray, TaskIds
-from costmodel.learners import Learner, Prediction
+from costmodel.learners import Learner, Prediction, register
 from costmodel.transfer._base import StorableModel, check_measured
 
 
+@register()
 class PooledMultitask(StorableModel):
     """Learns anew from the source tasks and the target's measurements, as one task more.
 

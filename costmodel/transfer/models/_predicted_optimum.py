@@ -5,12 +5,13 @@ from typing import Any, Self
 import numpy as np
 
 from costmodel.arrays import FloatArray, TaskIds
-from costmodel.learners import Learner, Prediction, Scaler, check_features, first_rows, prepare
+from costmodel.learners import Learner, Prediction, Scaler, check_features, first_rows, prepare, register
 
 # Configs of a source task whose mean is its optimum: one alone is a draw among near-equals.
 _BEST = 3
 
 
+@register()
 class PredictedOptimum(Learner):
     """Scores a config by how near it is to the optimum that is predicted for its task.
 

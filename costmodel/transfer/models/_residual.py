@@ -5,11 +5,12 @@ from typing import Any, Self
 import numpy as np
 
 from costmodel.arrays import FloatArray, TaskIds
-from costmodel.learners import Learner, Prediction, Scaler
+from costmodel.learners import Learner, Prediction, Scaler, register
 from costmodel.transfer._base import StorableModel
 from costmodel.transfer.models._calibrated import Calibrated, neighbourhood
 
 
+@register()
 class Residual(StorableModel):
     """Zero-shot a learner; few-shot the learner plus a Gaussian process on its residuals.
 

@@ -1,15 +1,18 @@
 """A simple rule that is hard to beat with a few measurements: ridge regression on the sources."""
 
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
 
 from costmodel.arrays import FloatArray, TaskIds
-from costmodel.learners import Prediction, TaskCurves, prepare
+from costmodel.columns import Column, positions
+from costmodel.learners import Prediction, TaskCurves, prepare, register
 from costmodel.transfer._base import StorableModel
 from costmodel.transfer.models._calibrated import Calibrated
 
 
+@register("ridge-on-sources")
 class RidgeOnSources(StorableModel):
     """Reads a new task as a mixture of source tasks.
 
@@ -42,6 +45,14 @@ class RidgeOnSources(StorableModel):
         self.neighbours = neighbours
         self.std = std
         self.noise = noise
+
+    @classmethod
+    def for_columns(cls, columns: Sequence[Column], seed: int) -> Self:
+        """Bound to these columns."""
+        return cls(
+            positions(columns, "workload", "platform"),
+            config_columns=positions(columns, "config", tags=("kernel",)),
+        )
 
     def fit(self, X: FloatArray, y: FloatArray, task_ids: TaskIds) -> Self:
         """Remember the source tasks."""

@@ -5,11 +5,12 @@ from typing import Any, Self
 import numpy as np
 
 from costmodel.arrays import FloatArray, TaskIds
-from costmodel.learners import Prediction, Scaler
+from costmodel.learners import Prediction, Scaler, register
 from costmodel.transfer._base import StorableModel
 from costmodel.transfer.models._calibrated import Calibrated, neighbourhood
 
 
+@register()
 class FromScratch(StorableModel):
     """A Gaussian process on the features of the new task alone; the baseline that transfer must not harm.
 

@@ -7,11 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray, TaskIds
-from costmodel.learners import Prediction, TaskCurves, prepare
+from costmodel.learners import Prediction, TaskCurves, prepare, register
 from costmodel.transfer._base import Predictor, StorableModel, check_measured
 from costmodel.transfer._rank import rank_correlation
 
 
+@register()
 class SimilarSources(StorableModel):
     """A transfer model that is fitted, for each new task, to the k source tasks most like it.
 

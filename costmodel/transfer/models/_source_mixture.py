@@ -1,18 +1,21 @@
 """A new task as one of a family: near a mixture of source tasks, with a deviation that neighbours share."""
 
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray, TaskIds
-from costmodel.learners import Prediction, TaskCurves, first_rows, prepare, source_weights
+from costmodel.columns import Column, positions
+from costmodel.learners import Prediction, TaskCurves, first_rows, prepare, register, source_weights
 from costmodel.transfer._base import StorableModel
 from costmodel.transfer.models._calibrated import Calibrated
 
 _BLOCK = 1024  # rows whose sources are compared at once, where only a variance is wanted
 
 
+@register("source-mixture")
 class SourceMixture(StorableModel):
     """Consensus of the sources most akin, and a Gaussian process around it, before and after measuring.
 
@@ -69,6 +72,15 @@ class SourceMixture(StorableModel):
         self.deviation = deviation
         self.length = length
         self.noise = noise
+
+    @classmethod
+    def for_columns(cls, columns: Sequence[Column], seed: int) -> Self:
+        """Bound to these columns."""
+        return cls(
+            positions(columns, "workload", "platform"),
+            positions(columns, tags=("architecture",)),
+            config_columns=positions(columns, "config", tags=("kernel",)),
+        )
 
     def fit(self, X: FloatArray, y: FloatArray, task_ids: TaskIds) -> Self:
         """Remember the source tasks, and which columns tell their configs apart."""

@@ -1,16 +1,24 @@
-"""Models in files, and learners by name."""
+"""Models in files."""
 
-from costmodel.transfer.storage._describe import describe_model
-from costmodel.transfer.storage._registry import LEARNERS, make_model
-from costmodel.transfer.storage._store import LoadedModel, ModelCard, load_model, read_card, save_model
+from costmodel.transfer.storage._archive import MOST_BYTES
+from costmodel.transfer.storage._metadata import ModelMetadata, software_versions
+from costmodel.transfer.storage._store import (
+    FORMAT_VERSION,
+    ModelCard,
+    StoredModel,
+    read_card,
+    read_model,
+    write_model,
+)
 
 __all__ = [
-    "LEARNERS",
-    "LoadedModel",
+    "FORMAT_VERSION",
+    "MOST_BYTES",
     "ModelCard",
-    "describe_model",
-    "load_model",
-    "make_model",
+    "ModelMetadata",
+    "StoredModel",
     "read_card",
-    "save_model",
+    "read_model",
+    "software_versions",
+    "write_model",
 ]

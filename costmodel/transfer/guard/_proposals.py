@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from costmodel.arrays import FloatArray
 from costmodel.learners import Prediction
 from costmodel.transfer._base import Predictor
-from costmodel.transfer._rehearsal import std_of
+from costmodel.transfer.uncertainty import std_of
 
 
 def transfer_schedule(n: int, allowed: float, refuted: int | None) -> NDArray[np.bool_]:

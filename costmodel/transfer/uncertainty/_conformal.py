@@ -1,16 +1,18 @@
 """Intervals that hold what they promise, around the latency that a model predicts."""
 
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
 
 from costmodel.arrays import FloatArray, TaskIds
-from costmodel.learners import Prediction, RidgeLearner
+from costmodel.columns import Column, positions
+from costmodel.learners import Prediction, RidgeLearner, register
 from costmodel.transfer._base import Predictor, StorableModel
 from costmodel.transfer._folds import Codes, group_codes, group_folds
-from costmodel.transfer._rehearsal import Rehearsed, ShotQuantiles, rehearse, std_of
-from costmodel.transfer.wrappers._familiarity import Familiarity
-from costmodel.transfer.wrappers._mondrian import MondrianQuantiles
+from costmodel.transfer.uncertainty._familiarity import Familiarity
+from costmodel.transfer.uncertainty._mondrian import MondrianQuantiles
+from costmodel.transfer.uncertainty._rehearsal import Rehearsed, ShotQuantiles, rehearse, std_of
 
 # Residuals below 3 % are noise: the learned std must not promise less.
 _LEAST_RESIDUAL = 0.03
@@ -26,6 +28,7 @@ _SPREAD_FOLDS = 20
 _SPREAD_ROWS = 30_000
 
 
+@register()
 class Conformal(StorableModel):
     """Any transfer model, with an interval around each latency and a measure of how unfamiliar a row is.
 
@@ -79,6 +82,11 @@ class Conformal(StorableModel):
         self.rows = rows
         self.rehearsals = rehearsals
         self.seed = seed
+
+    @classmethod
+    def around(cls, model: StorableModel, columns: Sequence[Column], seed: int) -> Self:
+        """Around a model for feature tables with these columns."""
+        return cls(model, positions(columns, "workload"), positions(columns, tags=("interval",)), seed=seed)
 
     def fit(self, X: FloatArray, y: FloatArray, task_ids: TaskIds) -> Self:
         """Fit the model, and its intervals by cross-fitting."""

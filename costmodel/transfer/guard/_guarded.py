@@ -1,24 +1,27 @@
 """Transfer that gives way where the sources mislead."""
 
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
 
 from costmodel.arrays import FloatArray, TaskIds
-from costmodel.learners import Prediction
+from costmodel.columns import Column, positions
+from costmodel.learners import Prediction, register
 from costmodel.transfer._base import Predictor, StorableModel, TransferModel, check_measured
 from costmodel.transfer._folds import Codes, group_codes, group_folds
 from costmodel.transfer._rank import rank_correlation
-from costmodel.transfer._rehearsal import std_of
-from costmodel.transfer._units import in_common_unit
-from costmodel.transfer.wrappers._familiarity import Familiarity
-from costmodel.transfer.wrappers._proposals import Proposal, own_and_better, transfer_schedule
+from costmodel.transfer.guard._proposals import Proposal, own_and_better, transfer_schedule
+from costmodel.transfer.guard._units import in_common_unit
+from costmodel.transfer.models import FromScratch
+from costmodel.transfer.uncertainty import Familiarity, std_of
 
 # Numbers of measurements at which the transfer model may be refuted, and the weight below which it is.
 _LOOKS = (1, 2, 4, 8, 16, 32, 64)
 _REFUTED = 0.05
 
 
+@register()
 class Guarded(StorableModel):
     """A transfer model beside one that learns the new task from nothing; the measurements decide.
 
@@ -86,6 +89,12 @@ class Guarded(StorableModel):
         self.folds = folds
         self.level_doubt = level_doubt
         self.allowed = allowed
+
+    @classmethod
+    def around(cls, model: StorableModel, columns: Sequence[Column], _seed: int) -> Self:
+        """Around a model for feature tables with these columns."""
+        bound = positions(columns, tags=("lower_bound",))
+        return cls(model, FromScratch(), positions(columns, "workload"), bound[0] if bound else None)
 
     def fit(self, X: FloatArray, y: FloatArray, task_ids: TaskIds) -> Self:
         """Fit both models, and learn how far to trust the first.

@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
-import numpy as np
 
 from costmodel.errors import CostModelError
 from costmodel.records import Candidate, Device, Platform, find_device, part_of
 from costmodel.tracking import ColumnType
-from costmodel.transfer.storage._store import LoadedModel, load_model
+from costmodel.transfer.prediction._model import Model, load_model
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,10 +43,10 @@ class PredictsFromFrame:
     """A model file behind the interface of MLflow.
 
     Attributes:
-        loaded: The model.
+        model: The model, out of a file.
     """
 
-    loaded: LoadedModel
+    model: Model
 
     def predict(self, frame: "pd.DataFrame") -> "pd.DataFrame":
         """Predict for the kernel in each row.
@@ -60,11 +59,8 @@ class PredictsFromFrame:
         """
         import pandas as pd
 
-        X = self.loaded.features(*_kernels(frame))
-        found = self.loaded.model.predict(X)
-        values = (found.score, found.latency_s, found.low_s, found.high_s, self.loaded.unfamiliarity(X))
-        columns = [np.full(len(frame), np.nan) if each is None else each for each in values]
-        return pd.DataFrame(dict(zip(OUTPUTS, columns, strict=True)), index=frame.index)
+        found = self.model.predictions(self.model.features(*_kernels(frame)))
+        return pd.DataFrame(found, index=frame.index).reindex(columns=list(OUTPUTS))
 
 
 def _load_pyfunc(path: str) -> PredictsFromFrame:

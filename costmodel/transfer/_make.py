@@ -1,0 +1,57 @@
+"""Unfitted models by name, for the columns of a feature table."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from costmodel.columns import Column
+from costmodel.errors import CostModelError
+from costmodel.learners import Learner, learner_class, learner_names
+from costmodel.transfer._base import StorableModel
+from costmodel.transfer.guard import Guarded
+from costmodel.transfer.models import Residual
+from costmodel.transfer.uncertainty import Conformal
+
+# Each takes a model, the columns and a seed, and gives the model with something around it.
+WRAPPERS: Mapping[str, Callable[[StorableModel, Sequence[Column], int], StorableModel]] = {
+    "intervals": Conformal.around,
+    "guard": Guarded.around,
+}
+
+
+def make_model(name: str, columns: Sequence[Column], seed: int = 0) -> StorableModel:
+    """An unfitted model for feature tables with these columns.
+
+    Args:
+        name: A registered learner's, see ``learner_names``, and behind it any ``WRAPPERS``, each with a plus:
+            ``kernel-ridge+guard+intervals``.
+        columns: Columns of the feature table.
+        seed: Seed of all random choices.
+
+    Raises:
+        CostModelError: No learner or wrapper has this name, or the learner's package cannot be loaded.
+    """
+    learner, *wrappers = name.split("+")
+    if learner not in learner_names() or not set(wrappers) <= set(WRAPPERS):
+        raise CostModelError(
+            f"A learner must be one of {', '.join(learner_names())}, behind which may stand "
+            f"{' or '.join('+' + wrapper for wrapper in WRAPPERS)}, but got {name!r}."
+        )
+    model = _as_model(learner, columns, seed)
+    for wrapper in wrappers:
+        model = WRAPPERS[wrapper](model, columns, seed)
+    return model
+
+
+def _as_model(name: str, columns: Sequence[Column], seed: int) -> StorableModel:
+    """A learner by name as a transfer model.
+
+    Raises:
+        CostModelError: The class registered by this name is neither a learner nor a transfer model.
+    """
+    made = learner_class(name).for_columns(columns, seed)
+    if isinstance(made, Learner):
+        return Residual(made)
+    if isinstance(made, StorableModel):
+        return made
+    raise CostModelError(
+        f"The learner {name!r} must be a Learner or StorableModel, but is of type {type(made).__name__}."
+    )

@@ -1,0 +1,19 @@
+"""A trained model as an object: what it predicts, for which kernels, and where."""
+
+from costmodel.transfer.prediction._describe import describe_model
+from costmodel.transfer.prediction._devices import UnmeasuredDeviceWarning, read_device
+from costmodel.transfer.prediction._model import NEVER_MEASURED, Model, load_model
+from costmodel.transfer.prediction.pyfunc import INPUTS, OUTPUTS, PredictsFromFrame, kernel_frame
+
+__all__ = [
+    "INPUTS",
+    "NEVER_MEASURED",
+    "OUTPUTS",
+    "Model",
+    "PredictsFromFrame",
+    "UnmeasuredDeviceWarning",
+    "describe_model",
+    "kernel_frame",
+    "load_model",
+    "read_device",
+]

@@ -1,0 +1,76 @@
+"""Which kernels are predicted: recorded ones, or configs drawn from the design space."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Union
+
+import msgspec
+
+from costmodel.errors import CostModelError
+from costmodel.kernels.metaschedule import TargetKind, sample_candidates
+from costmodel.records import Candidate, Device, Workload
+
+if TYPE_CHECKING:
+    from costmodel.dataset import Dataset
+
+# Where kernels are: a dataset, the name of one that ships, its path, or a file of candidates.
+Kernels = Union["Dataset", str, Path]
+
+
+def recorded_candidates(workload: Workload, kernels: Kernels | None) -> list[Candidate]:
+    """The kernels of a workload in a dataset or file.
+
+    Args:
+        workload: The workload.
+        kernels: A dataset, its name or its path, or a ``.jsonl`` file with one candidate a line. None for the
+            dataset that ships, which may have none.
+
+    Raises:
+        CostModelError: It cannot be read, or what was named has none.
+    """
+    every = _candidates_in(kernels)
+    found = [candidate for candidate in every if candidate.workload.name == workload.name]
+    if not found and kernels is not None:
+        known = ", ".join(sorted({candidate.workload.name for candidate in every})) or "none"
+        raise CostModelError(
+            f"{kernels} must hold candidates of {workload.name}, but it has those of {known}. Name one of "
+            "these, or a file of candidates; without one, configs are drawn."
+        )
+    return found
+
+
+def drawn_candidates(workload: Workload, device: Device, n: int, seed: int) -> list[Candidate]:
+    """So many random kernels of MetaSchedule's design space, or all that there are.
+
+    Raises:
+        CostModelError: It has no design space for such a device, or TVM is not installed.
+    """
+    if workload.is_foreign or device.kind == "hip":
+        raise CostModelError(
+            f"Configs can be drawn for operators on CUDA devices and CPUs, but got {workload.name} on "
+            f"{device.name}. Give the kernels: a dataset, or a file of candidates."
+        )
+    kind: TargetKind = "cpu" if device.kind == "cpu" else "cuda"
+    return sample_candidates(workload, kind, n, seed)
+
+
+def _candidates_in(kernels: Kernels | None) -> Sequence[Candidate]:
+    """All candidates of a dataset or file."""
+    if isinstance(kernels, str | Path) and Path(kernels).suffix == ".jsonl":
+        return _read_candidates(Path(kernels))
+    from costmodel.dataset import load_dataset  # loads pandas, which a model alone does not need
+
+    return load_dataset(kernels).candidates
+
+
+def _read_candidates(path: Path) -> Sequence[Candidate]:
+    try:
+        lines = path.read_bytes().splitlines()
+        return [msgspec.json.decode(line, type=Candidate) for line in lines if line.strip()]
+    except OSError as error:
+        raise CostModelError(f"Cannot read {path}: {error.strerror}.") from error
+    except msgspec.MsgspecError as error:
+        raise CostModelError(
+            f"{path} must hold one candidate a line, as JSON with `workload`, `space` and `config`, "
+            f"but a line does not: {error}."
+        ) from error

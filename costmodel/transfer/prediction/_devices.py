@@ -1,0 +1,124 @@
+"""On which device kernels would run, and which of them cannot run there."""
+
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from costmodel.errors import CostModelError
+from costmodel.features import estimate_launches
+from costmodel.records import Candidate, Device, config_batches, find_device
+
+# Spaces of MetaSchedule are called by what runs their kernels; such kernels run on nothing else.
+_SPACES = {"metaschedule-cuda": "cuda", "metaschedule-cpu": "cpu"}
+
+
+class UnmeasuredDeviceWarning(UserWarning):
+    """Kernels are predicted for a device that the model has no measurement of."""
+
+
+def device_named(name: str | None, learned: Sequence[Device]) -> Device:
+    """A device by its name: one that was learned from, else one of the table that ships.
+
+    Args:
+        name: Its name or alias; None for the only one that was learned from.
+        learned: The devices that were learned from.
+
+    Raises:
+        CostModelError: No device has this name, or none is named and the model knows none or several.
+    """
+    by_name = {device.name: device for device in learned}
+    if name is None:
+        if len(by_name) != 1:
+            raise CostModelError(
+                "The device must be named where a model learned from several or from none, but no name was "
+                f"given. This one learned from {', '.join(by_name) or 'none'}."
+            )
+        return learned[0]
+    if name in by_name:
+        return by_name[name]
+    try:
+        found = find_device(name)
+    except CostModelError as error:
+        raise CostModelError(
+            f"{error} A device that is not there can be described: as a table [device] in a TOML file for "
+            "`--own`, or as a `costmodel.Device`."
+        ) from None
+    return by_name.get(found.name, found)
+
+
+def read_device(path: Path, name: str | None = None) -> Device:
+    """A device of one's own.
+
+    Args:
+        path: TOML file with a table ``[device]`` that has the fields of ``Device``, or with a list of
+            ``[[devices]]`` as in ``costmodel/records/devices.toml``.
+        name: Which of the list.
+
+    Raises:
+        CostModelError: The file cannot be read, or describes no such device.
+    """
+    try:
+        described = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise CostModelError(f"Cannot read {path}: {error.strerror}.") from None
+    except ValueError as error:
+        raise CostModelError(f"{path} must be a TOML file with a table [device], but: {error}.") from None
+    if "devices" in described and name is not None:
+        return find_device(name, path)
+    try:
+        device = msgspec.convert(described.get("device", {}), Device)
+    except msgspec.ValidationError as error:
+        raise CostModelError(
+            f"{path} must have a table [device] with the fields {', '.join(Device.__struct_fields__)}, of "
+            f"which those after clock_mhz may be left out, but: {error}."
+        ) from None
+    if device.sms < 1 or not device.clock_mhz > 0:
+        raise CostModelError(
+            f"{path}: [device] must have sms and clock_mhz above 0, but got {device.sms} and "
+            f"{device.clock_mhz}."
+        )
+    return device
+
+
+def refusals(candidates: Sequence[Candidate], device: Device, learned: Sequence[Device]) -> list[str]:
+    """Why each kernel cannot run on a device; empty for one that can, as far as is known.
+
+    Args:
+        candidates: The kernels.
+        device: Where they would run.
+        learned: Devices that were learned from: kernels that no space's name tells of run on their kinds.
+    """
+    kinds: set[str] = {each.kind for each in learned}
+    found = [_refused_by_kind(candidate, device, kinds) for candidate in candidates]
+    for rows, batch in config_batches(candidates):
+        launches = estimate_launches(batch)
+        shared, threads = (
+            np.nan_to_num(launches[fact]).max(axis=1) for fact in ("shared_bytes", "threads_per_block")
+        )
+        for row, needed, block in zip(rows, shared, threads, strict=True):
+            found[row] = found[row] or _refused_by_size(needed, block, device)
+    return found
+
+
+def _refused_by_kind(candidate: Candidate, device: Device, learned: set[str]) -> str:
+    kind = next((kind for space, kind in _SPACES.items() if candidate.space.startswith(space)), None)
+    kinds = {kind} if kind else learned
+    if not kinds or device.kind in kinds:
+        return ""
+    return f"kernels of {' or '.join(sorted(kinds))} cannot run on {device.name}, which runs {device.kind}"
+
+
+def _refused_by_size(shared_bytes: float, threads: float, device: Device) -> str:
+    if device.kind == "cpu":
+        return ""
+    if 0 < device.shared_bytes_per_sm < shared_bytes:
+        return (
+            f"needs {shared_bytes / 1024:.0f} KiB of shared memory, and an SM of {device.name} has "
+            f"{device.shared_bytes_per_sm / 1024:.0f} KiB"
+        )
+    if 1 < device.max_threads_per_sm < threads:
+        return f"needs {threads:.0f} threads, and an SM of {device.name} holds {device.max_threads_per_sm}"
+    return ""

@@ -1,0 +1,234 @@
+"""A model with where it comes from: one just trained, or one out of a file."""
+
+import html
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from costmodel.arrays import FloatArray
+from costmodel.columns import Column
+from costmodel.errors import CostModelError
+from costmodel.features import extract
+from costmodel.records import Candidate, Device, Platform, Workload, part_of
+from costmodel.transfer._base import StorableModel, TransferModel
+from costmodel.transfer.prediction._candidates import Kernels, drawn_candidates, recorded_candidates
+from costmodel.transfer.prediction._devices import UnmeasuredDeviceWarning, device_named, refusals
+from costmodel.transfer.storage import MOST_BYTES, ModelMetadata, StoredModel, read_model, write_model
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+NEVER_MEASURED = "never measured on this device"
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Model:
+    """A fitted model, and where it comes from.
+
+    Attributes:
+        model: The model as arrays see it, with ``predict(X)`` and ``adapt(X, y)``.
+        metadata: What it learned from and how good it is.
+        held_out_tasks: Results on the tasks held out, one row a task, as in ``Report.tasks``. Of a model out
+            of a file, and of one that nothing was held out of, None.
+        attachments: Arrays that a file keeps beside it, by name.
+        path: The file that it is from; None for one that was just trained.
+    """
+
+    model: TransferModel
+    metadata: ModelMetadata = field(default_factory=ModelMetadata)
+    held_out_tasks: "pd.DataFrame | None" = None
+    attachments: Mapping[str, Any] = field(default_factory=dict)
+    path: Path | None = None
+
+    def predict(  # noqa: PLR0913 (settings, all with defaults)
+        self,
+        workload: Workload | str | Sequence[Candidate],
+        *,
+        sms: int | Iterable[int] | None = None,
+        device: Device | str | None = None,
+        kernels: Kernels | None = None,
+        n: int = 64,
+        seed: int = 0,
+    ) -> "pd.DataFrame":
+        """Rank kernels without measuring any, on a platform that may never have been measured.
+
+        Args:
+            workload: What the kernels compute, or the kernels themselves.
+            sms: SMs that they will have, or several such numbers; the whole device unless given.
+            device: Where they would run, or its name as ``costmodel devices list`` shows it. Unless given,
+                the device that was learned from, if it is one.
+            kernels: A dataset whose kernels of the workload are ranked, its name or its path, or a ``.jsonl``
+                file with one candidate a line. Unless given, the dataset that ships; where that has none of
+                the workload, configs are drawn, for which TVM is needed.
+            n: How many are drawn.
+            seed: Seed of the draw.
+
+        Returns:
+            One row for each kernel and number of SMs, the best first for each number: ``sms``,
+            ``candidate_id``, ``config``, ``score`` (higher is better), ``latency_s``, its interval from
+            ``low_s`` to ``high_s``, ``unfamiliarity`` (above 1 nothing is promised) and ``note`` (why a
+            kernel cannot run there, that the device was never measured). Columns without any value are left
+            out, and kernels that cannot run have no prediction and stand last. Names of the platforms are
+            in ``attrs["platforms"]``.
+
+        Raises:
+            CostModelError: There are no such kernels or devices, none of them can run there, or the model is
+                of other feature columns.
+
+        Warns:
+            UnmeasuredDeviceWarning: The model has no measurement of this device.
+        """
+        learned = self.metadata.devices
+        target = device if isinstance(device, Device) else device_named(device, learned)
+        platforms = [
+            part_of(target, each) for each in ([sms] if sms is None or isinstance(sms, int) else sms)
+        ]
+        candidates = _candidates(workload, target, kernels, n, seed)
+        refused = refusals(candidates, target, learned)
+        if all(refused):
+            raise CostModelError(f"None of {len(candidates)} kernels can run: {refused[0]}.")
+        if not self.has_measured(target):
+            message = f"{target.name}: {NEVER_MEASURED}. The model learned from {_listed(learned)}."
+            warnings.warn(message, UnmeasuredDeviceWarning, stacklevel=2)
+        return self._ranked(candidates, refused, platforms)
+
+    def has_measured(self, device: Device) -> bool:
+        """Whether measurements of this device are among what was learned from."""
+        return device.name in {each.name for each in self.metadata.devices}
+
+    def predictions(self, X: FloatArray) -> "dict[str, FloatArray]":
+        """``(n,)`` values for ``(n, d)`` features, by name: those columns of ``predict`` that are known."""
+        found = self.model.predict(X)
+        tells = getattr(self.model, "unfamiliarity", None)
+        values = {
+            "score": found.score,
+            "latency_s": found.latency_s,
+            "low_s": found.low_s,
+            "high_s": found.high_s,
+            "unfamiliarity": None if tells is None else tells(X),
+        }
+        return {name: each for name, each in values.items() if each is not None}
+
+    def features(self, candidates: Sequence[Candidate], platforms: Sequence[Platform]) -> FloatArray:
+        """``(n, d)`` features of kernels, each on the platform at its place, for the model to predict from.
+
+        Raises:
+            CostModelError: The model is of other feature columns than these kernels have.
+        """
+        table = extract(candidates, platforms)
+        self.require_columns(table.columns)
+        return table.values
+
+    def require_columns(self, columns: Sequence[Column]) -> None:
+        """Refuse a model that was not trained on these feature columns.
+
+        Raises:
+            CostModelError: It was not.
+        """
+        if self.metadata.columns != tuple(column.name for column in columns):
+            raise CostModelError(
+                f"{self.path or 'The model'} must be a model of the {len(columns)} feature columns that this "
+                "version of costmodel makes of these kernels, but it is of others. Train it again on such "
+                "kernels, with `costmodel train`."
+            )
+
+    def save(self, path: Path | str) -> None:
+        """Write the model to one file, without pickle. A file that is there is replaced at once.
+
+        Raises:
+            CostModelError: A part of it is of a class that is not registered, or the file cannot be written.
+        """
+        if not isinstance(self.model, StorableModel):
+            raise CostModelError(
+                "A model to save must be a StorableModel of costmodel.transfer, but got "
+                f"{type(self.model).__name__}."
+            )
+        write_model(StoredModel(self.model, self.metadata, self.attachments), Path(path))
+
+    def __repr__(self) -> str:
+        facts = ", ".join(f"{name}={value}" for name, value in self._facts().items())
+        return f"Model({facts})"
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><th>{html.escape(name)}</th><td>{html.escape(value)}</td></tr>"
+            for name, value in self._facts().items()
+        )
+        return f"<table><caption>Model</caption>{rows}</table>"
+
+    def _facts(self) -> dict[str, str]:
+        """What shows a model in a few lines."""
+        about = self.metadata
+        metrics = {name: f"{value:.3f}" for name, value in about.metrics.items() if name in _SHOWN_METRICS}
+        return {
+            "learner": about.learner or type(self.model).__name__,
+            "measurements": f"{about.rows:,}",
+            "workloads": f"{len(about.workloads)}",
+            "devices": _listed(about.devices),
+            **metrics,
+        }
+
+    def _ranked(
+        self, candidates: Sequence[Candidate], refused: Sequence[str], platforms: Sequence[Platform]
+    ) -> "pd.DataFrame":
+        """What ``predict`` returns."""
+        import pandas as pd
+
+        unmeasured = "" if self.has_measured(platforms[0].device) else NEVER_MEASURED
+        runs = np.array([not reason for reason in refused])
+        frame = pd.DataFrame(
+            {
+                "candidate_id": [candidate.candidate_id for candidate in candidates],
+                "config": [candidate.config.decisions for candidate in candidates],
+                "note": [reason or unmeasured for reason in refused],
+            }
+        )
+        running = [candidate for candidate, reason in zip(candidates, refused, strict=True) if not reason]
+        ranked = []
+        for platform in platforms:
+            found = self.predictions(self.features(running, [platform] * len(running)))
+            predicted = pd.DataFrame(found, index=np.flatnonzero(runs)).reindex(frame.index)
+            one = pd.concat([frame[["candidate_id", "config"]], predicted, frame["note"]], axis=1)
+            one.insert(0, "sms", platform.sms_granted)
+            ranked.append(one.sort_values("score", ascending=False, kind="stable"))
+        every = pd.concat(ranked, ignore_index=True)
+        every.attrs["platforms"] = [platform.name for platform in platforms]
+        return every if every["note"].any() else every.drop(columns="note")
+
+
+_SHOWN_METRICS = ("score_at_1", "score_at_10", "latency_error", "coverage")
+
+
+def load_model(path: Path | str, *, most_bytes: int = MOST_BYTES) -> Model:
+    """Read a model that ``Model.save`` or ``costmodel train`` wrote; no code of the file is run.
+
+    Args:
+        path: The file.
+        most_bytes: Most bytes that it may unpack to.
+
+    Raises:
+        CostModelError: There is no such file, it is damaged or too large, it is no model of a version that is
+            understood, or its learner is not installed.
+    """
+    path = Path(path)
+    stored = read_model(path, most_bytes)
+    return Model(stored.model, stored.metadata, attachments=stored.attachments, path=path)
+
+
+def _candidates(
+    workload: Workload | str | Sequence[Candidate], device: Device, kernels: Kernels | None, n: int, seed: int
+) -> list[Candidate]:
+    if not isinstance(workload, Workload | str):
+        if not workload:
+            raise CostModelError("The kernels to predict must be at least one, but got none.")
+        return list(workload)
+    parsed = Workload.parse(workload) if isinstance(workload, str) else workload
+    return recorded_candidates(parsed, kernels) or drawn_candidates(parsed, device, n, seed)
+
+
+def _listed(devices: Sequence[Device]) -> str:
+    return ", ".join(device.name for device in devices) or "no device"

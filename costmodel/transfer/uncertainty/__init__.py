@@ -1,0 +1,8 @@
+"""How sure a model is: calibrated intervals, and how unlike a row is to all that was learned from."""
+
+from costmodel.transfer.uncertainty._conformal import Conformal
+from costmodel.transfer.uncertainty._familiarity import Familiarity
+from costmodel.transfer.uncertainty._mondrian import MondrianQuantiles
+from costmodel.transfer.uncertainty._rehearsal import Rehearsed, ShotQuantiles, std_of
+
+__all__ = ["Conformal", "Familiarity", "MondrianQuantiles", "Rehearsed", "ShotQuantiles", "std_of"]

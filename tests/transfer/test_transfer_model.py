@@ -1,0 +1,146 @@
+"""A trained model as an object."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from msgspec import structs
+
+from costmodel.errors import CostModelError
+from costmodel.features import extract
+from costmodel.records import Candidate, Config, Device, Workload, find_device
+from costmodel.testing import LANDSCAPE_DEVICE, gpu_landscape, landscape_platform
+from costmodel.transfer import Model, UnmeasuredDeviceWarning, load_model, read_device
+from costmodel.tuning import train
+
+WORKLOADS = ("matmul-m128-n768-k768", "matmul-m512-n512-k512", "matmul-m64-n2304-k768")
+NEW, RECORDED = WORKLOADS[0], "matmul-m16-n1024-k1024"
+
+
+@pytest.fixture(scope="module")
+def data():
+    return gpu_landscape(workloads=WORKLOADS, configs_per_workload=16, sms=(8, 132))
+
+
+@pytest.fixture(scope="module")
+def model(data) -> Model:
+    return train(data, "kernel-ridge+intervals", hold_out=[NEW])
+
+
+def test_a_prediction_is_that_of_the_arrays_best_first(model, data) -> None:
+    found = model.predict(NEW, sms=8, kernels=data)
+    candidates = {each.candidate_id: each for each in data.candidates if each.workload.name == NEW}
+    ranked = [candidates[each] for each in found["candidate_id"]]
+    expected = model.model.predict(extract(ranked, [landscape_platform(8)] * len(ranked)).values)
+    assert found["score"].is_monotonic_decreasing
+    assert len(found) == len(candidates)
+    np.testing.assert_allclose(found["score"], expected.score)
+    np.testing.assert_allclose(found["latency_s"], expected.latency_s)
+    np.testing.assert_allclose(found["high_s"], expected.high_s)
+    assert found["config"].tolist() == [each.config.decisions for each in ranked]
+    assert found.attrs["platforms"] == [landscape_platform(8).name]
+
+
+def test_columns_without_values_are_left_out(model, data) -> None:
+    known = {"sms", "candidate_id", "config", "score", "latency_s", "low_s", "high_s", "unfamiliarity"}
+    assert set(model.predict(NEW, kernels=data)) == known
+    plain = train(data, "ridge")
+    assert set(plain.predict(NEW, kernels=data)) == known - {"low_s", "high_s", "unfamiliarity"}
+    assert set(train(data, "xgboost-rank").predict(NEW, kernels=data)) == {
+        "sms",
+        "candidate_id",
+        "config",
+        "score",
+    }
+
+
+def test_several_budgets_are_ranked_one_after_the_other(model, data) -> None:
+    both = model.predict(Workload.parse(NEW), sms=(8, 132), kernels=data)
+    for sms in (8, 132):
+        part = both[both["sms"] == sms].reset_index(drop=True)
+        alone = model.predict(NEW, sms=sms, kernels=data)
+        np.testing.assert_allclose(part["score"], alone["score"])
+
+
+def test_a_model_just_trained_and_one_out_of_a_file_are_the_same(model, data, tmp_path) -> None:
+    model.save(tmp_path / "model")
+    loaded = load_model(str(tmp_path / "model"))
+    assert loaded.metadata == model.metadata
+    assert loaded.predict(NEW, kernels=data).equals(model.predict(NEW, kernels=data))
+    assert repr(loaded) == repr(model)
+    assert len(repr(model)) < 200
+    assert "<td>kernel-ridge+intervals</td>" in model._repr_html_()
+
+
+def test_a_device_never_measured_is_told(model, data) -> None:
+    with pytest.warns(UnmeasuredDeviceWarning, match=r"H200: never measured on this device.*landscape GPU"):
+        found = model.predict(NEW, device="H200", kernels=data)
+    assert set(found["note"]) == {"never measured on this device"}
+    assert not model.has_measured(find_device("H200"))
+    assert model.has_measured(LANDSCAPE_DEVICE)
+
+
+def test_kernels_of_another_kind_of_device_are_refused(model, data) -> None:
+    with pytest.raises(CostModelError, match=r"kernels of cuda cannot run on AMD .*, which runs hip"):
+        model.predict(NEW, device="MI250X", kernels=data)
+    with pytest.raises(CostModelError, match="cannot run on"):
+        model.predict(RECORDED, device="MI250X")
+
+
+def test_a_kernel_that_needs_more_than_an_sm_has_is_refused_with_its_reason(model) -> None:
+    tiles = {"tile.C.i": (2, 1, 16, 2, 1), "tile.C.j": (4, 1, 8, 1, 2), "tile.C.k": (8, 1, 8)}
+    fetches = {"cooperative_fetch.A_shared": 4, "cooperative_fetch.B_shared": 1}
+    small = {"sketch": 0, **tiles, **fetches, "unroll_explicit.root": 64}
+    large = {**small, "tile.C.i": (1, 1, 16, 4, 1), "tile.C.j": (1, 1, 8, 8, 1), "tile.C.k": (1, 1, 64)}
+    workload = Workload.parse("matmul-m64-n64-k64")
+    kernels = [Candidate(workload, "metaschedule-cuda-1", Config(each)) for each in (large, small)]
+    device = structs.replace(LANDSCAPE_DEVICE, shared_bytes_per_sm=16 * 1024)
+    found = model.predict(kernels, device=device)
+    assert found["candidate_id"].tolist() == [kernels[1].candidate_id, kernels[0].candidate_id]
+    assert found["score"].notna().tolist() == [True, False]
+    assert "needs 32 KiB of shared memory, and an SM of landscape GPU has 16 KiB" in found["note"][1]
+    with pytest.raises(CostModelError, match="None of 1 kernels can run: needs 32 KiB"):
+        model.predict(kernels[:1], device=device)
+
+
+def test_what_cannot_be_predicted_is_said(model, data) -> None:
+    for arguments, message in (
+        (([],), "at least one"),
+        (("matmul-1",), "matmul-1"),
+        (("matmul-m2-n2-k2",), "must hold candidates of matmul-m2-n2-k2"),
+    ):
+        with pytest.raises(CostModelError, match=message):
+            model.predict(*arguments, kernels=data)
+    with pytest.raises(CostModelError, match=r"costmodel devices list.*table \[device\]"):
+        model.predict(NEW, device="Voodoo 2", kernels=data)
+    nowhere = replace(model, metadata=structs.replace(model.metadata, devices=()))
+    with pytest.raises(CostModelError, match="device must be named"):
+        nowhere.predict(NEW, kernels=data)
+
+
+def test_configs_are_drawn_for_a_workload_that_nobody_recorded() -> None:
+    pytest.importorskip("tvm")
+    model = train("h100-sm-budgets", "ridge", hold_out=[RECORDED])
+    found = model.predict("matmul-m24-n512-k96", sms=32, n=5, seed=1)
+    again = model.predict("matmul-m24-n512-k96", sms=32, n=5, seed=1)
+    assert len(found) == 5
+    assert found.equals(again)
+    assert found["latency_s"].between(1e-7, 1e-2).all()
+    assert len(model.predict(RECORDED, sms=32)) > 100  # recorded in the dataset that ships
+
+
+def test_a_device_is_read_from_a_table_of_its_own(tmp_path) -> None:
+    file = tmp_path / "own.toml"
+    file.write_text('[device]\nname = "mine"\nkind = "cuda"\narchitecture = ""\nsms = 20\nclock_mhz = 1500\n')
+    assert read_device(file) == Device("mine", "cuda", "", 20, 1500.0)
+    for text, message in (
+        ("[devise]", r"must have a table \[device\].*name"),
+        ('[device]\nname = "mine"', r"table \[device\].*kind"),
+        (file.read_text().replace("20", "0"), r"\[device\] must have sms and clock_mhz above 0"),
+        ("device", r"must be a TOML file with a table \[device\]"),
+    ):
+        file.write_text(text)
+        with pytest.raises(CostModelError, match=message):
+            read_device(file)
+    with pytest.raises(CostModelError, match="Cannot read"):
+        read_device(tmp_path / "missing")
