@@ -3,6 +3,7 @@
 import argparse
 import json
 import logging
+import re
 import sys
 import warnings
 from collections.abc import Sequence
@@ -15,7 +16,7 @@ from typing import Any
 
 from report import draw, markdown, read, summary
 from rich.progress import track
-from searches import replay, searches_of
+from searches import is_searched, learner_of, replay, search_names, search_of
 from tasks import Task, model_file, tasks_of
 
 from costmodel.dataset import Dataset, Split, SplitRecipe, load_dataset, make_split
@@ -33,46 +34,63 @@ class Settings:
     dataset: Path
     split: str
     folds: int
-    learners: tuple[str, ...]
+    searches: tuple[str, ...]
     every: int
     seeds: int
     cap: int
     until: float
-    tvm: bool
-    gp: bool
     out: Path
 
 
 def main() -> None:
-    """Search the tasks that were not searched yet, and compare all."""
+    """Make the searches that were not made yet, and compare all."""
     arguments = parse()
     settings = Settings(
         arguments.dataset.resolve(),
         arguments.split,
         arguments.folds,
-        tuple(arguments.learner),
+        tuple(chosen(arguments)),
         arguments.every,
         arguments.seeds,
         arguments.cap,
         arguments.until,
-        not arguments.no_tvm,
-        not arguments.no_gp,
         arguments.out,
     )
     settings.out.mkdir(parents=True, exist_ok=True)
     fit_all(settings)
-    left = [place for place, task in enumerate(tasks(settings)) if not result_file(settings, task).exists()]
+    left = [
+        (place, name)
+        for place, task in enumerate(tasks(settings))
+        for name in settings.searches
+        if is_searched(task, name) and not result_file(settings, task, name).exists()
+    ]
     with ProcessPoolExecutor(arguments.processes) as pool:
-        futures = [pool.submit(search_task, settings, place) for place in left]
+        futures = [pool.submit(make_search, settings, place, name) for place, name in left]
         for future in track(as_completed(futures), "searching", total=len(futures)):
             future.result()
-    results = read(settings.out)
-    table = summary(results, settings.cap)
+    made = summary(read(settings.out, settings.searches), settings.cap)
+    kept = kept_rows(arguments.json) if arguments.search else {}
+    names = search_names(arguments.learner, stock=True, gp=True)
+    table = {name: row for name in names if (row := made.get(name, kept.get(name)))}
     print(markdown(table))
     if arguments.json:
-        arguments.json.write_text(json.dumps(table.to_dict(orient="index"), indent=2) + "\n")
+        arguments.json.write_text(json.dumps(table, indent=2) + "\n")
     if arguments.plot:
-        draw(results, settings.cap, arguments.plot)
+        draw(table, arguments.plot)
+
+
+def kept_rows(path: Path | None) -> dict[str, dict[str, Any]]:
+    """The rows of an earlier table; none where there is none."""
+    return json.loads(path.read_text()) if path and path.exists() else {}
+
+
+def chosen(arguments: argparse.Namespace) -> list[str]:
+    """The searches to make: those named, or all."""
+    every = search_names(arguments.learner, stock=not arguments.no_tvm, gp=not arguments.no_gp)
+    unknown = sorted(set(arguments.search or ()) - set(every))
+    if unknown:
+        sys.exit(f"--search must be among {'; '.join(every)}, but got {'; '.join(unknown)}.")
+    return [name for name in every if name in (arguments.search or every)]
 
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
@@ -81,6 +99,12 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--split")
     parser.add_argument("--folds", type=int, help="0: each value of the split alone")
     parser.add_argument("--learner", action="append", help="again for more (default: those of config.toml)")
+    parser.add_argument(
+        "--search",
+        action="append",
+        metavar="NAME",
+        help="make these searches alone, again for more, and keep the other rows of --json (default: all)",
+    )
     parser.add_argument("--every", type=int, help="every how many tasks one is searched")
     parser.add_argument("--seeds", type=int)
     parser.add_argument("--cap", type=int, help="measurements after which a search has failed")
@@ -98,38 +122,36 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 def fit_all(settings: Settings) -> None:
     """Fit and keep the models of all tasks, as far as there are none."""
+    for task, name in product(tasks(settings), settings.searches):
+        fitted(settings, task, name)
+
+
+def fitted(settings: Settings, task: Task, name: str) -> Path | None:
+    """The file of the model that a search knows; None where it knows nothing."""
+    learner = learner_of(name)
     dataset, split = opened(settings.dataset, settings.split, settings.folds)
-    for task, learner in product(tasks(settings), settings.learners):
-        model_file(dataset, split, task, learner, settings.out / "models")
+    return model_file(dataset, split, task, learner, settings.out / "models") if learner else None
 
 
-def search_task(settings: Settings, place: int) -> None:
-    """Search one task with each sampler, and write all results of it to one file."""
+def make_search(settings: Settings, place: int, name: str) -> None:
+    """Search one task in one way with every seed, and write the results to one file."""
     logging.getLogger("optuna").setLevel(logging.WARNING)
     logging.getLogger("tvm").setLevel(logging.WARNING)
     warnings.filterwarnings("ignore", category=UserWarning, module="optuna")
-    dataset, split = opened(settings.dataset, settings.split, settings.folds)
     task = tasks(settings)[place]
-    models = {
-        name: load_model(model_file(dataset, split, task, name, settings.out / "models")).model
-        for name in settings.learners
-    }
+    path = fitted(settings, task, name)
+    search = search_of(name, task.pool, load_model(path).model if path else None, settings.seeds)
     about = {"task": task.name, "number": task.number, "fold": task.fold, "candidates": len(task.pool)}
     rows: list[dict[str, Any]] = [
-        {
-            **about,
-            "search": one.name,
-            "seed": seed,
-            **replay(task, one.make(seed), settings.cap, settings.until),
-        }
-        for one in searches_of(task, models, settings.seeds, stock=settings.tvm, gp=settings.gp)
-        for seed in range(one.seeds)
+        {**about, "search": name, "seed": seed, **replay(task, search, seed, settings.cap, settings.until)}
+        for seed in range(search.seeds)
     ]
-    write_whole(result_file(settings, task), f"{json.dumps(rows)}\n".encode())
+    write_whole(result_file(settings, task, name), f"{json.dumps(rows)}\n".encode())
 
 
-def result_file(settings: Settings, task: Task) -> Path:
-    return settings.out / f"task-{task.number:03}.json"
+def result_file(settings: Settings, task: Task, name: str) -> Path:
+    words = re.findall(r"[a-z0-9]+", name.lower())
+    return settings.out / f"task-{task.number:03}-{'-'.join(words)}.json"
 
 
 @cache

@@ -3,12 +3,19 @@
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
+from optuna import Study
+from optuna.samplers import RandomSampler
+from optuna.trial import FrozenTrial, TrialState
 
 from costmodel.dataset import CardHeader, build_dataset
-from costmodel.records import RecordStore
+from costmodel.records import Config, RecordStore
+from costmodel.search import History, PoolSampler
+from costmodel.spaces import Pool
 from costmodel.testing import LANDSCAPE_WORKLOADS, gpu_landscape
 
 SCRIPT = Path(__file__).parents[2] / "experiments" / "search_on_replay" / "run.py"
@@ -26,20 +33,86 @@ def dataset(tmp_path_factory):
     return folder / "built"
 
 
-def test_all_searches_are_replayed_on_held_out_workloads(dataset, tmp_path):
+def run(dataset: Path, out: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
     options = ["--folds", "2", "--seeds", "2", "--cap", "12", "--learner", "kernel-ridge", "--processes", "1"]
-    places = ["--dataset", dataset, "--out", tmp_path, "--json", tmp_path / "result.json"]
-    command = [sys.executable, SCRIPT, *options, "--no-tvm", "--no-gp", *places]
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
+    places = ["--dataset", dataset, "--out", out, "--json", out / "result.json", "--plot", out / "drawn.png"]
+    command = [sys.executable, SCRIPT, *options, "--no-tvm", "--no-gp", *places, *arguments]
+    return subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
+
+
+def results(out: Path) -> list[dict]:
+    return [row for file in sorted(out.glob("task-*.json")) for row in json.loads(file.read_text())]
+
+
+def test_all_searches_are_replayed_on_held_out_workloads(dataset, tmp_path):
+    done = run(dataset, tmp_path)
     assert done.returncode == 0, done.stderr
     table = json.loads((tmp_path / "result.json").read_text())
     assert set(table) == ROWS
     assert {row["searches"] for row in table.values()} == {8}
     assert "| ours, kernel-ridge | 8 |" in done.stdout
-    rows = [row for file in sorted(tmp_path.glob("task-*.json")) for row in json.loads(file.read_text())]
+    rows = results(tmp_path)
     assert {row["fold"] for row in rows} == {0, 1}
     for row in rows:
         curve = row["best_so_far"]
         assert curve == sorted(curve)
         assert len(curve) == 12 or curve[-1] == 1.0
         assert row["n_5"] == next((i for i, score in enumerate(curve, 1) if score * 1.05 >= 1.0), None)
+    first = [row["best_so_far"][0] for row in rows if row["search"] == "random order"]
+    after = table["random order"]["mean score after"]
+    assert after["1"] == pytest.approx(np.mean(first), abs=1e-4)
+    assert list(after) == ["1", "2", "3", "4", "6", "8", "12"]
+    assert (tmp_path / "drawn.png").exists()
+
+
+def test_some_searches_are_made_and_the_other_rows_are_kept(dataset, tmp_path):
+    path = tmp_path / "result.json"
+    assert run(dataset, tmp_path / "before", "--search", "random order", "--json", path).returncode == 0
+    row = json.loads(path.read_text())["random order"] | {"searches": 1}
+    path.write_text(json.dumps({"Optuna GP": row, "random order": row}))
+    done = run(dataset, tmp_path, "--search", "random order", "--search", "ours, nothing known")
+    assert done.returncode == 0, done.stderr
+    assert {row["search"] for row in results(tmp_path)} == {"random order", "ours, nothing known"}
+    table = json.loads(path.read_text())
+    assert list(table) == ["ours, nothing known", "Optuna GP", "random order"]
+    assert [row["searches"] for row in table.values()] == [8, 1, 8]
+    refused = run(dataset, tmp_path, "--search", "luck")
+    assert refused.returncode == 1
+    assert "--search must be among ours, kernel-ridge; " in refused.stderr
+
+
+class InOrder(PoolSampler):
+    """Takes the candidates in their order, and keeps what it is told."""
+
+    def __init__(self, pool: Pool) -> None:
+        super().__init__(pool, RandomSampler())
+        self.told: list[tuple[int, TrialState, float | None]] = []
+
+    def choose(self, study: Study, trial: FrozenTrial, history: History) -> Config:
+        return self.pool.candidates[trial.number].config
+
+    def after_trial(
+        self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None
+    ) -> None:
+        self.told.append((trial.number, state, values[0] if values else None))
+
+
+@pytest.mark.parametrize("told_failures", [True, False])
+def test_samplers_of_optuna_are_told_failures_as_four_times_the_slowest(told_failures, monkeypatch):
+    monkeypatch.syspath_prepend(SCRIPT.parent)
+    import searches
+    import tasks
+
+    data = gpu_landscape(workloads=LANDSCAPE_WORKLOADS[:1], configs_per_workload=8, sms=(8,))
+    pool = Pool(data.candidates[:6], data.platforms[0])
+    latency_s = np.array([np.inf, 5.0, 3.0, np.inf, 7.0, 1.0])
+    sampler = InOrder(pool)
+    search = searches.Search(lambda seed: sampler, 1, told_failures=told_failures)
+    found = searches.replay(tasks.Task(0, 0, "w", pool, latency_s), search, 0, cap=6, until=0.0)
+    assert (found["failed"], found["n_1"]) == (2, 6)
+    complete, failed = TrialState.COMPLETE, TrialState.FAIL
+    ran = [(i, complete, latency_s[i]) for i in (1, 2, 4, 5)]
+    if told_failures:  # the first failure waits until something ran
+        assert sampler.told == [ran[0], (0, complete, 20.0), ran[1], (3, complete, 20.0), *ran[2:]]
+    else:
+        assert sampler.told == [(0, failed, None), *ran[:2], (3, failed, None), *ran[2:]]
