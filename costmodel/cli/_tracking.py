@@ -1,6 +1,6 @@
 """What commands that can be tracked share: their options, and the run that they write to."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Self
@@ -10,7 +10,7 @@ import typer
 from costmodel.cli._output import console
 
 if TYPE_CHECKING:
-    from costmodel.search import BudgetsTrial, TunedTrial
+    from costmodel.search import Trial
     from costmodel.tracking import MlflowTracker, RunLog
 
 _OPTIONS = ("track", "tracking_uri", "experiment")
@@ -96,18 +96,17 @@ class TrialLog:
 
     Args:
         run: Where to.
-        sms: Budgets that each is measured on.
     """
 
-    def __init__(self, run: "RunLog", sms: Sequence[int]) -> None:
-        self._run, self._sms = run, sms
+    def __init__(self, run: "RunLog") -> None:
+        self._run = run
         self.told: set[int] = set()
 
-    def add(self, trial: "TunedTrial | BudgetsTrial") -> None:
+    def add(self, trial: "Trial") -> None:
         """Log one; its number is in ``told`` from now on."""
-        from costmodel.search import describe_trial
+        from costmodel.tuning import describe_trial
 
-        self._run.log(describe_trial(trial, self._sms))
+        self._run.log(describe_trial(trial))
         self.told.add(trial.number)
 
 

@@ -1,28 +1,55 @@
 """``costmodel tune``: find the kernel to run for the SMs that it will have."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
 
-from costmodel.cli._output import DEFAULT_LEARNER, JsonOption, console
+from costmodel.cli._complete import complete_learner, complete_workload
+from costmodel.cli._output import (
+    DEFAULT_LEARNER,
+    JsonOption,
+    console,
+    output_option,
+    print_table,
+    write_json,
+)
 from costmodel.cli._tracking import (
     ExperimentOption,
     Tracking,
     TrackingUriOption,
     TrackOption,
+    TrialLog,
     options_of,
 )
-from costmodel.cli._tune_budgets import tune_for_several
-from costmodel.cli._tune_one import tune_for_one
-from costmodel.cli._tune_request import Outputs, TuneRequest, budgets_of, numbers_of, share_of
-from costmodel.cli._tune_setup import RunnerName, load_transfer_model, open_runner, train_model
+from costmodel.cli._tune_options import budgets_of, numbers_of, share_of
+
+if TYPE_CHECKING:
+    from costmodel.tuning import TuneResult
+
+
+class RunnerName(StrEnum):
+    """What measures."""
+
+    REPLAY = "replay"
+    CUDA = "cuda"
+    CPU = "cpu"
 
 
 def tune(
     context: typer.Context,
     workload: Annotated[
-        str, typer.Argument(help="Name of a workload, such as matmul-m128-n768-k3072.", show_default=False)
+        str,
+        typer.Argument(
+            help="Name of a workload, such as matmul-m128-n768-k3072.",
+            show_default=False,
+            autocompletion=complete_workload,
+        ),
     ],
     *,
     sms: Annotated[
@@ -69,26 +96,37 @@ def tune(
     ] = None,
     runner: Annotated[RunnerName, typer.Option(help="What measures.")] = RunnerName.REPLAY,
     trials: Annotated[int, typer.Option(min=1, help="Candidates to measure.")] = 16,
-    dataset: Annotated[
-        Path | None,
+    learn_from: Annotated[
+        str | None,
         typer.Option(
-            metavar="DIR",
-            help="Dataset to learn from, and to replay. If not given, the one that ships; for a CPU none.",
+            metavar="DATASET",
+            help="History: a dataset, the name of one that ships, or `nothing`. If not given, the one that "
+            "ships; for a CPU nothing.",
+            show_default=False,
+        ),
+    ] = None,
+    replay: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DATASET",
+            help="Dataset to replay in place of a device, as a new GPU; the one that ships if not given.",
             show_default=False,
         ),
     ] = None,
     device: Annotated[
         str | None,
         typer.Option(
-            help="Device to replay, or a part of its name, where the dataset holds several; the first by "
+            help="Device to replay, or a part of its name, where the records hold several; the first by "
             "name if not given.",
             show_default=False,
         ),
     ] = None,
-    learner: Annotated[str, typer.Option(help="Learner to train on the dataset.")] = DEFAULT_LEARNER,
+    learner: Annotated[
+        str, typer.Option(help="Learner to train on the history.", autocompletion=complete_learner)
+    ] = DEFAULT_LEARNER,
     model: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Trained model to use instead of a learner.", show_default=False),
+        typer.Option(metavar="FILE", help="Trained model to use instead of a history.", show_default=False),
     ] = None,
     screened: Annotated[
         int,
@@ -119,26 +157,24 @@ def tune(
     seed: Annotated[int, typer.Option(help="Seed of all random choices.")] = 0,
     plot: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="PNG of latency over SM budgets. A replay draws out/tune-WORKLOAD-SMS.png if not given; a "
-            "device measures more for it, so it draws only if given.",
+        output_option(
+            metavar="FILE.png",
+            help="Picture of latency over SM budgets: .png, .svg or .pdf. A replay draws "
+            "out/tune-WORKLOAD-SMS.png if not given; a device measures more for it, and draws only if given.",
             show_default=False,
         ),
     ] = None,
     dispatch: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Write the kernels for several SM budgets as a dispatch table (JSON): which to run for the "
-            "SMs that are granted.",
+        output_option(
+            help="Write the chosen kernels as a dispatch table (JSON): which to run for the SMs that are "
+            "granted.",
             show_default=False,
         ),
     ] = None,
     report: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
+        output_option(
             help="Write one HTML page: the answer, pictures of latency over SMs, progress and predictions.",
             show_default=False,
         ),
@@ -150,8 +186,8 @@ def tune(
 ) -> None:
     """Find the kernel to run for the SMs that it will have, measuring only a shortlist.
 
-    A model that learned from other workloads ranks all candidates, and each measurement sharpens it. From the
-    dataset it learns of every workload but the one that is tuned.
+    A model that learned from other kernels and other devices ranks all candidates, and each measurement
+    sharpens it. It learns from everything in the history but this workload on this device.
 
     Examples:
     - `costmodel tune matmul-m16-n1024-k1024 --sms 32` replays recorded measurements: no GPU is needed.
@@ -160,37 +196,100 @@ def tune(
     - `costmodel tune matmul-m16-n1024-k1024 --sms 16,32,132` finds one kernel that is good on all three.
     - `costmodel tune matmul-m16-n1024-k1024 --portfolio 3 --dispatch out/dispatch.json` finds three for all.
     - `costmodel tune matmul-m16-n1024-k1024 --free-sms 4%` finds how many SMs can be left to others.
+    - `costmodel tune KERNEL --learn-from HISTORY --replay NEW` tunes on recorded kernels of a new device.
     - `costmodel tune matmul-m16-n1024-k1024 --sms 32 --track` logs every trial while it is measured.
     """
-    from costmodel.dataset import dataset_used, find_dataset, load_dataset
+    from costmodel.dataset import dataset_used, load_dataset
+    from costmodel.search import save_dispatch_table
+    from costmodel.tuning import NOTHING, TuneRequest, describe_page, describe_search, page_of
+    from costmodel.tuning import tune as search
 
     request = TuneRequest(
-        workload=workload,
-        sms=budgets_of(sms),
-        objective=objective,
-        weights=numbers_of("--weights", weights),
-        portfolio=portfolio,
-        free_sms=share_of("--free-sms", free_sms),
-        trials=trials,
-        screened=screened,
-        study=study,
-        stop_gain=share_of("--stop-gain", stop_gain),
-        seed=seed,
-        outputs=Outputs(plot=plot, dispatch=dispatch, report=report, json=json),
+        workload,
+        budgets_of(sms),
+        objective,
+        numbers_of("--weights", weights),
+        portfolio,
+        share_of("--free-sms", free_sms),
+        trials,
+        share_of("--stop-gain", stop_gain),
     )
-    request.check()
-    source = None if runner is RunnerName.CPU and not dataset else find_dataset(dataset)
-    with Tracking.of(context).run(request.title, options_of(context, dataset=source)) as run:
-        run.log(dataset_used(path, "training") for path in [source] if path)
-        data = load_dataset(source) if source else None
-        with open_runner(runner, workload, data, device) as opened:
-            console.print(opened.description, soft_wrap=True, highlight=False)
-            if model:
-                left_out = workload if runner is RunnerName.REPLAY else None
-                fitted, knowledge = load_transfer_model(model, left_out)
-            elif source and data:
-                fitted, knowledge = train_model(data, source, workload, learner, seed)
-            else:
-                fitted, knowledge = None, {"model": "scratch", "trained_on": "nothing"}
-            tune_for = tune_for_several if request.is_for_several else tune_for_one
-            tune_for(opened, fitted, knowledge, request, run)
+    with Tracking.of(context).run(request.title, options_of(context)) as run:
+        if model is None and runner is not RunnerName.CPU and learn_from != NOTHING:
+            run.log([dataset_used(load_dataset(learn_from), "training")])
+        log = TrialLog(run)
+        with _told_how_to_go_on(study):
+            result = search(
+                workload,
+                sms=request.sms,
+                trials=trials,
+                learn_from=learn_from,
+                replay=replay,
+                runner=runner.value,
+                device=device,
+                model=model,
+                learner=learner,
+                objective=objective,
+                weights=request.weights,
+                portfolio=portfolio,
+                free_sms=request.free_sms,
+                screened=screened,
+                study=study,
+                stop_gain=request.stop_gain,
+                seed=seed,
+                measure_curves=bool(plot or report),
+                on_trial=log.add,
+            )
+        _print(result)
+        write_json(json, result.to_dict())
+        if plot or runner is RunnerName.REPLAY:
+            picture = plot or _default_picture(result)
+            result.plot(picture)
+            _print_line(f"Picture: {picture}")
+        if dispatch:
+            save_dispatch_table(result.dispatch_table, dispatch)
+            _print_line(f"Dispatch table: {dispatch}")
+        if report:
+            result.save_report(report)
+            _print_line(f"Report: {report}")
+        run.log(describe_search(result, log.told))
+        run.log(describe_page(page_of(result)))
+
+
+@contextmanager
+def _told_how_to_go_on(study: str | None) -> Iterator[None]:
+    """Tell whom interrupts a search what is left of it."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(
+            "Run the same command again: it goes on where it stopped."
+            if study
+            else "Nothing was kept: with --study FILE, the same command goes on where it stopped."
+        ) from None
+
+
+def _default_picture(result: "TuneResult") -> Path:
+    """Where a replay draws."""
+    sms = result.search.sms
+    budgets = f"{sms[0]}sms" if len(sms) == 1 else f"{len(sms)}budgets"
+    return Path("out") / f"tune-{result.workload.name}-{budgets}.png"
+
+
+def _print(result: "TuneResult") -> None:
+    """Print what measured, the trials, the chosen kernels, and the answer with where it came from."""
+    _print_line(result.search.provenance.runner)
+    for table in result.tables:
+        shown = Table(box=SIMPLE_HEAD)
+        for name in table.header:
+            long = name == "grid x block"  # the one column that may be long
+            shown.add_column(name, justify="left" if long else "right", no_wrap=not long)
+        for row in table.rows:
+            shown.add_row(*row)
+        print_table(shown)
+    for sentence in result.answer:
+        _print_line(sentence)
+
+
+def _print_line(text: str) -> None:
+    console.print(text, soft_wrap=True, highlight=False)

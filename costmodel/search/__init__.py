@@ -1,14 +1,13 @@
 """The search: screens a space with a model, measures only a shortlist, learns from each result."""
 
-from costmodel.search._budgets_result import BudgetsResult, BudgetsTrial
-from costmodel.search._objective import FreeSms, Objective, ObjectiveName, fewest_sms
-from costmodel.search._result import Provenance, TunedTrial, TuneResult
+from costmodel.search._objective import FreeSms, Objective, ObjectiveName, SearchGoal, fewest_sms
+from costmodel.search._provenance import Provenance
+from costmodel.search._result import SearchResult
 from costmodel.search._stopping import StopGain
 from costmodel.search._study import give_up_abandoned, open_study
+from costmodel.search._trial import Trial
 from costmodel.search._tune import tune
-from costmodel.search._tune_budgets import tune_budgets
 from costmodel.search.portfolio import (
-    DISPATCH_VERSION,
     BudgetRange,
     DispatchRange,
     DispatchTable,
@@ -19,107 +18,33 @@ from costmodel.search.portfolio import (
     smallest_portfolio,
 )
 from costmodel.search.proposals import propose_candidates
-from costmodel.search.report import (
-    BEST_KNOWN,
-    BEST_MEASURED,
-    CHOSEN,
-    WHOLE_CHOICE,
-    BudgetCurve,
-    PredictedPoints,
-    ProgressCurve,
-    ReportTable,
-    SearchReport,
-    curves_figure,
-    describe_budgets_search,
-    describe_page,
-    describe_search,
-    describe_trial,
-    measured_curve,
-    plot_curves,
-    predictions_figure,
-    progress_figure,
-    recorded_curves,
-    render_report,
-    searched_curves,
-    write_report,
-)
-from costmodel.search.samplers import (
-    BudgetsKnowledge,
-    BudgetsPredictor,
-    BudgetsSampler,
-    History,
-    ModelSampler,
-    PoolSampler,
-    RandomOrderSampler,
-    ScoredConfigs,
-    SearchGoal,
-    SpaceSampler,
-    expected_improvement,
-)
-from costmodel.spaces import BudgetsSpace, DeclaredSpace, DrawnConfigs, Pool, ScheduleSpace, SearchSpace
+from costmodel.search.samplers import History, ModelSampler, PoolSampler, RandomOrderSampler, SpaceSampler
 
 __all__ = [
-    "BEST_KNOWN",
-    "BEST_MEASURED",
-    "CHOSEN",
-    "DISPATCH_VERSION",
-    "WHOLE_CHOICE",
-    "BudgetCurve",
     "BudgetRange",
-    "BudgetsKnowledge",
-    "BudgetsPredictor",
-    "BudgetsResult",
-    "BudgetsSampler",
-    "BudgetsSpace",
-    "BudgetsTrial",
-    "DeclaredSpace",
     "DispatchRange",
     "DispatchTable",
-    "DrawnConfigs",
     "FreeSms",
     "History",
     "ModelSampler",
     "Objective",
     "ObjectiveName",
-    "Pool",
     "PoolSampler",
-    "PredictedPoints",
-    "ProgressCurve",
     "Provenance",
     "RandomOrderSampler",
-    "ReportTable",
-    "ScheduleSpace",
-    "ScoredConfigs",
     "SearchGoal",
-    "SearchReport",
-    "SearchSpace",
+    "SearchResult",
     "SpaceSampler",
     "StopGain",
-    "TuneResult",
-    "TunedTrial",
+    "Trial",
     "best_portfolio",
-    "curves_figure",
-    "describe_budgets_search",
-    "describe_page",
-    "describe_search",
-    "describe_trial",
-    "expected_improvement",
     "fewest_sms",
     "give_up_abandoned",
     "load_dispatch_table",
-    "measured_curve",
     "open_study",
-    "plot_curves",
-    "predictions_figure",
-    "progress_figure",
     "propose_candidates",
-    "recorded_curves",
-    "render_report",
     "save_dispatch_table",
-    "searched_curves",
     "served_s",
     "smallest_portfolio",
     "tune",
-    "tune_budgets",
-    "write_report",
 ]

@@ -1,4 +1,4 @@
-"""What is wanted of kernels that must serve several SM budgets, as functions of a table of latencies.
+"""What kernels for one or several SM budgets are chosen by, as functions of a table of latencies.
 
 Notations:
     n: kernels, b: SM budgets. latency_s is ``(n, b)`` seconds; NaN where a kernel was not measured, inf where
@@ -13,6 +13,13 @@ import numpy as np
 
 from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError
+
+
+class SearchGoal(StrEnum):
+    """What a search looks for; with one SM budget both are the same."""
+
+    ONE_KERNEL = "one kernel"
+    PORTFOLIO = "portfolio"
 
 
 class ObjectiveName(StrEnum):
@@ -41,16 +48,20 @@ class Objective:
     weights: tuple[float, ...]
 
     @classmethod
-    def make(cls, name: ObjectiveName, budgets: int, weights: tuple[float, ...] | None = None) -> Self:
+    def make(cls, name: ObjectiveName | str, budgets: int, weights: tuple[float, ...] | None = None) -> Self:
         """An objective over so many budgets; weights are for ``weighted`` alone, which must have them.
 
         Raises:
-            CostModelError: Weights are missing, unwanted, not one a budget, or not positive.
+            CostModelError: There is no such objective, or weights are missing, unwanted, not one a budget, or
+                not positive.
         """
+        if name not in (known := [objective.value for objective in ObjectiveName]):
+            raise CostModelError(f"The objective must be one of {', '.join(known)}, but got {str(name)!r}.")
+        name = ObjectiveName(name)
         if (weights is not None) != (name is ObjectiveName.WEIGHTED):
             raise CostModelError(
                 f"Weights must be given with the objective weighted and no other, but got {weights} with "
-                f"{name.value}. Use --objective weighted together with --weights."
+                f"{name.value}. Give the objective weighted and its weights together."
             )
         weights = weights or (1.0,) * budgets
         if len(weights) != budgets or not all(0 < weight < np.inf for weight in weights):

@@ -1,99 +1,145 @@
-"""What a search found, and where the answer came from."""
+"""What a search found, and the kernels that follow from it."""
 
-import math
-import platform as python_platform
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from importlib.metadata import version
 
+import numpy as np
+
+from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError
-from costmodel.records import Candidate, Outcome, Platform
-from costmodel.version import __version__
-
-
-def _versions() -> dict[str, str]:
-    """Versions of what computes the answer."""
-    packages = {name: version(name) for name in ("numpy", "optuna")}
-    return {"costmodel": __version__, "python": python_platform.python_version(), **packages}
-
-
-@dataclass(frozen=True)
-class TunedTrial:
-    """One measured proposal.
-
-    Attributes:
-        number: Number of its Optuna trial.
-        candidate: What was measured.
-        outcome: How it ended.
-        latency_s: Median latency in seconds; inf unless the outcome is ok.
-        error: First line of the failure's message; empty when ok.
-        predicted_latency_s: Latency in seconds predicted before it was measured; None where the sampler
-            cannot tell.
-        predicted_rank: Rank of its score among all that it was chosen from, 1 for the best; None where
-            the sampler does not score.
-    """
-
-    number: int
-    candidate: Candidate
-    outcome: Outcome
-    latency_s: float
-    error: str = ""
-    predicted_latency_s: float | None = None
-    predicted_rank: int | None = None
+from costmodel.records import Platform
+from costmodel.search._objective import FreeSms, Objective, fewest_sms
+from costmodel.search._provenance import Provenance
+from costmodel.search._trial import Trial
+from costmodel.search.portfolio import (
+    BudgetRange,
+    DispatchTable,
+    best_portfolio,
+    dispatch_ranges,
+    served_s,
+    smallest_portfolio,
+)
 
 
 @dataclass(frozen=True)
-class Provenance:
-    """Where an answer came from.
+class SearchResult:
+    """Result of a search over one or several SM budgets.
+
+    Notations: m trials, b SM budgets.
 
     Attributes:
-        runner: What measured, in a sentence.
-        knowledge: What the model is and what it learned from, such as its name and the dataset's hash.
-        space_id: Content address of the space and the platform.
-        n_screened: Configs that were screened; all of a small space, 0 where a sampler screens nothing.
-        n_measurements: Candidates measured.
-        versions: Of the software here; that of the measuring platform is in the platform.
-    """
-
-    runner: str
-    knowledge: Mapping[str, str]
-    space_id: str
-    n_screened: int
-    n_measurements: int
-    versions: Mapping[str, str] = field(default_factory=_versions)
-
-
-@dataclass(frozen=True)
-class TuneResult:
-    """Result of a search.
-
-    Attributes:
-        platform: Where the candidates were measured.
-        trials: In the order in which they were proposed, failures included.
+        platforms: ``(b,)`` platforms where the candidates were measured, in the order of the space.
+        objective: What one kernel, or a portfolio, is chosen by.
+        trials: ``(m,)`` in the order in which they were proposed, failures included.
         provenance: Where the answer came from.
     """
 
-    platform: Platform
-    trials: tuple[TunedTrial, ...]
+    platforms: tuple[Platform, ...]
+    objective: Objective
+    trials: tuple[Trial, ...]
     provenance: Provenance
 
+    @property
+    def sms(self) -> tuple[int, ...]:
+        """``(b,)`` granted SMs."""
+        return tuple(platform.sms_granted for platform in self.platforms)
+
     @cached_property
-    def ranked(self) -> tuple[TunedTrial, ...]:
-        """Trials from the fastest to the slowest, failures last."""
-        return tuple(sorted(self.trials, key=lambda trial: trial.latency_s))
+    def latency_s(self) -> FloatArray:
+        """``(m, b)`` seconds of each trial at each budget; inf where it failed."""
+        return np.array([trial.latency_s for trial in self.trials]).reshape(-1, len(self.platforms))
+
+    @cached_property
+    def regret(self) -> FloatArray:
+        """``(m,)`` regret of each trial by the objective; inf where it failed at a budget that counts."""
+        best_s = self.latency_s.min(axis=0, initial=np.inf)
+        with np.errstate(invalid="ignore"):  # inf over inf, where nothing works
+            ratio = self.latency_s / best_s
+        return np.expm1(self.objective.combine(np.log(np.where(np.isnan(ratio), np.inf, ratio))))
+
+    @cached_property
+    def ranked(self) -> tuple[Trial, ...]:
+        """Trials from the best to the worst by the objective, failures last."""
+        order = np.lexsort((self.latency_s.sum(axis=1), self.regret))
+        return tuple(self.trials[i] for i in order)
 
     @property
-    def best(self) -> TunedTrial:
-        """The fastest trial.
+    def best(self) -> Trial:
+        """The best trial by the objective: at one SM budget the fastest.
 
         Raises:
-            CostModelError: Every trial failed.
+            CostModelError: No trial works at all budgets.
         """
-        if not self.ranked or math.isinf(self.ranked[0].latency_s):
-            errors = sorted({f"{trial.outcome}: {trial.error}" for trial in self.trials})
+        (only,) = self.portfolio(1)
+        return self.trials[only.kernel]
+
+    def portfolio(self, most: int) -> tuple[BudgetRange, ...]:
+        """The best kernels, at most so many, and their ranges; with 1, the one kernel for all budgets.
+
+        Raises:
+            CostModelError: So few of the kernels measured do not work at all budgets.
+        """
+        self._check_some_work()
+        return best_portfolio(self.latency_s, self.objective, most)
+
+    def smallest_portfolio(self, tolerance: float) -> tuple[BudgetRange, ...]:
+        """The fewest kernels that are within ``tolerance`` of the best measured at every budget.
+
+        Raises:
+            CostModelError: No kernel works at some budget.
+        """
+        return smallest_portfolio(self.latency_s, tolerance, self.objective)
+
+    def free_sms(self, tolerance: float) -> FreeSms:
+        """The fewest SMs whose best kernel costs at most ``tolerance`` more than the best on the most.
+
+        Raises:
+            CostModelError: No kernel works at some budget.
+        """
+        return fewest_sms(self.latency_s, self.sms, tolerance)
+
+    def regret_of(self, ranges: Sequence[BudgetRange]) -> FloatArray:
+        """``(b,)`` latency of a portfolio over the best measured at each budget, minus 1."""
+        return np.asarray(served_s(self.latency_s, ranges) / self.latency_s.min(axis=0) - 1.0)
+
+    def progress(self, most: int) -> FloatArray:
+        """``(m,)`` regret by the objective of the best portfolio of the first 1, 2, ... m trials.
+
+        Regret is over the best that all trials found; inf as long as no portfolio works at all budgets.
+        """
+        best_s = self.latency_s.min(axis=0)
+        return np.array([self._regret_so_far(n, most, best_s) for n in range(1, len(self.trials) + 1)])
+
+    def dispatch_table(self, ranges: Sequence[BudgetRange]) -> DispatchTable:
+        """The table of a portfolio, for all SMs of the device."""
+        device = self.platforms[-1].device
+        kernels = [trial.candidate for trial in self.trials]
+        return DispatchTable(
+            workload=kernels[0].workload,
+            device=device,
+            objective=self.objective.name.value,
+            ranges=dispatch_ranges(kernels, ranges, self.latency_s, self.sms, device.sms),
+            provenance=self.provenance,
+        )
+
+    def _regret_so_far(self, trials: int, most: int, best_s: FloatArray) -> float:
+        latency_s = self.latency_s[:trials]
+        try:
+            ranges = best_portfolio(latency_s, self.objective, most, best_s=best_s)
+        except CostModelError:
+            return float("inf")
+        return float(np.expm1(self.objective.combine(np.log(served_s(latency_s, ranges) / best_s))))
+
+    def _check_some_work(self) -> None:
+        """Say why all trials failed, where all did.
+
+        Raises:
+            CostModelError: They did.
+        """
+        if not np.isfinite(self.latency_s).any():
+            errors = sorted({f"{trial.outcomes[0]}: {trial.error}" for trial in self.trials})
             raise CostModelError(
                 f"One trial or more must succeed to name a best config, but all {len(self.trials)} failed "
                 f"({'; '.join(errors[:3])}). Ask for more trials, or look into the failures."
             )
-        return self.ranked[0]

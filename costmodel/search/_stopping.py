@@ -6,6 +6,8 @@ import numpy as np
 from optuna import Study
 from optuna.trial import FrozenTrial, TrialState
 
+from costmodel.arrays import FloatArray
+from costmodel.search._objective import SearchGoal
 from costmodel.search.samplers import History, ModelSampler
 
 
@@ -13,8 +15,11 @@ class StopGain:
     """Ends a search once the next measurement is expected to gain less than a share of the best latency.
 
     The gain is the sampler's expected improvement, and as a model is surer of itself than it should be, the
-    last ``window`` measurements together must have gained less, too. Where the model has no joint belief to
-    tell the expected gain by, the last ``patience`` measurements must.
+    last ``window`` measurements together must have gained less, too. Where the model has no joint posterior
+    to tell the expected gain by, as over several SM budgets, the last ``patience`` measurements must.
+
+    What was gained at several budgets is, for one kernel, what the objective fell by; for a portfolio the
+    largest gain at any of them.
 
     A callback for ``study.optimize``; ``tune`` asks ``is_reached`` itself.
 
@@ -48,13 +53,18 @@ class StopGain:
     def is_reached(self, study: Study) -> bool:
         """Whether the search should end."""
         history = History.of(study, self.sampler.space)
-        if _gained(history, self.window) >= self.gain:
+        if self._gained(history, self.window) >= self.gain:
             return False
         expected = self.sampler.expected_gain(study)
-        return (_gained(history, self.patience) if expected is None else expected) < self.gain
+        return (self._gained(history, self.patience) if expected is None else expected) < self.gain
 
+    def _gained(self, history: History, window: int) -> float:
+        """By which share the last measurements improved the best; 1 where nothing ran before them."""
+        before = self._best(history.first(max(0, len(history.measured) - window)))
+        return float((1.0 - self._best(history) / before).max()) if np.isfinite(before).all() else 1.0
 
-def _gained(history: History, window: int) -> float:
-    """What the last measurements gained; 1 where nothing ran before them."""
-    before = history.first(max(0, len(history.measured) - window)).best_s
-    return 1.0 - history.best_s / before if np.isfinite(before) else 1.0
+    def _best(self, history: History) -> FloatArray:
+        """What may fall: the best latency at each budget; of one kernel for several, the best value."""
+        if self.sampler.goal is SearchGoal.ONE_KERNEL and history.best_s.size > 1:
+            return np.asarray(np.exp(history.value.min(initial=np.inf, keepdims=True)))
+        return history.best_s

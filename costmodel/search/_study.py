@@ -8,7 +8,7 @@ from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 from optuna.trial import TrialState
 
 from costmodel.errors import CostModelError
-from costmodel.search.samplers import is_abandoned
+from costmodel.search.samplers import give_up, is_abandoned
 
 # A writer holds a journal's lock for milliseconds; one that was killed meanwhile stops the others this long.
 _LOCK_S = 10
@@ -58,4 +58,4 @@ def give_up_abandoned(study: optuna.Study) -> None:
     """Prune the running trials whose process is gone, so that their configs may come again."""
     for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
         if is_abandoned(trial):
-            study.tell(trial.number, state=TrialState.PRUNED, skip_if_finished=True)
+            give_up(study, trial)

@@ -23,7 +23,7 @@ class DrawnConfigs:
 
     Attributes:
         configs: The n configs; may be made one by one where they are asked for.
-        features: ``(n, d)`` features; NaN where one does not apply.
+        features: ``(n, b, d)`` features on each of b platforms; NaN where one does not apply.
     """
 
     configs: Sequence[Config]
@@ -57,15 +57,15 @@ class SearchSpace(ABC):
     where it does not exist. Optuna sees parameters of its own; ``params`` and ``config`` go to and fro.
 
     Attributes:
-        platform: Where the configs would run.
+        platforms: Where the configs would run, such as one device with b SM budgets; one or more.
     """
 
-    platform: Platform
+    platforms: tuple[Platform, ...]
 
     @property
     @abstractmethod
     def space_id(self) -> str:
-        """Content address of the space and its platform: a study belongs to one."""
+        """Content address of the space and its platforms: a study belongs to one."""
 
     @property
     @abstractmethod
@@ -110,7 +110,7 @@ class SearchSpace(ABC):
 
     @abstractmethod
     def features(self, configs: Sequence[Config]) -> FloatArray:
-        """``(n, d)`` features of these configs on the platform; NaN where one does not apply."""
+        """``(n, b, d)`` features of these configs on each platform; NaN where one does not apply."""
 
     @abstractmethod
     def candidate(self, config: Config) -> Candidate:
@@ -121,5 +121,5 @@ class SearchSpace(ABC):
         """
 
     @abstractmethod
-    def on(self, platform: Platform) -> "SearchSpace":
-        """The same configs on another platform."""
+    def on(self, *platforms: Platform) -> "SearchSpace":
+        """The same configs on other platforms, one or more."""

@@ -18,6 +18,7 @@ from optuna.distributions import (
 
 from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError, InvalidConfigError
+from costmodel.kernels import MOST_CHANGES
 from costmodel.records import Candidate, Config, Decision, Device, Platform, Workload, content_id
 from costmodel.spaces._base import DrawnConfigs, Param, SearchSpace
 from costmodel.spaces._parameters import suggest_one
@@ -29,8 +30,8 @@ Condition = tuple[str, Sequence[Any]]
 _MOST_LISTED = 20_000
 # Draws for each config that is wanted: where few meet the constraints, fewer come back.
 _MOST_DRAWS = 4
-# A neighbour differs in one to three parameters; a number moves by up to a quarter of its range.
-_MOST_CHANGES, _REACH = 3, 0.25
+# A number moves by up to a quarter of its range.
+_REACH = 0.25
 _ANYWHERE = Platform(Device("unnamed", "cpu", "", 0, 0.0), "whole", 0, 0)
 
 
@@ -49,7 +50,7 @@ class DeclaredSpace(SearchSpace):
             that for which it exists.
         constraints: Functions of a config's decisions that must all be true; absent parameters are not among
             the decisions. They must be the same in every process that shares a study.
-        platform: Where the function runs; it matters only to what is reported.
+        platforms: Where the function runs; they matter only to what is reported.
 
     Raises:
         ValueError: There are no parameters, or a condition names one that does not come before.
@@ -76,10 +77,10 @@ class DeclaredSpace(SearchSpace):
         *,
         when: Mapping[str, Condition] | None = None,
         constraints: Sequence[Constraint] = (),
-        platform: Platform = _ANYWHERE,
+        platforms: Sequence[Platform] = (_ANYWHERE,),
     ) -> None:
         self.name = name
-        self.platform = platform
+        self.platforms = tuple(platforms)
         self._parameters = dict(parameters)
         self._when = dict(when or {})
         self._constraints = tuple(constraints)
@@ -88,10 +89,10 @@ class DeclaredSpace(SearchSpace):
 
     @cached_property
     def space_id(self) -> str:
-        """Content address of name, parameters, conditions and platform; constraints cannot be told apart."""
+        """Content address of name, parameters, conditions, platforms; constraints cannot be told apart."""
         parameters = {name: distribution_to_json(d) for name, d in self._parameters.items()}
         conditions = {name: (parent, list(values)) for name, (parent, values) in self._when.items()}
-        return content_id(self.name, parameters, conditions, self.platform.platform_id)
+        return content_id(self.name, parameters, conditions, *(p.platform_id for p in self.platforms))
 
     @property
     def size(self) -> int | None:
@@ -147,13 +148,14 @@ class DeclaredSpace(SearchSpace):
         return list(found.values())
 
     def features(self, configs: Sequence[Config]) -> FloatArray:
-        """``(n, d)`` numbers and categories of the decisions."""
+        """``(n, b, d)`` numbers and categories of the decisions, the same on each platform."""
         columns = [
             column
             for name, distribution in self._parameters.items()
             for column in _columns(distribution, [config.decisions.get(name) for config in configs])
         ]
-        return np.array(columns, dtype=np.float64).reshape(len(columns), len(configs)).T
+        values = np.array(columns, dtype=np.float64).reshape(len(columns), len(configs)).T
+        return np.repeat(values[:, None], len(self.platforms), axis=1)
 
     def candidate(self, config: Config) -> Candidate:
         """The candidate of a config.
@@ -167,10 +169,10 @@ class DeclaredSpace(SearchSpace):
             )
         return Candidate(self._workload, f"declared-{self.name}", config)
 
-    def on(self, platform: Platform) -> "DeclaredSpace":
+    def on(self, *platforms: Platform) -> "DeclaredSpace":
         """The same space elsewhere; the features are the same."""
         return DeclaredSpace(
-            self.name, self._parameters, when=self._when, constraints=self._constraints, platform=platform
+            self.name, self._parameters, when=self._when, constraints=self._constraints, platforms=platforms
         )
 
     @cached_property
@@ -222,7 +224,7 @@ class DeclaredSpace(SearchSpace):
         """A config with some values changed; what comes to exist by that is drawn."""
         values = {n: config.decisions.get(n, _draw(d, 1, rng)[0]) for n, d in self._parameters.items()}
         names = list(config.decisions)
-        for name in rng.choice(names, size=min(len(names), int(rng.integers(1, _MOST_CHANGES + 1)))):
+        for name in rng.choice(names, size=min(len(names), int(rng.integers(1, MOST_CHANGES + 1)))):
             values[name] = _moved(self._parameters[name], values[name], rng)
         return self._config_where(values)
 

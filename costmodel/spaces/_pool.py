@@ -10,14 +10,14 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution, IntD
 
 from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError
-from costmodel.features import extract
 from costmodel.records import Candidate, Config, Decision, Platform, content_id
 from costmodel.spaces._base import DrawnConfigs, Param, SearchSpace
+from costmodel.spaces._features import features_on
 from costmodel.spaces._parameters import suggest_one
 
 
 class Pool(SearchSpace):
-    """Candidates of one task, and how Optuna names them.
+    """Candidates of one workload, and how Optuna names them.
 
     Each decision of a config is one Optuna parameter: an integer range where every config holds an integer,
     else a category. The factors of a tile become a category such as ``2x1x16x4x1``, and a decision that a
@@ -25,23 +25,29 @@ class Pool(SearchSpace):
 
     Args:
         candidates: Distinct configs of one workload.
-        platform: Where they would run.
+        *platforms: Where they would run.
+        columns: Names of the feature columns, such as those that a model expects; those that the candidates
+            have if None.
 
     Raises:
-        ValueError: There are no candidates, or two have the same decisions.
+        ValueError: There are no candidates or no platforms, or two candidates have the same decisions.
     """
 
-    def __init__(self, candidates: Sequence[Candidate], platform: Platform) -> None:
+    def __init__(
+        self, candidates: Sequence[Candidate], *platforms: Platform, columns: Sequence[str] | None = None
+    ) -> None:
         self.candidates = tuple(candidates)
-        self.platform = platform
+        self.platforms = platforms
+        self._columns = columns
         self._names = sorted({name for c in self.candidates for name in c.config.decisions})
         self._params = [self._encode(c.config) for c in self.candidates]
         self._positions = {self._key(params): i for i, params in enumerate(self._params)}
         self._rows = {c.config.config_id: i for i, c in enumerate(self.candidates)}
-        if not self.candidates or len(self._positions) < len(self.candidates):
+        if not platforms or not self.candidates or len(self._positions) < len(self.candidates):
             raise ValueError(
-                "a pool must hold one or more candidates with distinct decisions, "
-                f"but got {len(self.candidates)} candidates with {len(self._positions)} distinct ones"
+                "a pool must hold one or more candidates with distinct decisions on one or more platforms, "
+                f"but got {len(self.candidates)} candidates with {len(self._positions)} distinct ones on "
+                f"{len(platforms)} platforms"
             )
 
     def __len__(self) -> int:
@@ -49,8 +55,8 @@ class Pool(SearchSpace):
 
     @cached_property
     def space_id(self) -> str:
-        """Content address of the candidates, in order, and the platform."""
-        return content_id([c.candidate_id for c in self.candidates], self.platform.platform_id)
+        """Content address of the candidates, in order, and the platforms."""
+        return content_id([c.candidate_id for c in self.candidates], *(p.platform_id for p in self.platforms))
 
     @property
     def size(self) -> int:
@@ -97,7 +103,7 @@ class Pool(SearchSpace):
         return []
 
     def features(self, configs: Sequence[Config]) -> FloatArray:
-        """``(n, d)`` features of configs of the pool on its platform."""
+        """``(n, b, d)`` features of configs of the pool on its platforms."""
         rows = np.array([self._row(config) for config in configs], dtype=np.intp)
         return self._all.features[rows]
 
@@ -109,14 +115,15 @@ class Pool(SearchSpace):
         """
         return self.candidates[self._row(config)]
 
-    def on(self, platform: Platform) -> "Pool":
-        """The same candidates on another platform."""
-        return Pool(self.candidates, platform)
+    def on(self, *platforms: Platform) -> "Pool":
+        """The same candidates on other platforms."""
+        return Pool(self.candidates, *platforms, columns=self._columns)
 
     @cached_property
     def _all(self) -> DrawnConfigs:
-        features = extract(self.candidates, [self.platform] * len(self)).values
-        return DrawnConfigs([c.config for c in self.candidates], features)
+        return DrawnConfigs(
+            [c.config for c in self.candidates], features_on(self.platforms, self.candidates, self._columns)
+        )
 
     def _row(self, config: Config) -> int:
         """Position of a config."""

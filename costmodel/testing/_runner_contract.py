@@ -11,6 +11,8 @@ import multiprocessing
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from costmodel.collect import Runner
 from costmodel.errors import CostModelError
 from costmodel.records import Candidate, Outcome
@@ -82,6 +84,38 @@ def check_impossible_budget_is_refused(case: RunnerCase) -> None:
     assert str(case.impossible_sms) in refusal, "the refusal must name what was asked for"
 
 
+def check_budgets_can_be_granted(case: RunnerCase) -> None:
+    """The SM budgets to tune for are granted as they stand, smallest first, the whole device last."""
+    with case.open() as runner:
+        budgets, whole = runner.budgets, runner.platform()
+        granted = [runner.platform(sms).sms_granted for sms in budgets]
+    assert tuple(granted) == budgets == tuple(sorted(set(budgets)))
+    assert budgets[-1] == whole.sms_granted
+
+
+def check_space_holds_the_kernels_of_a_workload(case: RunnerCase) -> None:
+    """The space is on the platforms asked for, and what it draws has features on each."""
+    workload = case.candidates[0].workload
+    with case.open() as runner:
+        platforms = (runner.platform(case.sms), runner.platform())
+        space = runner.space(workload, platforms)
+        drawn = space.draw(8, np.random.default_rng(0))
+    assert space.platforms == platforms
+    assert drawn.features.shape[:2] == (len(drawn), len(platforms))
+    assert space.candidate(drawn.configs[0]).workload == workload
+
+
+def check_known_latencies_are_those_measured(case: RunnerCase) -> None:
+    """What is known without measuring is what would be measured; a device knows nothing."""
+    candidate = case.candidates[0]
+    with case.open() as runner:
+        known = runner.known_latencies(candidate.workload)
+        if known is not None:
+            platform = runner.platform(case.sms)
+            (measured,) = runner.measure([candidate], platform)
+            assert known[platform.sms_granted][candidate.candidate_id] == measured.latency_s
+
+
 def check_description_is_one_line(case: RunnerCase) -> None:
     """The user is told on one line what measures."""
     with case.open() as runner:
@@ -107,6 +141,9 @@ RUNNER_CHECKS: tuple[Callable[[RunnerCase], None], ...] = (
     check_no_candidates_give_no_measurements,
     check_platform_grants_what_it_says,
     check_impossible_budget_is_refused,
+    check_budgets_can_be_granted,
+    check_space_holds_the_kernels_of_a_workload,
+    check_known_latencies_are_those_measured,
     check_description_is_one_line,
     check_closing_ends_workers,
 )

@@ -9,7 +9,7 @@ from typer.testing import CliRunner, Result
 
 from costmodel.cli import app
 from costmodel.collect import CudaRunner
-from costmodel.dataset import CardHeader, build_dataset, dataset_hash, load_dataset
+from costmodel.dataset import CardHeader, build_dataset, load_dataset
 from costmodel.errors import CostModelError
 from costmodel.records import RecordStore
 from costmodel.testing import gpu_landscape
@@ -38,7 +38,13 @@ def costmodel(*arguments: object) -> Result:
 
 def tune(dataset: Path, tmp_path: Path, *arguments: object) -> Result:
     outputs = ("--plot", tmp_path / "tune.png", "--json", tmp_path / "tune.json")
-    return costmodel("tune", WORKLOAD, "--dataset", dataset, "--learner", "ridge", *outputs, *arguments)
+    source = ("--learn-from", dataset, "--replay", dataset, "--learner", "ridge")
+    return costmodel("tune", WORKLOAD, *source, *outputs, *arguments)
+
+
+def tune_with_model(dataset: Path, tmp_path: Path, file: Path, *arguments: object) -> Result:
+    outputs = ("--plot", tmp_path / "tune.png", "--json", tmp_path / "tune.json")
+    return costmodel("tune", WORKLOAD, "--replay", dataset, "--model", file, *outputs, *arguments)
 
 
 def assert_refused(result: Result, *texts: str) -> None:
@@ -62,7 +68,7 @@ def test_replay_says_so_first_and_answers_with_provenance(dataset: Path, tmp_pat
     assert "Run " in result.stdout
     assert "6 candidates measured, 40 screened" in result.stdout
     assert "model ridge, trained_on 2 other workloads" in result.stdout
-    assert dataset_hash(dataset)[:12] in result.stdout
+    assert load_dataset(dataset).sha256[:12] in result.stdout
     assert (tmp_path / "tune.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -71,14 +77,14 @@ def test_json_holds_trials_comparisons_and_provenance(dataset: Path, tmp_path: P
     report = json.loads((tmp_path / "tune.json").read_text())
     latencies = recorded_latencies(dataset, 8)
     assert len(report["trials"]) == 10
-    assert all(trial["latency_s"] in (None, *map(pytest.approx, latencies)) for trial in report["trials"])
-    assert report["best"]["latency_s"] == min(trial["latency_s"] or 1.0 for trial in report["trials"])
+    assert all(trial["latency_s"][0] in (None, *map(pytest.approx, latencies)) for trial in report["trials"])
+    assert report["best"]["latency_s"] == [min(trial["latency_s"][0] or 1.0 for trial in report["trials"])]
     curves = report["latency_s_by_sms"]
     best = {str(sms): recorded_latencies(dataset, sms)[0] for sms in (8, 32, 132)}
     assert curves["best known"] == pytest.approx(best)
     assert curves["whole-device choice"]["132"] == curves["best known"]["132"]
-    assert curves["chosen"]["8"] == report["best"]["latency_s"]
-    assert report["provenance"]["knowledge"]["dataset_sha256"] == dataset_hash(dataset)
+    assert [curves["chosen"]["8"]] == report["best"]["latency_s"]
+    assert report["provenance"]["knowledge"]["dataset_sha256"] == load_dataset(dataset).sha256
     assert report["provenance"]["n_measurements"] == 10
 
 
@@ -118,12 +124,12 @@ def test_a_study_of_unknown_kind_is_refused(dataset: Path, tmp_path: Path) -> No
 
 
 def test_unknown_workload_lists_the_nearest(dataset: Path) -> None:
-    result = costmodel("tune", "matmul-m512-n512-k51", "--dataset", dataset)
-    assert_refused(result, "'matmul-m512-n512-k51'", f"The nearest are {WORKLOAD}")
+    result = costmodel("tune", "matmul-m512-n512-k51", "--replay", dataset)
+    assert_refused(result, "'matmul-m512-n512-k51'", f"Near it are {WORKLOAD}")
 
 
 def test_unlike_workload_lists_all(dataset: Path) -> None:
-    assert_refused(costmodel("tune", "zzz", "--dataset", dataset), "Recorded are ", WORKLOAD, *OTHERS)
+    assert_refused(costmodel("tune", "zzz", "--replay", dataset), "one of the 3", WORKLOAD, *OTHERS)
 
 
 def test_unrecorded_budget_is_refused(dataset: Path, tmp_path: Path) -> None:
@@ -137,22 +143,23 @@ def test_unknown_learner_is_refused(dataset: Path, tmp_path: Path) -> None:
 def test_a_model_that_saw_the_workload_is_refused(dataset: Path, tmp_path: Path) -> None:
     file = tmp_path / "seen.costmodel"
     assert costmodel("train", dataset, "--out", file, "--learner", "ridge").exit_code == 0
-    assert_refused(tune(dataset, tmp_path, "--model", file), "learned from it", f"--hold-out {WORKLOAD}")
+    assert_refused(tune_with_model(dataset, tmp_path, file), "learned from it", f"--hold-out {WORKLOAD}")
 
 
 def test_a_model_of_other_columns_is_refused(dataset: Path, tmp_path: Path) -> None:
     file = tmp_path / "old.costmodel"
-    assert costmodel("train", dataset, "--out", file, "--learner", "ridge").exit_code == 0
+    held_out = ("--hold-out", WORKLOAD, "--learner", "ridge")
+    assert costmodel("train", dataset, "--out", file, *held_out).exit_code == 0
     old = load_model(file)
-    replace(old, metadata=structs.replace(old.metadata, columns=old.metadata.columns[::-1])).save(file)
-    assert_refused(tune(dataset, tmp_path, "--model", file), "feature columns", "Train it again")
+    replace(old, metadata=structs.replace(old.metadata, columns=old.metadata.columns[1:])).save(file)
+    assert_refused(tune_with_model(dataset, tmp_path, file), "feature columns", "Train it again")
 
 
 def test_a_model_that_never_saw_the_workload_is_used(dataset: Path, tmp_path: Path) -> None:
     file = tmp_path / "unseen.costmodel"
     held_out = ("--hold-out", WORKLOAD, "--learner", "ridge")
     assert costmodel("train", dataset, "--out", file, *held_out).exit_code == 0
-    assert tune(dataset, tmp_path, "--model", file, "--trials", 3).exit_code == 0
+    assert tune_with_model(dataset, tmp_path, file, "--trials", 3).exit_code == 0
     with_file = json.loads((tmp_path / "tune.json").read_text())
     tune(dataset, tmp_path, "--trials", 3)
     trained_here = json.loads((tmp_path / "tune.json").read_text())
@@ -164,14 +171,15 @@ def test_no_gpu_is_one_sentence(dataset: Path, tmp_path: Path) -> None:
     try:
         CudaRunner().close()
     except CostModelError as error:
-        assert_refused(tune(dataset, tmp_path, "--runner", "cuda"), " ".join(str(error).split()))
+        command = ("tune", WORKLOAD, "--runner", "cuda", "--learn-from", dataset)
+        assert_refused(costmodel(*command), " ".join(str(error).split()))
     else:
         pytest.skip("there is a GPU")
 
 
 def test_xgboost_not_installed_is_one_sentence(dataset: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "xgboost", None)
-    result = costmodel("tune", WORKLOAD, "--dataset", dataset, "--learner", "xgboost")
+    result = costmodel("tune", WORKLOAD, "--learn-from", dataset, "--replay", dataset, "--learner", "xgboost")
     assert_refused(result, "pip install 'sm-costmodel[xgboost-cpu]'")
 
 
@@ -185,11 +193,11 @@ def test_a_small_matmul_is_tuned_for_real_on_the_cpu(tmp_path: Path) -> None:
     assert result.stdout.startswith("Measuring on ")
     assert "4 candidates measured, 500 screened" in result.stdout
     report = json.loads((tmp_path / "tune.json").read_text())
-    assert report["platform"]["device"]["kind"] == "cpu"
-    assert report["platform"]["sms_granted"] == 1
-    assert [trial["outcome"] for trial in report["trials"]] == ["ok"] * 4
-    latencies = [trial["latency_s"] for trial in report["trials"]]
-    assert report["best"]["latency_s"] == min(latencies)
+    assert report["platforms"][0]["device"]["kind"] == "cpu"
+    assert report["platforms"][0]["sms_granted"] == 1
+    assert [trial["outcomes"] for trial in report["trials"]] == [["ok"]] * 4
+    latencies = [trial["latency_s"][0] for trial in report["trials"]]
+    assert report["best"]["latency_s"] == [min(latencies)]
     # 524,288 operations: no more than 64 a clock at 5 GHz, no fewer than one a microsecond.
     assert all(2 * 64**3 / (5e9 * 64) < latency < 0.5 for latency in latencies)
     assert report["latency_s_by_sms"]["chosen"].keys() >= {"1"}
@@ -203,6 +211,6 @@ def test_a_convolution_is_tuned_for_real_on_the_gpu(tmp_path: Path) -> None:
     result = costmodel("tune", "conv2d-n1-c256-h14-w14-o256-k3-s1", "--runner", "cuda", *limits)
     assert result.exit_code == 0, result.output
     report = json.loads((tmp_path / "tune.json").read_text())
-    assert report["platform"]["sms_granted"] == 32
-    assert report["platform"]["isolation"] == "green_context"
+    assert report["platforms"][0]["sms_granted"] == 32
+    assert report["platforms"][0]["isolation"] == "green_context"
     assert "23 other workloads" in report["provenance"]["knowledge"]["trained_on"]

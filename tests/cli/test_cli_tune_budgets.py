@@ -51,7 +51,8 @@ def latency_s(dataset: Path) -> np.ndarray:
 
 def tune(dataset: Path, tmp_path: Path, *arguments: object) -> Result:
     outputs = ("--plot", tmp_path / "tune.png", "--json", tmp_path / "tune.json")
-    command = ("tune", WORKLOAD, "--dataset", dataset, "--learner", "ridge", *outputs, *arguments)
+    source = ("--learn-from", dataset, "--replay", dataset, "--learner", "ridge")
+    command = ("tune", WORKLOAD, *source, *outputs, *arguments)
     return CliRunner().invoke(app, [str(argument) for argument in command], env={"COLUMNS": "160"})
 
 
@@ -156,10 +157,11 @@ def test_one_device_of_several_is_replayed(tmp_path: Path) -> None:
         (("--sms", "8,96", "--objective", "weighted"), "Weights must be given"),
         (("--sms", "8,96", "--objective", "weighted", "--weights", "1"), "one positive weight for each of 2"),
         (("--sms", "8,96", "--weights", "1,2"), "Weights must be given"),
-        (("--sms", "8", "--objective", "mean"), "--objective must be used with several"),
-        (("--sms", "8", "--dispatch", "x.json"), "--dispatch must be used with several"),
+        (("--sms", "8", "--objective", "mean"), "must be for several SM budgets"),
         (("--free-sms", "4 SMs"), "--free-sms must be a share"),
-        (("--portfolio", "2", "--stop-gain", "1%"), "--stop-gain must be used with one"),
+        (("--sms", "8", "--weights", "1"), "must be for several SM budgets"),
+        (("--model", "m.costmodel"), "Leave one of them out"),
+        (("--runner", "cpu"), "Leave one of them out"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(

@@ -7,12 +7,12 @@ from costmodel.errors import CostModelError
 from costmodel.records import Outcome
 from costmodel.testing import RUNNER_CHECKS, RunnerCase, gpu_landscape, landscape_platform
 
+WORKLOAD = "matmul-m512-n512-k512"
+
 
 @pytest.fixture(scope="module")
 def records():
-    dataset = gpu_landscape(
-        seed=3, workloads=["matmul-m512-n512-k512"], configs_per_workload=60, sms=(8, 32, 132)
-    )
+    dataset = gpu_landscape(seed=3, workloads=[WORKLOAD], configs_per_workload=60, sms=(8, 32, 132))
     return dataset.to_measurements()
 
 
@@ -67,22 +67,46 @@ def test_a_visit_that_was_never_recorded_is_not_made_up(records):
         runner.measure([records[0].candidate], runner.platform(8), visit=1)
 
 
+def test_known_latencies_are_those_that_work(records):
+    runner = ReplayRunner(records)
+    known = runner.known_latencies(WORKLOAD)
+    assert tuple(known) == runner.budgets == (8, 32, 132)
+    assert known[32] == {
+        m.candidate.candidate_id: m.latency_s
+        for m in records
+        if m.platform.sms_granted == 32 and m.outcome is Outcome.OK
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("matmul-m512-n512-k51", "Did you mean"), ("zzz", "Recorded are")]
+)
+def test_a_workload_that_was_not_recorded_is_refused(records, name, text):
+    runner = ReplayRunner(records)
+    for ask in (runner.known_latencies, lambda name: runner.space(name, [runner.platform()])):
+        with pytest.raises(CostModelError, match=f"{text}.*{WORKLOAD}"):
+            ask(name)
+
+
 def test_measurements_of_no_device_are_refused():
     with pytest.raises(CostModelError, match="exactly one device, but got none"):
         ReplayRunner([])
 
 
-def test_recorded_lists_the_candidates_of_a_platform(records):
+def test_the_space_lists_the_candidates_of_a_platform(records):
     kept = [m for m in records if not (m.platform.sms_granted == 8 and m.candidate == records[0].candidate)]
     runner = ReplayRunner(kept)
-    eight, whole = runner.recorded(runner.platform(8)), runner.recorded(runner.platform())
+    eight, whole = (runner.space(WORKLOAD, [runner.platform(sms)]).candidates for sms in (8, 132))
     assert len(whole) == 60
     assert [c.candidate_id for c in eight] == [c.candidate_id for c in whole[1:]]
 
 
-def test_recorded_on_several_platforms_are_those_recorded_on_all_in_the_order_of_the_last(records):
+def test_candidates_on_several_platforms_are_those_recorded_on_all_in_the_order_of_the_last(records):
     first = [m for m in records if m.platform.sms_granted == 8]
     whole = [m for m in records if m.platform.sms_granted == 132]
     runner = ReplayRunner([*first[2:], *reversed(whole[:-1])])
-    both = runner.recorded(runner.platform(8), runner.platform())
-    assert [c.candidate_id for c in both] == [m.candidate.candidate_id for m in reversed(whole[2:-1])]
+    both = runner.space(WORKLOAD, [runner.platform(8), runner.platform()])
+    assert both.platforms == (runner.platform(8), runner.platform())
+    assert [c.candidate_id for c in both.candidates] == [
+        m.candidate.candidate_id for m in reversed(whole[2:-1])
+    ]

@@ -15,7 +15,7 @@ class Oracle(TransferModel):
     """Knows every latency of one pool, and notes what it is adapted to."""
 
     def __init__(self, pool, latencies):
-        features = pool.features([candidate.config for candidate in pool.candidates])
+        features = pool.features([candidate.config for candidate in pool.candidates])[:, 0]
         self.rows = {tuple(np.nan_to_num(row)): y for row, y in zip(features, latencies, strict=True)}
         self.adapted_to = []
 

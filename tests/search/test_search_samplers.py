@@ -86,11 +86,21 @@ def test_asking_for_several_gives_distinct_candidates(sampler, pool):
     assert len(set(_positions(study, pool))) == 12
 
 
-def test_a_pruned_candidate_may_come_again(pool, oracle):
-    study = optuna.create_study(sampler=ModelSampler(pool, oracle, explore_every=0))
-    first = study.ask(pool.distributions)
-    study.tell(first, state=optuna.trial.TrialState.PRUNED)
-    assert study.ask(pool.distributions).params == first.params
+def test_a_candidate_that_the_user_prunes_is_not_proposed_again(sampler, pool):
+    study = optuna.create_study(sampler=sampler)
+    for _ in range(8):
+        study.tell(study.ask(pool.distributions), state=optuna.trial.TrialState.PRUNED)
+    assert len(set(_positions(study, pool))) == 8
+
+
+def test_a_pool_that_is_pruned_to_the_end_is_used_up(sampler, pool):
+    def pruned(trial):
+        pool.suggest(trial)
+        raise optuna.TrialPruned
+
+    study = optuna.create_study(sampler=sampler)
+    study.optimize(pruned, n_trials=len(pool) + 10)
+    assert len(study.trials) == len(pool)
 
 
 @pytest.mark.parametrize("make", [RandomOrderSampler, _tpe, _genetic])
@@ -120,7 +130,7 @@ def test_every_fourth_proposal_explores_the_best_quarter(pool, oracle, latencies
 
 def test_exploring_takes_the_candidate_farthest_from_what_was_tried(pool, ignorant, latencies):
     study = _optimized(ModelSampler(pool, ignorant), pool, latencies, n_trials=6)
-    features = pool.features([candidate.config for candidate in pool.candidates])
+    features = pool.features([candidate.config for candidate in pool.candidates])[:, 0]
     std = np.nanstd(features, axis=0)
     scaled = (np.nan_to_num(features) / np.where(std > 0, std, 1.0))[:, np.isfinite(std)]
     order = _positions(study, pool)
@@ -140,12 +150,12 @@ def test_the_model_learns_each_result_and_failures_as_infinite(pool, oracle, lat
 
 def test_the_prediction_is_kept_with_the_trial(pool, oracle, latencies):
     study = _optimized(ModelSampler(pool, oracle), pool, latencies, n_trials=3)
-    assert [t.system_attrs[PREDICTED_LATENCY] for t in study.trials] == sorted(latencies)[:3]
+    assert [t.system_attrs[PREDICTED_LATENCY] for t in study.trials] == [[y] for y in sorted(latencies)[:3]]
 
 
 def test_a_study_of_another_pool_is_refused(pool, oracle, latencies):
     study = _optimized(ModelSampler(pool, oracle), pool, latencies, n_trials=3)
-    study.sampler = RandomOrderSampler(Pool(pool.candidates[-3:], pool.platform))
+    study.sampler = RandomOrderSampler(Pool(pool.candidates[-3:], *pool.platforms))
     with pytest.raises(CostModelError, match="must be those of a candidate in the pool"):
         study.ask(pool.distributions)
 
@@ -156,14 +166,15 @@ def test_a_proposal_moves_to_the_nearest_untried_candidate(known, pool):
     wish = {name: value for name, value in pool.params(configs[7]).items() if name != "sketch"}
     distance = [_distance_by_hand(wish, pool.params(config)) for config in configs]
     left = np.setdiff1d(np.arange(len(pool)), known)
-    history = History(tuple(configs[i] for i in known), np.ones(len(known)))
+    history = History(tuple(configs[i] for i in known), np.ones((len(known), 1)), np.ones(len(known)))
     chosen = _choice(PoolSampler(pool, Wishing(wish)), history)
     assert chosen in left
     assert distance[chosen] == pytest.approx(min(distance[i] for i in left))
 
 
 def test_what_a_sampler_leaves_open_is_drawn_at_random(pool):
-    chosen = [_choice(PoolSampler(pool, Wishing({}), seed=s), History((), np.array([]))) for s in range(40)]
+    nothing = History((), np.empty((0, 1)), np.empty(0))
+    chosen = [_choice(PoolSampler(pool, Wishing({}), seed=s), nothing) for s in range(40)]
     assert len(set(chosen)) > len(pool) / 4
 
 

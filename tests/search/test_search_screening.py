@@ -4,9 +4,8 @@ import numpy as np
 from optuna.distributions import IntDistribution
 
 from costmodel.arrays import FloatArray
-from costmodel.learners import Prediction
 from costmodel.records import Config
-from costmodel.search.samplers import screen
+from costmodel.search.samplers import JointPrediction, screen
 from costmodel.spaces import DeclaredSpace
 
 
@@ -21,9 +20,9 @@ class Gentle(DeclaredSpace):
 class SmallIsGood:
     """Cannot predict nothing, like some learners."""
 
-    def predict(self, X: FloatArray) -> Prediction:
+    def predict(self, X: FloatArray) -> JointPrediction:
         assert len(X)
-        return Prediction(-X[:, 0])
+        return JointPrediction(-X[:, 0, 0], None)
 
 
 def test_neighbours_that_are_all_kept_already_add_nothing():

@@ -7,14 +7,16 @@ from optuna.distributions import IntDistribution
 
 from costmodel.collect import ReplayRunner
 from costmodel.learners import Prediction
-from costmodel.search import ModelSampler, RandomOrderSampler, StopGain, expected_improvement, tune
+from costmodel.search import ModelSampler, RandomOrderSampler, SearchGoal, StopGain, tune
+from costmodel.search.acquisition import expected_improvement, improvement_of_posterior
 from costmodel.spaces import DeclaredSpace
+from costmodel.testing import landscape_platform
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 
 
-class Believer:
-    """Believes in given means and covariances."""
+class Normal:
+    """A posterior with given means and covariances."""
 
     def __init__(self, mean, covariance):
         self.mean, self.covariance = np.array(mean), np.array(covariance)
@@ -33,8 +35,13 @@ def test_expected_improvement_is_that_of_simulated_latencies():
     mean, sd = np.array([-1.0, -0.9, 0.5]), np.array([0.01, 0.3, 0.2])
     drawn = np.random.default_rng(0).normal(mean, sd, size=(400_000, 3))
     simulated = np.maximum(np.log(0.35) - drawn, 0.0).mean(axis=0)
-    found = expected_improvement(Believer(mean, np.diag(sd**2)), np.zeros((3, 1)), 0.35)
+    np.testing.assert_allclose(expected_improvement(np.log(0.35) - mean, sd), simulated, atol=2e-3)
+    found = improvement_of_posterior(Normal(mean, np.diag(sd**2)), np.zeros((3, 1)), 0.35)
     np.testing.assert_allclose(found, simulated, atol=2e-3)
+
+
+def test_no_improvement_is_expected_below_nothing():
+    assert (expected_improvement(np.array([-50.0, -1e-3]), np.array([1.0, 1e-9])) >= 0.0).all()
 
 
 def _space():
@@ -93,6 +100,15 @@ def test_tune_ends_by_itself_and_needs_a_model_for_it(records, pool):
     assert stopped.trials == all_of_it.trials[: len(stopped.trials)]
     with pytest.raises(TypeError, match="takes a ModelSampler"):
         tune(ReplayRunner(records), RandomOrderSampler(pool), 3, stop_gain=0.05)
+
+
+@pytest.mark.parametrize("goal", list(SearchGoal))
+def test_a_search_over_several_budgets_ends_after_measurements_without_gain(records, pool, oracle, goal):
+    both = pool.on(landscape_platform(32), landscape_platform(132))
+    stopped = tune(ReplayRunner(records), ModelSampler(both, goal=goal), len(pool), stop_gain=0.05)
+    assert 16 <= len(stopped.trials) < len(pool)
+    patience = stopped.latency_s[:-16].min(axis=0)
+    assert (stopped.latency_s.min(axis=0) > 0.9 * patience).all()
 
 
 @pytest.mark.parametrize("gain", [0.0, 1.0, -0.1])

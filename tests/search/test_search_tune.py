@@ -42,15 +42,15 @@ def test_only_the_shortlist_is_measured(runner, pool, oracle, latencies):
     result = tune(runner, ModelSampler(pool, oracle), 8)
     assert runner.measured == 8
     assert len(result.trials) == result.provenance.n_measurements == 8
-    assert result.best.latency_s == latencies.min()
+    assert result.best.latency_s == (latencies.min(),)
     assert result.best.predicted_rank == 1
-    assert result.best.predicted_latency_s == latencies.min()
+    assert result.best.predicted_latency_s == (latencies.min(),)
 
 
 def test_trials_are_ranked_by_measured_latency_with_failures_last(runner, pool, latencies):
     result = tune(runner, RandomOrderSampler(pool), len(pool))
-    assert [trial.latency_s for trial in result.ranked] == sorted(latencies)
-    assert result.ranked[-1].outcome is Outcome.LAUNCH_ERROR
+    assert [trial.value for trial in result.ranked] == sorted(latencies)
+    assert result.ranked[-1].outcomes == (Outcome.LAUNCH_ERROR,)
     assert result.ranked[-1].error == "too many resources requested for launch"
     assert result.ranked[-1].predicted_latency_s is None
 
@@ -68,14 +68,14 @@ def test_likely_proposals_are_prepared_before_they_are_measured(runner, pool, or
 def test_failures_fail_their_trial_and_never_become_a_latency(runner, pool):
     study = optuna.create_study()
     tune(runner, RandomOrderSampler(pool), len(pool), study=study)
-    failed = [trial for trial in study.trials if trial.user_attrs["outcome"] != "ok"]
+    failed = [trial for trial in study.trials if trial.user_attrs["outcomes"] != ["ok"]]
     assert failed
     assert all(trial.state is optuna.trial.TrialState.FAIL and trial.value is None for trial in failed)
 
 
 def test_a_search_where_all_fail_says_so(records, pool, latencies):
     failing = [c for c, latency in zip(pool.candidates, latencies, strict=True) if np.isinf(latency)]
-    result = tune(ReplayRunner(records), RandomOrderSampler(Pool(failing, pool.platform)), 5)
+    result = tune(ReplayRunner(records), RandomOrderSampler(Pool(failing, *pool.platforms)), 5)
     with pytest.raises(CostModelError, match="too many resources requested for launch"):
         _ = result.best
 

@@ -21,7 +21,7 @@ PLATFORM = Platform(Device("formula", "cpu", "", 1, 1.0), "whole", 1, 1)
 def make_space():
     """A grid of 1,600 configs."""
     parameters = {"a": IntDistribution(0, 39), "b": IntDistribution(0, 39)}
-    return DeclaredSpace("grid", parameters, platform=PLATFORM)
+    return DeclaredSpace("grid", parameters, platforms=[PLATFORM])
 
 
 def latency_s(decisions):
@@ -40,8 +40,15 @@ class SlowFormula(Runner):
     def description(self):
         return "A formula."
 
+    @property
+    def budgets(self):
+        return (1,)
+
     def platform(self, sms=None):
         return PLATFORM
+
+    def space(self, workload, platforms, columns=None):
+        return make_space()
 
     def measure(self, candidates, platform, *, visit=0):
         if self.measured == self.dies_after:

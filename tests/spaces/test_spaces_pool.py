@@ -61,12 +61,16 @@ def test_a_pool_holds_distinct_candidates(decisions):
 
 def test_features_are_those_at_the_target_platform(pool):
     expected = extract(pool.candidates, [landscape_platform(32)] * len(pool)).values
-    np.testing.assert_array_equal(pool.features([c.config for c in pool.candidates]), expected)
-    other = Pool(pool.candidates, landscape_platform(132))
-    assert not np.array_equal(other.features([c.config for c in pool.candidates]), expected, equal_nan=True)
+    configs = [c.config for c in pool.candidates]
+    np.testing.assert_array_equal(pool.features(configs), expected[:, None])
+    other = pool.on(landscape_platform(132)).features(configs)
+    assert not np.array_equal(other, expected[:, None], equal_nan=True)
+    both = pool.on(landscape_platform(132), landscape_platform(32))
+    np.testing.assert_array_equal(both.features(configs), np.hstack([other, expected[:, None]]))
+    np.testing.assert_array_equal(both.draw(10, np.random.default_rng(0)).features, both.features(configs))
 
 
 def test_space_id_depends_on_candidates_and_platform(pool):
-    assert Pool(pool.candidates, pool.platform).space_id == pool.space_id
-    assert Pool(pool.candidates[:-1], pool.platform).space_id != pool.space_id
+    assert Pool(pool.candidates, *pool.platforms).space_id == pool.space_id
+    assert Pool(pool.candidates[:-1], *pool.platforms).space_id != pool.space_id
     assert Pool(pool.candidates, landscape_platform(132)).space_id != pool.space_id

@@ -1,13 +1,16 @@
 """The runner contract, and what a runner is asked for."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import msgspec
 
-from costmodel.records import Candidate, Measurement, Platform, measurement_key
+from costmodel.records import Candidate, Measurement, Platform, Workload, measurement_key
+
+if TYPE_CHECKING:
+    from costmodel.spaces import SearchSpace
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -49,6 +52,41 @@ class Runner(ABC):
         Raises:
             CostModelError: That many cannot be granted here.
         """
+
+    @property
+    @abstractmethod
+    def budgets(self) -> tuple[int, ...]:
+        """The SM budgets to tune for unless told otherwise, as granted, smallest first.
+
+        A replay has those that were recorded, a device those that it can grant among the usual ones.
+        """
+
+    @abstractmethod
+    def space(
+        self,
+        workload: Workload | str,
+        platforms: Sequence[Platform],
+        columns: Sequence[str] | None = None,
+    ) -> "SearchSpace":
+        """The kernels of a workload that can be measured on all of these platforms.
+
+        A replay has those that were recorded, a device all that its kernel source makes.
+
+        Args:
+            workload: The workload, or its name.
+            platforms: One or more platforms of this runner.
+            columns: Names of the feature columns that a model expects; those of these kernels if None.
+
+        Raises:
+            CostModelError: There are none of this workload.
+        """
+
+    def known_latencies(self, workload: Workload | str) -> Mapping[int, Mapping[str, float]] | None:
+        """Seconds of every kernel that works, by granted SMs and then by the candidate's id.
+
+        None where nothing is known without measuring, as on a device.
+        """
+        return None
 
     @abstractmethod
     def measure(

@@ -3,11 +3,24 @@
 The idea is Kernel Tuner's simulation mode (van Werkhoven, 2019, doi:10.1016/j.future.2018.08.004).
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from costmodel.collect.runners._base import Runner
 from costmodel.errors import CostModelError
-from costmodel.records import Candidate, Isolation, Measurement, Platform, measurement_key
+from costmodel.records import (
+    Candidate,
+    Isolation,
+    Measurement,
+    Outcome,
+    Platform,
+    Workload,
+    measurement_key,
+)
+
+if TYPE_CHECKING:
+    from costmodel.spaces import SearchSpace
 
 # Where one number of SMs was recorded under several mechanisms, the first of these is served.
 _ISOLATION_ORDER: tuple[Isolation, ...] = ("whole", "green_context", "mps", "threads")
@@ -62,16 +75,47 @@ class ReplayRunner(Runner):
             )
         return self._platforms[granted]
 
-    def recorded(self, *platforms: Platform) -> list[Candidate]:
-        """The candidates whose first visits to all of these platforms were recorded.
+    def space(
+        self,
+        workload: Workload | str,
+        platforms: Sequence[Platform],
+        columns: Sequence[str] | None = None,
+    ) -> "SearchSpace":
+        """The pool of what was recorded on all of these platforms, in the order of records on the last one.
 
-        In the order of their records on the last one.
+        Raises:
+            CostModelError: Nothing of the workload was, or of this workload nothing on all of the platforms.
         """
+        from costmodel.spaces import Pool
+
+        name = self._known(workload)
         found: dict[str, Candidate] = {}
         for i, platform in enumerate(platforms):
-            here = {m.candidate.candidate_id: m.candidate for m in self._first_visits(platform)}
+            here = {m.candidate.candidate_id: m.candidate for m in self._first_visits(name, platform)}
             found = {key: candidate for key, candidate in here.items() if i == 0 or key in found}
-        return list(found.values())
+        if not found:
+            raise CostModelError(
+                f"A replay must hold kernels of {name} that were recorded on all of "
+                f"{', '.join(platform.name for platform in platforms)}, but it holds none. Ask for other SMs."
+            )
+        return Pool(list(found.values()), *platforms, columns=columns)
+
+    def known_latencies(self, workload: Workload | str) -> Mapping[int, Mapping[str, float]]:
+        """Recorded seconds of every kernel that works, by granted SMs and then by the candidate's id.
+
+        Raises:
+            CostModelError: Nothing of the workload was recorded.
+        """
+        name = self._known(workload)
+        known = {
+            sms: {
+                m.candidate.candidate_id: m.latency_s
+                for m in self._first_visits(name, self._platforms[sms])
+                if m.outcome is Outcome.OK
+            }
+            for sms in self.budgets
+        }
+        return {sms: latencies for sms, latencies in known.items() if latencies}
 
     def measure(
         self, candidates: Sequence[Candidate], platform: Platform, *, visit: int = 0
@@ -86,10 +130,30 @@ class ReplayRunner(Runner):
         """
         return [self._find(candidate, platform, visit) for candidate in candidates]
 
-    def _first_visits(self, platform: Platform) -> Iterator[Measurement]:
-        for measurement in self._recorded.values():
-            if measurement.platform.platform_id == platform.platform_id and measurement.visit == 0:
-                yield measurement
+    def _known(self, workload: Workload | str) -> str:
+        """The name of a workload that was recorded.
+
+        Raises:
+            CostModelError: It was not.
+        """
+        name = workload if isinstance(workload, str) else workload.name
+        known = sorted({m.candidate.workload.name for m in self._recorded.values()})
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
+            raise CostModelError(
+                f"A replay can only tune workloads that were recorded, but got {name!r}. "
+                + (f"Did you mean {' or '.join(near)}?" if near else f"Recorded are {', '.join(known)}.")
+            )
+        return name
+
+    def _first_visits(self, workload: str, platform: Platform) -> list[Measurement]:
+        return [
+            m
+            for m in self._recorded.values()
+            if m.visit == 0
+            and m.platform.platform_id == platform.platform_id
+            and m.candidate.workload.name == workload
+        ]
 
     def _find(self, candidate: Candidate, platform: Platform, visit: int) -> Measurement:
         """The one record asked for."""

@@ -3,11 +3,12 @@
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from shutil import which
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from costmodel.collect.build import Builders, Kind
 from costmodel.collect.device import Argument, DeviceSetup, ModuleJob, Timed, Timing, describe_device, grant
@@ -20,8 +21,13 @@ from costmodel.errors import CostModelError, MissingExtraError
 from costmodel.host import cpu_threads
 from costmodel.records import Candidate, Device, Isolation, Measurement, Platform, Workload
 
+if TYPE_CHECKING:
+    from costmodel.spaces import SearchSpace
+
 T = TypeVar("T")
 
+# SM budgets to try where none is asked for, next to the whole device.
+_USUAL_BUDGETS = (1, 2, 4, 8, 16, 32, 48, 64, 96)
 # Those that TVM looks for (tvm.support.cc.get_cc), after the variables CXX and CC.
 _COMPILERS = ("g++", "gcc", "clang++", "clang", "c++", "cc")
 
@@ -118,6 +124,32 @@ class TvmRunner(Runner):
         if mechanism == "green_context" and granted == self.device.sms:
             mechanism = "whole"
         return Platform(self.device, mechanism, requested, granted, self._software)
+
+    @property
+    def budgets(self) -> tuple[int, ...]:
+        """Those of the usual SM budgets that are granted, and the whole device."""
+        granted = {self.device.sms}
+        for sms in _USUAL_BUDGETS:
+            with suppress(CostModelError):  # a budget that cannot be granted here
+                granted.add(self.platform(sms).sms_granted)
+        return tuple(sorted(granted))
+
+    def space(
+        self,
+        workload: Workload | str,
+        platforms: Sequence[Platform],
+        columns: Sequence[str] | None = None,
+    ) -> "SearchSpace":
+        """All kernels that MetaSchedule makes of a workload.
+
+        Raises:
+            CostModelError: The name is not that of a workload.
+        """
+        from costmodel.kernels.metaschedule import open_space
+        from costmodel.spaces import KernelSpace
+
+        parsed = Workload.parse(workload) if isinstance(workload, str) else workload
+        return KernelSpace(open_space(parsed, self._kind), *platforms, columns=columns)
 
     def draw(
         self,

@@ -14,7 +14,7 @@ from costmodel.integrations.tvm._program import Program
 from costmodel.integrations.tvm._results import latency_of
 from costmodel.records import Candidate, Config, Platform
 from costmodel.search import ModelSampler
-from costmodel.spaces import ScheduleSpace
+from costmodel.spaces import KernelSpace
 
 
 @derived_object
@@ -113,13 +113,13 @@ class SearchStrategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
         return other
 
 
-class ProgramSpace(ScheduleSpace):
+class ProgramSpace(KernelSpace):
     """The space of an operator, whose configs schedule somebody's program of it.
 
     Args:
         space: Space of the operator.
         platform: Where the kernels would run.
-        program: The program, as ``MetaScheduleSpace.other_program`` gives it.
+        program: The program, as ``MetaKernelSpace.other_program`` gives it.
     """
 
     def __init__(self, space: Any, platform: Platform, program: Any) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from costmodel.errors import InvalidConfigError, MissingExtraError
+from costmodel.kernels._design_space import neighbour
 from costmodel.kernels.metaschedule._distinct import DistinctPrograms
 from costmodel.kernels.metaschedule._target import TargetKind
 from costmodel.records import Candidate, Config, KernelLaunch, Workload
@@ -16,8 +17,6 @@ from costmodel.records import Candidate, Config, KernelLaunch, Workload
 if TYPE_CHECKING:
     from costmodel.kernels.metaschedule._design_space import MetaScheduleSpace
 
-# A neighbour is this many single-parameter changes away: enough to leave a small local optimum.
-_MOST_CHANGES = 3
 # After this many draws in a row that repeat a config or a program, what is drawn from counts as exhausted: a
 # program that 2 % of the draws give is then missed with a probability of 2 %. It happens near the fastest
 # kernels of row-wise reductions, whose sketch has two decisions, and in small spaces.
@@ -102,10 +101,7 @@ def _draw(space: "MetaScheduleSpace", parents: Sequence[Config], rng: np.random.
     """A random config, or one near a random parent."""
     if not parents:
         return space.sample(rng)
-    config = parents[int(rng.integers(len(parents)))]
-    for _ in range(int(rng.integers(1, _MOST_CHANGES + 1))):
-        config = space.mutate(config, rng)
-    return config
+    return neighbour(space, parents[int(rng.integers(len(parents)))], rng)
 
 
 def lowered_launches(module: Any) -> tuple[KernelLaunch, ...]:

@@ -19,7 +19,7 @@ from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError
 from costmodel.files import write_whole
 from costmodel.records import Candidate, Config, Device, Workload
-from costmodel.search._result import Provenance
+from costmodel.search._provenance import Provenance
 from costmodel.search.portfolio._portfolio import BudgetRange
 
 DISPATCH_VERSION = 1

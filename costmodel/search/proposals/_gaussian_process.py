@@ -5,7 +5,7 @@ Notations:
     y: ``(n,)`` a smooth quantity, such as log latency above an analytic time.
 
 Sources: Rasmussen and Williams, "Gaussian Processes for Machine Learning", 2006, algorithm 2.1 and equation
-5.9; believing one's own prediction: Ginsbourger et al., "Kriging is well-suited to parallelize
+5.9; conditioning on a prediction: Ginsbourger et al., "Kriging is well-suited to parallelize
 optimization", 2010, section 4.1.
 """
 

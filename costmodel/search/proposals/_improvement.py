@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-from scipy.special import ndtr
 
 from costmodel.arrays import FloatArray
 from costmodel.features import FeatureTable, extract
 from costmodel.learners import Learner, Prediction
 from costmodel.records import Candidate, Measurement, Outcome, Platform
+from costmodel.search.acquisition import expected_improvement
 from costmodel.search.proposals._decisions import DecisionColumns
 from costmodel.search.proposals._gaussian_process import GaussianProcess
 
@@ -66,11 +66,11 @@ class Description:
 class ImprovementModel:
     """Expected improvement of kernels at several SM budgets, from measurements of one workload.
 
-    The improvement is that of log latency over the fastest at a budget, so that budgets compare (Jones,
-    Schonlau and Welch, "Efficient Global Optimization of Expensive Black-Box Functions", 1998, equation 15),
-    times the probability that the kernel works at all. One Gaussian process serves all budgets and predicts
-    how far above its bound, the analytic time or what a prior predicts, the latency of a kernel is. A second
-    one, where something failed, predicts failure: what failed has no latency to learn from.
+    The improvement is that of log latency over the fastest at a budget, so that budgets compare
+    (``expected_improvement``), times the probability that the kernel works at all. One Gaussian process
+    serves all budgets and predicts how far above its bound, the analytic time or what a prior predicts, the
+    latency of a kernel is. A second one, where something failed, predicts failure: what failed has no latency
+    to learn from.
 
     Attributes:
         description: What the processes know of a kernel.
@@ -116,10 +116,7 @@ class ImprovementModel:
     def improvement(self, rows: KernelRows) -> FloatArray:
         """``(m, b)`` expected improvement of log latency, times the probability of success; at least 0."""
         mean, std = self._predict(rows)
-        gain = self.best - mean
-        z = gain / std
-        density = np.exp(-0.5 * z**2) / np.sqrt(2.0 * np.pi)
-        return np.asarray((gain * ndtr(z) + std * density) * self._success(rows))
+        return expected_improvement(self.best - mean, std) * self._success(rows)
 
     def std(self, rows: KernelRows) -> FloatArray:
         """``(m,)`` standard deviation of log latency, mean over the budgets."""

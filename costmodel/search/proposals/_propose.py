@@ -7,13 +7,14 @@ builds none), and chooses the few that are worth building.
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray
 from costmodel.errors import InvalidConfigError
+from costmodel.kernels import DesignSpace, neighbour
 from costmodel.kernels.metaschedule import DistinctPrograms, open_space, sample_candidates
 from costmodel.learners import Learner
 from costmodel.records import Candidate, Config, Measurement, Outcome, Workload
@@ -29,29 +30,11 @@ _GENERATIONS, _DRAWS = 5, 96
 _PARENTS = 6
 # Parts of the draws that are random, and that have two parents.
 _RANDOM_SHARE, _CROSSING_SHARE = 0.1, 0.3
-# As many as the draws near parents of ``costmodel.kernels.metaschedule.sample_candidates`` make.
-_MOST_CHANGES = 3
 # Most promising candidates of each budget, and of each sketch at each budget, that the choice is made from.
 _FINALISTS, _FINALISTS_OF_SKETCH = 64, 8
 # Every how many proposals one explores. Every fourth, every sixth and never found kernels as fast; exploring
 # is there for the model that is wrong, and for variety in what is measured.
 _EXPLORE_EVERY = 6
-
-
-class Space(Protocol):
-    """What the evolution needs of a design space."""
-
-    def sample(self, rng: np.random.Generator) -> Config:
-        """A random config."""
-        ...
-
-    def mutate(self, config: Config, rng: np.random.Generator) -> Config:
-        """A neighbour of ``config``."""
-        ...
-
-    def candidate(self, config: Config) -> Candidate:
-        """The candidate of ``config``; raises ``InvalidConfigError`` where no kernel comes of it."""
-        ...
 
 
 def propose_candidates(  # noqa: PLR0913 (one argument a knob)
@@ -128,7 +111,7 @@ def _starts(measured: Sequence[Measurement]) -> list[Config]:
 
 
 def _evolve(
-    space: Space,
+    space: DesignSpace,
     model: ImprovementModel,
     starts: Sequence[Config],
     rng: np.random.Generator,
@@ -155,7 +138,7 @@ def _leaders(values: FloatArray, count: int) -> NDArray[np.intp]:
 
 
 def _children(
-    space: Space, parents: Sequence[Config], rng: np.random.Generator, deadline: float
+    space: DesignSpace, parents: Sequence[Config], rng: np.random.Generator, deadline: float
 ) -> Iterator[Candidate]:
     """One generation: what is valid of a fixed number of draws, fewer if the time is over."""
     for _ in range(_DRAWS):
@@ -167,16 +150,14 @@ def _children(
             continue
 
 
-def _child(space: Space, parents: Sequence[Config], rng: np.random.Generator) -> Config:
+def _child(space: DesignSpace, parents: Sequence[Config], rng: np.random.Generator) -> Config:
     """A random config, or a parent, perhaps crossed with another, with a few random changes."""
     if rng.random() < _RANDOM_SHARE:
         return space.sample(rng)
     config, other = (parents[int(i)] for i in rng.integers(len(parents), size=2))
     if rng.random() < _CROSSING_SHARE:
         config = _crossed(config, other, rng)
-    for _ in range(int(rng.integers(1, _MOST_CHANGES + 1))):
-        config = space.mutate(config, rng)
-    return config
+    return neighbour(space, config, rng)
 
 
 def _crossed(config: Config, other: Config, rng: np.random.Generator) -> Config:
@@ -188,7 +169,7 @@ def _crossed(config: Config, other: Config, rng: np.random.Generator) -> Config:
 
 
 def _best_first(model: ImprovementModel, pool: Sequence[Candidate]) -> Iterator[Candidate]:
-    """Candidates of ``pool`` in the order in which they should be measured, each believed before the next."""
+    """Candidates in the order in which to measure them; the model is conditioned on each before the next."""
     rows, sketches = model.rows(pool), np.array([str(c.config.decisions.get(SKETCH)) for c in pool])
     left = _finalists(model.improvement(rows), sketches)
     turn = 0

@@ -2,13 +2,27 @@
 
 from costmodel.search.samplers._base import SpaceSampler
 from costmodel.search.samplers._baselines import PoolSampler, RandomOrderSampler
-from costmodel.search.samplers._budgets import LATENCIES, BudgetsSampler, latencies_of
-from costmodel.search.samplers._budgets_prediction import BudgetsKnowledge, BudgetsPredictor, SearchGoal
-from costmodel.search.samplers._expected_improvement import expected_improvement
-from costmodel.search.samplers._history import FINISHED, History, chosen_params
-from costmodel.search.samplers._model import PREDICTED_LATENCY, PREDICTED_RANK, ModelSampler, ScoredConfigs
+from costmodel.search.samplers._history import (
+    FINISHED,
+    LATENCIES,
+    History,
+    chosen_params,
+    latencies_of,
+    value_of,
+)
+from costmodel.search.samplers._model import PREDICTED_LATENCY, PREDICTED_RANK, ModelSampler
+from costmodel.search.samplers._prediction import JointPrediction, JointPredictor, Prior
+from costmodel.search.samplers._scored import ScoredConfigs
 from costmodel.search.samplers._screening import screen
-from costmodel.search.samplers._turns import CHOICE, HEARTBEAT, HEARTBEAT_EVERY_S, OWNER, is_abandoned, is_own
+from costmodel.search.samplers._turns import (
+    CHOICE,
+    HEARTBEAT,
+    HEARTBEAT_EVERY_S,
+    OWNER,
+    give_up,
+    is_abandoned,
+    is_own,
+)
 
 __all__ = [
     "CHOICE",
@@ -19,20 +33,20 @@ __all__ = [
     "OWNER",
     "PREDICTED_LATENCY",
     "PREDICTED_RANK",
-    "BudgetsKnowledge",
-    "BudgetsPredictor",
-    "BudgetsSampler",
     "History",
+    "JointPrediction",
+    "JointPredictor",
     "ModelSampler",
     "PoolSampler",
+    "Prior",
     "RandomOrderSampler",
     "ScoredConfigs",
-    "SearchGoal",
     "SpaceSampler",
     "chosen_params",
-    "expected_improvement",
+    "give_up",
     "is_abandoned",
     "is_own",
     "latencies_of",
     "screen",
+    "value_of",
 ]

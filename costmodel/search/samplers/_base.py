@@ -12,8 +12,10 @@ from optuna.distributions import BaseDistribution
 from optuna.samplers import BaseSampler
 from optuna.trial import FrozenTrial, TrialState
 
+from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError
 from costmodel.records import Candidate, Config
+from costmodel.search._objective import Objective, ObjectiveName, SearchGoal
 from costmodel.search.samplers._history import FIXED, History
 from costmodel.search.samplers._turns import CHOICE, claim, wait_for_turn, write_attr
 from costmodel.spaces import Param, SearchSpace
@@ -23,21 +25,45 @@ class SpaceSampler(BaseSampler):
     """An Optuna sampler that proposes the configs of a space, each at most once.
 
     What was tried is read from the study alone, so that a study resumes from its storage, and several threads
-    or processes share one without proposing a config twice (see ``_turns``). The study minimises latency in
-    seconds. A trial's config is chosen when it is asked for: ``space.suggest(trial)`` gives it.
+    or processes share one without proposing a config twice (see ``_turns``). A trial's config is chosen when
+    it is asked for: ``space.suggest(trial)`` gives it.
 
-    A pruned trial was given up unmeasured: nothing is learned from it, and its config may come again.
+    At one SM budget the study minimises latency in seconds. At several, what is best depends on what else was
+    measured, but a value must not drift: the study minimises ``value``, which is relative to a reference that
+    is fixed at the start, and each trial must carry its latencies in the user attribute ``latency_s``, as
+    ``tune`` writes them.
+
+    A pruned trial counts as tried, and nothing is learned from it.
 
     Args:
         space: The space.
+        objective: How SM budgets combine; the worst regret if not given.
+        goal: One kernel for all budgets, or kernels of a portfolio.
         seed: Seed of all random choices; None for another one each time.
 
     Attributes:
         knowledge: What the proposals rest on, for the provenance of an answer.
+
+    Raises:
+        ValueError: The objective is for another number of budgets.
     """
 
-    def __init__(self, space: SearchSpace, *, seed: int | None = 0) -> None:
+    def __init__(
+        self,
+        space: SearchSpace,
+        *,
+        objective: Objective | None = None,
+        goal: SearchGoal = SearchGoal.ONE_KERNEL,
+        seed: int | None = 0,
+    ) -> None:
         self.space = space
+        self.objective = objective or Objective.make(ObjectiveName.WORST_REGRET, len(space.platforms))
+        self.goal = goal
+        if len(self.objective.weights) != len(space.platforms):
+            raise ValueError(
+                "objective must be for as many SM budgets as the space has, "
+                f"but got {len(self.objective.weights)} and {len(space.platforms)}"
+            )
         self.seed = int(np.random.default_rng().integers(2**31)) if seed is None else seed
         self.knowledge: Mapping[str, str] = {"sampler": type(self).__name__}
         self._lock = threading.RLock()
@@ -50,6 +76,28 @@ class SpaceSampler(BaseSampler):
         Raises:
             CostModelError: There is none left.
         """
+
+    @property
+    def reference_s(self) -> FloatArray:
+        """``(b,)`` seconds that values are relative to: 1 s over the SMs, where nothing better is known."""
+        return 1.0 / np.array([platform.sms_granted for platform in self.space.platforms], dtype=np.float64)
+
+    def value(self, latency_s: FloatArray, reference_s: FloatArray) -> float:
+        """What a study minimises for a kernel; inf if it failed.
+
+        At one budget the latency in seconds. Over several the objective, as a natural log of latency over the
+        reference; a kernel of a portfolio need not be good everywhere: the smallest of the budgets.
+
+        Args:
+            latency_s: ``(b,)`` seconds; inf for a failure.
+            reference_s: ``(b,)`` seconds, such as ``self.reference_s`` when the study began.
+        """
+        if latency_s.size == 1:
+            return float(latency_s[0])
+        log_ratio = np.log(latency_s / reference_s)
+        if self.goal is SearchGoal.PORTFOLIO:
+            return float(log_ratio.min())
+        return float(self.objective.combine(log_ratio))
 
     def likely_next(self, study: Study, count: int) -> list[Candidate]:
         """Up to ``count`` candidates likely to be proposed soon; none where the sampler cannot tell."""

@@ -69,8 +69,8 @@ class PoolSampler(SpaceSampler):
         """The untried config nearest to the sampler's proposal."""
         self.sampler.before_trial(study, trial)
         wish = self.sampler.sample_relative(study, trial, self._varying)
-        tried = [self.pool.position(self.pool.params(c)) for c in (*history.measured, *history.pending)]
-        untried = np.setdiff1d(np.arange(len(self.pool)), tried)
+        ids = np.array([candidate.config.config_id for candidate in self.pool.candidates])
+        untried = np.flatnonzero(~np.isin(ids, sorted(history.tried)))
         if not untried.size:
             raise self.nothing_left()
         distances = self._distances(wish)[untried]

@@ -1,4 +1,4 @@
-"""What a study knows: the configs that were measured, and those that someone is measuring."""
+"""What a study knows: the configs that were measured, and those that need not be proposed again."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,26 +13,33 @@ from optuna.trial import FrozenTrial, TrialState
 from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError
 from costmodel.records import Config
-from costmodel.search.samplers._turns import CHOICE
+from costmodel.search.samplers._turns import CHOICE, is_given_up
 from costmodel.spaces import SearchSpace
 
 FIXED = "fixed_params"  # where Optuna keeps the parameters of an enqueued trial
 FINISHED = (TrialState.COMPLETE, TrialState.FAIL)
+# User attribute of a trial: seconds at each SM budget, in the order of the space's platforms; null for a
+# failure.
+LATENCIES = "latency_s"
 
 
 @dataclass(frozen=True)
 class History:
-    """Configs of a study by what is known of them; pruned trials were given up and count for nothing.
+    """Configs of a study by what is known of them.
 
     Attributes:
         measured: Measured configs, in the order in which they were told.
-        latencies: ``(m,)`` seconds of each; inf for a failure.
+        latency_s: ``(m, b)`` seconds of each at each SM budget; inf for a failure, NaN where it was not told.
+        value: ``(m,)`` what the study minimises; inf for a failure.
         pending: Configs that some worker is measuring or that wait in the queue.
+        pruned: Configs whose trials somebody pruned: nothing is learned from them; they do not come again.
     """
 
     measured: tuple[Config, ...]
-    latencies: FloatArray
+    latency_s: FloatArray
+    value: FloatArray
     pending: tuple[Config, ...] = ()
+    pruned: tuple[Config, ...] = ()
 
     @classmethod
     def of(cls, study: Study, space: SearchSpace, *, below: int | None = None) -> Self:
@@ -46,40 +53,62 @@ class History:
         Raises:
             CostModelError: A finished trial has parameters that are not of this space.
         """
-        trials = study.get_trials(deepcopy=False)
-        finished = [(params, t) for t in trials if t.state in FINISHED and (params := chosen_params(t))]
-        finished.sort(key=lambda pair: (pair[1].datetime_complete or datetime.max, pair[1].number))
-        pending = [
-            params
-            for t in trials
-            if t.state is TrialState.WAITING
-            or (t.state is TrialState.RUNNING and (below is None or t.number < below))
-            if (params := chosen_params(t))
-        ]
-        latencies = [t.value if t.state is TrialState.COMPLETE else np.inf for _, t in finished]
+        trials = [(t, params) for t in study.get_trials(deepcopy=False) if (params := chosen_params(t))]
+        finished = [(t, params) for t, params in trials if t.state in FINISHED]
+        finished.sort(key=lambda told: (told[0].datetime_complete or datetime.max, told[0].number))
+        pending = [params for t, params in trials if _is_pending(t, below)]
+        pruned = [params for t, params in trials if t.state is TrialState.PRUNED and not is_given_up(t)]
+        budgets = len(space.platforms)
         return cls(
-            tuple(space.config(params) for params, _ in finished),
-            np.array(latencies, dtype=np.float64),
+            tuple(space.config(params) for _, params in finished),
+            np.array([latencies_of(t, budgets) for t, _ in finished]).reshape(-1, budgets),
+            np.array([value_of(t) for t, _ in finished], dtype=np.float64),
             tuple(config for params in pending if (config := _config_of(space, params))),
+            tuple(config for params in pruned if (config := _config_of(space, params))),
         )
 
     @cached_property
     def tried(self) -> frozenset[str]:
         """Ids of all of these configs."""
-        return frozenset(config.config_id for config in (*self.measured, *self.pending))
+        return frozenset(config.config_id for config in (*self.measured, *self.pending, *self.pruned))
 
     @property
-    def best_s(self) -> float:
-        """Latency of the fastest in seconds; inf where nothing ran."""
-        return float(self.latencies.min(initial=np.inf))
+    def best_s(self) -> FloatArray:
+        """``(b,)`` latency of the fastest at each SM budget in seconds; inf where nothing ran."""
+        return np.asarray(np.fmin.reduce(self.latency_s, axis=0, initial=np.inf))
 
     def agrees(self, other: Self) -> bool:
         """Whether the same was measured."""
-        return self.measured == other.measured and np.array_equal(self.latencies, other.latencies)
+        return self.measured == other.measured and np.array_equal(
+            self.latency_s, other.latency_s, equal_nan=True
+        )
 
     def first(self, count: int) -> Self:
         """The history when so many had been measured."""
-        return type(self)(self.measured[:count], self.latencies[:count])
+        return type(self)(self.measured[:count], self.latency_s[:count], self.value[:count])
+
+    def fastest(self, count: int) -> list[Config]:
+        """The measured configs with the smallest values, so many."""
+        return [self.measured[i] for i in np.argsort(self.value, kind="stable")[:count]]
+
+
+def latencies_of(trial: FrozenTrial, budgets: int) -> FloatArray:
+    """``(b,)`` seconds that a finished trial was told; inf for a failure, NaN where nothing is known.
+
+    They stand in its user attribute ``latency_s``. A study of one SM budget needs none: there the value of a
+    trial is its latency.
+    """
+    told = trial.user_attrs.get(LATENCIES)
+    if told is not None:
+        return np.array([np.inf if latency is None else latency for latency in told], dtype=np.float64)
+    if budgets > 1:
+        return np.full(budgets, np.nan)
+    return np.array([value_of(trial)])
+
+
+def value_of(trial: FrozenTrial) -> float:
+    """What a trial was told that the study minimises; inf for a failure."""
+    return float("inf") if trial.value is None else trial.value
 
 
 def chosen_params(trial: FrozenTrial) -> Mapping[str, Any]:
@@ -88,6 +117,12 @@ def chosen_params(trial: FrozenTrial) -> Mapping[str, Any]:
     if trial.state.is_finished() and trial.params:
         return trial.params
     return attrs.get(CHOICE) or attrs.get(FIXED) or {}
+
+
+def _is_pending(trial: FrozenTrial, below: int | None) -> bool:
+    """Whether somebody measures it, or it waits."""
+    running = trial.state is TrialState.RUNNING and (below is None or trial.number < below)
+    return running or trial.state is TrialState.WAITING
 
 
 def _config_of(space: SearchSpace, params: Mapping[str, Any]) -> Config | None:

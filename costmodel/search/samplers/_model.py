@@ -2,26 +2,25 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 from optuna import Study
 from optuna.trial import FrozenTrial
 
-from costmodel.arrays import FloatArray
+from costmodel.arrays import FloatArray, Positions
 from costmodel.errors import InvalidConfigError
-from costmodel.learners import Scaler
 from costmodel.records import Candidate, Config
+from costmodel.search._objective import Objective, SearchGoal
 from costmodel.search.samplers._base import SpaceSampler
-from costmodel.search.samplers._expected_improvement import expected_improvement
 from costmodel.search.samplers._history import History
+from costmodel.search.samplers._prediction import JointPredictor, Prior
+from costmodel.search.samplers._scored import ScoredConfigs
 from costmodel.search.samplers._screening import neighbourhood, screen
 from costmodel.search.samplers._turns import write_attr
 from costmodel.spaces import DrawnConfigs, SearchSpace
-from costmodel.transfer import FromScratch, Posterior, Predictor, TransferModel, shortlist
+from costmodel.transfer import FromScratch, TransferModel
 
+# System attributes of a trial: seconds that were predicted at each SM budget, and the rank of its score.
 PREDICTED_LATENCY = "costmodel:predicted_latency_s"
 PREDICTED_RANK = "costmodel:predicted_rank"
 
@@ -31,47 +30,10 @@ _RESCREEN_EVERY = 16
 _FASTEST, _NEIGHBOURS = 4, 32
 # Choices made at once where several are pending: a batch takes them one by one while nothing new is learned.
 _AT_ONCE = 64
+# Kernels whose predicted best is what an SM budget is taken to allow before better is measured.
+_REFERENCE_DRAWS = 2_000
 # Draws of a large space that are all invalid or tried until nothing counts as left.
 _LAST_DRAWS = 4
-
-
-@dataclass
-class ScoredConfigs:
-    """What a sampler chooses from, after some measurements.
-
-    Attributes:
-        history: What had been measured.
-        predictor: Predicts from features; its best score is what to measure next.
-        drawn: The n configs.
-        score: ``(n,)`` higher is better.
-        latency_s: ``(n,)`` predicted seconds; None where the predictor cannot tell.
-        batch: Rows to propose next while these measurements are all and others are pending, best first.
-    """
-
-    history: History
-    predictor: Predictor
-    drawn: DrawnConfigs
-    score: FloatArray
-    latency_s: FloatArray | None
-    batch: list[int] = field(default_factory=list)
-
-    def untried(self, tried: frozenset[str] | set[str]) -> NDArray[np.intp]:
-        """Rows of the configs whose ids are not among these, best score first."""
-        rows = np.flatnonzero(~np.isin(self.drawn.ids, sorted(tried)))
-        return rows[np.argsort(-self.score[rows], kind="stable")]
-
-    @cached_property
-    def improvement(self) -> FloatArray:
-        """``(n,)`` expected improvement of log latency of what was not measured, as far as it is worked out.
-
-        0 for all others, and for all where nothing ran or the predictor has no joint belief.
-        """
-        found = np.zeros(len(self.drawn))
-        if isinstance(self.predictor, Posterior) and np.isfinite(self.history.best_s):
-            rows = self.untried(self.history.tried)
-            improvement = expected_improvement(self.predictor, self.drawn.features[rows], self.history.best_s)
-            found[rows[: len(improvement)]] = improvement
-        return found
 
 
 class ModelSampler(SpaceSampler):
@@ -88,6 +50,10 @@ class ModelSampler(SpaceSampler):
     tried is proposed. That breaks the ties of tree models, and a model that knows nothing yet (all scores
     equal) fills the space.
 
+    **Several SM budgets.** The model adapts to each budget by what was measured there. One kernel for all
+    budgets is scored by the objective, a kernel of a portfolio by its largest expected improvement at any of
+    them (see ``JointPredictor``).
+
     **Batches.** What is pending in other workers, or was asked for and not told, is believed to be as fast as
     predicted, and the next ones are chosen together so that one of them is expected to be fast (see
     ``costmodel.transfer.shortlist``); near-copies of what is pending add little to that.
@@ -101,8 +67,11 @@ class ModelSampler(SpaceSampler):
     Args:
         space: The space.
         model: A fitted transfer model of the space's features; it stays as it is. None to start from nothing.
+        objective: How SM budgets combine; the worst regret if not given.
+        goal: One kernel for all budgets, or kernels of a portfolio.
         knowledge: What the model is and what it learned from, such as its name and the dataset's hash.
-        screened: Configs drawn for each screening.
+        screened: Configs scored in each screening: with several SM budgets fewer are drawn, as each is scored
+            at each of them.
         explore_every: Every how many proposals one explores; 0 for never. On landscapes 8 found the best as
             fast as 0, and 4 a little later; exploring is there for the model that is wrong.
         seed: Seed of all random choices.
@@ -118,23 +87,34 @@ class ModelSampler(SpaceSampler):
         space: SearchSpace,
         model: TransferModel | None = None,
         *,
+        objective: Objective | None = None,
+        goal: SearchGoal = SearchGoal.ONE_KERNEL,
         knowledge: Mapping[str, str] | None = None,
         screened: int = 50_000,
         explore_every: int = 8,
         seed: int | None = 0,
     ) -> None:
-        super().__init__(space, seed=seed)
+        super().__init__(space, objective=objective, goal=goal, seed=seed)
         self.model = _from_nothing(space, self.rng(0)) if model is None else model
         self.knowledge = {
             "sampler": type(self).__name__,
             "model": type(self.model).__name__,
+            **_purpose(self.objective, goal),
             **(knowledge or {}),
         }
-        self.screened = screened
+        self.screened = max(1, screened // len(space.platforms))
         self.explore_every = explore_every
         self._skipped: set[str] = set()
+        reference = space.draw(_REFERENCE_DRAWS, self.rng(5)).features
+        self._prior = Prior(self.model, self.objective, goal, reference)
         self._screened: tuple[History, DrawnConfigs] | None = None
         self._scored: ScoredConfigs | None = None
+
+    @property
+    def reference_s(self) -> FloatArray:
+        """``(b,)`` seconds that values are relative to: the best that the model predicts at the start."""
+        predicted = self._prior.best_s()
+        return super().reference_s if predicted is None else predicted
 
     def scored(self, study: Study) -> ScoredConfigs:
         """What would be chosen from now, with its scores; worked out once for the same measurements."""
@@ -147,17 +127,17 @@ class ModelSampler(SpaceSampler):
             history = History.of(study, self.space)
             scored = self._scored_after(history)
             untried = scored.untried(history.tried | self._skipped)
-            rows = np.concatenate([_most_improving(scored, untried)[: count // 2], untried])
+            rows = np.concatenate([scored.most_improving(untried)[: count // 2], untried])
             found = self._valid(scored, rows[np.sort(np.unique(rows, return_index=True)[1])], history.tried)
             return [candidate for _, (_, candidate) in zip(range(count), found, strict=False)]
 
     def expected_gain(self, study: Study) -> float | None:
         """By which share of the best latency the next measurement is expected to improve on it, at most 1.
 
-        None where nothing ran yet, or the predictor has no joint belief to tell it by.
+        None where nothing ran yet, or there is no joint posterior to tell it by, as over several SM budgets.
         """
         scored = self.scored(study)
-        if not np.isfinite(scored.history.best_s) or not isinstance(scored.predictor, Posterior):
+        if scored.predictor.posterior is None:
             return None
         untried = scored.untried(scored.history.tried | self._skipped)
         return float(1.0 - np.exp(-scored.improvement[untried].max(initial=0.0)))
@@ -176,8 +156,7 @@ class ModelSampler(SpaceSampler):
         if self._scored is None or not self._scored.history.agrees(history):
             predictor = self._predictor(history)
             drawn = self._promising(history)
-            fastest = np.argsort(history.latencies, kind="stable")[:_FASTEST]
-            parents = [history.measured[i] for i in fastest]
+            parents = history.fastest(_FASTEST)
             near = neighbourhood(self.space, parents, _NEIGHBOURS, self.rng(1, len(history.measured)))
             drawn = drawn if near is None else drawn.with_others(near)
             prediction = predictor.predict(drawn.features)
@@ -193,10 +172,10 @@ class ModelSampler(SpaceSampler):
             self._screened = known, drawn
         return self._screened[1]
 
-    def _predictor(self, history: History) -> Predictor:
+    def _predictor(self, history: History) -> JointPredictor:
         if not history.measured:
-            return self.model
-        return self.model.propose(self.space.features(history.measured), history.latencies)
+            return self._prior.zero_shot()
+        return self._prior.condition_on(self.space.features(history.measured), history.latency_s)
 
     def _best_first(self, scored: ScoredConfigs, history: History, number: int) -> Iterator[int]:
         """Rows to propose, in order."""
@@ -205,17 +184,17 @@ class ModelSampler(SpaceSampler):
         if history.pending and not explores:
             yield from self._batch(scored, history, untried)
         elif len(history.tried) % 2 and not explores:
-            yield from _most_improving(scored, untried)
+            yield from scored.most_improving(untried)
         scores = scored.score[untried]
         tried = self.space.features([*history.measured, *history.pending])
         while untried.size:
             qualified = untried[scores >= np.quantile(scores, 0.75 if explores else 1.0)]
-            novelty = _novelty(scored.drawn.features, qualified, tried)
+            novelty = scored.novelty(qualified, tried)
             row = int(self.rng(3, number).choice(qualified[novelty == novelty.max()]))
             yield row
             untried, scores = untried[untried != row], scores[untried != row]
 
-    def _batch(self, scored: ScoredConfigs, history: History, untried: NDArray[np.intp]) -> Iterator[int]:
+    def _batch(self, scored: ScoredConfigs, history: History, untried: Positions) -> Iterator[int]:
         """Rows that go well with what is pending; chosen together once, and again if more is asked for."""
         left = set(untried.tolist())
         if not any(row in left for row in scored.batch):
@@ -224,26 +203,18 @@ class ModelSampler(SpaceSampler):
             if row in left:
                 yield row
 
-    def _choose_batch(self, scored: ScoredConfigs, history: History, untried: NDArray[np.intp]) -> list[int]:
-        pending = self.space.features(history.pending)
-        believed = np.exp(-scored.predictor.predict(pending).score)
-        features = pending
+    def _choose_batch(self, scored: ScoredConfigs, history: History, untried: Positions) -> list[int]:
+        """Rows that are best after what is pending was found to be as fast as predicted."""
+        X, latency_s = self.space.features(history.pending), history.latency_s
+        believed = np.exp(scored.predictor.log_latency(X))
         if history.measured:
-            features = np.vstack([self.space.features(history.measured), pending])
-        latencies = np.concatenate([history.latencies, believed])
-        predictor = self.model.propose(features, latencies)
-        best_s = float(latencies.min())
-        chosen = shortlist(
-            predictor,
-            scored.drawn.features[untried],
-            _AT_ONCE,
-            best_s=best_s if np.isfinite(best_s) else None,
-            seed=self.seed,
-        )
+            X = np.concatenate([self.space.features(history.measured), X])
+        predictor = self._prior.condition_on(X, np.concatenate([latency_s, believed]))
+        chosen = predictor.shortlist(scored.drawn.features[untried], _AT_ONCE, self.seed)
         return [int(row) for row in untried[chosen]]
 
     def _valid(
-        self, scored: ScoredConfigs, rows: Iterator[int] | NDArray[np.intp], tried: frozenset[str]
+        self, scored: ScoredConfigs, rows: Iterator[int] | Positions, tried: frozenset[str]
     ) -> Iterator[tuple[int, Candidate]]:
         """Those of these rows that are valid and stand for no config that was tried."""
         for row in rows:
@@ -283,31 +254,18 @@ class ModelSampler(SpaceSampler):
         rank = 1 + int((scored.score > scored.score[row]).sum())
         write_attr(study, trial, PREDICTED_RANK, rank)
         if scored.latency_s is not None:
-            write_attr(study, trial, PREDICTED_LATENCY, float(scored.latency_s[row]))
-
-
-def _most_improving(scored: ScoredConfigs, untried: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Those of these rows of which an improvement is expected, the largest first."""
-    improvement = scored.improvement[untried]
-    best_first = np.argsort(-improvement, kind="stable")
-    return untried[best_first[improvement[best_first] > 0.0]]
+            write_attr(study, trial, PREDICTED_LATENCY, scored.latency_s[row].tolist())
 
 
 def _from_nothing(space: SearchSpace, rng: np.random.Generator) -> FromScratch:
     """A model that knows the scale of the features, and what it will be told."""
-    features = space.draw(1000, rng).features
+    features = space.draw(1000, rng).features[:, 0]
     unknown = np.full(len(features), np.nan)
     return FromScratch().fit(features, unknown, unknown)
 
 
-def _novelty(features: FloatArray, qualified: NDArray[np.intp], tried: FloatArray) -> FloatArray:
-    """Squared distance of each qualified row to the nearest tried one, over standardised features.
-
-    Zero for all when nothing was tried.
-    """
-    if not len(tried):
-        return np.zeros(qualified.size)
-    scaler = Scaler().fit(features)
-    scaled = scaler.transform(features[qualified])
-    distances = [np.square(scaled - row).sum(axis=1) for row in scaler.transform(tried)]
-    return np.asarray(np.min(distances, axis=0))
+def _purpose(objective: Objective, goal: SearchGoal) -> dict[str, str]:
+    """What kernels are chosen by, where that is not just their latency."""
+    if len(objective.weights) == 1:
+        return {}
+    return {"objective": objective.name.value, "goal": goal.value}

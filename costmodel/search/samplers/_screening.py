@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray
 from costmodel.records import Config
+from costmodel.search.samplers._prediction import JointPredictor
 from costmodel.spaces import DrawnConfigs, SearchSpace
-from costmodel.transfer import Predictor
 
 # Configs kept of a screening: the best, and some of all, in which a model that is wrong finds what it missed.
 _BEST, _OTHERS = 2048, 256
@@ -18,7 +18,7 @@ _GENERATIONS, _PARENTS, _NEIGHBOURS = 3, 32, 16
 
 def screen(
     space: SearchSpace,
-    predictor: Predictor,
+    predictor: JointPredictor,
     size: int,
     rng: np.random.Generator,
 ) -> DrawnConfigs:

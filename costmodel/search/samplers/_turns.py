@@ -11,14 +11,15 @@ import time
 from dataclasses import asdict
 from typing import Any
 
-from optuna import Study
+from optuna import Study, Trial
 from optuna.trial import FrozenTrial, TrialState
 
 from costmodel.processes import ProcessMark
 
 # System attributes of a trial: the parameters chosen, empty where none could be; the process that asked for
-# it; when that process last said that it is alive, in seconds since the epoch.
+# it; when that process last said that it is alive, in seconds since the epoch; whether it was given up.
 CHOICE, OWNER, HEARTBEAT = "costmodel:choice", "costmodel:owner", "costmodel:heartbeat"
+GIVEN_UP = "costmodel:given_up"
 HEARTBEAT_EVERY_S = 20.0
 # Screening a space before the first choice takes seconds to a minute: whoever takes this long was killed.
 _LONGEST_CHOICE_S = 300.0
@@ -74,6 +75,17 @@ def is_abandoned(trial: FrozenTrial) -> bool:
     if process.is_of_this_host:
         return process.is_gone
     return bool(time.time() - trial.system_attrs.get(HEARTBEAT, started) > _LONGEST_SILENCE_S)
+
+
+def give_up(study: Study, trial: Trial | FrozenTrial) -> None:
+    """Prune a running trial that was not measured, so that its config may come again."""
+    study._storage.set_trial_system_attr(trial._trial_id, GIVEN_UP, True)
+    study.tell(trial.number, state=TrialState.PRUNED, skip_if_finished=True)
+
+
+def is_given_up(trial: FrozenTrial) -> bool:
+    """Whether nobody measured a pruned trial; else whoever timed it pruned it."""
+    return bool(trial.system_attrs.get(GIVEN_UP))
 
 
 def _choosing(study: Study, number: int, given_up: set[int]) -> list[int]:

@@ -17,7 +17,7 @@ def table_of(pool, latency_s=LATENCIES):
     kernels = pool.candidates[:3]
     return DispatchTable(
         workload=kernels[0].workload,
-        device=pool.platform.device,
+        device=pool.platforms[0].device,
         objective="worst-regret",
         ranges=dispatch_ranges(kernels, RANGES, latency_s, SMS, 132),
         provenance=Provenance("a runner", {"model": "none"}, "0" * 16, 60, 12),

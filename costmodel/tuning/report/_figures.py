@@ -2,14 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from costmodel.arrays import FloatArray
-from costmodel.errors import CostModelError
-from costmodel.search.report._comparison import BEST_KNOWN, BEST_MEASURED, CHOSEN, WHOLE_CHOICE, BudgetCurve
+from costmodel.tuning.report._curves import BEST_KNOWN, BEST_MEASURED, CHOSEN, WHOLE_CHOICE, BudgetCurve
 
 # Blue and vermilion of Okabe and Ito's palette, which colour-blind readers can tell apart.
 _BLUE, _VERMILION, _GREY = "#0072B2", "#D55E00", "#999999"
@@ -58,32 +56,15 @@ class PredictedPoints:
     measured_s: FloatArray
 
 
-def plot_curves(
-    path: Path, curves: Sequence[BudgetCurve], *, title: str, unit: str, sms: Sequence[int]
-) -> None:
-    """Draw latency over SM budgets as PNG, and mark the budgets that were tuned for.
+def curves_figure(curves: Sequence[BudgetCurve], *, unit: str, sms: Sequence[int], title: str = "") -> Any:
+    """A figure of latency over SM budgets, both on a logarithmic axis; the budgets tuned for are marked.
 
     Args:
-        path: PNG to write; its folder is made.
         curves: One line each, the last on top.
-        title: First line above the picture.
         unit: What a budget counts, such as ``SMs``.
         sms: The budgets tuned for.
-
-    Raises:
-        CostModelError: The file cannot be written.
+        title: First lines above the picture.
     """
-    figure = curves_figure(curves, unit=unit, sms=sms)
-    figure.axes[0].set_title(title)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, format="png", dpi=150)
-    except OSError as error:
-        raise CostModelError(f"Cannot write {path}: {error.strerror}.") from error
-
-
-def curves_figure(curves: Sequence[BudgetCurve], *, unit: str, sms: Sequence[int]) -> Any:
-    """A figure of latency over SM budgets, both on a logarithmic axis; arguments as for ``plot_curves``."""
     from matplotlib.ticker import FixedLocator, NullLocator
 
     figure, axes = _figure()
@@ -101,6 +82,7 @@ def curves_figure(curves: Sequence[BudgetCurve], *, unit: str, sms: Sequence[int
     _plain_ticks(axes.yaxis)
     axes.tick_params(axis="x", labelsize=9 if len(budgets) < 10 else 7)
     axes.legend(frameon=False)
+    axes.set_title(title)
     return figure
 
 
@@ -149,9 +131,9 @@ def _plain_ticks(axis: Any) -> None:
 
 def _figure() -> tuple[Any, Any]:
     """An empty figure and its axes."""
-    from matplotlib.figure import Figure
+    from costmodel.figures import Picture
 
-    figure = Figure(figsize=(7.5, 4.6), layout="constrained")
+    figure = Picture(figsize=(7.5, 4.6), layout="constrained")
     axes = figure.subplots()
     axes.grid(True, alpha=0.25)
     axes.spines[["top", "right"]].set_visible(False)

@@ -5,10 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from costmodel.arrays import FloatArray
-from costmodel.collect import ReplayRunner, Runner
+from costmodel.collect import Runner
 from costmodel.records import Candidate, Outcome, Platform
-from costmodel.search._budgets_result import BudgetsResult
-from costmodel.search.portfolio import BudgetRange, served_s
+from costmodel.search import BudgetRange, SearchResult, served_s
 
 CHOSEN, WHOLE_CHOICE, BEST_KNOWN = "chosen", "whole-device choice", "best known"
 # Best of what a search measured, where nobody knows more.
@@ -37,29 +36,30 @@ def measured_curve(
     return BudgetCurve(label, {m.platform.sms_granted: m.latency_s for m in ok})
 
 
-def recorded_curves(runner: ReplayRunner, chosen: Callable[[int], Candidate]) -> list[BudgetCurve]:
+def recorded_curves(
+    known: Mapping[int, Mapping[str, float]], whole_sms: int, chosen: Callable[[int], Candidate]
+) -> list[BudgetCurve]:
     """Curves of the best known, of the candidate that is fastest on the whole device, and of the chosen.
 
     The best known is another candidate at each budget: the fastest of all that were recorded there. The
     second curve is left out where the whole device was not recorded.
 
     Args:
-        runner: Serves the records.
+        known: Recorded seconds, as ``Runner.known_latencies`` gives them.
+        whole_sms: SMs of the whole device.
         chosen: The candidate chosen for so many granted SMs, such as ``DispatchTable.kernel_for``.
     """
-    latencies = {sms: _latencies(runner, runner.platform(sms)) for sms in runner.budgets}
-    latencies = {sms: at for sms, at in latencies.items() if at}
-    whole = latencies.get(runner.platform(runner.budgets[-1]).device.sms, {})
-    picked = {WHOLE_CHOICE: dict.fromkeys(latencies, min(whole, key=whole.__getitem__))} if whole else {}
-    picked[CHOSEN] = {sms: chosen(sms).candidate_id for sms in latencies}
-    best = BudgetCurve(BEST_KNOWN, {sms: min(at.values()) for sms, at in latencies.items()})
+    whole = known.get(whole_sms, {})
+    picked = {WHOLE_CHOICE: dict.fromkeys(known, min(whole, key=whole.__getitem__))} if whole else {}
+    picked[CHOSEN] = {sms: chosen(sms).candidate_id for sms in known}
+    best = BudgetCurve(BEST_KNOWN, {sms: min(at.values()) for sms, at in known.items()})
     return [best] + [
-        BudgetCurve(label, {sms: at[ids[sms]] for sms, at in latencies.items() if ids[sms] in at})
+        BudgetCurve(label, {sms: at[ids[sms]] for sms, at in known.items() if ids[sms] in at})
         for label, ids in picked.items()
     ]
 
 
-def searched_curves(result: BudgetsResult, ranges: Sequence[BudgetRange]) -> list[BudgetCurve]:
+def searched_curves(result: SearchResult, ranges: Sequence[BudgetRange]) -> list[BudgetCurve]:
     """Curves over the budgets of a search, of what it measured itself.
 
     The best measured at each budget; the kernel that is best on the whole device, where that is one of the
@@ -72,12 +72,6 @@ def searched_curves(result: BudgetsResult, ranges: Sequence[BudgetRange]) -> lis
     return [*curves, _curve(CHOSEN, result, served_s(result.latency_s, ranges))]
 
 
-def _curve(label: str, result: BudgetsResult, latency_s: FloatArray) -> BudgetCurve:
+def _curve(label: str, result: SearchResult, latency_s: FloatArray) -> BudgetCurve:
     pairs = zip(result.sms, latency_s.tolist(), strict=True)
     return BudgetCurve(label, {sms: latency for sms, latency in pairs if math.isfinite(latency)})
-
-
-def _latencies(runner: ReplayRunner, platform: Platform) -> dict[str, float]:
-    """Seconds of each candidate that was recorded as ok, by its id."""
-    measured = runner.measure(runner.recorded(platform), platform)
-    return {m.candidate.candidate_id: m.latency_s for m in measured if m.outcome is Outcome.OK}

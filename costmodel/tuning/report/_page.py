@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from costmodel.files import write_whole
-from costmodel.search._result import Provenance
-from costmodel.search.report._comparison import BudgetCurve
-from costmodel.search.report._plot import (
+from costmodel.search import Provenance
+from costmodel.tuning.report._curves import BudgetCurve
+from costmodel.tuning.report._figures import (
     PredictedPoints,
     ProgressCurve,
     curves_figure,
@@ -41,6 +41,14 @@ class ReportTable:
     title: str
     header: tuple[str, ...]
     rows: Sequence[Sequence[str]]
+
+    def to_html(self) -> str:
+        """The table under its title. All texts are escaped."""
+        header = "".join(f"<th>{escape(name)}</th>" for name in self.header)
+        rows = "\n".join(
+            "<tr>" + "".join(f"<td>{escape(text)}</td>" for text in row) + "</tr>" for row in self.rows
+        )
+        return f"<h2>{escape(self.title)}</h2>\n<table>\n<tr>{header}</tr>\n{rows}\n</table>"
 
 
 @dataclass(frozen=True)
@@ -74,7 +82,7 @@ def render_report(report: SearchReport) -> str:
     """The page. All texts are escaped."""
     parts = [f"<h1>{escape(report.title)}</h1>"]
     parts += [f"<p>{escape(sentence)}</p>" for sentence in report.answer]
-    parts += [_table(table) for table in report.tables[:1]]
+    parts += [table.to_html() for table in report.tables[:1]]
     if report.curves:
         figure = curves_figure(report.curves, unit=report.unit, sms=report.sms)
         parts.append(_picture(figure, f"Latency over {report.unit}; shaded: tuned for"))
@@ -82,7 +90,7 @@ def render_report(report: SearchReport) -> str:
     if report.predictions:
         figure = predictions_figure(report.predictions, unit=report.unit)
         parts.append(_picture(figure, "Predicted against measured; dotted: equal"))
-    parts += [_table(table) for table in (*report.tables[1:], _provenance(report.provenance))]
+    parts += [table.to_html() for table in (*report.tables[1:], _provenance(report.provenance))]
     return web_page(report.title, "\n".join(parts), _STYLE)
 
 
@@ -93,14 +101,6 @@ def write_report(report: SearchReport, path: Path) -> None:
         CostModelError: The file cannot be written.
     """
     write_whole(path, render_report(report).encode())
-
-
-def _table(table: ReportTable) -> str:
-    header = "".join(f"<th>{escape(name)}</th>" for name in table.header)
-    rows = "\n".join(
-        "<tr>" + "".join(f"<td>{escape(text)}</td>" for text in row) + "</tr>" for row in table.rows
-    )
-    return f"<h2>{escape(table.title)}</h2>\n<table>\n<tr>{header}</tr>\n{rows}\n</table>"
 
 
 def _picture(figure: Any, caption: str) -> str:

@@ -1,4 +1,4 @@
-"""MetaSchedule's design spaces as a search sees them."""
+"""Design spaces of MetaSchedule as a search sees them."""
 
 import numpy as np
 import optuna
@@ -9,7 +9,7 @@ from costmodel.features import extract
 from costmodel.kernels.metaschedule import open_space
 from costmodel.records import SKETCH, Candidate, Config, Workload
 from costmodel.search import ModelSampler, RandomOrderSampler
-from costmodel.spaces import ScheduleSpace
+from costmodel.spaces import KernelSpace
 from costmodel.testing import landscape_latency, landscape_platform
 
 pytest.importorskip("tvm")
@@ -21,7 +21,7 @@ PLATFORM = landscape_platform(32)
 
 @pytest.fixture(scope="module")
 def space():
-    return ScheduleSpace(open_space(WORKLOAD, "cuda"), PLATFORM)
+    return KernelSpace(open_space(WORKLOAD, "cuda"), PLATFORM)
 
 
 def test_drawn_configs_are_distinct_of_every_sketch_and_have_the_features_of_their_candidates(space):
@@ -33,8 +33,16 @@ def test_drawn_configs_are_distinct_of_every_sketch_and_have_the_features_of_the
     assert [drawn.configs[int(row)] for row in rows] == [configs[row] for row in rows]
     candidates = [Candidate(WORKLOAD, space.space.name, configs[row]) for row in rows]
     expected = extract(candidates, [PLATFORM] * 20).values
-    np.testing.assert_array_equal(drawn.features[rows], expected)
-    np.testing.assert_array_equal(space.features([configs[row] for row in rows]), expected)
+    np.testing.assert_array_equal(drawn.features[rows], expected[:, None])
+    np.testing.assert_array_equal(space.features([configs[row] for row in rows]), expected[:, None])
+
+
+def test_on_several_platforms_the_same_configs_are_drawn_with_features_on_each(space):
+    both = space.on(PLATFORM, landscape_platform(132))
+    drawn = both.draw(50, np.random.default_rng(0))
+    alone = [space.on(platform).draw(50, np.random.default_rng(0)) for platform in both.platforms]
+    assert list(drawn.configs) == list(alone[0].configs)
+    np.testing.assert_array_equal(drawn.features, np.hstack([part.features for part in alone]))
 
 
 def test_parameters_and_configs_go_to_and_fro_and_fit_their_distributions(space):
@@ -95,7 +103,7 @@ def test_a_resumed_search_proposes_what_an_uninterrupted_one_does(space):
 def test_configs_of_which_no_kernel_comes_cost_no_trial_and_are_not_tried_again(space):
     lowered = []
 
-    class Refusing(ScheduleSpace):
+    class Refusing(KernelSpace):
         def candidate(self, config):
             lowered.append(config.config_id)
             if len(set(lowered)) % 2:

@@ -1,9 +1,9 @@
-"""A MetaSchedule design space on a platform, as a search sees it."""
+"""The design space of a kernel source, as a search sees it."""
 
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,38 +11,41 @@ from optuna import Trial
 from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
 
 from costmodel.arrays import FloatArray
-from costmodel.features import extract, extract_batch
+from costmodel.features import extract_batch
+from costmodel.kernels import MOST_CHANGES, DesignSpace
 from costmodel.records import Candidate, Config, ConfigBatch, Platform, content_id
 from costmodel.spaces._base import DrawnConfigs, Param, SearchSpace
+from costmodel.spaces._features import features_on, in_columns
 
-if TYPE_CHECKING:
-    from costmodel.kernels.metaschedule._design_space import MetaScheduleSpace
-
-# Changes that make a neighbour: as many as ``costmodel.kernels.metaschedule.sample_candidates`` makes.
-_MOST_CHANGES = 3
 _REMEMBERED = 512  # lowered candidates: proposals are asked for again when they are measured
 
 
-class ScheduleSpace(SearchSpace):
-    """All kernels that MetaSchedule may make of a workload, on one platform.
+class KernelSpace(SearchSpace):
+    """All kernels that a source may make of a workload.
 
     Configs are drawn as columns and their features need no lowering: 100,000 take about a second. A config is
     lowered when it is about to be proposed.
 
     Args:
         space: The design space, such as ``costmodel.kernels.metaschedule.open_space`` gives.
-        platform: Where the kernels would run.
+        *platforms: Where the kernels would run, one or more.
+        columns: Names of the feature columns, such as those that a model expects; those that the kernels have
+            if None.
     """
 
-    def __init__(self, space: "MetaScheduleSpace", platform: Platform) -> None:
+    def __init__(
+        self, space: DesignSpace, *platforms: Platform, columns: Sequence[str] | None = None
+    ) -> None:
         self.space = space
-        self.platform = platform
+        self.platforms = platforms
+        self._columns = columns
         self._lowered: OrderedDict[str, Candidate] = OrderedDict()
 
     @property
     def space_id(self) -> str:
-        """Content address of the design space, the workload and the platform."""
-        return content_id(self.space.name, self.space.workload.name, self.platform.platform_id)
+        """Content address of the design space, the workload and the platforms."""
+        platform_ids = (platform.platform_id for platform in self.platforms)
+        return content_id(self.space.name, self.space.workload.name, *platform_ids)
 
     @property
     def size(self) -> None:
@@ -74,13 +77,16 @@ class ScheduleSpace(SearchSpace):
         """As many random configs of each sketch, each once."""
         sketches = range(len(self.space.sketches))
         batches = [_distinct(self.space.draw(i, -(-size // len(sketches)), rng)) for i in sketches]
-        features = [extract_batch(batch, self.platform).values for batch in batches]
-        return DrawnConfigs(BatchConfigs(batches), np.vstack(features))
+        features = [
+            np.vstack([in_columns(extract_batch(batch, platform), self._columns) for batch in batches])
+            for platform in self.platforms
+        ]
+        return DrawnConfigs(BatchConfigs(batches), np.stack(features, axis=1))
 
     def neighbours(self, config: Config, count: int, rng: np.random.Generator) -> list[Config]:
         """Configs of the same sketch with one to three changes."""
         found: dict[str, Config] = {}
-        for changes in rng.integers(1, _MOST_CHANGES + 1, size=count):
+        for changes in rng.integers(1, MOST_CHANGES + 1, size=count):
             changed = config
             for _ in range(int(changes)):
                 changed = self.space.mutate(changed, rng)
@@ -89,12 +95,12 @@ class ScheduleSpace(SearchSpace):
         return list(found.values())
 
     def features(self, configs: Sequence[Config]) -> FloatArray:
-        """``(n, d)`` features of configs by their decisions, so that lowering a config changes nothing."""
+        """``(n, b, d)`` features by the decisions, so that lowering a config changes nothing."""
         candidates = [Candidate(self.space.workload, self.space.name, config) for config in configs]
-        return extract(candidates, [self.platform] * len(candidates)).values
+        return features_on(self.platforms, candidates, self._columns)
 
     def candidate(self, config: Config) -> Candidate:
-        """The lowered candidate of a config, whose config is the one that TVM applied.
+        """The lowered candidate of a config, whose config is the one that the source applied.
 
         Raises:
             InvalidConfigError: No valid kernel comes of it.
@@ -107,9 +113,9 @@ class ScheduleSpace(SearchSpace):
                 self._lowered.popitem(last=False)
         return found
 
-    def on(self, platform: Platform) -> "ScheduleSpace":
-        """The same configs on another platform; what was lowered need not be lowered again."""
-        other = ScheduleSpace(self.space, platform)
+    def on(self, *platforms: Platform) -> "KernelSpace":
+        """The same configs on other platforms; what was lowered need not be lowered again."""
+        other = KernelSpace(self.space, *platforms, columns=self._columns)
         other._lowered = self._lowered
         return other
 

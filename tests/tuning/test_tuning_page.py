@@ -8,20 +8,16 @@ import pytest
 from costmodel.collect import ReplayRunner
 from costmodel.errors import CostModelError
 from costmodel.records import Outcome
-from costmodel.search import (
+from costmodel.search import BudgetRange, Objective, ObjectiveName, Provenance, SearchResult, Trial
+from costmodel.testing import landscape_platform
+from costmodel.tuning.report import (
     BEST_KNOWN,
     BEST_MEASURED,
     CHOSEN,
     WHOLE_CHOICE,
     BudgetCurve,
-    BudgetRange,
-    BudgetsResult,
-    BudgetsTrial,
-    Objective,
-    ObjectiveName,
     PredictedPoints,
     ProgressCurve,
-    Provenance,
     ReportTable,
     SearchReport,
     recorded_curves,
@@ -29,7 +25,6 @@ from costmodel.search import (
     searched_curves,
     write_report,
 )
-from costmodel.testing import landscape_platform
 
 PROVENANCE = Provenance("a <runner>", {"model": "<script>alert(1)</script>"}, "0" * 16, 60, 3)
 
@@ -107,12 +102,12 @@ def test_an_unwritable_report_is_an_error_for_the_user(report, tmp_path):
 def result(pool):
     latencies = [(4e-5, 2e-5), (3e-5, np.inf), (6e-5, 1e-5)]
     trials = tuple(
-        BudgetsTrial(i, pool.candidates[i], (Outcome.OK, Outcome.OK), latency_s)
+        Trial(i, pool.candidates[i], (32, 132), (Outcome.OK, Outcome.OK), latency_s, 0.0)
         for i, latency_s in enumerate(latencies)
     )
     platforms = landscape_platform(32), landscape_platform(132)
     objective = Objective.make(ObjectiveName.WORST_REGRET, 2)
-    return BudgetsResult(platforms, objective, trials, PROVENANCE)
+    return SearchResult(platforms, objective, trials, PROVENANCE)
 
 
 def test_curves_of_a_search_are_those_of_its_table(result):
@@ -128,7 +123,9 @@ def test_curves_of_a_search_are_those_of_its_table(result):
 def test_recorded_curves_follow_the_choice_at_each_budget(records, pool):
     runner = ReplayRunner(records)
     one, other = pool.candidates[3], pool.candidates[8]
-    curves = recorded_curves(runner, lambda sms: one if sms < 132 else other)
+    curves = recorded_curves(
+        runner.known_latencies("matmul-m512-n512-k512"), 132, lambda sms: one if sms < 132 else other
+    )
     chosen = next(c.latency_s for c in curves if c.label == CHOSEN)
     by_key = {(m.candidate.candidate_id, m.platform.sms_granted): m.latency_s for m in records}
     assert chosen == {32: by_key[one.candidate_id, 32], 132: by_key[other.candidate_id, 132]}
@@ -139,4 +136,4 @@ def test_a_portfolio_may_hold_what_fails_elsewhere(result):
     assert [part.kernel for part in result.portfolio(2)] == [1, 2]
     (only,) = result.portfolio(1)
     assert only.kernel in {0, 2}
-    assert result.regret([only]).max() == pytest.approx(1.0)
+    assert result.regret_of([only]).max() == pytest.approx(1.0)

@@ -1,0 +1,48 @@
+"""What the texts of the options of ``costmodel tune`` mean."""
+
+from contextlib import suppress
+
+from costmodel.errors import CostModelError
+
+
+def share_of(option: str, text: str | None) -> float | None:
+    """A share such as ``1%`` or ``0.01``; None for None.
+
+    Raises:
+        CostModelError: It is none, or not between 0 and 1.
+    """
+    if text is None:
+        return None
+    number, percent, rest = text.partition("%")
+    with suppress(ValueError):
+        share = float(number) / (100.0 if percent else 1.0)
+        if not rest and 0.0 < share < 1.0:
+            return share
+    raise CostModelError(f"{option} must be a share above 0 and below 1, such as 1%, but got {text!r}.")
+
+
+def numbers_of(option: str, text: str | None) -> tuple[float, ...]:
+    """Positive numbers such as ``16,32,132``; none for None.
+
+    Raises:
+        CostModelError: A part is no positive number.
+    """
+    if text is None:
+        return ()
+    with suppress(ValueError):
+        numbers = tuple(float(part) for part in text.split(","))
+        if all(0.0 < number < float("inf") for number in numbers):
+            return numbers
+    raise CostModelError(f"{option} must be positive numbers such as 16,32,132, but got {text!r}.")
+
+
+def budgets_of(text: str | None) -> tuple[int, ...]:
+    """SM budgets, in the order given.
+
+    Raises:
+        CostModelError: One is no positive whole number, or stands twice.
+    """
+    budgets = tuple(int(number) for number in numbers_of("--sms", text))
+    if budgets != numbers_of("--sms", text) or len(set(budgets)) < len(budgets):
+        raise CostModelError(f"--sms must be distinct whole numbers such as 16,32,132, but got {text!r}.")
+    return budgets

@@ -1,0 +1,35 @@
+"""Where an answer came from."""
+
+import platform as python_platform
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import version
+
+from costmodel.version import __version__
+
+
+def _versions() -> dict[str, str]:
+    """Versions of what computes the answer."""
+    packages = {name: version(name) for name in ("numpy", "optuna")}
+    return {"costmodel": __version__, "python": python_platform.python_version(), **packages}
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where an answer came from.
+
+    Attributes:
+        runner: What measured, in a sentence.
+        knowledge: What the model is and what it learned from, such as its name and the dataset's hash.
+        space_id: Content address of the space and the platform.
+        n_screened: Configs that were screened; all of a small space, 0 where a sampler screens nothing.
+        n_measurements: Candidates measured.
+        versions: Of the software here; that of the measuring platform is in the platform.
+    """
+
+    runner: str
+    knowledge: Mapping[str, str]
+    space_id: str
+    n_screened: int
+    n_measurements: int
+    versions: Mapping[str, str] = field(default_factory=_versions)

@@ -1,0 +1,94 @@
+"""One measured proposal, and how it is kept in a study."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import optuna
+from optuna.trial import FrozenTrial, TrialState
+
+from costmodel.arrays import FloatArray
+from costmodel.records import Candidate, Measurement, Outcome
+from costmodel.search.samplers import (
+    LATENCIES,
+    PREDICTED_LATENCY,
+    PREDICTED_RANK,
+    SpaceSampler,
+    chosen_params,
+    latencies_of,
+    value_of,
+)
+from costmodel.spaces import SearchSpace
+
+_OUTCOMES, _ERROR = "outcomes", "error"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One proposal, measured at every SM budget of the search.
+
+    Attributes:
+        number: Number of its Optuna trial.
+        candidate: What was measured.
+        sms: ``(b,)`` granted SMs.
+        outcomes: ``(b,)`` how it ended at each budget.
+        latency_s: ``(b,)`` median latencies in seconds; inf where it failed.
+        value: What the study minimises: at one budget the latency, over several a natural log of latency over
+            a reference; inf for a failure.
+        error: First line of the first failure's message; empty where all is ok.
+        predicted_latency_s: ``(b,)`` seconds predicted before it was measured; None where the sampler tells
+            none.
+        predicted_rank: Rank of its score among all that it was chosen from, 1 for the best; None where the
+            sampler does not score.
+    """
+
+    number: int
+    candidate: Candidate
+    sms: tuple[int, ...]
+    outcomes: tuple[Outcome, ...]
+    latency_s: tuple[float, ...]
+    value: float
+    error: str = ""
+    predicted_latency_s: tuple[float, ...] | None = None
+    predicted_rank: int | None = None
+
+    @classmethod
+    def of(cls, trial: FrozenTrial, space: SearchSpace) -> "Trial":
+        """What a finished trial of a study says."""
+        predicted = trial.system_attrs.get(PREDICTED_LATENCY)
+        return cls(
+            number=trial.number,
+            candidate=space.candidate(space.config(chosen_params(trial))),
+            sms=tuple(platform.sms_granted for platform in space.platforms),
+            outcomes=tuple(map(Outcome, trial.user_attrs[_OUTCOMES])),
+            latency_s=tuple(latencies_of(trial, len(space.platforms)).tolist()),
+            value=value_of(trial),
+            error=trial.user_attrs.get(_ERROR, ""),
+            predicted_latency_s=None if predicted is None else tuple(predicted),
+            predicted_rank=trial.system_attrs.get(PREDICTED_RANK),
+        )
+
+
+def tell(
+    study: optuna.Study,
+    trial: optuna.Trial,
+    measured: Sequence[Measurement],
+    sampler: SpaceSampler,
+    reference_s: FloatArray,
+) -> None:
+    """Store what was measured at each budget; the last measurement stands for those that are missing.
+
+    A kernel that fails at a budget that counts fails its trial: a failure is never a huge latency. What it
+    did at the others is kept and learned from all the same, and it may still be part of a portfolio.
+    """
+    budgets = len(sampler.space.platforms)
+    every = [measured[min(i, len(measured) - 1)] for i in range(budgets)]
+    trial.set_user_attr(_OUTCOMES, [m.outcome.value for m in every])
+    trial.set_user_attr(LATENCIES, [m.latency_s if m.outcome is Outcome.OK else None for m in every])
+    if error := next((m.error for m in measured if m.outcome is not Outcome.OK), ""):
+        trial.set_user_attr(_ERROR, error)
+    value = sampler.value(np.array([m.latency_s for m in every]), reference_s)
+    if np.isfinite(value):
+        study.tell(trial, value)
+    else:
+        study.tell(trial, state=TrialState.FAIL)

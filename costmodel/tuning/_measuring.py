@@ -1,0 +1,68 @@
+"""What a search measures with: a device, or the records of one."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from costmodel.collect import CpuRunner, CudaRunner, ReplayRunner, Runner
+from costmodel.dataset import DatasetLike, load_dataset
+from costmodel.errors import CostModelError
+from costmodel.records import Workload
+
+REPLAY, CUDA, CPU = "replay", "cuda", "cpu"
+RUNNERS = (REPLAY, CUDA, CPU)
+
+
+@contextmanager
+def opened_runner(
+    runner: Runner | str, workload: Workload | str, replay: DatasetLike | None, device: str | None
+) -> Iterator[Runner]:
+    """The runner; one that is named is opened, and closed in the end.
+
+    Args:
+        runner: A runner, or one of ``RUNNERS``.
+        workload: What is tuned.
+        replay: What a replay serves.
+        device: Name of the device that is replayed, or a part of it; the first by name if None.
+
+    Raises:
+        CostModelError: There is no such runner, the dataset does not hold the workload or the device, or a
+            device cannot be opened.
+    """
+    if runner != REPLAY and (replay is not None or device is not None):
+        raise CostModelError(
+            f"Records to replay, and the device that they are of, must be named without a runner, but got "
+            f"{runner}. Leave one of them out."
+        )
+    if isinstance(runner, Runner):
+        yield runner
+        return
+    if runner not in RUNNERS:
+        raise CostModelError(f"The runner must be one of {', '.join(RUNNERS)}, but got {runner!r}.")
+    if runner == REPLAY:
+        yield _replay(workload, replay, device)
+        return
+    with CudaRunner() if runner == CUDA else CpuRunner() as opened:
+        yield opened
+
+
+def _replay(workload: Workload | str, replay: DatasetLike | None, device: str | None) -> ReplayRunner:
+    """A replay of what a dataset holds of the workload on one device."""
+    measurements = load_dataset(replay).to_measurements(workload)
+    chosen = _chosen(sorted({m.platform.device.name for m in measurements}), device)
+    return ReplayRunner(m for m in measurements if m.platform.device.name == chosen)
+
+
+def _chosen(known: Sequence[str], device: str | None) -> str:
+    """The one of the known devices whose name contains what is asked for; the first if nothing is.
+
+    Raises:
+        CostModelError: There is none, or there are several.
+    """
+    found = [name for name in known if device is None or device.lower() in name.lower()]
+    if device in found:
+        return str(device)
+    if not found or (device is not None and len(found) > 1):
+        raise CostModelError(
+            f"The device must be one of those that were recorded ({', '.join(known)}), but got {device!r}."
+        )
+    return found[0]

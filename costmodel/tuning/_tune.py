@@ -1,0 +1,202 @@
+"""From a workload to the kernel to run: learn from history, search, compare."""
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from costmodel.collect import Runner
+from costmodel.dataset import DatasetLike, load_dataset
+from costmodel.errors import CostModelError
+from costmodel.progress import Progress
+from costmodel.records import Device, Workload
+from costmodel.search import ModelSampler, SearchResult, Trial, open_study
+from costmodel.search import tune as search
+from costmodel.transfer import Model
+from costmodel.tuning._knowledge import Knowledge, from_model, learn
+from costmodel.tuning._measuring import REPLAY, opened_runner
+from costmodel.tuning._request import TuneRequest
+from costmodel.tuning._result import TuneResult
+from costmodel.tuning._training import DEFAULT_LEARNER
+from costmodel.tuning.report import (
+    CHOSEN,
+    WHOLE_CHOICE,
+    BudgetCurve,
+    measured_curve,
+    recorded_curves,
+    searched_curves,
+)
+
+# What to learn from to start from nothing.
+NOTHING = "nothing"
+# SM budgets to measure for a picture of one that was tuned for, as far as a device grants them.
+_CURVE_BUDGETS = (1, 2, 4, 8, 16, 32, 64)
+
+
+def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
+    workload: Workload | str,
+    *,
+    sms: int | Sequence[int] | None = None,
+    trials: int = 16,
+    learn_from: DatasetLike | None = None,
+    replay: DatasetLike | None = None,
+    runner: Runner | str | None = None,
+    device: str | None = None,
+    model: Model | Path | str | None = None,
+    learner: str = DEFAULT_LEARNER,
+    objective: str | None = None,
+    weights: Sequence[float] = (),
+    portfolio: int | None = None,
+    free_sms: float | None = None,
+    screened: int = 50_000,
+    study: str | None = None,
+    stop_gain: float | None = None,
+    seed: int = 0,
+    measure_curves: bool = False,
+    on_trial: Callable[[Trial], None] | None = None,
+) -> TuneResult:
+    """Find the kernel to run for the SMs that it will have, measuring only a shortlist.
+
+    A model that learned from other kernels and other devices ranks all candidates, and each measurement
+    sharpens it. It learns from everything in the history but this workload on this device and its near-twins.
+
+    Args:
+        workload: What to tune, or its name.
+        sms: SMs that the kernel will have, threads on a CPU; the whole device unless given. Several for one
+            kernel that is good on all of them.
+        trials: Candidates to measure.
+        learn_from: The history: a dataset, its name or its path, or ``"nothing"``. Unless given, the dataset
+            that ships; on a CPU nothing.
+        replay: What to search in place of a device: recorded measurements, as for ``learn_from``; unless
+            given, the dataset that ships.
+        runner: What measures instead: ``"cuda"`` for this GPU, ``"cpu"``, or a runner.
+        device: Device to replay, or a part of its name, where the records hold several; the first by name
+            unless given.
+        model: Trained model, or its file, to use instead of learning from a history.
+        learner: What learns from the history, see ``costmodel.transfer.make_model``.
+        objective: What one kernel for several SM budgets is chosen by, its latency over the best at each:
+            ``"worst-regret"`` unless given, ``"mean"`` or ``"weighted"``.
+        weights: Weight of each SM budget in the objective ``"weighted"``.
+        portfolio: Choose at most so many kernels, and the ranges of SMs in which each should run; without
+            ``sms`` for all SM budgets that were recorded, or some that the device grants.
+        free_sms: Find the fewest SMs that cost at most this share more than the whole device, such as 0.04.
+        screened: Configs to score at a time, without building any. A replay scores all that it holds.
+        study: Keep the search here, and go on with it where it stopped; see ``costmodel.search.open_study``.
+        stop_gain: Stop when the next measurement is expected to gain less than this share, such as 0.01.
+        seed: Seed of all random choices.
+        measure_curves: On a device, measure the chosen kernel at other SM budgets too, and search the whole
+            device for the kernel to compare it with; a replay knows both.
+        on_trial: Called after each candidate was measured.
+
+    Raises:
+        CostModelError: The options do not go together, a dataset or the workload cannot be found, a device
+            cannot be opened, or every kernel failed.
+
+    Example:
+        >>> result = tune("matmul-m16-n1024-k1024", sms=32, trials=4)
+        >>> len(result.trials), result.best.latency_s[0] < 1e-4
+        (4, True)
+    """
+    budgets = () if sms is None else (sms,) if isinstance(sms, int) else tuple(sms)
+    name = workload if isinstance(workload, str) else workload.name
+    request = TuneRequest(name, budgets, objective, tuple(weights), portfolio, free_sms, trials, stop_gain)
+    if model is not None and learn_from is not None:
+        raise CostModelError("A model or a history must be given, but got both. Leave one of them out.")
+    with opened_runner(runner or REPLAY, workload, replay, device) as opened:
+        platforms = request.platforms(opened)
+        asked = workload if isinstance(workload, Workload) else Workload.parse(workload)
+        recorded = opened.known_latencies(asked)
+        if model is None:
+            known = _learned(learn_from, asked, platforms[0].device, learner, seed)
+        else:
+            known = from_model(model, None if recorded is None else (name, platforms[0].device.name))
+        sampler = ModelSampler(
+            opened.space(asked, platforms, known.columns),
+            known.model,
+            objective=request.objective_for(platforms),
+            goal=request.goal,
+            knowledge=known.facts,
+            screened=screened,
+            seed=seed,
+        )
+        result = _searched(opened, sampler, request, study, on_trial)
+        ranges = result.portfolio(request.most(len(platforms)))
+        if recorded is not None:
+            table = result.dispatch_table(ranges)
+            curves = recorded_curves(recorded, table.device.sms, table.kernel_for)
+        elif len(platforms) > 1:
+            curves = searched_curves(result, ranges)
+        else:
+            curves = _measured_curves(opened, sampler, result, request) if measure_curves else []
+        free = None if free_sms is None else result.free_sms(free_sms)
+        return TuneResult(result, ranges, request.most(len(platforms)), free, curves)
+
+
+def _learned(
+    history: DatasetLike | None, workload: Workload, device: Device, learner: str, seed: int
+) -> Knowledge:
+    """What the history tells; without one the dataset that ships does, but nothing of a CPU."""
+    if history == NOTHING or (history is None and device.kind == "cpu"):
+        return Knowledge()
+    return learn(load_dataset(history), workload, device.name, learner, seed)
+
+
+def _searched(
+    runner: Runner,
+    sampler: ModelSampler,
+    request: TuneRequest,
+    place: str | None,
+    on_trial: Callable[[Trial], None] | None,
+) -> SearchResult:
+    """Search, with a progress bar; in a study that is kept at a place, if one is given."""
+    space, goal = sampler.space, f"{sampler.goal.name}-{sampler.objective.name}".lower()
+    budgets = ", ".join(str(platform.sms_granted) for platform in space.platforms)
+    total = min(request.trials, space.size or request.trials)
+    with _quiet_optuna(), Progress(f"measuring on {budgets}", total) as progress:
+
+        def told(trial: Trial) -> None:
+            progress.advance()
+            if on_trial:
+                on_trial(trial)
+
+        return search(
+            runner,
+            sampler,
+            request.trials,
+            study=open_study(place, f"tune-{space.space_id}-{goal}"),
+            stop_gain=request.stop_gain,
+            on_trial=told,
+        )
+
+
+def _measured_curves(
+    runner: Runner, sampler: ModelSampler, result: SearchResult, request: TuneRequest
+) -> list[BudgetCurve]:
+    """Latency over SM budgets as the device measures it.
+
+    The whole-device choice is what the same search finds there.
+    """
+    (here,), whole = result.platforms, runner.platform()
+    again = ModelSampler(sampler.space.on(whole), sampler.model, screened=sampler.screened, seed=sampler.seed)
+    platforms = {whole.sms_granted: whole, here.sms_granted: here}
+    for sms in _CURVE_BUDGETS:
+        with suppress(CostModelError):  # a budget that cannot be granted here
+            platform = runner.platform(sms)
+            platforms.setdefault(platform.sms_granted, platform)
+    chosen = {
+        WHOLE_CHOICE: _searched(runner, again, request, None, None).best.candidate,
+        CHOSEN: result.best.candidate,
+    }
+    return [measured_curve(runner, label, c, list(platforms.values())) for label, c in chosen.items()]
+
+
+@contextmanager
+def _quiet_optuna() -> Iterator[None]:
+    """Keep Optuna from logging every trial, which the progress bar shows."""
+    log = logging.getLogger("optuna")
+    level = log.level
+    log.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        log.setLevel(level)

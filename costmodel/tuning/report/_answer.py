@@ -1,0 +1,80 @@
+"""The answer of a search, in sentences."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from costmodel.arrays import FloatArray
+from costmodel.search import FreeSms, SearchResult
+from costmodel.tuning.report._curves import BEST_KNOWN, WHOLE_CHOICE
+from costmodel.tuning.report._findings import Findings
+from costmodel.tuning.report._words import budget, decisions, microseconds, origin
+
+
+def answer(found: Findings) -> tuple[str, ...]:
+    """What to run and how it compares, what the kernels are, and where the answer came from."""
+    compared = _for_one(found) if len(found.search.sms) == 1 else _for_several(found)
+    return (*compared, origin(found.search.provenance))
+
+
+def _for_one(found: Findings) -> Iterator[str]:
+    best, platform = found.search.best, found.search.platforms[0]
+    where = f"{budget(platform)} of {platform.device.name}"
+    sms, best_s = platform.sms_granted, best.latency_s[0]
+    known = {label: at[sms] for label, at in found.others.items() if sms in at}
+    gains = ""
+    if WHOLE_CHOICE in known:
+        gains += f", {known[WHOLE_CHOICE] / best_s:.2f}x as fast as the {WHOLE_CHOICE}"
+    if BEST_KNOWN in known:
+        excess = best_s / known[BEST_KNOWN] - 1
+        gains += f", {100 * excess:.1f} % above the {BEST_KNOWN}" if excess > 0 else f", the {BEST_KNOWN}"
+    yield f"Run {_name(found, found.ranges[0].kernel)}: {microseconds(best_s)} us on {where}{gains}."
+    yield f"It is {decisions(best.candidate)}."
+
+
+def _for_several(found: Findings) -> Iterator[str]:
+    search = found.search
+    kernels = sorted({part.kernel for part in found.ranges})
+    names = ", ".join(sorted(_name(found, kernel) for kernel in kernels))
+    device = search.platforms[-1].device.name
+    regret = search.regret_of(found.ranges)
+    yield f"Run {names} on {device}: {_above(regret, 'best measured')} at each of {len(search.sms)} budgets."
+    if found.best_known:
+        best_s = np.array([found.best_known[sms] for sms in search.sms])
+        excess = (1.0 + regret) * search.latency_s.min(axis=0) / best_s - 1.0
+        yield f"That is {_above(excess, 'best recorded')} there."
+    yield from _whole_choice(search)
+    if found.free:
+        yield _freed(found, found.free)
+    for kernel in kernels:
+        yield f"{_name(found, kernel)} is {decisions(search.trials[kernel].candidate)}."
+
+
+def _above(excess: FloatArray, best: str) -> str:
+    """How far latencies are above others, over SM budgets."""
+    mean = np.expm1(np.log1p(excess).mean())
+    return f"at most {100 * excess.max():.1f} %, in the geometric mean {100 * mean:.1f} %, above the {best}"
+
+
+def _whole_choice(search: SearchResult) -> Iterator[str]:
+    """What the kernel costs that is best on most SMs, where it works everywhere."""
+    whole = int(search.latency_s[:, -1].argmin())
+    excess = search.latency_s[whole] / search.latency_s.min(axis=0) - 1.0
+    if np.isfinite(excess).all():
+        yield f"The kernel that is best on {search.sms[-1]} is {_above(excess, 'best measured')}."
+
+
+def _freed(found: Findings, free: FreeSms) -> str:
+    """The fewest SMs that are enough, in a sentence."""
+    search = found.search
+    few, whole = search.sms[free.budget], search.sms[-1]
+    return (
+        f"{few} of {whole} {found.unit} are enough: {_name(found, free.kernel)} runs there in "
+        f"{microseconds(search.latency_s[free.kernel, free.budget])} us, {100 * free.cost:+.1f} % against "
+        f"the best on {whole}; {whole - few} are free."
+    )
+
+
+def _name(found: Findings, kernel: int) -> str:
+    """Short name of a trial's kernel."""
+    return found.search.trials[kernel].candidate.config.config_id[:8]

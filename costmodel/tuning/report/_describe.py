@@ -1,0 +1,101 @@
+"""What a tracked run keeps of a search."""
+
+from collections.abc import Container, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from costmodel.search import Provenance, Trial, save_dispatch_table
+from costmodel.tracking import Artifact, Item, Metric, Note, Table, Tag
+from costmodel.tuning.report._curves import BEST_KNOWN, WHOLE_CHOICE
+from costmodel.tuning.report._figures import curves_figure, predictions_figure, progress_figure
+from costmodel.tuning.report._findings import Findings
+from costmodel.tuning.report._frame import trials_frame
+from costmodel.tuning.report._page import SearchReport, write_report
+
+# Names of a metric, and the curve of another choice that the latency found is divided by.
+_RATIOS = {"latency_over_best_known": BEST_KNOWN, "latency_over_whole_choice": WHOLE_CHOICE}
+
+
+def describe_trial(trial: Trial) -> Iterator[Metric]:
+    """What one trial measured; its step is its number, so that trials make a curve."""
+    for sms, latency_s in zip(trial.sms, trial.latency_s, strict=True):
+        yield Metric(f"trial/latency_us on {sms}", 1e6 * latency_s, trial.number)
+
+
+def describe_search(found: Findings, told: Container[int]) -> Iterator[Item]:
+    """What a search found.
+
+    Args:
+        found: The search, and the kernels that were chosen.
+        told: Numbers of the trials that were logged when they were measured.
+    """
+    search = found.search
+    yield Metric("trials", len(search.trials))
+    yield Metric("failed_trials", int(np.isinf(search.latency_s).any(axis=1).sum()))
+    yield from _of_one(found) if len(search.sms) == 1 else _of_several(found)
+    for trial in search.trials:
+        if trial.number not in told:
+            yield from describe_trial(trial)
+    yield Table("tables/trials.csv", trials_frame(search))
+    yield Artifact("dispatch.json", partial(save_dispatch_table, found.dispatch_table))
+
+
+def _of_one(found: Findings) -> Iterator[Item]:
+    """The kernel for one SM budget, beside the choices that one would make without it."""
+    search, (sms,) = found.search, found.search.sms
+    best_s = search.best.latency_s[0]
+    yield Metric("best_latency_us", 1e6 * best_s)
+    for name, label in _RATIOS.items():
+        yield Metric(name, best_s / found.others.get(label, {}).get(sms, np.nan))
+    best_so_far = np.minimum.accumulate(search.latency_s[:, 0])
+    for trial, latency_s in zip(search.trials, best_so_far, strict=True):
+        yield Metric("trial/best_so_far_us", 1e6 * latency_s, trial.number)
+    yield Tag("headline", "best_latency_us")
+    yield Tag("best_config_id", search.best.candidate.config.config_id)
+
+
+def _of_several(found: Findings) -> Iterator[Item]:
+    """The kernels for several SM budgets, beside the best measured at each."""
+    search = found.search
+    regret = search.regret_of(found.ranges)
+    yield Metric("worst_regret", float(regret.max()))
+    yield Metric("mean_regret", float(np.expm1(np.log1p(regret).mean())))
+    yield Metric("kernels", len({part.kernel for part in found.ranges}))
+    for part in found.ranges:
+        for i in part.budgets:
+            yield Metric("by_sms/latency_us", 1e6 * float(search.latency_s[part.kernel, i]), search.sms[i])
+            yield Metric("by_sms/regret", float(regret[i]), search.sms[i])
+    for trial, value in zip(search.trials, search.progress(len(found.ranges)), strict=True):
+        yield Metric("trial/regret_so_far", value, trial.number)
+    yield Tag("headline", "worst_regret")
+
+
+def describe_page(report: SearchReport) -> Iterator[Item]:
+    """The answer in sentences, the pictures of a report and its page, and where the answer came from."""
+    yield Note("\n\n".join(report.answer))
+    yield from _provenance(report.provenance)
+    if report.curves:
+        figure = curves_figure(report.curves, unit=report.unit, sms=report.sms)
+        yield _picture("plots/latency_by_sms.png", figure)
+    yield _picture("plots/best_so_far.png", progress_figure(report.progress))
+    if report.predictions:
+        figure = predictions_figure(report.predictions, unit=report.unit)
+        yield _picture("plots/predicted_and_measured.png", figure)
+    yield Artifact("report.html", partial(write_report, report))
+
+
+def _provenance(provenance: Provenance) -> Iterator[Tag]:
+    yield Tag("measured_by", provenance.runner)
+    yield Tag("space", provenance.space_id)
+    yield Tag("screened", str(provenance.n_screened))
+    yield from (Tag(f"knowledge.{name}", value) for name, value in provenance.knowledge.items())
+
+
+def _picture(path: str, figure: Any) -> Artifact:
+    def write(file: Path) -> None:
+        figure.savefig(file, dpi=130)
+
+    return Artifact(path, write)
