@@ -1,4 +1,4 @@
-"""Errors that a user can act on."""
+"""Errors that a user can act on, and what others' errors say."""
 
 
 class CostModelError(Exception):
@@ -16,5 +16,19 @@ class MissingExtraError(CostModelError):
         super().__init__(f"{purpose} needs an optional package: run `pip install 'sm-costmodel[{extra}]'`.")
 
 
+class SpaceExhaustedError(CostModelError):
+    """Every config of a space has been tried: a search ends, as there is nothing more to find."""
+
+
 class InvalidConfigError(CostModelError):
     """A config that no kernel can be made of: an outcome to learn from, not a failure of the program."""
+
+
+def last_line(error: BaseException) -> str:
+    """The last line of a message, where TVM and compilers say what went wrong.
+
+    Behind it TVM repeats the command of a linker that failed.
+    """
+    lines = [line.strip(" \t\0") for line in str(error).splitlines()]
+    said = [line for line in lines if line and not line.startswith("Command line:")]
+    return (said[-1] if said else type(error).__name__)[:300]

@@ -1,6 +1,5 @@
 """Makes measurements. Importing this loads no TVM and no CUDA."""
 
-from costmodel.collect.build import Built, ModuleBuilders, ModuleSource
 from costmodel.collect.campaign import (
     Campaign,
     CampaignConfig,
@@ -21,7 +20,6 @@ from costmodel.collect.runners import CpuRunner, CudaRunner, ReplayRunner, Reque
 
 __all__ = [
     "Argument",
-    "Built",
     "Campaign",
     "CampaignConfig",
     "CampaignFolder",
@@ -33,8 +31,6 @@ __all__ = [
     "Draw",
     "Estimate",
     "KernelPlan",
-    "ModuleBuilders",
-    "ModuleSource",
     "MpsPlan",
     "ReplayRunner",
     "Request",

@@ -16,9 +16,9 @@ from costmodel.records._identity import content_id
 from costmodel.records._kernel_resources import KernelResources
 from costmodel.records._line_file import LineFile, SharedLineFile
 from costmodel.records._measurement import Measurement, Outcome, measurement_key
-from costmodel.records._operators import OPERATORS
+from costmodel.records._operators import OPERATORS, Operator
 from costmodel.records._peak_rates import PeakRates, peak_rates
-from costmodel.records._platform import Device, DeviceKind, Isolation, Platform, part_of
+from costmodel.records._platform import Device, DeviceKind, Isolation, Platform, TargetKind, part_of
 from costmodel.records._reserved import is_reserved
 from costmodel.records._store import RecordStore, read_records
 from costmodel.records._workload import DTYPE_BYTES, Workload
@@ -41,12 +41,14 @@ __all__ = [
     "KernelResources",
     "LineFile",
     "Measurement",
+    "Operator",
     "Outcome",
     "PeakRates",
     "Platform",
     "RecordStore",
     "SharedLineFile",
     "StatedPeaks",
+    "TargetKind",
     "Workload",
     "config_batches",
     "content_id",

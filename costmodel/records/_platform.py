@@ -9,6 +9,7 @@ from costmodel.errors import CostModelError
 from costmodel.records._identity import content_id
 
 DeviceKind = Literal["cuda", "hip", "cpu"]
+TargetKind = Literal["cuda", "cpu"]  # what kernels are made for and measured on here
 Isolation = Literal["whole", "green_context", "mps", "threads"]
 
 

@@ -102,7 +102,7 @@ def shortlist(
         raise ValueError(f"k must be at least 1, but got {k}")
     score = predictor.predict(X).score
     best_first = np.lexsort((*X.T[::-1], -score))
-    if k == 1 or not isinstance(predictor, Posterior):
+    if k == 1 or not len(X) or not isinstance(predictor, Posterior):
         return best_first[:k]
     considered = _considered(score[best_first], predictor.std(X[best_first]))
     mean, covariance = predictor.posterior(X[best_first[considered]])

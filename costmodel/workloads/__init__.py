@@ -1,6 +1,7 @@
 """Workloads from real models: networks written in TVM Relax, what they consist of, and a catalogue of it.
 
-Importing this loads no TVM.
+Importing this loads no TVM: what does is in ``relax`` (fusing, and recognising kernels) and ``networks``.
+Workloads, catalogue and extractions say nothing of where kernels come from.
 """
 
 from costmodel.workloads._catalogue import CatalogueEntry, catalogue, extractions

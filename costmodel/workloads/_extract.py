@@ -41,8 +41,7 @@ def extract_workloads(network: str, dtype: str) -> Extraction:
     if network not in NETWORKS:
         raise CostModelError(f"The network must be one of {', '.join(NETWORKS)}, but got {network!r}.")
     try:
-        from costmodel.workloads._fuse import fuse, kernel_calls
-        from costmodel.workloads._recognise import recognise
+        from costmodel.workloads.relax import fuse, kernel_calls, recognise
     except ModuleNotFoundError as error:
         raise MissingExtraError("Extracting workloads", "tvm") from error
     module = fuse(NETWORKS[network](dtype))

@@ -19,56 +19,44 @@ _DECODED_AT = (512, 2048)
 _DLRM_BATCHES = (32, 256, 2048)
 
 
-def _export(network: Any, dtype: str, **inputs: tuple[int, ...]) -> Any:
-    from tvm.relax.frontend import nn
-
-    network.to(dtype)
-    spec = {name: nn.spec.Tensor(shape, dtype) for name, shape in inputs.items()}
-    module, _ = network.export_tvm({"forward": spec})
-    return module
-
-
 def _export_vision(name: str, batch: int, dtype: str) -> Any:
-    from costmodel.workloads._googlenet import GoogLeNet
-    from costmodel.workloads._layers import layout_for
-    from costmodel.workloads._mobilenet import MobileNetV2
-    from costmodel.workloads._resnet import ResNet50
+    from costmodel.workloads.networks import GoogLeNet, MobileNetV2, ResNet50, export_network, layout_for
 
     layout = layout_for(dtype)
     network = {"resnet50": ResNet50, "mobilenet_v2": MobileNetV2, "googlenet": GoogLeNet}[name](layout)
     image = (batch, 3, 224, 224) if layout == "NCHW" else (batch, 224, 224, 3)
-    return _export(network, dtype, image=image)
+    return export_network(network, dtype, image=image)
 
 
 def _export_bert(name: str, tokens: int, dtype: str) -> Any:
-    from costmodel.workloads._bert import Bert
+    from costmodel.workloads.networks import Bert, export_network
 
     size, heads, layers = _BERT_SIZES[name]
-    return _export(Bert(size, heads, layers), dtype, x=(tokens, size))
+    return export_network(Bert(size, heads, layers), dtype, x=(tokens, size))
 
 
 def _export_prefill(name: str, tokens: int, dtype: str) -> Any:
-    from costmodel.workloads._decoder import Prefill
+    from costmodel.workloads.networks import Prefill, export_network
 
     size, heads, *_ = _DECODER_SIZES[name]
     turns = (tokens, size // heads)
     network = Prefill(*_DECODER_SIZES[name])
-    return _export(network, dtype, x=(tokens, size), cosine=turns, sine=turns, mask=(tokens, tokens))
+    return export_network(network, dtype, x=(tokens, size), cosine=turns, sine=turns, mask=(tokens, tokens))
 
 
 def _export_decode(name: str, seen: int, dtype: str) -> Any:
-    from costmodel.workloads._decoder import Decode
+    from costmodel.workloads.networks import Decode, export_network
 
     size, heads, key_heads, *_ = _DECODER_SIZES[name]
     turns, cache = (1, size // heads), (key_heads, seen - 1, size // heads)
     network = Decode(*_DECODER_SIZES[name])
-    return _export(network, dtype, x=(1, size), cosine=turns, sine=turns, keys=cache, values=cache)
+    return export_network(network, dtype, x=(1, size), cosine=turns, sine=turns, keys=cache, values=cache)
 
 
 def _export_dlrm(batch: int, dtype: str) -> Any:
-    from costmodel.workloads._dlrm import TABLES, WIDTH, Dlrm
+    from costmodel.workloads.networks import TABLES, WIDTH, Dlrm, export_network
 
-    return _export(Dlrm(), dtype, numbers=(batch, 13), embeddings=(batch, TABLES, WIDTH))
+    return export_network(Dlrm(), dtype, numbers=(batch, 13), embeddings=(batch, TABLES, WIDTH))
 
 
 NETWORKS: Mapping[str, Builder] = {

@@ -23,7 +23,7 @@ def recognise_program(function: Any, written_as: Callable[[Workload], Any]) -> W
     try:
         from tvm_ffi import structural_equal
 
-        from costmodel.workloads._recognise import possible_workloads, recognise, without_annotations
+        from costmodel.workloads.relax import possible_workloads, recognise, without_annotations
     except ModuleNotFoundError as error:
         raise MissingExtraError("Recognising workloads", "tvm") from error
     found = recognise(function)

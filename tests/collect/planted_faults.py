@@ -15,9 +15,18 @@ from unittest import mock
 import msgspec
 import numpy as np
 
-from costmodel.collect.build import Built, Kind, build_kernel, write_reference
-from costmodel.collect.device import DeviceSetup, KernelFaultError, KernelJob, Timed, open_device, time_job
-from costmodel.records import Candidate, Config, Outcome, Workload
+from costmodel.collect.build import BuildJobs, Built, build_kernel
+from costmodel.collect.device import (
+    DeviceSetup,
+    KernelFaultError,
+    KernelJob,
+    TimedKernels,
+    open_device,
+    time_job,
+)
+from costmodel.collect.reference import write_reference
+from costmodel.collect.runners import DeviceJobs
+from costmodel.records import Candidate, Config, Outcome, TargetKind, Workload
 
 BODIES = {
     "kernel hangs": 'puts("hanging"); fflush(stdout); for (volatile int i = 0;;) i = 1;',
@@ -42,7 +51,7 @@ def with_fault(candidate: Candidate, fault: str) -> Candidate:
     return msgspec.structs.replace(candidate, config=Config({**candidate.config.decisions, "planted": fault}))
 
 
-def build(candidate: Candidate, kind: Kind, architecture: str, folder: Path) -> Built:
+def build(candidate: Candidate, kind: TargetKind, architecture: str, folder: Path) -> Built:
     """In the place of ``build_kernel``."""
     decisions = dict(candidate.config.decisions)
     fault = decisions.pop("planted", "")
@@ -75,7 +84,7 @@ def plant_compiler(folder: Path) -> Path:
     return folder
 
 
-def time_job_where_open(setup: DeviceSetup, job: KernelJob) -> list[list[Timed]]:
+def time_job_where_open(setup: DeviceSetup, job: KernelJob) -> TimedKernels:
     """In the place of ``time_job``: opening the device must not be on the time of a kernel.
 
     What a kernel that sticks leaves behind makes every later job of its process fail, as an illegal address
@@ -87,25 +96,24 @@ def time_job_where_open(setup: DeviceSetup, job: KernelJob) -> list[list[Timed]]
     return time_job(setup, job)
 
 
-def write_wrong_reference(workload: Workload, folder: Path) -> Path:
-    """In the place of ``write_reference``: one part in a thousand off."""
-    path = write_reference(workload, folder)
-    np.save(path, np.load(path) * np.float32(1.001))
-    return path
+# Workloads whose references fail.
+WRONG = Workload.parse("softmax-m16-n32")
+DIES_AT_FIRST = Workload.parse("softmax-m32-n16")
+REFUSED = Workload.parse("softmax-m16-n16")
 
 
-def write_reference_or_die(workload: Workload, folder: Path) -> Path:
-    """In the place of ``write_reference``: dies the first time."""
+def write_faulty_reference(workload: Workload, folder: Path) -> Path:
+    """In the place of ``write_reference``; those of three workloads fail, each in its own way."""
     marker = folder / f"{workload.name}.died"
-    if not marker.exists():
+    if workload == DIES_AT_FIRST and not marker.exists():
         marker.touch()
         os._exit(7)
-    return write_reference(workload, folder)
-
-
-def refuse_to_write(workload: Workload, folder: Path) -> Path:
-    """In the place of ``write_reference``."""
-    raise OSError("the disk is full")
+    if workload == REFUSED:
+        raise OSError("the disk is full")
+    path = write_reference(workload, folder)
+    if workload == WRONG:
+        np.save(path, np.load(path) * np.float32(1.001))  # one part in a thousand off
+    return path
 
 
 def refuse_to_open(setup: DeviceSetup) -> None:
@@ -126,3 +134,7 @@ def die(*_: Any, **__: Any) -> None:
 def hang(*_: Any, **__: Any) -> None:
     """Given to ``draw``."""
     time.sleep(600)
+
+
+BUILD_JOBS = BuildJobs(build, write_faulty_reference)
+DEVICE_JOBS = DeviceJobs(time=time_job_where_open)

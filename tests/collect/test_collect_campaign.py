@@ -3,7 +3,7 @@ import errno
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from costmodel.collect import (
     draw_at_random,
 )
 from costmodel.errors import CostModelError
-from costmodel.records import Measurement, Outcome, RecordStore, Workload, read_records
+from costmodel.records import Candidate, Measurement, Outcome, RecordStore, Workload, read_records
 
 replace = msgspec.structs.replace
 FIRST_VISITS = 3 * (10 + 2 * 5) * 3  # workloads x kernels x budgets
@@ -499,15 +499,18 @@ def test_without_a_draw_only_what_is_in_the_folder_is_measured(tmp_path: Path) -
     assert len(list(tmp_path.glob("proposals/*"))) == 1
 
 
-def test_a_random_draw_knows_each_measured_candidate_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: dict[str, Any] = {}
-    monkeypatch.setattr(
-        "costmodel.collect.campaign._collector.sample_candidates", lambda *a, **k: asked.update(k, a=a)
-    )
-    workload = Workload.parse("softmax-m64-n32")
-    drawn = draw_tiles(workload, "cuda", 3, 0, measured=(), budgets=())
-    collector = FakeCollector()
-    batch = [Request(c, collector.platform(sms)) for c in drawn for sms in (8, 132)]
-    draw: Callable[..., Any] = draw_at_random
-    draw(workload, "cpu", 4, 7, measured=collector.submit(batch).result(), budgets=(8,))
-    assert asked == {"a": (workload, "cpu", 4, 7), "known": drawn}
+@pytest.mark.tvm
+def test_a_random_draw_repeats_no_measured_candidate() -> None:
+    pytest.importorskip("tvm")
+    workload, platform = Workload.parse("softmax-m4-n4"), FakeCollector().platform(8)
+    drawn: list[Candidate] = []
+    for _ in range(3):  # with the same seed, by which it would draw the same again
+        measured = [
+            Measurement(
+                candidate=c, platform=platform, outcome=Outcome.OK, latencies_s=(1e-6,), measured_at=""
+            )
+            for c in drawn
+        ]
+        drawn += draw_at_random(workload, "cpu", 4, 7, measured=[*measured, *measured], budgets=(8,))
+    ids = [candidate.candidate_id for candidate in drawn]
+    assert len(set(ids)) == len(ids) > 4

@@ -22,6 +22,7 @@ class Device:
 
     def __init__(self, failing: str = "") -> None:
         self.failing = failing
+        self.failed = threading.Event()
         self.made: list[tuple[float, int, float]] = []  # when, lane, module
         self.ran: list[tuple[float, float, int, float, int]] = []  # from, to, lane, module, runs
         self.closed: Counter[int] = Counter()
@@ -48,9 +49,16 @@ class Watch:
         begin = time.perf_counter()
         time.sleep(self._module)
         self._device.ran.append((begin, time.perf_counter(), self._lane, self._module, runs))
-        if self._device.failing == "time" and self._lane == 1 and runs > 1:
-            raise RuntimeError("lane 1 is broken")
+        if self._device.failing == "time" and runs > 1:
+            self._fail_or_wait()
         return 1e-5
+
+    def _fail_or_wait(self) -> None:
+        """Lane 1 fails while the others have something left to measure."""
+        if self._lane == 1:
+            self._device.failed.set()
+            raise RuntimeError("lane 1 is broken")
+        assert self._device.failed.wait(60)
 
     def close(self) -> None:
         self._device.closed[self._lane] += 1
@@ -107,7 +115,7 @@ def test_a_lane_without_work_goes_on_until_all_are_done() -> None:
     class Waiting(Watch):
         def time(self, runs: int) -> float:
             wanted = self._count() + 5
-            deadline = time.monotonic() + 10
+            deadline = time.monotonic() + 60
             while self._count() < wanted:
                 assert time.monotonic() < deadline, "lane 0 has stopped"
                 time.sleep(0.001)

@@ -4,8 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from costmodel.collect.device import StateReader, pci_bus_id
-from costmodel.collect.device._state import _THROTTLES
+from costmodel.collect.device import THROTTLE_REASONS, StateReader, pci_bus_id
 from costmodel.records import DeviceState
 
 
@@ -123,8 +122,8 @@ def test_the_bits_are_those_of_nvml() -> None:
     names = ["SwPowerCap", "HwSlowdown", "SyncBoost"]
     names += ["SwThermalSlowdown", "HwThermalSlowdown", "HwPowerBrakeSlowdown"]
     bits = [getattr(pynvml, f"nvmlClocksEventReason{name}") for name in names]
-    assert bits == list(_THROTTLES)
-    assert [name.replace("_", "") for name in _THROTTLES.values()] == [name.lower() for name in names]
+    assert bits == list(THROTTLE_REASONS)
+    assert [name.replace("_", "") for name in THROTTLE_REASONS.values()] == [name.lower() for name in names]
 
 
 def test_pynvml_has_what_the_fake_has() -> None:

@@ -4,10 +4,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from costmodel.collect import ModuleBuilders, ModuleSource
-from costmodel.collect.build import Built, _module_build
+from costmodel.collect.build import Built, ModuleBuilders, ModuleSource
 from costmodel.collect.processes import WorkerDiedError
 from costmodel.records import Outcome
 
@@ -16,8 +13,6 @@ DONE = Built(Outcome.OK, Path("module.so"))
 
 class FakeWorkers:
     """Gives each job what its program says."""
-
-    def __init__(self, *_: Any) -> None: ...
 
     def submit(self, _: Any, source: ModuleSource, folder: Path, *, timeout_s: float) -> "Future[Built]":
         assert folder.is_dir()
@@ -33,9 +28,8 @@ class FakeWorkers:
     def close(self) -> None: ...
 
 
-def test_what_hangs_or_dies_costs_its_own_module_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_module_build, "Workers", FakeWorkers)
-    builders = ModuleBuilders("cpu", "", 1, 7.0)
+def test_what_hangs_or_dies_costs_its_own_module_alone() -> None:
+    builders = ModuleBuilders(lambda _: FakeWorkers(), 7.0)
     built = builders.build([ModuleSource(program, "{}") for program in ("works", "hangs", "dies", "works")])
     builders.close()
     builders.close()

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costmodel.collect.processes import HeldFolder
-from costmodel.collect.runners import MpsDaemon, _mps, percentage_of
+from costmodel.collect.runners import MpsDaemon, percentage_of
 from costmodel.errors import CostModelError
 
 CONTROL = """#!{python}
@@ -142,9 +142,7 @@ def test_two_daemons_leave_each_other_alone(control: Path, parent: Path) -> None
 
 
 def test_the_daemon_of_a_killed_process_is_ended_by_the_next(control: Path, parent: Path) -> None:
-    code = (
-        "import sys, time; from pathlib import Path; from costmodel.collect.runners._mps import MpsDaemon\n"
-    )
+    code = "import sys, time; from pathlib import Path; from costmodel.collect.runners import MpsDaemon\n"
     code += "daemon = MpsDaemon(Path(sys.argv[1])); print('up', flush=True); time.sleep(60)"
     with subprocess.Popen([sys.executable, "-c", code, str(parent)], stdout=subprocess.PIPE) as owner:
         assert owner.stdout is not None
@@ -176,9 +174,8 @@ def test_a_daemon_that_does_not_quit_is_killed(
     control: Path, parent: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FAKE_MPS", "deaf")
-    daemon = MpsDaemon(parent)
+    daemon = MpsDaemon(parent, limit_s=5.0)
     assert len(running(parent)) == 2
-    monkeypatch.setattr(_mps, "_LIMIT_S", 1.0)
     daemon.close()
     assert running(parent) == []
     assert list(parent.iterdir()) == []
@@ -189,9 +186,8 @@ def test_a_daemon_that_does_not_come_up_is_told(
     behaviour: str, control: Path, parent: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FAKE_MPS", behaviour)
-    monkeypatch.setattr(_mps, "_LIMIT_S", 1.0)
     with pytest.raises(CostModelError, match="must come up") as told:
-        MpsDaemon(parent)
+        MpsDaemon(parent, limit_s=5.0)
     assert ("no device here" in str(told.value)) == (behaviour == "fails")
     assert running(parent) == []
     assert list(parent.iterdir()) == []

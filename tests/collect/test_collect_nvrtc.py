@@ -7,7 +7,7 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from costmodel.collect.build import _nvrtc, precompile_headers
+from costmodel.collect.build import nvrtc_version, precompile_headers
 
 OPTIONS = "TVM_CUDA_NVRTC_EXTRA_OPTS"
 # TVM puts this header in front of every kernel, and two others when it calls NVRTC.
@@ -83,7 +83,7 @@ def test_missing_bindings_are_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.tvm
 def test_kernels_are_the_same_to_the_byte() -> None:
     nvcc = pytest.importorskip("tvm.support.nvcc")
-    if _nvrtc._nvrtc_version() is None:
+    if nvrtc_version() is None:
         pytest.skip("NVRTC is not installed")
 
     def compiled() -> bytes:

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from costmodel.collect.build import last_line
 from costmodel.collect.processes import HeldFolder, WorkerDiedError, Workers
-from costmodel.errors import CostModelError
+from costmodel.errors import CostModelError, last_line
 
 
 def test_the_next_folder_deletes_those_that_nobody_holds(tmp_path: Path) -> None:

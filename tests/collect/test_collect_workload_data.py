@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costmodel.collect.build import write_reference
 from costmodel.collect.device import KeptData, WorkloadData
+from costmodel.collect.reference import write_reference
 from costmodel.records import Workload
 
 WORKLOADS = [Workload.parse(f"softmax-m16-n{n}") for n in (16, 32, 48)]
@@ -56,27 +56,28 @@ def test_data_stay_where_they_are(tmp_path: Path) -> None:
     assert first == again[::-1]
 
 
-def test_those_used_longest_ago_make_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kept, made = KeptData(), []
-
-    def get(position: int) -> WorkloadData:
-        workload = WORKLOADS[position]
-
-        def count() -> WorkloadData:
-            made.append(position)
-            return make(workload, tmp_path)
-
-        return kept.get(workload, count)
-
-    sizes = [get(position).bytes for position in range(3)]
+def test_those_used_longest_ago_make_room(tmp_path: Path) -> None:
+    sizes = [make(workload, tmp_path).bytes for workload in WORKLOADS]
     assert sizes == [2 * 4 * 16 * n for n in (16, 32, 48)]  # input and output, float32
-    monkeypatch.setattr("costmodel.collect.device._workload_data._KEPT_BYTES", sizes[0] + sizes[2])
-    get(0)  # 1 was used longest ago
-    get(2)
-    assert made == [0, 1, 2]
-    get(1)  # with it only 1 fits
-    assert made == [0, 1, 2, 1]
-    monkeypatch.setattr("costmodel.collect.device._workload_data._KEPT_BYTES", 0)
-    current = get(1)
-    assert get(1) is current  # the current one stays, however large
-    assert made == [0, 1, 2, 1]
+    kept = KeptData(limit_bytes=sizes[1] + sizes[2])
+    assert gets(kept, tmp_path, 0, 1, 2) == [0, 1, 2]  # 0 was used longest ago, and does not fit
+    assert gets(kept, tmp_path, 1, 2) == []
+    assert gets(kept, tmp_path, 0) == [0]  # in the place of 1
+    assert gets(kept, tmp_path, 2, 0, 1) == [1]
+
+
+def test_the_current_one_stays_however_large(tmp_path: Path) -> None:
+    kept = KeptData(limit_bytes=0)
+    assert gets(kept, tmp_path, 1, 1, 0, 1) == [1, 0, 1]
+
+
+def gets(kept: KeptData, folder: Path, *positions: int) -> list[int]:
+    """Ask for the data of some workloads in turn; those that are made."""
+    made: list[int] = []
+
+    def get(position: int) -> None:
+        kept.get(WORKLOADS[position], lambda: made.append(position) or make(WORKLOADS[position], folder))
+
+    for position in positions:
+        get(position)
+    return made

@@ -16,11 +16,11 @@ from costmodel.cli import app
 from costmodel.dataset import load_dataset
 from costmodel.errors import CostModelError
 from costmodel.features import COLUMNS, extract
-from costmodel.integrations.tvm import CostModel, SearchStrategy
-from costmodel.integrations.tvm._program import Program, program_key
+from costmodel.integrations.tvm import CostModel, Program, SearchStrategy, program_key
 from costmodel.kernels.metaschedule import open_space
 from costmodel.records import Candidate
 from costmodel.transfer import Model, ModelMetadata, StorableModel, load_model, make_model
+from costmodel.workloads.relax import relax_kernels
 
 pytestmark = pytest.mark.tvm
 
@@ -171,14 +171,10 @@ def test_a_budget_that_is_not_the_platforms_is_refused(kind: type) -> None:
         kind(sms=16, platform=on_h100(32))
 
 
-def test_a_known_program_is_recognised_in_any_spelling_and_not_lowered(monkeypatch) -> None:
-    from costmodel.integrations.tvm import _program
-    from costmodel.workloads._recognise import _kernel
-
-    monkeypatch.setattr(_program, "lowered_launches", None)
-    for function in (_kernel(KNOWN, False), matmul()["main"]):
+def test_a_known_program_is_recognised_in_any_spelling_and_not_lowered() -> None:
+    for function in (*relax_kernels(KNOWN), matmul()["main"]):
         context = context_of(function)
-        program = Program(context.mod, cuda())
+        program = Program(context.mod, cuda(), lower=lambda _: pytest.fail("lowered"))
         assert program.workload == KNOWN
         features = program.features(context.generate_design_space(), on_h100())
         assert np.isfinite(features[:, COLUMN_NAMES.index("log2_analytic_s")]).all()
@@ -196,7 +192,7 @@ def test_an_unknown_program_has_features_of_its_launches_alone() -> None:
 
 def test_a_program_has_the_same_key_in_every_process_and_another_than_others() -> None:
     code = (
-        "from costmodel.integrations.tvm._program import program_key;"
+        "from costmodel.integrations.tvm import program_key;"
         "from costmodel.records import Workload; from costmodel.kernels.metaschedule import open_space;"
         "print(program_key(open_space(Workload.parse('matmul-m256-n256-k256'), 'cuda').module))"
     )

@@ -11,7 +11,8 @@ from tvm.s_tir.schedule import Trace
 
 from costmodel.integrations.tvm import CostModel, SearchStrategy
 from costmodel.kernels.metaschedule import open_space
-from costmodel.workloads._recognise import _kernel
+from costmodel.records import Workload
+from costmodel.workloads.relax import relax_kernels
 
 
 def begun(module, trials=20, batch=8, **settings):
@@ -46,6 +47,19 @@ def test_every_trial_is_a_valid_schedule_of_the_program_and_none_comes_twice():
     assert strategy.generate_measure_candidates() is None
 
 
+def test_a_search_of_a_small_space_ends_when_all_was_tried():
+    """Of this program there are some hundred configs, fewer than trials."""
+    workload = Workload.parse("rms_norm-m1-n2048")
+    space = open_space(workload, "cuda")
+    strategy, _ = begun(space.module, trials=400, batch=100)
+    seen = []
+    while (batch := strategy.generate_measure_candidates()) is not None:
+        seen += [space.config_like(candidate.sch.trace).config_id for candidate in batch]
+        strategy.notify_runner_results(batch, [result(1e-5) for _ in batch])
+    assert 50 < len(seen) == len(set(seen)) < 400
+    assert strategy.generate_measure_candidates() is None
+
+
 def test_it_learns_from_each_batch():
     strategy, _ = begun(matmul(), trials=48, batch=8)
     medians = []
@@ -66,7 +80,7 @@ def test_a_batch_that_fails_entirely_is_followed_by_another():
 
 
 def test_a_program_of_relax_is_scheduled_by_its_own_names():
-    function = _kernel(KNOWN, False).with_attr("global_symbol", "main")
+    function = next(relax_kernels(KNOWN)).with_attr("global_symbol", "main")
     module = type(matmul())({"main": function})
     strategy, _ = begun(module)
     for candidate in strategy.generate_measure_candidates():

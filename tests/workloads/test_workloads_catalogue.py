@@ -102,7 +102,7 @@ def test_extraction_gives_what_is_shipped(network: str, dtype: str) -> None:
 @pytest.mark.tvm
 def test_every_kernel_is_told() -> None:
     pytest.importorskip("tvm")
-    from costmodel.workloads._fuse import fuse, kernel_calls
+    from costmodel.workloads.relax import fuse, kernel_calls
 
     for network in ("mobilenet_v2-n1", "dlrm-n32"):
         told = extract_workloads(network, "float32")

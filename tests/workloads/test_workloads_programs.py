@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from costmodel.collect.build import agrees, make_arguments, reference_output
+from costmodel.collect.reference import agrees, make_arguments, reference_output
 from costmodel.dataset import find_dataset
 from costmodel.kernels.metaschedule import open_space
 from costmodel.records import OPERATORS, Workload
@@ -35,9 +35,7 @@ def small(kind: str, dtype: str) -> Workload:
 
 def computed(workload: Workload) -> tuple[np.ndarray, np.ndarray]:
     """Output of the unscheduled program on the CPU, and the reference output."""
-    from costmodel.kernels.metaschedule._workload_ir import workload_module
-
-    program = tvm.compile(workload_module(workload), target=tvm.target.Target({"kind": "llvm"}))
+    program = tvm.compile(open_space(workload, "cpu").module, target=tvm.target.Target({"kind": "llvm"}))
     arrays = make_arguments(workload)
     arguments = [tvm.runtime.tensor(array) for array in arrays]
     program(*arguments)

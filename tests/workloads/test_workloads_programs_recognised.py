@@ -11,7 +11,7 @@ from tvm import te
 from costmodel.kernels.metaschedule import open_space
 from costmodel.records import Workload
 from costmodel.workloads import recognise_program
-from costmodel.workloads._recognise import _kernel
+from costmodel.workloads.relax import relax_kernels
 
 pytestmark = pytest.mark.tvm
 
@@ -25,7 +25,7 @@ def own(workload: Workload) -> Any:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_workload_is_recognised_in_both_spellings_and_whatever_it_is_called(name: str) -> None:
     workload = Workload.parse(name)
-    for function in (own(workload), _kernel(workload, False)):
+    for function in (own(workload), *relax_kernels(workload)):
         assert recognise_program(function, own) == workload
         assert recognise_program(function.with_attr("global_symbol", "other"), own) == workload
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from small_networks import SMALL, export_small
 
-from costmodel.collect.build import agrees, make_arguments, reference_output
+from costmodel.collect.reference import agrees, make_arguments, reference_output
+from costmodel.kernels.metaschedule import open_space
 from costmodel.records import OPERATORS, Workload
 
 tvm = pytest.importorskip("tvm")
@@ -20,8 +21,7 @@ DTYPES = ("float32", "float16")
 @cache
 def kernels_of(network: str, dtype: str) -> dict[str, tuple[Any, Workload | None]]:
     """Each kernel by name, with what it is recognised as."""
-    from costmodel.workloads._fuse import fuse, kernel_calls
-    from costmodel.workloads._recognise import recognise
+    from costmodel.workloads.relax import fuse, kernel_calls, recognise
 
     module = fuse(export_small(network, dtype))
     return {name: (module[name], recognise(module[name])) for name in kernel_calls(module)}
@@ -40,15 +40,13 @@ def run(module: Any, arrays: list[np.ndarray]) -> np.ndarray:
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("network", SMALL)
 def test_recognised_kernels_compute_their_workloads(network: str, dtype: str) -> None:
-    from costmodel.kernels.metaschedule._workload_ir import workload_module
-
     one_a_kind = {
         found.kind: (kernel, found) for kernel, found in kernels_of(network, dtype).values() if found
     }
     for kernel, workload in one_a_kind.values():
         arrays = make_arguments(workload)
         of_kernel = run(tvm.IRModule({"main": kernel.with_attr("global_symbol", "main")}), arrays)
-        of_workload = run(workload_module(workload), arrays)
+        of_workload = run(open_space(workload, "cpu").module, arrays)
         reference = reference_output(workload, arrays[:-1]).astype(np.float32)
         assert agrees(of_kernel, reference), f"the kernel is not {workload.name}"
         assert agrees(of_workload, reference)
@@ -119,7 +117,7 @@ def legalised(build: Any, *shapes: tuple[int, ...]) -> Any:
     """The one kernel of a Relax function."""
     from tvm import relax
 
-    from costmodel.workloads._fuse import fuse
+    from costmodel.workloads.relax import fuse
 
     builder = relax.BlockBuilder()
     inputs = [relax.Var(f"x{i}", relax.TensorType(shape, "float32")) for i, shape in enumerate(shapes)]
@@ -160,8 +158,72 @@ NEIGHBOURS = {
 
 @pytest.mark.parametrize("name", NEIGHBOURS)
 def test_what_only_looks_alike_is_not_recognised(name: str) -> None:
-    from costmodel.workloads._recognise import recognise
+    from costmodel.workloads.relax import recognise
 
     build, shapes, expected = NEIGHBOURS[name]
     found = recognise(legalised(build, *shapes))
+    assert (found.name if found else None) == expected
+
+
+def recognised_of(module: Any) -> set[str]:
+    """Names of the workloads that a Relax module consists of."""
+    from costmodel.workloads.relax import fuse, kernel_calls, recognise
+
+    fused = fuse(module)
+    return {found.name for name in kernel_calls(fused) if (found := recognise(fused[name]))}
+
+
+def test_a_convolution_with_bias_is_recognised_as_the_relax_frontend_writes_it() -> None:
+    """Its bias has four dimensions, 1 x o x 1 x 1."""
+    from tvm.relax.frontend import nn
+
+    class Network(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv = nn.Conv2D(8, 16, 3, padding=1, bias=True)
+
+        def forward(self, x: Any) -> Any:
+            return nn.op.relu(self.conv(x))
+
+    spec = {"forward": {"x": nn.spec.Tensor((2, 8, 10, 10), "float32")}}
+    module, _ = Network().export_tvm(spec)
+    assert recognised_of(module) == {"conv2d_bias_relu-n2-c8-h10-w10-o16-k3-s1"}
+
+
+@pytest.mark.torch
+def test_convolutions_with_bias_are_recognised_as_the_importer_of_pytorch_writes_them() -> None:
+    torch = pytest.importorskip("torch")
+    from tvm.relax.frontend.torch import from_exported_program
+
+    network = torch.nn.Sequential(
+        torch.nn.Conv2d(8, 16, 3, padding=1),
+        torch.nn.ReLU(),
+        torch.nn.Conv2d(16, 16, 3, padding=1, groups=16),
+    )
+    exported = torch.export.export(network.eval(), (torch.zeros(1, 8, 12, 12),))
+    assert recognised_of(from_exported_program(exported)) == {
+        "conv2d_bias_relu-n1-c8-h12-w12-o16-k3-s1",
+        "depthwise_conv2d_bias-n1-c16-h12-w12-k3-s1",
+    }
+
+
+@pytest.mark.parametrize(
+    ("shape", "expected"),
+    [
+        ((8, 1, 1), "conv2d_bias-n1-c8-h6-w6-o8-k3-s1"),
+        ((1, 8, 1, 1), "conv2d_bias-n1-c8-h6-w6-o8-k3-s1"),
+        ((1, 8, 6, 6), "conv2d_add-n1-c8-h6-w6-o8-k3-s1"),
+        ((1, 1, 1, 6), None),
+        ((1, 1, 6, 1), None),
+    ],
+)
+def test_what_is_added_is_a_bias_if_it_has_one_value_a_channel(
+    shape: tuple[int, ...], expected: str | None
+) -> None:
+    from costmodel.workloads.relax import recognise
+
+    kernel = legalised(
+        lambda op, x, w, b: op.add(op.nn.conv2d(x, w, padding=1), b), (1, 8, 6, 6), (8, 8, 3, 3), shape
+    )
+    found = recognise(kernel)
     assert (found.name if found else None) == expected

@@ -1,26 +1,25 @@
-"""From candidates to kernels, in builder processes that need no GPU."""
+"""From candidates to kernels, in builder processes that need no GPU.
 
-from costmodel.collect.build._build import Built, Kind, build_kernel, last_line
-from costmodel.collect.build._builders import Builders, compile_effort
+What depends on TVM stands in ``_build``, ``_module_build`` and ``_nvrtc``; ``Builders`` takes it as
+``BuildJobs``.
+"""
+
+from costmodel.collect.build._build import Built, build_kernel
+from costmodel.collect.build._builders import Builders, BuildJobs, compile_effort, start_build_workers
 from costmodel.collect.build._cubin import kernel_resources
-from costmodel.collect.build._inputs import agrees, make_arguments, write_reference
 from costmodel.collect.build._module_build import ModuleBuilders, ModuleSource
-from costmodel.collect.build._nvrtc import precompile_headers
-from costmodel.collect.build._reference import reference_output
+from costmodel.collect.build._nvrtc import nvrtc_version, precompile_headers
 
 __all__ = [
+    "BuildJobs",
     "Builders",
     "Built",
-    "Kind",
     "ModuleBuilders",
     "ModuleSource",
-    "agrees",
     "build_kernel",
     "compile_effort",
     "kernel_resources",
-    "last_line",
-    "make_arguments",
+    "nvrtc_version",
     "precompile_headers",
-    "reference_output",
-    "write_reference",
+    "start_build_workers",
 ]

@@ -3,19 +3,17 @@
 import os
 import resource
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 from threadpoolctl import threadpool_limits
 
 from costmodel.collect.build._cubin import kernel_resources
 from costmodel.collect.build._nvrtc import precompile_headers
-from costmodel.errors import InvalidConfigError
+from costmodel.errors import InvalidConfigError, last_line
 from costmodel.files import write_whole
 from costmodel.kernels.metaschedule import make_target, open_space
-from costmodel.records import Candidate, KernelResources, Outcome, content_id
-
-Kind = Literal["cuda", "cpu"]
+from costmodel.records import Candidate, KernelResources, Outcome, TargetKind, content_id
 
 
 class Built(msgspec.Struct, frozen=True):
@@ -41,7 +39,7 @@ class Built(msgspec.Struct, frozen=True):
 _MOST_BYTES = 8 << 30
 
 
-def start_build_worker(kind: Kind, architecture: str) -> None:
+def prepare_build_worker(kind: TargetKind, architecture: str) -> None:
     """Pay for TVM's import and CUDA's headers once in a worker's life, and give way to what measures."""
     os.nice(10)
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
@@ -54,7 +52,7 @@ def start_build_worker(kind: Kind, architecture: str) -> None:
         precompile_headers(str(target.arch))
 
 
-def build_kernel(candidate: Candidate, kind: Kind, architecture: str, folder: Path) -> Built:
+def build_kernel(candidate: Candidate, kind: TargetKind, architecture: str, folder: Path) -> Built:
     """Compile ``candidate`` to a shared library in ``folder``, unless it is there; failure is an outcome.
 
     Beside the library lies a file with the content address of its source, written last.
@@ -77,7 +75,7 @@ def build_kernel(candidate: Candidate, kind: Kind, architecture: str, folder: Pa
     return Built(Outcome.OK, library, kernel_hash, kernel_resources(library))
 
 
-def _compile(candidate: Candidate, kind: Kind, architecture: str) -> Any:
+def _compile(candidate: Candidate, kind: TargetKind, architecture: str) -> Any:
     """TVM executable of the candidate."""
     module = open_space(candidate.workload, kind).schedule(candidate.config).mod
     return compile_module(module, make_target(kind, architecture))
@@ -91,13 +89,3 @@ def compile_module(module: Any, target: Any) -> Any:
     module = RemoveWeightLayoutRewriteBlock(skip_tensor_rewrite=True)(module)
     with target:  # where NVRTC learns the architecture; it would ask the GPU, which is hidden here
         return tvm.compile(module, target=target)
-
-
-def last_line(error: BaseException) -> str:
-    """The last line of a message, where TVM and compilers say what went wrong.
-
-    Behind it TVM repeats the command of a linker that failed.
-    """
-    lines = [line.strip(" \t\0") for line in str(error).splitlines()]
-    said = [line for line in lines if line and not line.startswith("Command line:")]
-    return (said[-1] if said else type(error).__name__)[:300]

@@ -3,14 +3,14 @@
 import json
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from costmodel.collect.build._build import Built, Kind, compile_module, last_line, start_build_worker
+from costmodel.collect.build._build import Built, compile_module
 from costmodel.collect.processes import HeldFolder, WorkerDiedError, Workers
+from costmodel.errors import last_line
 from costmodel.records import Outcome
 
 
@@ -33,18 +33,17 @@ class ModuleBuilders:
     left is deleted with the workers.
     """
 
-    def __init__(self, kind: Kind, architecture: str, count: int, timeout_s: float) -> None:
-        """Start ``count`` processes with the first job.
+    def __init__(self, start_workers: Callable[[Path], Workers], timeout_s: float) -> None:
+        """Make the folder.
 
         Args:
-            kind: Kind of device to build for.
-            architecture: Of a GPU, such as ``sm_90``, whose headers are parsed ahead.
-            count: Processes.
+            start_workers: Gives workers that put temporary files into a folder: ``start_build_workers`` with
+                all arguments but the last.
             timeout_s: Seconds after which a build is given up.
         """
         self._timeout_s = timeout_s
         self._folder = HeldFolder("costmodel-modules-")
-        self._workers = Workers(count, self._folder.path, partial(start_build_worker, kind, architecture))
+        self._workers = start_workers(self._folder.path)
 
     def build(self, sources: Sequence[ModuleSource]) -> list[Built]:
         """Build modules side by side: one result each, in order, failures included."""

@@ -21,7 +21,7 @@ def precompile_headers(architecture: str) -> None:
     Args:
         architecture: What kernels will be compiled for, such as ``sm_90a``.
     """
-    version = _nvrtc_version()
+    version = nvrtc_version()
     if version is None or version < _FIRST_VERSION:
         return
     folder = tempfile.mkdtemp(prefix="headers-")
@@ -35,7 +35,7 @@ def precompile_headers(architecture: str) -> None:
         nvcc.compile_cuda(_NOTHING, target_format="cubin", arch=architecture, compiler="nvrtc")
 
 
-def _nvrtc_version() -> tuple[int, int] | None:
+def nvrtc_version() -> tuple[int, int] | None:
     """(major, minor) of NVRTC; None where it or its bindings are not installed."""
     try:
         from cuda.bindings import nvrtc

@@ -4,10 +4,9 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, Protocol
 
-from costmodel.collect.build import Kind
 from costmodel.collect.runners import Request
 from costmodel.kernels.metaschedule import sample_candidates
-from costmodel.records import Candidate, Isolation, Measurement, Platform, Workload
+from costmodel.records import Candidate, Isolation, Measurement, Platform, TargetKind, Workload
 
 
 class Collector(Protocol):
@@ -39,7 +38,7 @@ class Draw(Protocol):
     def __call__(  # noqa: PLR0913 (a worker's job says everything it needs)
         self,
         workload: Workload,
-        kind: Kind,
+        kind: TargetKind,
         count: int,
         seed: int,
         *,
@@ -50,7 +49,7 @@ class Draw(Protocol):
 
         Args:
             workload: What they compute.
-            kind: Kind of device.
+            kind: TargetKind of device.
             count: How many; fewer come back where the space has no more.
             seed: Seed.
             measured: First visits of this workload so far.
@@ -61,7 +60,7 @@ class Draw(Protocol):
 
 def draw_at_random(  # noqa: PLR0913, PLR0917 (as ``Draw`` has it)
     workload: Workload,
-    kind: Kind,
+    kind: TargetKind,
     count: int,
     seed: int,
     measured: Sequence[Measurement],

@@ -4,10 +4,9 @@ from collections import Counter
 
 import msgspec
 
-from costmodel.collect.build import Kind
 from costmodel.collect.campaign._config import CampaignConfig
 from costmodel.collect.campaign._folder import CampaignFolder
-from costmodel.records import Measurement, Workload, read_records
+from costmodel.records import Measurement, TargetKind, Workload, read_records
 
 
 class Estimate(msgspec.Struct, frozen=True):
@@ -48,7 +47,7 @@ class _Rates(msgspec.Struct, frozen=True):
 
 # Of 2,000 kernels drawn and built on two cores, random ones (24 of 108) taking longer; of 102,458
 # measurements on two H200, 8.4 ms each; and of a campaign on two cores of a CPU (configs/cpu-laptop.toml).
-_RATES: dict[Kind, _Rates] = {
+_RATES: dict[TargetKind, _Rates] = {
     "cuda": _Rates(draw_s=1.4, build_s=1.5, measure_s=0.0044, longer=2.0),
     "cpu": _Rates(draw_s=0.5, build_s=0.7, measure_s=0.02, longer=1.5),
 }

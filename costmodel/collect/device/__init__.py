@@ -11,11 +11,19 @@ from costmodel.collect.device._device import (
 )
 from costmodel.collect.device._graph_timer import GraphStopwatch
 from costmodel.collect.device._green_context import GreenContexts
-from costmodel.collect.device._job import Argument, DeviceSetup, KernelFaultError, KernelJob, ModuleJob, Timed
+from costmodel.collect.device._job import (
+    Argument,
+    DeviceSetup,
+    KernelFaultError,
+    KernelJob,
+    ModuleJob,
+    Timed,
+    TimedKernels,
+)
 from costmodel.collect.device._pace import Pace
 from costmodel.collect.device._pulse import Pulse
 from costmodel.collect.device._spin_kernel import SpinKernel, nvrtc_cubin, verify_grant
-from costmodel.collect.device._state import StateReader, pci_bus_id
+from costmodel.collect.device._state import THROTTLE_REASONS, StateReader, pci_bus_id
 from costmodel.collect.device._timing import (
     MOST_RUNS_AT_ONCE,
     Repeats,
@@ -29,6 +37,7 @@ from costmodel.collect.device._workload_data import KeptData, WorkloadData
 
 __all__ = [
     "MOST_RUNS_AT_ONCE",
+    "THROTTLE_REASONS",
     "Argument",
     "DeviceSetup",
     "GraphStopwatch",
@@ -44,6 +53,7 @@ __all__ = [
     "StateReader",
     "Stopwatch",
     "Timed",
+    "TimedKernels",
     "Timing",
     "WorkloadData",
     "describe_device",

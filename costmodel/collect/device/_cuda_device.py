@@ -1,4 +1,4 @@
-"""What the CUDA driver and NVML say of a GPU. Runs in the device worker."""
+"""What the CUDA driver and NVML say of a GPU."""
 
 import importlib.metadata
 

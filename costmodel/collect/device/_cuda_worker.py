@@ -1,4 +1,4 @@
-"""One NVIDIA GPU, partitioned by green contexts or confined by MPS. Runs in a worker process."""
+"""One NVIDIA GPU, partitioned by green contexts or confined by MPS."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -15,6 +15,7 @@ from costmodel.collect.device._pace import Pace
 from costmodel.collect.device._pulse import Pulse
 from costmodel.collect.device._spin_kernel import SpinKernel, verify_grant
 from costmodel.collect.device._state import StateReader, pci_bus_id
+from costmodel.collect.device._tvm_runtime import TvmRuntime
 from costmodel.collect.device._worker import DeviceWorker
 from costmodel.records import Device, DeviceState
 
@@ -28,8 +29,7 @@ class CudaWorker(DeviceWorker):
     """
 
     def __init__(self, *, confined: bool) -> None:
-        super().__init__()
-        self.device = self.tvm.cuda(0)
+        super().__init__(TvmRuntime("cuda"))
         self._contexts = GreenContexts()
         self._confined = confined
         self._spin = SpinKernel(self._contexts.driver, self._contexts.call)
@@ -41,7 +41,7 @@ class CudaWorker(DeviceWorker):
 
     def describe(self) -> tuple[Device, dict[str, str]]:
         """The GPU, and the versions that can change its latencies."""
-        return describe_cuda(self._contexts.total_sms, self.tvm.__version__)
+        return describe_cuda(self._contexts.total_sms, self.runtime.version)
 
     def grant(self, sms: int) -> int:
         """The number of SMs that kernels run on: counted, and compared with what a green context grants."""
@@ -55,7 +55,7 @@ class CudaWorker(DeviceWorker):
     def enter(self, sms: int) -> None:
         """Launch what follows on a partition of ``sms`` SMs."""
         (self._stream, *_), _ = self._streams(sms)
-        self.device.set_raw_stream(self._stream)
+        self.runtime.use_stream(self._stream)
 
     def _streams(self, sms: int, partitions: int = 1) -> tuple[list[int], int]:
         return self._contexts.streams(self._contexts.total_sms if self._confined else sms, partitions)
@@ -94,5 +94,5 @@ class CudaWorker(DeviceWorker):
     def _lane(self, stream: int, arguments: list[Any], module: Any) -> GraphStopwatch:
         """A stopwatch for one partition in this thread, which has its own raw stream and current context."""
         self._contexts.make_current()
-        self.device.set_raw_stream(stream)
+        self.runtime.use_stream(stream)
         return self._stopwatch(module, stream, arguments)

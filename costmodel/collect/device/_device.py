@@ -1,10 +1,10 @@
-"""The functions that run in a device worker's process."""
+"""The functions that a runner calls in the process of a device worker."""
 
 import os
 from contextlib import suppress
 from functools import cache
 
-from costmodel.collect.device._job import DeviceSetup, KernelJob, ModuleJob, Timed
+from costmodel.collect.device._job import DeviceSetup, KernelJob, ModuleJob, Timed, TimedKernels
 from costmodel.collect.device._worker import DeviceWorker
 from costmodel.records import Device
 
@@ -39,7 +39,7 @@ def grant(setup: DeviceSetup, sms: int) -> int:
     return open_device(setup).grant(sms)
 
 
-def time_job(setup: DeviceSetup, job: KernelJob) -> list[list[Timed]]:
+def time_job(setup: DeviceSetup, job: KernelJob) -> TimedKernels:
     """Time kernels; see ``DeviceWorker.time``."""
     return open_device(setup).time(job)
 

@@ -1,4 +1,4 @@
-"""Times a kernel by replaying a CUDA graph. Runs in the device worker.
+"""Times a kernel by replaying a CUDA graph.
 
 A host that launches one kernel after another needs 3 to 4 us each, and much longer when other processes load
 it: on the machine of the first campaign, with 16 build processes on 16 cores, 12 % of the kernels under 20 us

@@ -1,4 +1,4 @@
-"""Streams on one GPU, whole or partitioned by CUDA green contexts. Runs in the device worker.
+"""Streams on one GPU, whole or partitioned by CUDA green contexts.
 
 Source: CUDA driver API, "Green Contexts". TVM sets the device's primary context current before each launch,
 so a partition is entered through a stream of the green context, never by making the context current.

@@ -4,22 +4,21 @@ from pathlib import Path
 
 import msgspec
 
-from costmodel.collect.build import Kind
 from costmodel.collect.device._timing import Timing
-from costmodel.records import DeviceState, Outcome, Workload
+from costmodel.records import DeviceState, Outcome, TargetKind, Workload
 
 
 class DeviceSetup(msgspec.Struct, frozen=True):
     """Which device a worker process opens, and how.
 
     Attributes:
-        kind: Kind of device.
+        kind: TargetKind of device.
         threads: Hardware threads of a CPU.
         confined: Whether the process itself is confined to part of the device, as MPS does.
         environment: Variables that the process needs before it opens the device.
     """
 
-    kind: Kind
+    kind: TargetKind
     threads: int
     confined: bool = False
     environment: tuple[tuple[str, str], ...] = ()
@@ -29,18 +28,17 @@ class KernelJob(msgspec.Struct, frozen=True):
     """Kernels of one workload to time.
 
     Attributes:
-        libraries: Their shared libraries, named by the candidates' ids.
         workload: What they compute.
         reference: File of the right output.
-        groups: Number of SMs, and which of the libraries to time there; one group after the other.
+        libraries: By number of SMs, the shared libraries to time there, named by the candidates' ids; one
+            number of SMs after the other.
         timing: How to time.
         partitions: Equal partitions that time at once; 1 for one kernel at a time.
     """
 
-    libraries: tuple[Path, ...]
     workload: Workload
     reference: Path
-    groups: tuple[tuple[int, tuple[int, ...]], ...]
+    libraries: dict[int, tuple[Path, ...]]
     timing: Timing
     partitions: int = 1
 
@@ -85,6 +83,9 @@ class Timed(msgspec.Struct, frozen=True):
     co_runners: tuple[str, ...] = ()
     board: str = ""
     error: str = ""
+
+
+TimedKernels = dict[int, dict[str, Timed]]  # by number of SMs and candidate id
 
 
 class KernelFaultError(Exception):

@@ -1,4 +1,4 @@
-"""Measures how fast a GPU's SMs and launches really are. Runs in the device worker."""
+"""Measures how fast a GPU's SMs and launches really are."""
 
 from collections.abc import Callable
 from functools import partial

@@ -1,11 +1,9 @@
 """A kernel that spins: it counts the SMs that a stream really has, and holds a stream.
 
-Runs in the device worker.
-
-What a driver says that it granted is a claim; the special register ``%smid`` of each block is what happened
-(PTX ISA, "Special Registers"). The kernel is a ``CUkernel``, which belongs to no context: a launch takes the
-context of its stream, so one handle serves green contexts and the primary context, and the primary context
-stays current (CUDA driver API, ``cuLaunchKernel``).
+The SM count that the driver reports is verified: the special register ``%smid`` of each block says where it
+ran (PTX ISA, "Special Registers"). The kernel is a ``CUkernel``, which belongs to no context: a launch takes
+the context of its stream, so one handle serves green contexts and the primary context, and the primary
+context stays current (CUDA driver API, ``cuLaunchKernel``).
 """
 
 import ctypes

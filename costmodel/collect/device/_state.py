@@ -1,4 +1,4 @@
-"""Reads a GPU's sensors through NVML: clocks, temperature, power, throttling. Runs in the device worker."""
+"""Reads a GPU's sensors through NVML: clocks, temperature, power, throttling."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,7 +8,7 @@ from costmodel.records import DeviceState, content_id
 # Bits of nvmlDeviceGetCurrentClocksEventReasons (NVML API, "nvmlClocksEventReasons") that say that the clock
 # is held below what it could be. Left out: gpu_idle (nothing ran, so nothing was slowed down), and
 # applications_clocks_setting and display_clock_setting (someone chose that clock; it does not come and go).
-_THROTTLES = {
+THROTTLE_REASONS = {
     0x04: "sw_power_cap",
     0x08: "hw_slowdown",
     0x10: "sync_boost",
@@ -65,7 +65,7 @@ class StateReader:
             memory_clock_mhz=float(self._ask("nvmlDeviceGetClockInfo", nvml.NVML_CLOCK_MEM)),
             temperature_c=float(self._ask("nvmlDeviceGetTemperature", nvml.NVML_TEMPERATURE_GPU)),
             power_w=self._ask("nvmlDeviceGetPowerUsage") / 1e3,
-            throttle_reasons=tuple(name for bit, name in _THROTTLES.items() if reasons & bit),
+            throttle_reasons=tuple(name for bit, name in THROTTLE_REASONS.items() if reasons & bit),
         )
 
     def board_id(self) -> str:

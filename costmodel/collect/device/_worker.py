@@ -1,14 +1,21 @@
-"""What the CUDA and the CPU worker share. Runs in a worker process."""
+"""What the CUDA and the CPU worker share."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Protocol
 
-from costmodel.collect.build import last_line
-from costmodel.collect.device._job import KernelFaultError, KernelJob, ModuleJob, Timed
-from costmodel.collect.device._module_data import ModuleData
+from costmodel.collect.device._job import (
+    Argument,
+    KernelFaultError,
+    KernelJob,
+    ModuleJob,
+    Timed,
+    TimedKernels,
+)
 from costmodel.collect.device._pace import Pace
 from costmodel.collect.device._timing import Repeats, Stopwatch, Timing, time_kernels
+from costmodel.collect.device._tvm_runtime import TvmRuntime
 from costmodel.collect.device._workload_data import KeptData, WorkloadData
+from costmodel.errors import last_line
 from costmodel.records import Device, DeviceState, Outcome
 
 
@@ -24,23 +31,20 @@ class DeviceWorker:
     """State of a device worker: the device, its partitions, and the arrays of the current workload.
 
     Attributes:
-        device: TVM's device.
+        runtime: What loads and launches kernels.
         board: Short id of the physical board; empty where unknown.
         data: Inputs and right output of the current workload.
         errors_stick: Whether the device may be of no more use to a process in which a kernel failed.
     """
 
-    device: Any
     data: WorkloadData
     board = ""
     errors_stick = True
 
-    def __init__(self) -> None:
-        import tvm
-
-        self.tvm = tvm
+    def __init__(self, runtime: TvmRuntime) -> None:
+        self.runtime = runtime
         self._kept = KeptData()
-        self._module_data: ModuleData | None = None
+        self._random: tuple[tuple[Argument, ...], list[Any]] = (), []
         self._pace = Pace(self.state)
 
     def describe(self) -> tuple[Device, dict[str, str]]:
@@ -56,21 +60,19 @@ class DeviceWorker:
         """
         raise NotImplementedError
 
-    def time(self, job: KernelJob) -> list[list[Timed]]:
+    def time(self, job: KernelJob) -> TimedKernels:
         """Time the kernels of a job, each after a check of its output on the most SMs that the job names.
-
-        Returns:
-            For each group of the job, one for each of its libraries.
 
         Raises:
             KernelFaultError: A kernel fails.
         """
         try:
             self._prepare(job)
-            self.enter(max(sms for sms, _ in job.groups))
-            modules = [self.tvm.runtime.load_module(str(library)) for library in job.libraries]
-            right = {i: module for i, module in enumerate(modules) if self._computes(module)}
-            return [self._time_group(job, right, *group) for group in job.groups]
+            self.enter(max(job.libraries))
+            paths = {path.stem: path for libraries in job.libraries.values() for path in libraries}
+            modules = {id_: self.runtime.load(path) for id_, path in paths.items()}
+            right = {id_: module for id_, module in modules.items() if self._computes(module)}
+            return {sms: self._time_on(sms, job, right) for sms in job.libraries}
         except Exception as error:  # noqa: BLE001 (whatever a kernel does is an outcome)
             raise KernelFaultError(last_line(error)) from None
 
@@ -81,10 +83,9 @@ class DeviceWorker:
             KernelFaultError: It fails on a device whose state is then unknown.
         """
         try:
-            self._module_data = ModuleData.renewed(self._module_data, job.arguments, self.device)
-            arguments = self._module_data.arrays
+            arguments = self._random_arrays(job.arguments)
             self.enter(job.sms)
-            module = self.tvm.runtime.load_module(str(job.library))
+            module = self.runtime.load(job.library)
             self.synchronize()
             module["main"](*arguments)  # a kernel that faults does so here
             self.synchronize()
@@ -116,12 +117,14 @@ class DeviceWorker:
     def _prepare(self, job: KernelJob) -> None:
         """Put the workload's arguments on the device."""
         self.data = self._kept.get(
-            job.workload, lambda: WorkloadData(job.workload, job.reference, self.on_device)
+            job.workload, lambda: WorkloadData(job.workload, job.reference, self.runtime.copies)
         )
 
-    def on_device(self, arrays: Sequence[Any]) -> list[Any]:
-        """Copies of arrays on the device."""
-        return [self.tvm.runtime.tensor(array, self.device) for array in arrays]
+    def _random_arrays(self, arguments: tuple[Argument, ...]) -> list[Any]:
+        """Arguments of a module, the same as before where they are alike: a task's kernels share memory."""
+        if self._random[0] != arguments:
+            self._random = arguments, self.runtime.random_arrays(arguments)
+        return self._random[1]
 
     def _computes(self, module: Any) -> bool:
         """Whether a kernel writes the right output over one that is full of NaN."""
@@ -131,11 +134,10 @@ class DeviceWorker:
         self.synchronize()
         return self.data.is_right
 
-    def _time_group(
-        self, job: KernelJob, right: Mapping[int, Any], sms: int, members: Sequence[int]
-    ) -> list[Timed]:
-        """Time those members that are right on ``sms`` SMs."""
-        modules = {job.libraries[i].stem: right[i] for i in members if i in right}
+    def _time_on(self, sms: int, job: KernelJob, right: Mapping[str, Any]) -> dict[str, Timed]:
+        """Time those of a job's kernels for ``sms`` SMs that are right; by candidate id, as is ``right``."""
+        ids = [path.stem for path in job.libraries[sms]]
+        modules = {id_: right[id_] for id_ in ids if id_ in right}
         if job.partitions > 1:
             timed = self.time_together(modules, sms, job)
         else:
@@ -144,7 +146,7 @@ class DeviceWorker:
         wrong = Timed(
             Outcome.WRONG_RESULT, board=self.board, error="output differs from the unscheduled program's"
         )
-        return [timed.get(job.libraries[i].stem, wrong) for i in members]
+        return {id_: timed.get(id_, wrong) for id_ in ids}
 
     def _time_alone(
         self, modules: Mapping[str, Any], timing: Timing, arguments: list[Any]

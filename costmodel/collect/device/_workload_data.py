@@ -1,4 +1,4 @@
-"""Inputs and right outputs of workloads on a device. Runs in the device worker."""
+"""Inputs and right outputs of workloads on a device."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.collect.build import agrees, make_arguments
+from costmodel.collect.reference import agrees, make_arguments
 from costmodel.records import Workload
 
-# What is kept beside the current workload: some 70 common operators, and a small part of any GPU that tunes.
+# Some 70 common operators, and a small part of any GPU that tunes.
 _KEPT_BYTES = 4 << 30
 
 
@@ -57,9 +57,13 @@ class KeptData:
 
     They stay where they are: in which slices of the L2 cache data lie changes with each allocation, and with
     it the latency of the same kernel, by 7 % in one of a hundred repeats on an H200.
+
+    Args:
+        limit_bytes: What is kept at most; the current workload's always are.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, limit_bytes: int = _KEPT_BYTES) -> None:
+        self._limit_bytes = limit_bytes
         self._kept: OrderedDict[str, WorkloadData] = OrderedDict()
 
     def get(self, workload: Workload, make: Callable[[], WorkloadData]) -> WorkloadData:
@@ -67,6 +71,6 @@ class KeptData:
         if workload.name not in self._kept:
             self._kept[workload.name] = make()
         self._kept.move_to_end(workload.name)
-        while len(self._kept) > 1 and sum(data.bytes for data in self._kept.values()) > _KEPT_BYTES:
+        while len(self._kept) > 1 and sum(data.bytes for data in self._kept.values()) > self._limit_bytes:
             self._kept.popitem(last=False)
         return self._kept[workload.name]

@@ -5,11 +5,12 @@ from costmodel.collect.runners._cpu import CpuRunner
 from costmodel.collect.runners._cuda import CudaRunner
 from costmodel.collect.runners._mps import MpsDaemon, percentage_of
 from costmodel.collect.runners._replay import ReplayRunner
-from costmodel.collect.runners._tvm_runner import default_builders
+from costmodel.collect.runners._tvm_runner import DeviceJobs, default_builders
 
 __all__ = [
     "CpuRunner",
     "CudaRunner",
+    "DeviceJobs",
     "MpsDaemon",
     "ReplayRunner",
     "Request",

@@ -1,5 +1,6 @@
 """Measures a batch of requests on one bench; what fails costs its candidate, not the others."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,8 +15,8 @@ from costmodel.collect.device import (
     KernelJob,
     ModuleJob,
     Timed,
+    TimedKernels,
     Timing,
-    time_job,
     time_module,
 )
 from costmodel.collect.processes import WorkerDiedError
@@ -26,6 +27,7 @@ from costmodel.records import Measurement, Outcome, Platform
 K = TypeVar("K")
 T = TypeVar("T")
 Builds = Mapping[str, tuple[Built, Path | None]]
+Ready = Mapping[str, tuple[Path, Path]]  # library and reference output by candidate id
 
 FAULTS = (TimeoutError, WorkerDiedError, KernelFaultError)
 
@@ -37,10 +39,17 @@ class BatchTimer:
         timing: How to time.
         limit_s: Seconds after which a job on the device is given up.
         setup_of: How a process opens the device to measure a platform.
+        time_job: What the process of a device is asked to do.
     """
 
-    def __init__(self, timing: Timing, limit_s: float, setup_of: Callable[[Platform], DeviceSetup]) -> None:
-        self._timing, self._limit_s, self._setup_of = timing, limit_s, setup_of
+    def __init__(
+        self,
+        timing: Timing,
+        limit_s: float,
+        setup_of: Callable[[Platform], DeviceSetup],
+        time_job: Callable[[DeviceSetup, KernelJob], TimedKernels],
+    ) -> None:
+        self._timing, self._limit_s, self._setup_of, self._time_job = timing, limit_s, setup_of, time_job
 
     def measure(self, requests: Sequence[Request], builds: Builds, bench: Bench) -> list[Measurement]:
         """Measure requests: one measurement each, in order, failures included.
@@ -50,27 +59,28 @@ class BatchTimer:
             builds: By candidate id, what its build gave and where its workload's reference output is.
             bench: Where.
         """
+        ready = {
+            id_: (b.library, reference) for id_, (b, reference) in builds.items() if b.library and reference
+        }
         timed: dict[str, Timed] = {}
-        working = []
         for request in requests:
-            built, reference = builds[request.candidate.candidate_id]
-            if built.library is None or reference is None:
+            if request.candidate.candidate_id not in ready:
+                built, _ = builds[request.candidate.candidate_id]
                 timed[request.key] = Timed(built.outcome, error=built.error)
-            else:
-                working.append(request)
+        working = [request for request in requests if request.key not in timed]
         for group in _grouped(working, self._job_of).values():
-            timed |= self._time(group, builds, bench)
+            timed |= self._time(group, ready, bench)
         return [_measurement(r, builds[r.candidate.candidate_id][0], timed[r.key]) for r in requests]
 
     def _job_of(self, request: Request) -> tuple[DeviceSetup, str, int]:
         """What requests must share to be timed in one job."""
         return self._setup_of(request.platform), request.candidate.workload.name, request.partitions
 
-    def _time(self, requests: Sequence[Request], builds: Builds, bench: Bench) -> dict[str, Timed]:
+    def _time(self, requests: Sequence[Request], ready: Ready, bench: Bench) -> dict[str, Timed]:
         """Time requests that share a job, by their keys; if it fails, each candidate by itself."""
         setup = self._setup_of(requests[0].platform)
         try:
-            return self._run(requests, builds, bench, setup)
+            return self._run(requests, ready, bench, setup)
         except FAULTS as error:
             failure = failure_of(error, bench, setup, self._limit_s)
         alone = _grouped(requests, lambda request: request.candidate.candidate_id).values()
@@ -78,35 +88,27 @@ class BatchTimer:
             return dict.fromkeys([request.key for request in requests], failure)
         timed: dict[str, Timed] = {}
         for group in alone:
-            timed |= self._time(group, builds, bench)
+            timed |= self._time(group, ready, bench)
         return timed
 
     def _run(
-        self, requests: Sequence[Request], builds: Builds, bench: Bench, setup: DeviceSetup
+        self, requests: Sequence[Request], ready: Ready, bench: Bench, setup: DeviceSetup
     ) -> dict[str, Timed]:
-        ids = list(dict.fromkeys(request.candidate.candidate_id for request in requests))
-        by_sms = _grouped(requests, lambda request: request.platform.sms_requested)
-        groups = tuple(
-            (sms, tuple(ids.index(request.candidate.candidate_id) for request in group))
-            for sms, group in by_sms.items()
-        )
-        libraries = tuple(path for id_ in ids if (path := builds[id_][0].library))
-        reference = builds[ids[0]][1]
-        assert reference is not None
+        """What one job for requests of one workload and one setup gives, by their keys."""
+        first, libraries = requests[0], defaultdict(list)
+        _, reference = ready[first.candidate.candidate_id]
+        for request in requests:
+            library, _ = ready[request.candidate.candidate_id]
+            libraries[request.platform.sms_requested].append(library)
         job = KernelJob(
-            libraries,
-            requests[0].candidate.workload,
+            first.candidate.workload,
             reference,
-            groups,
+            {sms: tuple(paths) for sms, paths in libraries.items()},
             self._timing,
-            requests[0].partitions,
+            first.partitions,
         )
-        found = bench.call(time_job, setup, job, limit_s=self._limit_s)
-        return {
-            request.key: timed
-            for group, answers in zip(by_sms.values(), found, strict=True)
-            for request, timed in zip(group, answers, strict=True)
-        }
+        found = bench.call(self._time_job, setup, job, limit_s=self._limit_s)
+        return {r.key: found[r.platform.sms_requested][r.candidate.candidate_id] for r in requests}
 
 
 def time_module_on(bench: Bench, setup: DeviceSetup, job: ModuleJob, limit_s: float) -> Timed:

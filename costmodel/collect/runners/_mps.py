@@ -10,6 +10,7 @@ import signal
 import subprocess
 import time
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from shutil import which
 from types import TracebackType
@@ -20,7 +21,6 @@ from costmodel.errors import CostModelError
 
 _CONTROL = "nvidia-cuda-mps-control"
 _NAME = "nvidia-cuda-mps"  # the control daemon and its servers, as the kernel cuts names, to 15 characters
-_LIMIT_S = 10.0
 _POLL_S = 0.05
 _SHORT = Path("/tmp")  # noqa: S108 (a socket's path has under 108 characters; HeldFolder makes a folder in it)
 
@@ -32,11 +32,12 @@ class MpsDaemon:
     started ends it.
     """
 
-    def __init__(self, parent: Path = _SHORT) -> None:
+    def __init__(self, parent: Path = _SHORT, *, limit_s: float = 10.0) -> None:
         """Start the daemon, and wait until it answers.
 
         Args:
             parent: Where its folder is made; the path must be short.
+            limit_s: Seconds that the daemon has to answer, and to end before it is killed.
 
         Raises:
             CostModelError: There is no MPS, or no daemon comes up.
@@ -46,9 +47,9 @@ class MpsDaemon:
                 f"MPS must have {_CONTROL} on the PATH, which comes with the NVIDIA driver, but it is not "
                 "there. Install it, or use green contexts."
             )
-        self._folder = HeldFolder("costmodel-mps-", parent, _stop)
+        self._folder = HeldFolder("costmodel-mps-", parent, partial(_stop, limit_s=limit_s))
         try:
-            _start(self._folder.path)
+            _start(self._folder.path, limit_s)
         except BaseException:
             self.close()
             raise
@@ -113,7 +114,7 @@ def _daemon_environment(folder: Path) -> dict[str, str]:
     return inherited | _directories(folder)
 
 
-def _start(folder: Path) -> None:
+def _start(folder: Path, limit_s: float) -> None:
     """Start a daemon in ``folder``.
 
     Raises:
@@ -121,19 +122,19 @@ def _start(folder: Path) -> None:
     """
     for name in ("pipe", "log"):
         (folder / name).mkdir()
-    _control(folder, "-d")
-    deadline = time.monotonic() + _LIMIT_S
-    while not _control(folder, command="get_default_active_thread_percentage"):
+    _control(folder, "-d", limit_s=limit_s)
+    deadline = time.monotonic() + limit_s
+    while not _control(folder, command="get_default_active_thread_percentage", limit_s=limit_s):
         if time.monotonic() > deadline:
             said = _said(folder).read_text(errors="replace").strip()[:300]
             raise CostModelError(
-                f"An MPS daemon must come up within {_LIMIT_S:g} s, but none did; {_CONTROL} said {said!r}. "
+                f"An MPS daemon must come up within {limit_s:g} s, but none did; {_CONTROL} said {said!r}. "
                 f"Run `{_CONTROL} -f` by hand to see more, or use green contexts."
             )
         time.sleep(_POLL_S)
 
 
-def _control(folder: Path, *options: str, command: str = "") -> bool:
+def _control(folder: Path, *options: str, limit_s: float, command: str = "") -> bool:
     """Run the control program for the daemon of ``folder``; whether it succeeded.
 
     What it says goes to a file: the daemon inherits its output, and would hold a pipe open.
@@ -145,7 +146,7 @@ def _control(folder: Path, *options: str, command: str = "") -> bool:
             input=f"{command}\n".encode(),
             stdout=said,
             stderr=said,
-            timeout=_LIMIT_S,
+            timeout=limit_s,
             check=True,
         )
         return True
@@ -157,28 +158,28 @@ def _said(folder: Path) -> Path:
     return folder / "log" / "said.txt"
 
 
-def _stop(folder: Path) -> None:
+def _stop(folder: Path, limit_s: float) -> None:
     """End the daemon of ``folder`` and its servers: on request, or by force.
 
     Raises:
         CostModelError: They do not end.
     """
-    _control(folder, command="quit")
-    if _ended(folder):
+    _control(folder, command="quit", limit_s=limit_s)
+    if _ended(folder, limit_s):
         return
     for pid in _processes(folder):
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-    if not _ended(folder):
+    if not _ended(folder, limit_s):
         raise CostModelError(
             f"An MPS daemon must end when it is killed, but processes {_processes(folder)} still run. "
             "End them by hand."
         )
 
 
-def _ended(folder: Path) -> bool:
+def _ended(folder: Path, limit_s: float) -> bool:
     """Whether the daemon and its servers end within the limit."""
-    deadline = time.monotonic() + _LIMIT_S
+    deadline = time.monotonic() + limit_s
     while _processes(folder):
         if time.monotonic() > deadline:
             return False

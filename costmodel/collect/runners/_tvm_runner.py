@@ -8,18 +8,28 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from shutil import which
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from costmodel.collect.build import Builders, Kind
-from costmodel.collect.device import Argument, DeviceSetup, ModuleJob, Timed, Timing, describe_device, grant
+from costmodel.collect.build import Builders, BuildJobs, start_build_workers
+from costmodel.collect.device import (
+    Argument,
+    DeviceSetup,
+    KernelJob,
+    ModuleJob,
+    Timed,
+    TimedKernels,
+    Timing,
+    describe_device,
+    grant,
+    time_job,
+)
 from costmodel.collect.processes import HeldFolder
 from costmodel.collect.runners._base import Request, Runner
 from costmodel.collect.runners._batch import BatchTimer, time_module_on
 from costmodel.collect.runners._bench import Bench
-from costmodel.collect.runners._futures import cancel, when_all_are_done
 from costmodel.errors import CostModelError, MissingExtraError
 from costmodel.host import cpu_threads
-from costmodel.records import Candidate, Device, Isolation, Measurement, Platform, Workload
+from costmodel.records import Candidate, Device, Isolation, Measurement, Platform, TargetKind, Workload
 
 if TYPE_CHECKING:
     from costmodel.spaces import SearchSpace
@@ -37,6 +47,18 @@ def default_builders(devices: int) -> int:
     return max(1, cpu_threads() - devices)
 
 
+class DeviceJobs(NamedTuple):
+    """What the process of a device is asked to do, by functions that it can import.
+
+    Attributes:
+        describe: As ``costmodel.collect.device.describe_device``.
+        time: As ``costmodel.collect.device.time_job``.
+    """
+
+    describe: Callable[[DeviceSetup], tuple[Device, dict[str, str]]] = describe_device
+    time: Callable[[DeviceSetup, KernelJob], TimedKernels] = time_job
+
+
 class TvmRunner(Runner):
     """Builds candidates in worker processes and times them on one or several benches.
 
@@ -51,7 +73,7 @@ class TvmRunner(Runner):
 
     def __init__(  # noqa: PLR0913 (one argument a setting, all but the first optional)
         self,
-        kind: Kind,
+        kind: TargetKind,
         *,
         build_workers: int | None = None,
         build_timeout_s: float = 120.0,
@@ -59,11 +81,13 @@ class TvmRunner(Runner):
         timing: Timing | None = None,
         kernels: Path | None = None,
         devices: int = 1,
+        build_jobs: BuildJobs | None = None,
+        device_jobs: DeviceJobs | None = None,
     ) -> None:
         """Start the workers and open the devices.
 
         Args:
-            kind: Kind of device.
+            kind: TargetKind of device.
             build_workers: Build processes; unless given, one hardware thread is left to each device.
             build_timeout_s: Seconds after which a build is given up.
             run_timeout_s: Seconds after which a job on the device is given up: one kernel on the platforms
@@ -71,27 +95,31 @@ class TvmRunner(Runner):
             timing: How to time.
             kernels: Folder that keeps the built kernels; a temporary one unless given.
             devices: Physical devices of one model that measure at once.
+            build_jobs: What build workers are asked to do.
+            device_jobs: What the devices' processes are asked to do.
 
         Raises:
             CostModelError: TVM or a C++ compiler is not installed, or a device cannot be opened.
         """
         _check_installed(kind)
-        self._kind: Kind = kind
+        self._kind: TargetKind = kind
         self._limit_s = run_timeout_s
         self._scratch = HeldFolder("costmodel-kernels-")
         self._threads = cpu_threads()
         self._benches = [Bench(position, self._scratch.path) for position in range(devices)]
         self._bench_of: dict[str, Bench] = {}
-        self._timing = timing or Timing()
+        self._timing, self._jobs = timing or Timing(), device_jobs or DeviceJobs()
         self._granted: dict[tuple[int, Isolation], int] = {}
         self.device, self._software = self._open()
+        architecture, count = self.device.architecture, build_workers or default_builders(devices)
+        self._build_workers = start_build_workers(kind, architecture, count, self._scratch.path)
         self._builders = Builders(
+            self._build_workers,
             kind,
-            self.device.architecture,
-            build_workers or default_builders(devices),
+            architecture,
             kernels or self._scratch.path,
-            self._scratch.path,
             build_timeout_s,
+            build_jobs,
         )
 
     @property
@@ -163,10 +191,7 @@ class TvmRunner(Runner):
 
         ``costmodel.kernels.metaschedule.sample_candidates`` is such a function.
         """
-        drawn: Future[list[Candidate]] = self._builders.draw(
-            function, workload, self._kind, count, seed, **options
-        )
-        return drawn
+        return self._build_workers.submit(function, workload, self._kind, count, seed, **options)
 
     def prefetch(self, candidates: Sequence[Candidate]) -> None:
         """Start building, what takes longest first, and computing reference outputs.
@@ -190,8 +215,8 @@ class TvmRunner(Runner):
         can be cancelled, and is when the runner is closed.
         """
         outcome: Future[list[Measurement]] = Future()
-        needed = [f for request in requests for f in self._builders.futures(request.candidate)]
-        when_all_are_done(needed, lambda: self._enqueue(tuple(requests), outcome))
+        candidates = [request.candidate for request in requests]
+        self._builders.when_built(candidates, lambda: self._enqueue(tuple(requests), outcome))
         return outcome
 
     def time_module(
@@ -211,7 +236,7 @@ class TvmRunner(Runner):
 
     def close(self) -> None:
         """End the workers and delete what is temporary."""
-        self._builders.close()
+        self._build_workers.close()
         self._close_devices()
 
     def _close_devices(self) -> None:
@@ -224,9 +249,9 @@ class TvmRunner(Runner):
             bench = self._bench(requests[0].candidate.workload)
             job = bench.queue.submit(self._measure_batch, bench, requests, outcome)
         except RuntimeError:  # the runner is closed
-            cancel(outcome)
+            _cancel(outcome)
         else:
-            job.add_done_callback(lambda job: cancel(outcome) if job.cancelled() else None)
+            job.add_done_callback(lambda job: _cancel(outcome) if job.cancelled() else None)
 
     def _bench(self, workload: Workload) -> Bench:
         """Where a workload is measured: always on the same device, so that its kernels can be compared."""
@@ -242,7 +267,8 @@ class TvmRunner(Runner):
         try:
             candidates = {request.candidate.candidate_id: request.candidate for request in requests}
             builds = {id_: self._builders.built(candidate) for id_, candidate in candidates.items()}
-            timer = BatchTimer(self._timing, self._limit_s, partial(self._setup, bench.position))
+            setup_of = partial(self._setup, bench.position)
+            timer = BatchTimer(self._timing, self._limit_s, setup_of, self._jobs.time)
             outcome.set_result(timer.measure(requests, builds, bench))
         except BaseException as error:  # noqa: BLE001 (it goes to whoever waits)
             outcome.set_exception(error)
@@ -254,7 +280,7 @@ class TvmRunner(Runner):
     def _open(self) -> tuple[Device, dict[str, str]]:
         """Open all devices at once; they must be of one model."""
         try:
-            found = self._on_all(lambda bench: self._call(bench, describe_device))
+            found = self._on_all(lambda bench: self._call(bench, self._jobs.describe))
         except Exception as error:
             self._close_devices()
             raise CostModelError(self._cannot_open(error)) from error
@@ -292,7 +318,13 @@ class TvmRunner(Runner):
             return list(threads.map(act, self._benches))
 
 
-def _check_installed(kind: Kind) -> None:
+def _cancel(future: "Future[Any]") -> None:
+    """Cancel a future that nobody runs, and tell those who wait for it."""
+    future.cancel()
+    future.set_running_or_notify_cancel()
+
+
+def _check_installed(kind: TargetKind) -> None:
     """Check for TVM, and for the compiler that links its kernels.
 
     Raises:

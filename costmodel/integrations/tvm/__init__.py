@@ -15,6 +15,7 @@ from costmodel.integrations.tvm._cost_model import CostModel
 from costmodel.integrations.tvm._database import BestKernel, Database
 from costmodel.integrations.tvm._options import tuning_options
 from costmodel.integrations.tvm._platform import local_platform, named_platform
+from costmodel.integrations.tvm._program import Program, program_key
 from costmodel.integrations.tvm._runner import Runner
 from costmodel.integrations.tvm._strategy import SearchStrategy
 
@@ -23,9 +24,11 @@ __all__ = [
     "Builder",
     "CostModel",
     "Database",
+    "Program",
     "Runner",
     "SearchStrategy",
     "local_platform",
     "named_platform",
+    "program_key",
     "tuning_options",
 ]

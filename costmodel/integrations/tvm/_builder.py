@@ -2,13 +2,15 @@
 
 import weakref
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import tvm
 from tvm.ir.utils import derived_object
 from tvm.s_tir import meta_schedule as ms
 
-from costmodel.collect import Built, ModuleBuilders, ModuleSource, default_builders
+from costmodel.collect import default_builders
+from costmodel.collect.build import Built, ModuleBuilders, ModuleSource, start_build_workers
 from costmodel.integrations.tvm._target import target_json, target_kind
 
 
@@ -47,7 +49,9 @@ class Builder(ms.builder.PyBuilder):  # type: ignore[misc]
         architecture = str(target.attrs.get("arch", "")).rstrip("abcdefghijklmnopqrstuvwxyz")
         key = kind, architecture
         if key not in self._pools:
-            self._pools[key] = ModuleBuilders(kind, architecture, self._count, self._timeout_s)
+            self._pools[key] = ModuleBuilders(
+                partial(start_build_workers, kind, architecture, self._count), self._timeout_s
+            )
         return self._pools[key]
 
 

@@ -9,7 +9,8 @@ from costmodel.integrations.tvm._database import Database
 from costmodel.integrations.tvm._model_file import AnyModel
 from costmodel.integrations.tvm._runner import Runner
 from costmodel.integrations.tvm._strategy import SearchStrategy
-from costmodel.kernels.metaschedule import TargetKind, register_tensor_intrinsics
+from costmodel.kernels.metaschedule import register_tensor_intrinsics
+from costmodel.records import TargetKind
 
 _BATCH = 16
 

@@ -5,8 +5,7 @@ from typing import Any
 from costmodel.collect import CpuRunner, CudaRunner
 from costmodel.errors import CostModelError
 from costmodel.integrations.tvm._target import target_kind
-from costmodel.kernels.metaschedule import TargetKind
-from costmodel.records import Platform, find_device, part_of
+from costmodel.records import Platform, TargetKind, find_device, part_of
 
 RUNNERS = {"cuda": CudaRunner, "cpu": CpuRunner}
 

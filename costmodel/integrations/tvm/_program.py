@@ -1,7 +1,7 @@
 """A program that MetaSchedule tunes, and what its candidates are to a model."""
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tvm_ffi
@@ -9,12 +9,14 @@ import tvm_ffi
 from costmodel.arrays import FloatArray
 from costmodel.features import COLUMNS, extract
 from costmodel.integrations.tvm._target import target_kind
-from costmodel.kernels.metaschedule import TargetKind, lowered_launches, open_space
-from costmodel.records import Candidate, Config, KernelLaunch, Platform, Workload
+from costmodel.kernels.metaschedule import lowered_launches, open_space
+from costmodel.records import Candidate, Config, KernelLaunch, Platform, TargetKind, Workload
 from costmodel.workloads import recognise_program
 
 # Launches that are remembered: those of a population and what is bred from it. Each takes some 1 kB.
 _REMEMBERED = 8192
+
+Lower = Callable[[Any], tuple[KernelLaunch, ...]]
 
 
 class Program:
@@ -27,14 +29,21 @@ class Program:
         space: Design space of the workload; None where it is not recognised.
     """
 
-    def __init__(self, module: Any, target: Any) -> None:
-        """Recognise ``module["main"]``, tuned for ``target``."""
+    def __init__(self, module: Any, target: Any, lower: Lower = lowered_launches) -> None:
+        """Recognise ``module["main"]``, tuned for ``target``.
+
+        Args:
+            module: The program, not scheduled.
+            target: TVM's target.
+            lower: Gives the launches of a scheduled program that is not recognised.
+        """
         kind = target_kind(target)
         self.key = program_key(module)
         found = _recognise(module["main"], kind) if kind else None
         self.recognised = found is not None
         self.workload = found or Workload(f"tvm.program_{self.key}", {}, "")
         self.space = open_space(found, kind) if found and kind else None
+        self._lower = lower
         self._launches: OrderedDict[int, tuple[KernelLaunch, ...]] = OrderedDict()
 
     def features(self, schedules: Sequence[Any], platform: Platform) -> FloatArray:
@@ -57,7 +66,7 @@ class Program:
         """What the lowered program says, remembered: search asks again for what it bred from."""
         key = int(tvm_ffi.structural_hash(module))
         if key not in self._launches:
-            self._launches[key] = lowered_launches(module)
+            self._launches[key] = self._lower(module)
         self._launches.move_to_end(key)
         if len(self._launches) > _REMEMBERED:
             self._launches.popitem(last=False)

@@ -12,8 +12,7 @@ from tvm.s_tir import meta_schedule as ms
 from costmodel.collect import Argument, Timed
 from costmodel.errors import CostModelError
 from costmodel.integrations.tvm._platform import RUNNERS
-from costmodel.kernels.metaschedule import TargetKind
-from costmodel.records import Isolation
+from costmodel.records import Isolation, TargetKind
 
 
 @derived_object

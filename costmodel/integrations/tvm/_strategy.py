@@ -8,6 +8,7 @@ from optuna.trial import TrialState
 from tvm.ir.utils import derived_object
 from tvm.s_tir import meta_schedule as ms
 
+from costmodel.errors import SpaceExhaustedError
 from costmodel.integrations.tvm._model_file import AnyModel, open_model
 from costmodel.integrations.tvm._platform import platform_for, refuse_other_sms
 from costmodel.integrations.tvm._program import Program
@@ -161,10 +162,15 @@ class _Search:
         self._pending: list[optuna.Trial] = []
 
     def ask(self) -> list[Any] | None:
-        """Candidates of MetaSchedule; None where no trial is left."""
+        """Candidates of MetaSchedule; None where no trial, or no config of a small space, is left."""
         count = min(self._batch, self._left)
         self._left -= count
-        self._pending = [self._study.ask() for _ in range(count)]
+        self._pending = []
+        try:
+            for _ in range(count):
+                self._pending.append(self._study.ask())
+        except SpaceExhaustedError:
+            self._left = 0
         assert isinstance(self._space, ProgramSpace)
         schedules = [self._space.take_schedule(self._space.suggest(trial)) for trial in self._pending]
         return [ms.MeasureCandidate(schedule, self._arguments) for schedule in schedules] or None

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from costmodel.kernels.metaschedule import TargetKind
+from costmodel.records import TargetKind
 
 _KINDS: dict[str, TargetKind] = {"cuda": "cuda", "llvm": "cpu"}
 

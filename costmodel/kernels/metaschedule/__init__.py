@@ -5,11 +5,12 @@ from costmodel.kernels.metaschedule._distinct import DistinctPrograms
 from costmodel.kernels.metaschedule._parameters import Categorical, Parameter, Tile, divisors, factorizations
 from costmodel.kernels.metaschedule._per_store import PER_STORE_NAMES, per_store_features
 from costmodel.kernels.metaschedule._sample import lowered_launches, open_space, sample_candidates
-from costmodel.kernels.metaschedule._target import TargetKind, make_target
+from costmodel.kernels.metaschedule._target import make_target
 from costmodel.kernels.metaschedule._tensor_intrin import (
     register_tensor_intrinsics,
     without_tensor_intrinsics,
 )
+from costmodel.records import TargetKind
 
 __all__ = [
     "PER_STORE_NAMES",

@@ -18,13 +18,13 @@ from costmodel.kernels.metaschedule._parameters import Recorded, Suggester
 from costmodel.kernels.metaschedule._postprocess import apply_postprocessors
 from costmodel.kernels.metaschedule._same_operator import SameOperator
 from costmodel.kernels.metaschedule._sketch import Sketch, skeleton_of
-from costmodel.kernels.metaschedule._target import TargetKind, make_target
+from costmodel.kernels.metaschedule._target import make_target
 from costmodel.kernels.metaschedule._tensor_intrin import (
     register_tensor_intrinsics,
     without_tensor_intrinsics,
 )
 from costmodel.kernels.metaschedule._workload_ir import workload_module
-from costmodel.records import SKETCH, Candidate, Config, ConfigBatch, Workload, content_id
+from costmodel.records import SKETCH, Candidate, Config, ConfigBatch, TargetKind, Workload, content_id
 
 _MOST_DRAWS = 2000  # one in 20 to 500 meets the constraints where any does; a draw takes 30 us
 

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.kernels.metaschedule._sample import open_space
-from costmodel.kernels.metaschedule._target import TargetKind
-from costmodel.records import Candidate
+from costmodel.records import Candidate, TargetKind
 
 _BUFFERS, _CURVE_POINTS = 5, 10
 

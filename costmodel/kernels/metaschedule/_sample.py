@@ -11,8 +11,7 @@ import numpy as np
 from costmodel.errors import InvalidConfigError, MissingExtraError
 from costmodel.kernels._design_space import neighbour
 from costmodel.kernels.metaschedule._distinct import DistinctPrograms
-from costmodel.kernels.metaschedule._target import TargetKind
-from costmodel.records import Candidate, Config, KernelLaunch, Workload
+from costmodel.records import Candidate, Config, KernelLaunch, TargetKind, Workload
 
 if TYPE_CHECKING:
     from costmodel.kernels.metaschedule._design_space import MetaScheduleSpace

@@ -1,8 +1,8 @@
 """What TVM makes kernels for."""
 
-from typing import Any, Literal
+from typing import Any
 
-TargetKind = Literal["cuda", "cpu"]
+from costmodel.records import TargetKind
 
 # From Hopper on, code for exactly one architecture may use all of it (CUDA C++ Programming Guide,
 # "Architecture-Specific Features").

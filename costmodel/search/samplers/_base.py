@@ -13,7 +13,7 @@ from optuna.samplers import BaseSampler
 from optuna.trial import FrozenTrial, TrialState
 
 from costmodel.arrays import FloatArray
-from costmodel.errors import CostModelError
+from costmodel.errors import CostModelError, SpaceExhaustedError
 from costmodel.records import Candidate, Config
 from costmodel.search._objective import Objective, ObjectiveName, SearchGoal
 from costmodel.search.samplers._history import FIXED, History
@@ -165,10 +165,10 @@ class SpaceSampler(BaseSampler):
         """The generator of this seed for a trial, a screening, or what else has a number."""
         return np.random.default_rng([self.seed, *parts])
 
-    def nothing_left(self) -> CostModelError:
+    def nothing_left(self) -> SpaceExhaustedError:
         """The error of ``choose`` where every config was tried."""
         count = "" if self.space.size is None else f" {self.space.size}"
-        return CostModelError(
+        return SpaceExhaustedError(
             f"There must be a candidate left to try, but all{count} have been. "
             "Ask for fewer trials or a larger space."
         )

@@ -5,7 +5,7 @@ from typing import Any
 from tvm.relax.frontend import nn
 from tvm.relax.frontend.nn import op
 
-from costmodel.workloads._layers import Conv, Layer, Layout, Linear, mean_of_pixels, relu6
+from costmodel.workloads.networks._layers import Conv, Layer, Layout, Linear, mean_of_pixels, relu6
 
 # Expansion, channels, blocks, stride of the first block.
 _STAGES = (
@@ -19,7 +19,7 @@ _STAGES = (
 )
 
 
-class _InvertedResidual(Layer):
+class InvertedResidual(Layer):
     def __init__(self, layout: Layout, channels: int, filters: int, expansion: int, stride: int) -> None:
         width = expansion * channels
         self.expand = Conv(layout, channels, width, 1) if expansion > 1 else None
@@ -43,7 +43,7 @@ class MobileNetV2(Layer):
         for expansion, filters, count, stride in _STAGES:
             for i in range(count):
                 first = stride if i == 0 else 1
-                blocks.append(_InvertedResidual(layout, channels, filters, expansion, first))
+                blocks.append(InvertedResidual(layout, channels, filters, expansion, first))
                 channels = filters
         self.blocks = nn.ModuleList(blocks)
         self.head = Conv(layout, channels, 1280, 1)

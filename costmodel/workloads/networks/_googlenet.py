@@ -5,7 +5,15 @@ from typing import Any
 from tvm.relax.frontend import nn
 from tvm.relax.frontend.nn import op
 
-from costmodel.workloads._layers import Conv, Layer, Layout, Linear, concat_channels, max_pool, mean_of_pixels
+from costmodel.workloads.networks._layers import (
+    Conv,
+    Layer,
+    Layout,
+    Linear,
+    concat_channels,
+    max_pool,
+    mean_of_pixels,
+)
 
 # Filters of a block's 1 x 1; 1 x 1 and 3 x 3; 1 x 1 and 5 x 5; 1 x 1 behind the pool. Stages end in a pool.
 _STAGES = (
@@ -21,7 +29,7 @@ _STAGES = (
 )
 
 
-class _Inception(Layer):
+class Inception(Layer):
     def __init__(self, layout: Layout, channels: int, filters: tuple[int, ...]) -> None:
         one, before_three, three, before_five, five, behind_pool = filters
         self.layout = layout
@@ -54,7 +62,7 @@ class GoogLeNet(Layer):
         for stage in _STAGES:
             blocks = []
             for filters in stage:
-                blocks.append(_Inception(layout, channels, filters))
+                blocks.append(Inception(layout, channels, filters))
                 channels = filters[0] + filters[2] + filters[4] + filters[5]
             stages.append(nn.ModuleList(blocks))
         self.stages = nn.ModuleList(stages)

@@ -5,12 +5,12 @@ from typing import Any
 from tvm.relax.frontend import nn
 from tvm.relax.frontend.nn import op
 
-from costmodel.workloads._layers import Conv, Layer, Layout, Linear, max_pool, mean_of_pixels
+from costmodel.workloads.networks._layers import Conv, Layer, Layout, Linear, max_pool, mean_of_pixels
 
 _STAGES = ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2))  # width, blocks, stride of the first block
 
 
-class _Bottleneck(Layer):
+class Bottleneck(Layer):
     def __init__(self, layout: Layout, channels: int, width: int, stride: int) -> None:
         self.reduce = Conv(layout, channels, width, 1)
         self.conv = Conv(layout, width, width, 3, stride)
@@ -33,7 +33,7 @@ class ResNet50(Layer):
         blocks, channels = [], 64
         for width, count, stride in _STAGES:
             for i in range(count):
-                blocks.append(_Bottleneck(layout, channels, width, stride if i == 0 else 1))
+                blocks.append(Bottleneck(layout, channels, width, stride if i == 0 else 1))
                 channels = 4 * width
         self.blocks = nn.ModuleList(blocks)
         self.classify = Linear(channels, 1000)

@@ -8,7 +8,7 @@ from typing import Any
 from tvm.relax.frontend import nn
 from tvm.relax.frontend.nn import op
 
-from costmodel.workloads._layers import Layer, Linear, attend, merge_heads, split_heads
+from costmodel.workloads.networks._layers import Layer, Linear, attend, merge_heads, split_heads
 
 _VOCABULARY = 32000
 

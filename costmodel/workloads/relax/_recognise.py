@@ -1,7 +1,9 @@
 """Which workload a kernel of a network is.
 
 A kernel is a workload if its program is structurally equal to what the same passes make of the workload, once
-written as Relax operators. The shapes of its arguments say which workloads can be meant.
+written as Relax operators. The shapes of its arguments say which workloads can be meant. A bias may have the
+output's rank too, with ones in front, as the frontends for PyTorch and ``relax.frontend.nn`` write that of a
+convolution: such kernels are the same but for how they index it.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -14,8 +16,8 @@ import tvm_ffi
 from tvm import relax
 from tvm.relax import op
 
-from costmodel.records import DTYPE_BYTES, OPERATORS, Workload
-from costmodel.workloads._fuse import fuse
+from costmodel.records import DTYPE_BYTES, OPERATORS, Operator, Workload
+from costmodel.workloads.relax._fuse import fuse
 
 _STRIDES = (1, 2, 3, 4)
 _ANNOTATIONS = ("global_symbol", "op_pattern", "tirx.noalias")
@@ -28,10 +30,24 @@ def recognise(function: Any) -> Workload | None:
     """The workload that a TIR function computes; None where it is none."""
     function = without_annotations(function)
     for workload in possible_workloads(function):
-        orders = {False, not _COMMUTING.isdisjoint(workload.operator.epilogue)}
-        if any(tvm_ffi.structural_equal(function, _kernel(workload, swapped)) for swapped in orders):
+        if any(tvm_ffi.structural_equal(function, kernel) for kernel in relax_kernels(workload, function)):
             return workload
     return None
+
+
+def relax_kernels(workload: Workload, like: Any = None) -> Iterator[Any]:
+    """The TIR functions that Relax makes of a workload, one for each order of its commuting steps.
+
+    Args:
+        workload: The workload.
+        like: A function whose arguments say the rank of the bias; the workload's own unless given.
+    """
+    names = list(workload.operator.inputs(workload.dims))
+    rank = len(like.params[names.index("bias")].shape) if like is not None and "bias" in names else None
+    for swapped in sorted({False, not _COMMUTING.isdisjoint(workload.operator.epilogue)}):
+        kernel = _kernel(workload, swapped, rank)
+        if kernel is not None:
+            yield kernel
 
 
 def without_annotations(function: Any) -> Any:
@@ -58,23 +74,44 @@ def _is_array(parameter: Any) -> bool:
 
 
 @cache
-def _kernel(workload: Workload, swapped: bool) -> Any:
+def _kernel(workload: Workload, swapped: bool, bias_rank: int | None) -> Any:
     """The TIR function that Relax makes of the workload; None where it makes several."""
-    module = fuse(_definition(workload, swapped))
+    module = fuse(_definition(workload, swapped, bias_rank))
     functions = [function for name, function in module.functions.items() if name.name_hint != "forward"]
     return without_annotations(functions[0]) if len(functions) == 1 else None
 
 
 def _possible(inputs: list[Shape], output: Shape, dtype: str) -> Iterator[Workload]:
-    """Workloads whose arguments have these shapes."""
+    """Workloads whose arguments have these shapes; behind them, those whose bias has more dimensions."""
+    for kind in OPERATORS:
+        yield from _of_kind(kind, inputs, output, dtype)
     for kind, operator in OPERATORS.items():
-        sizes = _match(list(operator.spelled_inputs.values()), inputs)
-        if sizes is None:
-            continue
-        for stride in _STRIDES if "s" in operator.dims else (1,):
-            dims = {dim: sizes.get(dim, stride) for dim in operator.dims}
-            if operator.output(dims) == output:
-                yield Workload(kind, dims, dtype)
+        shapes = _without_leading_ones(operator, inputs, len(output))
+        if shapes != inputs:
+            yield from _of_kind(kind, shapes, output, dtype)
+
+
+def _of_kind(kind: str, inputs: list[Shape], output: Shape, dtype: str) -> Iterator[Workload]:
+    operator = OPERATORS[kind]
+    sizes = _match(list(operator.spelled_inputs.values()), inputs)
+    if sizes is None:
+        return
+    for stride in _STRIDES if "s" in operator.dims else (1,):
+        dims = {dim: sizes.get(dim, stride) for dim in operator.dims}
+        if operator.output(dims) == output:
+            yield Workload(kind, dims, dtype)
+
+
+def _without_leading_ones(operator: Operator, shapes: list[Shape], rank: int) -> list[Shape]:
+    """The shapes of a kernel's inputs, with that of an epilogue's bias as the operator spells it."""
+    names = list(operator.spelled_inputs)
+    if "bias" not in operator.epilogue or len(shapes) != len(names):
+        return shapes
+    at = names.index("bias")
+    ones = rank - len(operator.spelled_inputs["bias"].split())
+    if len(shapes[at]) != rank or shapes[at][:ones] != (1,) * ones:
+        return shapes
+    return [*shapes[:at], shapes[at][ones:], *shapes[at + 1 :]]
 
 
 def _match(spelled: list[str], shapes: list[Shape]) -> dict[str, int] | None:
@@ -87,17 +124,20 @@ def _match(spelled: list[str], shapes: list[Shape]) -> dict[str, int] | None:
     return sizes if all(sizes.setdefault(name, size) == size for name, size in pairs) else None
 
 
-def _definition(workload: Workload, swapped: bool) -> Any:
+def _definition(workload: Workload, swapped: bool, bias_rank: int | None) -> Any:
     """A Relax module whose function ``forward`` is the workload.
 
     Args:
         workload: The workload.
         swapped: Whether the commuting steps of its epilogue have their own input first.
+        bias_rank: Rank of the bias, which has ones in front; None for the usual one.
     """
     operator, builder = workload.operator, relax.BlockBuilder()
+    shapes = operator.inputs(workload.dims)
+    if bias_rank:
+        shapes["bias"] = (1,) * (bias_rank - len(shapes["bias"])) + shapes["bias"]
     inputs = {
-        name: relax.Var(name, relax.TensorType(shape, workload.dtype))
-        for name, shape in operator.inputs(workload.dims).items()
+        name: relax.Var(name, relax.TensorType(shape, workload.dtype)) for name, shape in shapes.items()
     }
     own = {step: inputs[step] for step in operator.epilogue if step in inputs}
     with builder.function("forward", list(inputs.values())):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.collect.build._reference import reference_output
+from costmodel.collect.reference._reference import reference_output
 from costmodel.files import write_whole
 from costmodel.records import Workload
 

@@ -8,7 +8,7 @@ from tvm import relax
 from tvm.relax.frontend import nn
 from tvm.relax.frontend.nn import op
 
-from costmodel.workloads._layers import Layer, Linear
+from costmodel.workloads.networks._layers import Layer, Linear
 
 TABLES, WIDTH = 26, 128
 
