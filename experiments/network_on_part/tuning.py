@@ -33,7 +33,7 @@ def tune(phase: Phase, tasks: Tasks, settings: Settings, folder: Path, end: floa
         ValueError: The folder holds what was tuned with other settings.
     """
     folder = folder / phase.name
-    asked = {"of": list(tasks.names), **asdict(settings), "model": str(settings.model)}
+    asked = {"of": list(tasks.names), **asdict(settings), "model": settings.model and settings.model.name}
     if (folder / DONE).exists():
         return _earlier(folder / DONE, asked)
     shutil.rmtree(folder, ignore_errors=True)

@@ -1,6 +1,7 @@
 """Every experiment has what a reader looks for, and its options are those of its config."""
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from importlib.util import module_from_spec, spec_from_file_location
@@ -122,3 +123,10 @@ def test_wrong_values_are_refused(
 )
 def test_evaluations_of_experiments_are_valid(path: Path) -> None:
     assert EvaluationConfig.load(path).tasks
+
+
+@pytest.mark.parametrize(
+    "path", sorted(EXPERIMENTS.glob("*/*.json")), ids=lambda path: f"{path.parent.name}-{path.stem}"
+)
+def test_results_hold_no_paths_of_the_machine_that_made_them(path: Path) -> None:
+    assert re.findall(r'"(?:/|[A-Z]:\\\\)[^"]*"', path.read_text()) == []

@@ -1,5 +1,6 @@
 """The replayed searches run through on a landscape, in small."""
 
+import importlib
 import json
 import subprocess
 import sys
@@ -7,13 +8,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import optuna
 import pytest
 from optuna import Study
 from optuna.samplers import RandomSampler
 from optuna.trial import FrozenTrial, TrialState
 
 from costmodel.dataset import CardHeader, build_dataset
-from costmodel.records import Config, RecordStore
+from costmodel.kernels.metaschedule import sample_candidates
+from costmodel.records import Config, RecordStore, Workload, find_device, part_of
 from costmodel.search import History, PoolSampler
 from costmodel.spaces import Pool
 from costmodel.testing import LANDSCAPE_WORKLOADS, gpu_landscape
@@ -31,6 +34,27 @@ def dataset(tmp_path_factory):
         store.append(data.to_measurements())
     build_dataset([folder / "records.jsonl"], folder / "built", header=HEADER)
     return folder / "built"
+
+
+@pytest.mark.tvm
+@pytest.mark.parametrize(("sign", "better"), [(1, max), (-1, min)])
+def test_stocks_model_learns_where_it_is_told_that_kernels_are_fast(sign, better, monkeypatch):
+    """After a batch at random, its model proposes kernels with more, or with fewer, threads in a block."""
+    pytest.importorskip("tvm")
+    monkeypatch.syspath_prepend(SCRIPT.parent)
+    stock = importlib.import_module("stock_xgb")
+    drawn = sample_candidates(Workload.parse("matmul-m256-n256-k256"), "cuda", 48, 0)
+    pool = Pool(drawn, part_of(find_device("NVIDIA H100 80GB HBM3"), 32))
+    threads = np.array([candidate.launches[0].threads_per_block for candidate in drawn])
+    study = optuna.create_study(sampler=stock.StockXGBSampler(stock.ScheduledPool(pool), seed=1))
+    proposed = []
+    for _ in range(4 * stock.BATCH):
+        trial = study.ask(pool.distributions)
+        proposed.append(threads[pool.position(trial.params)])
+        study.tell(trial, 1e-5 * float(proposed[-1]) ** -sign)
+    batches = np.log2(proposed).reshape(4, stock.BATCH).mean(axis=1)
+    assert better(batches[1:3]) == better(batches)
+    assert sign * (batches[1] - np.log2(threads).mean()) > 0
 
 
 def run(dataset: Path, out: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
