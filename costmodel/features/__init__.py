@@ -1,10 +1,10 @@
 """Columns with names and units, for many candidates and platforms at once."""
 
 from costmodel.columns import Column
-from costmodel.features._estimate import estimate_launches
 from costmodel.features._extract import COLUMNS, extract, extract_batch
 from costmodel.features._facts import Launches
 from costmodel.features._table import FeatureTable
+from costmodel.features.launches import estimate_launches
 
 __all__ = [
     "COLUMNS",

@@ -14,94 +14,136 @@ three show in what they lead to: blocks, threads, launches, shared memory and tr
 ``launch``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from costmodel.arrays import FloatArray
-from costmodel.columns import Column
-from costmodel.features._loops import level, loop_tiles, product, within
-from costmodel.features._tiles import contiguous, operand_loads, thread_part, unfolded
+from costmodel.features._feature import Feature, Values, columns_of, values_of
+from costmodel.features.launches import (
+    contiguous,
+    level,
+    loop_tiles,
+    operand_loads,
+    product,
+    thread_part,
+    unfolded,
+    within,
+)
 from costmodel.records import ConfigBatch
 
 _LEVELS = 5
 
-CONFIG_COLUMNS = (
-    *(Column(f"log2_spatial_{level}", "log2(1)", "config") for level in range(5)),
-    *(Column(f"log2_reduction_{level}", "log2(1)", "config") for level in range(3)),
-    Column("log2_thread_tile", "log2(1)", "config"),
-    Column("log2_block_tile", "log2(1)", "config"),
-    Column("log2_last_block_tile", "log2(1)", "config"),
-    Column("log2_last_threads", "log2(1)", "config"),
-    Column("log2_last_innermost", "log2(1)", "config"),
-    Column("log2_reduction_run", "log2(1)", "config"),
-    Column("log2_loads_per_fma", "log2(1)", "config"),
-    Column("log2_body", "log2(1)", "config"),
-    Column("log2_unroll_over_body", "log2(1)", "config"),
-    Column("log2_unroll", "log2(1)", "config"),
-    Column("max_vector_width", "1", "config"),
-)
 
+@dataclass(frozen=True)
+class TileFacts:
+    """What the features of configs are computed from; NaN where no decision tells.
 
-def config_values(batch: ConfigBatch) -> list[FloatArray | float]:
-    """A number or ``(n,)`` numbers for each of ``CONFIG_COLUMNS``; NaN where no decision tells.
-
-    ``spatial_i`` and ``reduction_i`` multiply the factors at level i over all loops. ``thread_tile`` is what
-    one thread computes and ``block_tile`` what one block computes. ``last_*`` look at the last spatial loop
-    alone: its threads touch neighbouring addresses. ``reduction_run`` and ``loads_per_fma`` are described in
-    ``_tiles``. ``body`` counts the multiply-adds of a thread between two stagings of its operands. ``unroll``
-    counts from 1, so that no unrolling is 0; over the body it tells whether accumulators can stay in
-    registers, which cannot be indexed by a loop that is left.
+    Attributes:
+        batch: The configs.
+        spatial: ``(n, parts)`` factors of each spatial loop.
+        reductions: ``(n, parts)`` factors of each reduction loop.
+        anchor: Whose loops they are.
     """
+
+    batch: ConfigBatch
+    spatial: list[FloatArray]
+    reductions: list[FloatArray]
+    anchor: str
+
+    @classmethod
+    def of(cls, batch: ConfigBatch) -> "TileFacts":
+        """The facts of an operator's configs; those of Tensor Cores see a matrix product."""
+        spatial, reductions = loop_tiles(batch)
+        tensor_tiles = [unfolded(tile.astype(np.float64)) for tile in batch.named("tensor_tile.")]
+        if not tensor_tiles:
+            return cls(batch, spatial, reductions, batch.workload.operator.anchor)
+        spatial += [tile for tile in tensor_tiles if tile.shape[1] == _LEVELS]
+        reductions += [tile for tile in tensor_tiles if tile.shape[1] < _LEVELS]
+        return cls(batch, spatial, reductions, "matmul")
+
+    @cached_property
+    def log2_thread_tile(self) -> Values:
+        """What one thread computes."""
+        return _log2_product([thread_part(tile) for tile in self.spatial])
+
+    @cached_property
+    def log2_body(self) -> Values:
+        """Multiply-adds of a thread between two stagings of its operands."""
+        return self.log2_thread_tile + _log2_product([within(tile, 1) for tile in self.reductions])
+
+    @cached_property
+    def log2_unroll(self) -> Values:
+        """Steps that are unrolled, counted from 1: no unrolling is 0."""
+        return np.log2(1.0 + self.largest("unroll"))
+
+    def last(self, part: Callable[[FloatArray], FloatArray]) -> Values:
+        """log2 of a part of the last spatial loop, whose threads touch neighbouring addresses."""
+        return np.log2(part(self.spatial[-1])) if self.spatial else np.nan
+
+    def largest(self, prefix: str) -> Values:
+        """``(n,)`` largest number among the decisions whose name starts so."""
+        named = self.batch.named(prefix)
+        numbers = [values for values in named if values.ndim == 1 and values.dtype.kind in "iuf"]
+        return np.maximum.reduce(numbers).astype(np.float64) if numbers else np.nan
+
+
+def _level_product(part: int, kind: str) -> Callable[[TileFacts], Values]:
+    """log2 of the product of the factors at one level, over all loops that have it."""
+
+    def values(tiles: TileFacts) -> Values:
+        found = [tile for tile in getattr(tiles, kind) if part < tile.shape[1]]
+        return _log2_product([level([tile], part) for tile in found])
+
+    return values
+
+
+# ``spatial_i`` and ``reduction_i`` multiply the factors at level i over all loops. ``thread_tile`` is what
+# one thread computes and ``block_tile`` what one block computes. The unrolled steps over the body tell
+# whether accumulators can stay in registers, which cannot be indexed by a loop that is left.
+CONFIG_FEATURES: tuple[Feature[TileFacts], ...] = (
+    *(
+        Feature(f"log2_spatial_{part}", "log2(1)", "config", _level_product(part, "spatial"))
+        for part in range(_LEVELS)
+    ),
+    *(
+        Feature(f"log2_reduction_{part}", "log2(1)", "config", _level_product(part, "reductions"))
+        for part in range(3)
+    ),
+    Feature("log2_thread_tile", "log2(1)", "config", lambda t: t.log2_thread_tile),
+    Feature(
+        "log2_block_tile",
+        "log2(1)",
+        "config",
+        lambda t: _log2_product([within(tile, 1) for tile in t.spatial]),
+    ),
+    Feature("log2_last_block_tile", "log2(1)", "config", lambda t: t.last(lambda tile: within(tile, 1))),
+    Feature("log2_last_threads", "log2(1)", "config", lambda t: t.last(lambda tile: tile[:, 2])),
+    Feature("log2_last_innermost", "log2(1)", "config", lambda t: t.last(lambda tile: tile[:, -1])),
+    Feature(
+        "log2_reduction_run",
+        "log2(1)",
+        "config",
+        lambda t: np.log2(contiguous(t.reductions)) if t.reductions else np.nan,
+    ),
+    Feature("log2_loads_per_fma", "log2(1)", "config", lambda t: np.log2(operand_loads(t.anchor, t.spatial))),
+    Feature("log2_body", "log2(1)", "config", lambda t: t.log2_body),
+    Feature("log2_unroll_over_body", "log2(1)", "config", lambda t: t.log2_unroll - t.log2_body),
+    Feature("log2_unroll", "log2(1)", "config", lambda t: t.log2_unroll),
+    Feature("max_vector_width", "1", "config", lambda t: t.largest("cooperative_fetch")),
+)
+CONFIG_COLUMNS = columns_of(CONFIG_FEATURES)
+
+
+def config_values(batch: ConfigBatch) -> list[Values]:
+    """A number or ``(n,)`` numbers for each of ``CONFIG_FEATURES``; NaN where no decision tells."""
     if batch.workload.is_foreign:
-        return [np.nan] * len(CONFIG_COLUMNS)
-    spatial, reductions, anchor = _loops(batch)
-    last = spatial[-1] if spatial else None
-    thread_tile = _log2_product([thread_part(tile) for tile in spatial])
-    body = thread_tile + _log2_product([within(tile, 1) for tile in reductions])
-    unroll = np.log2(1.0 + _largest(batch, "unroll"))
-    return [
-        *_level_products(spatial, _LEVELS),
-        *_level_products(reductions, 3),
-        thread_tile,
-        _log2_product([within(tile, 1) for tile in spatial]),
-        np.nan if last is None else np.log2(within(last, 1)),
-        np.nan if last is None else np.log2(last[:, 2]),
-        np.nan if last is None else np.log2(last[:, -1]),
-        np.log2(contiguous(reductions)) if reductions else np.nan,
-        np.log2(operand_loads(anchor, spatial)),
-        body,
-        unroll - body,
-        unroll,
-        _largest(batch, "cooperative_fetch"),
-    ]
+        return [np.nan] * len(CONFIG_FEATURES)
+    return values_of(CONFIG_FEATURES, TileFacts.of(batch))
 
 
-def _loops(batch: ConfigBatch) -> tuple[list[FloatArray], list[FloatArray], str]:
-    """Tiles of the spatial and of the reduction loops, and the anchor whose loops they are."""
-    spatial, reductions = loop_tiles(batch)
-    tensor_tiles = [unfolded(tile.astype(np.float64)) for tile in batch.named("tensor_tile.")]
-    if not tensor_tiles:
-        return spatial, reductions, batch.workload.operator.anchor
-    spatial += [tile for tile in tensor_tiles if tile.shape[1] == _LEVELS]
-    reductions += [tile for tile in tensor_tiles if tile.shape[1] < _LEVELS]
-    return spatial, reductions, "matmul"
-
-
-def _log2_product(factors: Sequence[FloatArray]) -> FloatArray | float:
+def _log2_product(factors: Sequence[FloatArray]) -> Values:
     """log2 of the product; NaN of none."""
     return np.log2(product(factors)) if factors else np.nan
-
-
-def _level_products(tiles: Sequence[FloatArray], levels: int) -> list[FloatArray | float]:
-    """log2 of the product over tiles of the factors at each level; NaN for a level that no tile has."""
-    return [
-        _log2_product([level([tile], part) for tile in tiles if part < tile.shape[1]])
-        for part in range(levels)
-    ]
-
-
-def _largest(batch: ConfigBatch, prefix: str) -> FloatArray | float:
-    """``(n,)`` largest number among the decisions whose name starts so; NaN if there is none."""
-    numbers = [values for values in batch.named(prefix) if values.ndim == 1 and values.dtype.kind in "iuf"]
-    return np.maximum.reduce(numbers).astype(np.float64) if numbers else np.nan

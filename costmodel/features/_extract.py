@@ -6,17 +6,18 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.arrays import FloatArray
 from costmodel.features._config import CONFIG_COLUMNS
 from costmodel.features._facts import ConfigFacts, Launches, batch_facts, candidate_facts, stacked
+from costmodel.features._feature import Values, values_of
 from costmodel.features._foreign import foreign_features
-from costmodel.features._launch import LAUNCH_COLUMNS, launch_values
+from costmodel.features._launch import LAUNCH_COLUMNS, LAUNCH_FEATURES, LaunchFacts
 from costmodel.features._platform import (
     PLATFORM_COLUMNS,
+    PLATFORM_FEATURES,
     Limits,
+    RooflineFacts,
     peak_flops,
     platform_limits,
-    platform_values,
     roofline_s,
 )
 from costmodel.features._table import FeatureTable
@@ -81,7 +82,7 @@ def extract_batch(batch: ConfigBatch, platform: Platform) -> FeatureTable:
 
 def _columns(
     workloads: Sequence[Workload], row: NDArray[np.intp], limits: Limits, facts: ConfigFacts
-) -> list[FloatArray]:
+) -> list[Values]:
     """A column for each of ``COLUMNS``: ``(n,)``, or ``(1,)`` where all rows have the same value.
 
     Args:
@@ -101,9 +102,9 @@ def _columns(
     work = Work(flops, min_bytes, bound_s, loads, steps, element_bytes)
     return [
         *described.T,
-        *platform_values(limits, peak, flops, min_bytes, bound_s),
+        *values_of(PLATFORM_FEATURES, RooflineFacts(limits, peak, flops, min_bytes, bound_s)),
         *facts.config.T,
-        *launch_values(facts.launches, limits, work),
+        *values_of(LAUNCH_FEATURES, LaunchFacts(facts.launches, limits, work)),
     ]
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from costmodel.arrays import FloatArray
 from costmodel.features._config import CONFIG_COLUMNS, config_values
-from costmodel.features._estimate import estimate_launches
+from costmodel.features.launches import estimate_launches
 from costmodel.records import Candidate, ConfigBatch, KernelLaunch, config_batches
 
 Launches = Literal["estimated", "lowered"]

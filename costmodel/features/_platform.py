@@ -5,29 +5,16 @@ by ``max(flops / peak, bytes / bandwidth)``. The bandwidth here is the whole dev
 can draw is left to be learned.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray
-from costmodel.columns import Column
+from costmodel.columns import Tag
+from costmodel.features._feature import Feature, columns_of
 from costmodel.records import Device, Platform
-
-PLATFORM_COLUMNS = (
-    Column("log2_sms_granted", "log2(1)", "platform", frozenset({"machine", "interval", "sms"})),
-    Column("device_share", "1", "platform", frozenset({"interval"})),
-    Column("log2_peak_flops", "log2(flop/s)", "platform"),
-    Column("log2_bandwidth", "log2(byte/s)", "platform", frozenset({"any_sms", "machine", "interval"})),
-    Column("log2_l2", "log2(byte)", "platform", frozenset({"any_sms", "machine"})),
-    Column("log2_shared_per_sm", "log2(byte)", "platform", frozenset({"architecture"})),
-    Column("log2_registers_per_sm", "log2(1)", "platform", frozenset({"architecture"})),
-    Column("log2_max_threads_per_sm", "log2(1)", "platform", frozenset({"architecture"})),
-    Column("is_whole_device", "1", "platform", frozenset({"machine"})),
-    Column("log2_roofline_s", "log2(s)", "platform", frozenset({"lower_bound"})),
-    Column("log2_compute_share_of_roofline", "log2(1)", "platform"),
-    Column("log2_bytes_over_l2", "log2(1)", "platform"),
-)
 
 
 @dataclass(frozen=True)
@@ -68,32 +55,37 @@ class Limits:
 
 
 def platform_limits(platforms: list[Platform], row: NDArray[np.intp]) -> Limits:
-    """Limits of ``platforms[row]``, each ``(n,)``. Sizes given as 0 are unknown and become NaN."""
-    facts = np.array([_facts(platform) for platform in platforms], dtype=np.float64)
-    facts = facts.reshape(len(platforms), len(Limits.__dataclass_fields__))
-    facts[:, :9][facts[:, :9] == 0.0] = np.nan
-    return Limits(*facts[row].T)
+    """Limits of ``platforms[row]``, each ``(n,)``."""
+    each = [_limits(platform) for platform in platforms]
+    values = {field.name: [facts[field.name] for facts in each] for field in fields(Limits)}
+    return Limits(**{name: np.array(found, dtype=np.float64)[row] for name, found in values.items()})
 
 
-def _facts(platform: Platform) -> tuple[float, ...]:
-    """The fields of ``Limits``, in order."""
+def _limits(platform: Platform) -> dict[str, float]:
+    """Each field of ``Limits``; sizes and rates given as 0 are unknown."""
     device = platform.device
     clock_hz = device.clock_mhz * 1e6
-    return (
-        platform.sms_granted,
-        device.sms,
-        clock_hz,
-        2 * device.fp32_lanes_per_sm * clock_hz,
-        device.tensor_flops_per_sm_clock * clock_hz,
-        device.bandwidth_gb_s * 1e9,
-        device.l2_bytes,
-        device.shared_bytes_per_sm,
-        device.registers_per_sm,
-        device.max_threads_per_sm,
-        device.max_blocks_per_sm,
-        *_warp(device),
-        float(platform.isolation in ("whole", "threads")),
-    )
+    warp_threads, schedulers = _warp(device)
+    return {
+        "sms": _known(platform.sms_granted),
+        "device_sms": _known(device.sms),
+        "clock_hz": _known(clock_hz),
+        "flops_per_sm": _known(2 * device.fp32_lanes_per_sm * clock_hz),
+        "tensor_flops_per_sm": _known(device.tensor_flops_per_sm_clock * clock_hz),
+        "bandwidth": _known(device.bandwidth_gb_s * 1e9),
+        "l2_bytes": _known(device.l2_bytes),
+        "shared_bytes": _known(device.shared_bytes_per_sm),
+        "registers": _known(device.registers_per_sm),
+        "threads": device.max_threads_per_sm,
+        "blocks": device.max_blocks_per_sm,
+        "warp_threads": warp_threads,
+        "schedulers": schedulers,
+        "whole": float(platform.isolation in ("whole", "threads")),
+    }
+
+
+def _known(value: float) -> float:
+    return value if value else np.nan
 
 
 def _warp(device: Device) -> tuple[int, int]:
@@ -117,21 +109,50 @@ def roofline_s(limits: Limits, peak: FloatArray, flops: FloatArray, min_bytes: F
     return np.fmax(flops / peak, min_bytes / limits.bandwidth)
 
 
-def platform_values(
-    limits: Limits, peak: FloatArray, flops: FloatArray, min_bytes: FloatArray, bound_s: FloatArray
-) -> list[FloatArray]:
-    """``(n,)`` values of each of ``PLATFORM_COLUMNS`` for these peaks, flops, bytes and rooflines."""
-    return [
-        np.log2(limits.sms),
-        limits.sms / limits.device_sms,
-        np.log2(peak),
-        np.log2(limits.bandwidth),
-        np.log2(limits.l2_bytes),
-        np.log2(limits.shared_bytes),
-        np.log2(limits.registers),
-        np.log2(limits.threads),
-        limits.whole,
-        np.log2(bound_s),
-        np.log2(flops / peak / bound_s),
-        np.log2(min_bytes / limits.l2_bytes),
-    ]
+@dataclass(frozen=True)
+class RooflineFacts:
+    """What the features of a platform, and of a workload on it, are computed from; all arrays are ``(n,)``.
+
+    Attributes:
+        limits: Of the platforms.
+        peak: Peak operations a second of the granted SMs.
+        flops: Operations of the workload.
+        min_bytes: Its fewest bytes through device memory.
+        bound_s: Its roofline in seconds.
+    """
+
+    limits: Limits
+    peak: FloatArray
+    flops: FloatArray
+    min_bytes: FloatArray
+    bound_s: FloatArray
+
+
+def _feature(
+    name: str, unit: str, formula: Callable[[RooflineFacts], FloatArray], *tags: Tag
+) -> Feature[RooflineFacts]:
+    return Feature(name, unit, "platform", formula, tags)
+
+
+PLATFORM_FEATURES: tuple[Feature[RooflineFacts], ...] = (
+    _feature("log2_sms_granted", "log2(1)", lambda f: np.log2(f.limits.sms), "sms", "machine", "interval"),
+    _feature("device_share", "1", lambda f: f.limits.sms / f.limits.device_sms, "interval"),
+    _feature("log2_peak_flops", "log2(flop/s)", lambda f: np.log2(f.peak)),
+    _feature(
+        "log2_bandwidth",
+        "log2(byte/s)",
+        lambda f: np.log2(f.limits.bandwidth),
+        "any_sms",
+        "machine",
+        "interval",
+    ),
+    _feature("log2_l2", "log2(byte)", lambda f: np.log2(f.limits.l2_bytes), "any_sms", "machine"),
+    _feature("log2_shared_per_sm", "log2(byte)", lambda f: np.log2(f.limits.shared_bytes), "architecture"),
+    _feature("log2_registers_per_sm", "log2(1)", lambda f: np.log2(f.limits.registers), "architecture"),
+    _feature("log2_max_threads_per_sm", "log2(1)", lambda f: np.log2(f.limits.threads), "architecture"),
+    _feature("is_whole_device", "1", lambda f: f.limits.whole, "machine"),
+    _feature("log2_roofline_s", "log2(s)", lambda f: np.log2(f.bound_s), "lower_bound"),
+    _feature("log2_compute_share_of_roofline", "log2(1)", lambda f: np.log2(f.flops / f.peak / f.bound_s)),
+    _feature("log2_bytes_over_l2", "log2(1)", lambda f: np.log2(f.min_bytes / f.limits.l2_bytes)),
+)
+PLATFORM_COLUMNS = columns_of(PLATFORM_FEATURES)

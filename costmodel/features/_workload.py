@@ -1,69 +1,115 @@
 """Features of a workload: how much it computes and moves, and in what shape."""
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
 
-from costmodel.columns import Column
-from costmodel.features._epilogue import epilogue_costs
+from costmodel.arrays import FloatArray
+from costmodel.features._feature import Feature, columns_of, values_of
+from costmodel.features.launches import epilogue_costs
 from costmodel.records import DTYPE_BYTES, Workload
 
 # Kinds share a column with their family: layouts of one computation, epilogues of one anchor. Only a matrix
 # product with an epilogue has a column of its own.
 _FAMILIES = ("matmul", "fused_matmul", "batch_matmul", "conv2d", "depthwise_conv2d", "softmax", "layer_norm")
 
-WORKLOAD_COLUMNS = (
-    Column("log2_flops", "log2(flop)", "workload"),
-    Column("log2_min_bytes", "log2(byte)", "workload"),
-    Column("log2_intensity", "log2(flop/byte)", "workload"),
-    Column("log2_reduction", "log2(1)", "workload"),
-    Column("log2_results", "log2(1)", "workload"),
-    Column("log2_instances", "log2(1)", "workload"),
-    Column("log2_rows", "log2(1)", "workload"),
-    Column("log2_columns", "log2(1)", "workload"),
-    Column("log2_window", "log2(1)", "workload"),
-    Column("log2_stride", "log2(1)", "workload"),
-    Column("channels_last", "1", "workload"),
-    Column("element_bytes", "byte", "workload"),
-    Column("epilogue_flops", "flop", "workload"),
-    Column("epilogue_loads", "1", "workload"),
-    *(Column(f"is_{family}", "1", "workload") for family in _FAMILIES),
-)
 
+@dataclass(frozen=True)
+class WorkloadFacts:
+    """What the features of a workload are computed from.
 
-def workload_values(workload: Workload) -> list[float]:
-    """One value for each of ``WORKLOAD_COLUMNS``.
-
-    ``reduction`` is the length that one result accumulates over; ``results`` is flops / (2 reduction), the
-    number of reductions that can run side by side. ``instances``, ``rows`` and ``columns`` are the sides of
-    the matrix products that the anchor is: images, pixels and channels of a convolution. ``window`` is the
-    side of its window; ``epilogue_*`` count per result. Of a foreign kernel all are NaN.
+    Attributes:
+        flops: Operations.
+        min_bytes: Fewest bytes through device memory.
+        reduction: Length that one result accumulates over.
+        instances: Matrix products that the anchor is: images of a convolution.
+        rows: Rows of each, pixels of a convolution.
+        columns: Columns of each, channels of a convolution.
+        window: Side of a convolution's window; 1 where there is none.
+        stride: Its stride.
+        channels_last: Whether channels are the last axis.
+        element_bytes: Bytes of an input element.
+        epilogue_flops: Operations of the epilogue for one result.
+        epilogue_loads: Elements that it loads for one result.
+        family: The one of ``_FAMILIES`` that the workload belongs to.
     """
+
+    flops: float
+    min_bytes: float
+    reduction: int
+    instances: int
+    rows: int
+    columns: int
+    window: int
+    stride: int
+    channels_last: bool
+    element_bytes: int
+    epilogue_flops: int
+    epilogue_loads: int
+    family: str
+
+    @classmethod
+    def of(cls, workload: Workload) -> "WorkloadFacts":
+        """The facts of an operator."""
+        operator, dims = workload.operator, workload.dims
+        epilogue_flops, epilogue_loads, _ = epilogue_costs(workload)
+        fused = operator.family == "matmul" and operator.epilogue
+        return cls(
+            flops=workload.flops,
+            min_bytes=workload.min_bytes,
+            reduction=operator.reduction(dims),
+            **_sides(workload),
+            channels_last=operator.anchor.endswith("_nhwc"),
+            element_bytes=DTYPE_BYTES[workload.dtype],
+            epilogue_flops=epilogue_flops,
+            epilogue_loads=epilogue_loads,
+            family=f"fused_{operator.family}" if fused else operator.family,
+        )
+
+
+def _is_of(family: str) -> Callable[[WorkloadFacts], float]:
+    return lambda workload: float(workload.family == family)
+
+
+# ``results`` is the number of reductions that can run side by side.
+WORKLOAD_FEATURES: tuple[Feature[WorkloadFacts], ...] = (
+    Feature("log2_flops", "log2(flop)", "workload", lambda w: math.log2(w.flops)),
+    Feature("log2_min_bytes", "log2(byte)", "workload", lambda w: math.log2(w.min_bytes)),
+    Feature("log2_intensity", "log2(flop/byte)", "workload", lambda w: math.log2(w.flops / w.min_bytes)),
+    Feature("log2_reduction", "log2(1)", "workload", lambda w: math.log2(w.reduction)),
+    Feature("log2_results", "log2(1)", "workload", lambda w: math.log2(w.flops / (2 * w.reduction))),
+    Feature("log2_instances", "log2(1)", "workload", lambda w: math.log2(w.instances)),
+    Feature("log2_rows", "log2(1)", "workload", lambda w: math.log2(w.rows)),
+    Feature("log2_columns", "log2(1)", "workload", lambda w: math.log2(w.columns)),
+    Feature("log2_window", "log2(1)", "workload", lambda w: math.log2(w.window)),
+    Feature("log2_stride", "log2(1)", "workload", lambda w: math.log2(w.stride)),
+    Feature("channels_last", "1", "workload", lambda w: float(w.channels_last)),
+    Feature("element_bytes", "byte", "workload", lambda w: float(w.element_bytes)),
+    Feature("epilogue_flops", "flop", "workload", lambda w: float(w.epilogue_flops)),
+    Feature("epilogue_loads", "1", "workload", lambda w: float(w.epilogue_loads)),
+    *(Feature(f"is_{family}", "1", "workload", _is_of(family)) for family in _FAMILIES),
+)
+WORKLOAD_COLUMNS = columns_of(WORKLOAD_FEATURES)
+
+
+def workload_values(workload: Workload) -> list[FloatArray | float]:
+    """A number for each of ``WORKLOAD_FEATURES``; NaN of a foreign kernel."""
     if workload.is_foreign:
-        return [math.nan] * len(WORKLOAD_COLUMNS)
-    reduction = workload.operator.reduction(workload.dims)
-    flops, min_bytes = workload.flops, workload.min_bytes
-    sizes = (flops, min_bytes, flops / min_bytes, reduction, flops / (2 * reduction), *_sides(workload))
-    epilogue_flops, epilogue_loads, _ = epilogue_costs(workload)
-    return [
-        *(math.log2(size) for size in sizes),
-        float(workload.operator.anchor.endswith("_nhwc")),
-        float(DTYPE_BYTES[workload.dtype]),
-        float(epilogue_flops),
-        float(epilogue_loads),
-        *(float(_family(workload) == name) for name in _FAMILIES),
-    ]
+        return [math.nan] * len(WORKLOAD_FEATURES)
+    return values_of(WORKLOAD_FEATURES, WorkloadFacts.of(workload))
 
 
-def _sides(workload: Workload) -> tuple[int, int, int, int, int]:
-    """Instances, rows, columns, window and stride; 1 where there is none."""
+def _sides(workload: Workload) -> dict[str, int]:
+    """Sides of the matrix products that the anchor is, and window and stride of a convolution."""
     dims = workload.dims
     if "s" in dims:
         channels = dims.get("o", dims["c"])
         pixels = math.prod(workload.operator.output(dims)) // (dims["n"] * channels)
-        return dims["n"], pixels, channels, dims["k"], dims["s"]
-    return dims.get("b", 1), dims["m"], dims["n"], 1, 1
-
-
-def _family(workload: Workload) -> str:
-    """The one of ``_FAMILIES`` that the workload belongs to."""
-    family = workload.operator.family
-    return f"fused_{family}" if family == "matmul" and workload.operator.epilogue else family
+        return {
+            "instances": dims["n"],
+            "rows": pixels,
+            "columns": channels,
+            "window": dims["k"],
+            "stride": dims["s"],
+        }
+    return {"instances": dims.get("b", 1), "rows": dims["m"], "columns": dims["n"], "window": 1, "stride": 1}

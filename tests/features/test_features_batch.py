@@ -7,7 +7,6 @@ from fake_records import fake_candidate
 from recorded_kernels import recorded_candidates
 
 from costmodel.features import COLUMNS, estimate_launches, extract, extract_batch
-from costmodel.features._workload import workload_values
 from costmodel.records import Candidate, Config, ConfigBatch, Workload, config_batches
 from costmodel.testing import landscape_platform
 
@@ -88,7 +87,9 @@ def test_columns_must_have_a_row_for_each_config_and_one_set_of_decisions() -> N
 
 
 def test_no_two_workloads_look_the_same() -> None:
-    workloads = {candidate.workload for candidate in recorded_candidates()}
-    described = {tuple(workload_values(workload)) for workload in workloads}
+    first = {candidate.workload: candidate for candidate in recorded_candidates()}
+    workloads, candidates = list(first), list(first.values())
+    table = extract(candidates, [PLATFORM] * len(candidates))
+    described = {tuple(row) for row in table.values[:, table.indices("workload")]}
     assert len(workloads) > 70
     assert len(described) == len(workloads)

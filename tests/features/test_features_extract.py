@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costmodel.features import extract
-from costmodel.features._tiles import contiguous, operand_loads, unfolded
-from costmodel.features._workload import WORKLOAD_COLUMNS
+from costmodel.features import COLUMNS, extract
+from costmodel.features.launches import contiguous, operand_loads, unfolded
 from costmodel.records import (
     OPERATORS,
     Candidate,
@@ -45,8 +44,8 @@ def columns_of_tiles(tiles) -> list[np.ndarray]:
 
 
 def families_of(row: dict[str, float]) -> list[str]:
-    columns = [column.name for column in WORKLOAD_COLUMNS if column.name.startswith("is_")]
-    return [name.removeprefix("is_") for name in columns if row[name]]
+    columns = [column.name for column in COLUMNS if column.group == "workload"]
+    return [name.removeprefix("is_") for name in columns if name.startswith("is_") and row[name]]
 
 
 def test_rows_align_with_pairs_in_any_order() -> None:
