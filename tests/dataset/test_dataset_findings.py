@@ -337,6 +337,67 @@ def test_two_spaces_of_one_kernel_are_kept_apart(tmp_path: Path) -> None:
     assert (finding.concerns, finding.count) == ("kernel_tuner.convolution_kernel", 2)
 
 
+def repeated(shift: float, std: float = 0.0) -> list[Measurement]:
+    """Kernels that are measured twice, the second time slower by ``shift``, with repeats of this relative std."""
+    one, again = kernels(H100), slower(kernels(H100), 1 + shift)
+    repeats = 1 + std * np.array([-1.0, 0.0, 1.0])
+    return [
+        replace(m, visit=visit, latencies_s=tuple((m.latency_s * repeats).tolist()))
+        for visit, records in enumerate((one, again))
+        for m in records
+    ]
+
+
+@pytest.mark.parametrize(("shift", "reported"), [(0.41, True), (0.06, True), (0.04, False)])
+def test_kernels_that_do_not_repeat(shift: float, reported: bool) -> None:
+    found = of_kind("noise", source("a.jsonl", repeated(shift)))
+    assert [(f.severity, f.concerns, f.count) for f in found] == (
+        [(Severity.WARNING, f"a.jsonl: {H100.name}/whole/132", 24)] if reported else []
+    )
+    assert all(f"differ by {shift:.0%}" in f.message for f in found)
+
+
+@pytest.mark.parametrize(("std", "reported"), [(0.3, True), (0.09, False)])
+def test_repeats_that_are_far_apart(std: float, reported: bool) -> None:
+    found = of_kind("noise", source("a.jsonl", repeated(0.0, std)))
+    assert [(f.severity, f.concerns, f.count) for f in found] == (
+        [(Severity.WARNING, f"a.jsonl: {H100.name}", 48)] if reported else []
+    )
+    assert all(f"(median {std:.2g})" in f.message for f in found)
+
+
+def in_seconds(cache: dict[str, Any]) -> dict[str, Any]:
+    """The cache with its times in seconds, as someone wrote it who took them for the unit."""
+    for entry in cache["cache"].values():
+        if "times" in entry:
+            entry |= {"time": entry["time"] / 1e3, "times": [time / 1e3 for time in entry["times"]]}
+    return cache
+
+
+def with_durations(cache: dict[str, Any]) -> dict[str, Any]:
+    """The cache with the milliseconds that measuring an entry took."""
+    for entry in cache["cache"].values():
+        entry["benchmark_time"] = 1.02 * sum(entry.get("times", [])) or 1.0
+    return cache
+
+
+def test_seconds_are_noticed_in_a_file_alone(tmp_path: Path) -> None:
+    in_order = write_cache(tmp_path / "a.json", with_durations(fake_cache(slowness=100.0)))
+    assert [f for f in examine([in_order]).findings if f.kind == "unit"] == []
+    wrong = write_cache(tmp_path / "b.json", in_seconds(with_durations(fake_cache(slowness=100.0))))
+    (found,) = [f for f in examine([wrong]).findings if f.kind == "unit"]
+    assert (found.severity, found.count) == (Severity.ERROR, 12)
+    assert "1.02e+03 times as long" in found.message
+    assert found.message.endswith("multiply these by 1,000.")
+
+
+def test_foreign_kernels_shorter_than_a_launch(tmp_path: Path) -> None:
+    wrong = write_cache(tmp_path / "a.json", in_seconds(fake_cache(slowness=0.1)))
+    (found,) = [f for f in examine([wrong]).findings if f.kind == "unit"]
+    assert (found.severity, found.count) == (Severity.ERROR, 10)
+    assert "down to 1e-07 s" in found.message
+
+
 def test_the_worst_comes_first() -> None:
     records = kernels(H100)
     planted = [replace(records[0], visit=7), *slower(records[1:], 1e-3), *slower(records[1:2], 1e-3)]

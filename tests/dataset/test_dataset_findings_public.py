@@ -50,6 +50,11 @@ def test_texts_in_the_place_of_times(examination: Examination) -> None:
     assert counts(examination, "repair", "a failed config has times") == {"hub/convolution_milo/A6000": 239}
 
 
+def test_one_device_repeats_badly(examination: Examination) -> None:
+    noisy = {"hub/convolution_milo/W6600.json.gz: AMD Radeon PRO W6600": 1051}
+    assert counts(examination, "noise") == noisy
+
+
 def test_no_pairs_are_in_these_files_and_two_do_not_name_their_device(examination: Examination) -> None:
     assert counts(examination, "repair", "pairs [0, ms]") == {}
     assert counts(examination, "repair", "device_name is empty, and AMD Instinct MI250X") == {

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from public_data import KERNEL_TUNER, needs_public_data
 
 from costmodel.dataset import build_dataset, load_dataset
-from costmodel.dataset.importers import read_source
+from costmodel.dataset.importers import ReadOptions, read_source
 from costmodel.errors import CostModelError
 from costmodel.records import Outcome, Workload, find_device
 
@@ -158,6 +158,55 @@ def test_a_device_of_the_table_has_its_figures(tmp_path: Path) -> None:
     platform = next(iter(read_source(path).measurements)).platform
     assert platform.device == find_device("AMD Instinct MI250X")
     assert (platform.isolation, platform.sms_granted) == ("whole", 110)
+
+
+PLATFORM = """
+[device]
+name = "Other GPU"
+kind = "cuda"
+architecture = "sm_99"
+sms = 40
+clock_mhz = 1000.0
+"""
+
+
+def test_the_platform_file_beside_a_cache_says_where_it_was_measured(tmp_path: Path) -> None:
+    path = write_cache(tmp_path / "a.json", fake_cache("Other GPU"))
+    assert next(iter(read_source(path).measurements)).platform.sms_granted == 0
+    (tmp_path / "a.json.platform.toml").write_text(PLATFORM)
+    source = read_source(path)
+    platform = next(iter(source.measurements)).platform
+    assert (platform.device.architecture, platform.isolation, platform.sms_granted) == ("sm_99", "whole", 40)
+    assert platform.software["kernel_tuner_cache"].startswith("a.json sha256:")
+    assert source.repairs.keys().isdisjoint({"device_name"})
+    other = read_source(write_cache(path, fake_cache("NVIDIA A")))
+    assert next(iter(other.measurements)).platform.device.name == "Other GPU"
+    assert other.repairs["device_name is NVIDIA A, and Other GPU is from the platform file beside it"] == 12
+
+
+def test_a_platform_file_for_many_describes_the_caches_of_its_device(tmp_path: Path) -> None:
+    (tmp_path / "other.toml").write_text(PLATFORM)
+    options = ReadOptions(platform=tmp_path / "other.toml")
+    ours = read_source(write_cache(tmp_path / "a.json", fake_cache("Other GPU")), options)
+    assert next(iter(ours.measurements)).platform.sms_granted == 40
+    another = read_source(write_cache(tmp_path / "b.json", fake_cache("NVIDIA A")), options)
+    assert next(iter(another.measurements)).platform.device.name == "NVIDIA A"
+    assert [reason for reason in another.repairs if "Other GPU" in reason] == [
+        "the platform file describes Other GPU, and the cache NVIDIA A: it is not used"
+    ]
+
+
+def test_a_problem_size_that_a_cache_does_not_say_is_given(tmp_path: Path) -> None:
+    silent = fake_cache()
+    said = next(iter(read(tmp_path, fake_cache()).measurements)).candidate
+    del silent["problem_size"]
+    path = write_cache(tmp_path / "a.json", silent)
+    with pytest.raises(CostModelError, match=r"give `--problem-size 4096,4096`"):
+        read_source(path)
+    given = read_source(path, ReadOptions(problem_size=(4096, 2048)))
+    assert next(iter(given.measurements)).candidate == said
+    (tmp_path / "a.json.platform.toml").write_text(f"problem_size = [4096, 2048]\n{PLATFORM}")
+    assert next(iter(read_source(path).measurements)).candidate == said
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,25 @@ def test_the_objective_says_the_unit_of_the_runtimes(tmp_path: Path, unit: str, 
     assert next(iter(read(tmp_path, document).measurements)).latencies_s == (5.0 / second,)
 
 
+@pytest.mark.parametrize("unit", ["miliseconds", "milliseconds", "ms"])
+def test_a_file_can_say_the_unit_of_all_its_results(tmp_path: Path, unit: str) -> None:
+    """As files of the public hub do, whose measurements have an empty unit."""
+    hub = changed(measurements=[{"name": "time", "value": 1.5, "unit": ""}], objectives=["time"])
+    hub["metadata"] = {"timeunit": unit, "hardware": {}}
+    source = read(tmp_path, hub)
+    assert source.rejects == []
+    assert next(iter(source.measurements)).latencies_s == (1e-3, 1.5e-3, 2e-3)
+    hub["results"][0]["measurements"][0]["value"] = 9.0
+    assert [reject.reason for reject in read(tmp_path, hub).rejects] == [
+        "the time among measurements must lie among the runtimes"
+    ]
+
+
+def test_the_unit_of_a_result_wins_over_that_of_its_file(tmp_path: Path) -> None:
+    document = fake_t4() | {"metadata": {"timeunit": "seconds"}}
+    assert next(iter(read(tmp_path, document).measurements)).latencies_s == (1e-3, 1.5e-3, 2e-3)
+
+
 @pytest.mark.parametrize(
     ("fields", "reason"),
     [

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from costmodel.errors import CostModelError
+
 if TYPE_CHECKING:
     from costmodel.dataset import ReadOptions
 
@@ -39,9 +41,31 @@ WorkloadOption = Annotated[
 ]
 
 
-def read_options(platform: Path | None, columns: Path | None, workload: list[str] | None) -> "ReadOptions":
+ProblemSizeOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="N,N,...",
+        help="Sizes of the problem, x first, of caches of Kernel Tuner that do not say them.",
+        show_default=False,
+    ),
+]
+
+
+def read_options(
+    platform: Path | None, columns: Path | None, workload: list[str] | None, problem_size: str | None
+) -> "ReadOptions":
     """What files of other programs do not say."""
     from costmodel.dataset import ReadOptions
     from costmodel.records import Workload
 
-    return ReadOptions(platform, columns, tuple(map(Workload.parse, workload or ())))
+    workloads = tuple(map(Workload.parse, workload or ()))
+    return ReadOptions(platform, columns, workloads, _sizes(problem_size) if problem_size else ())
+
+
+def _sizes(text: str) -> tuple[int, ...]:
+    sizes = tuple(int(size) if size.strip().isdecimal() else 0 for size in text.split(","))
+    if len(sizes) > 3 or min(sizes) < 1:
+        raise CostModelError(
+            f"--problem-size must be one to three sizes from 1 with commas between them, but got {text!r}."
+        )
+    return sizes

@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from costmodel.cli._output import JsonOption, console, track, write_json
-from costmodel.cli.dataset._arguments import ColumnsOption, PlatformOption, WorkloadOption, read_options
+from costmodel.cli.dataset._arguments import (
+    ColumnsOption,
+    PlatformOption,
+    ProblemSizeOption,
+    WorkloadOption,
+    read_options,
+)
 
 if TYPE_CHECKING:
     from costmodel.dataset import BuildReport
@@ -34,6 +40,7 @@ def build(
     platform: PlatformOption = None,
     columns: ColumnsOption = None,
     workload: WorkloadOption = None,
+    problem_size: ProblemSizeOption = None,
     json: JsonOption = None,
 ) -> None:
     """Build a dataset: one checked parquet file with its card, pictures and checksums.
@@ -62,7 +69,7 @@ def build(
     """
     from costmodel.dataset import build_dataset, read_card_header
 
-    options = read_options(platform, columns, workload)
+    options = read_options(platform, columns, workload, problem_size)
     report = build_dataset(files, out, header=read_card_header(card), options=options, track=track)
     _print_report(report)
     write_json(json, report)

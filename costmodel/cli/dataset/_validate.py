@@ -10,7 +10,13 @@ from rich.table import Table
 from rich.text import Text
 
 from costmodel.cli._output import JsonOption, console, titled_table, track, write_json
-from costmodel.cli.dataset._arguments import ColumnsOption, PlatformOption, WorkloadOption, read_options
+from costmodel.cli.dataset._arguments import (
+    ColumnsOption,
+    PlatformOption,
+    ProblemSizeOption,
+    WorkloadOption,
+    read_options,
+)
 
 if TYPE_CHECKING:
     from costmodel.dataset import Examination, Finding
@@ -29,6 +35,7 @@ def validate(
     platform: PlatformOption = None,
     columns: ColumnsOption = None,
     workload: WorkloadOption = None,
+    problem_size: ProblemSizeOption = None,
     json: JsonOption = None,
     quarantine: Annotated[
         Path | None,
@@ -52,7 +59,7 @@ def validate(
     """
     from costmodel.dataset import Severity, examine, write_rejects
 
-    examination = examine(files, read_options(platform, columns, workload), track=track)
+    examination = examine(files, read_options(platform, columns, workload, problem_size), track=track)
     _print(examination)
     write_json(json, {"files": examination.files, "findings": examination.findings})
     if quarantine:

@@ -7,6 +7,7 @@ import pandas as pd
 
 from costmodel.dataset.checks._failures import failure_findings
 from costmodel.dataset.checks._finding import Finding
+from costmodel.dataset.checks._noise import NoiseTallies
 from costmodel.dataset.checks._ranges import RangeTallies
 from costmodel.dataset.checks._record_table import record_table
 from costmodel.dataset.checks._rejects import duplicate_findings, reject_findings, repair_findings
@@ -14,7 +15,13 @@ from costmodel.dataset.checks._sieve import Validation
 from costmodel.dataset.checks._spaces import space_findings
 from costmodel.dataset.checks._suites import suite_findings
 from costmodel.dataset.checks._twins import twin_findings
-from costmodel.dataset.checks._units import peak_findings, peak_shares, unit_findings
+from costmodel.dataset.checks._units import (
+    duration_findings,
+    launch_findings,
+    peak_findings,
+    peak_shares,
+    unit_findings,
+)
 from costmodel.dataset.importers import Reject, Source
 from costmodel.dataset.splits import device_part, similarity_of, task_agreements
 from costmodel.records import Measurement
@@ -26,6 +33,7 @@ class Findings:
     def __init__(self) -> None:
         self._found: list[Finding] = []
         self._ranges = RangeTallies()
+        self._noise = NoiseTallies()
         self._shares: list[pd.DataFrame] = []
         self._agreements: list[pd.DataFrame] = []
         self._rejects: dict[str, list[Reject]] = {}
@@ -38,7 +46,9 @@ class Findings:
             validation: What became of all of them together, the very objects.
         """
         table = record_table(files)
-        self._found += chain(failure_findings(table), unit_findings(table), suite_findings(table))
+        for find in (failure_findings, unit_findings, launch_findings, suite_findings):
+            self._found += find(table)
+        self._noise.add(table)
         self._shares.append(peak_shares(table))
         for file, records in files.items():
             self._ranges.add(file, records)
@@ -63,6 +73,8 @@ class Findings:
         findings = chain(
             self._found,
             self._ranges.findings(),
+            self._noise.findings(),
+            duration_findings(sources),
             peak_findings(pd.concat(self._shares)) if self._shares else (),
             twin_findings(similarity_of(self._agreements)) if self._agreements else (),
             chain.from_iterable(rejects),

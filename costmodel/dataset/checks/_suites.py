@@ -7,13 +7,13 @@ import numpy as np
 import pandas as pd
 
 from costmodel.dataset.checks._finding import Finding, Severity, some
+from costmodel.dataset.checks._noise import WIDEST_SHIFT
 from costmodel.dataset.checks._record_table import working_alone
 
 # A/A visits of this project's datasets, taken for two files: in the 113 tasks with ten kernels or more that
 # were met twice, the correlation is at least .986 and the shift at most 1.0 %; in the 16 such tasks that the
 # two datasets share, .996 and 0.4 %.
 _LEAST_CORRELATION = 0.95
-_WIDEST_SHIFT = 0.05
 _LEAST_SHARED = 10
 
 
@@ -37,13 +37,13 @@ def _disagreement(what: str, rows: pd.DataFrame, first: str, second: str) -> Ite
         ratio = float(np.exp((both[second] - both[first]).median()))
         correlation = float(both[first].rank().corr(both[second].rank()))
         shift = max(ratio, 1 / ratio) - 1
-        if correlation < _LEAST_CORRELATION or shift > _WIDEST_SHIFT:
+        if correlation < _LEAST_CORRELATION or shift > WIDEST_SHIFT:
             yield Finding(
                 kind="suites disagree",
                 severity=Severity.ERROR,
                 concerns=f"{first} and {second}: {what}",
                 count=len(both),
-                message=f"Two files must agree on one device to {_WIDEST_SHIFT:.0%}, with a rank correlation "
+                message=f"Two files must agree on one device to {WIDEST_SHIFT:.0%}, with a rank correlation "
                 f"of {_LEAST_CORRELATION:g}, but on {len(both):,} shared configs of {platform} the second "
                 f"takes {ratio:.3g} times as long (median), with a correlation of {correlation:.2f}: keep "
                 "one file, or give the device of one another name.",

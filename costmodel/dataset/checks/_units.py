@@ -9,7 +9,7 @@ Notations:
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 
 import numpy as np
@@ -17,6 +17,7 @@ import pandas as pd
 
 from costmodel.dataset.checks._finding import Finding, Severity, some
 from costmodel.dataset.checks._record_table import working_alone
+from costmodel.dataset.importers import Source
 from costmodel.errors import CostModelError
 from costmodel.records import Device, Platform, Workload, find_device, peak_rates
 
@@ -31,6 +32,12 @@ _SHORTEST_BOUND_S = 5e-8
 # 132 SMs of two GPUs: 2.0). The middle between that and 1,000.
 _WIDEST_GAP = 50.0
 _LEAST_SHARED = 5
+# Launches of an empty kernel in a CUDA graph follow each other after .68 us at least (sm-budgets, 231,203
+# measurements); its shortest kernel takes 1.66 us.
+_SHORTEST_LAUNCH_S = 5e-7
+# In 15 public caches an entry's ``benchmark_time`` is .98 to 1.37 times the sum of its repeats. A wrong unit
+# makes that 1,000; this lies in the middle.
+_LARGEST_OVERHEAD = 37.0
 
 
 def unit_findings(table: pd.DataFrame) -> Iterator[Finding]:
@@ -39,6 +46,45 @@ def unit_findings(table: pd.DataFrame) -> Iterator[Finding]:
         by_kind = rows.groupby([record.platform.device.kind == "cpu" for record in rows["record"]])
         for _, alike in by_kind:
             yield from _apart_from_others(str(workload), alike)
+
+
+def launch_findings(table: pd.DataFrame) -> Iterator[Finding]:
+    """Tasks of a GPU that take less time than a launch, where no bound of their workload is known.
+
+    Args:
+        table: As by ``record_table``.
+    """
+    working = working_alone(table)
+    fast = working[working["latency_s"] < _SHORTEST_LAUNCH_S]
+    for (file, device, workload), rows in fast.groupby(["file", "device", "workload"], sort=True):
+        first = rows["record"].iloc[0]
+        if first.platform.device.kind == "cpu" or first.candidate.workload.flops:
+            continue
+        yield Finding(
+            kind="unit",
+            severity=Severity.ERROR,
+            concerns=f"{file}: {workload} on {device}",
+            count=len(rows),
+            message=f"A kernel of a GPU must take {_SHORTEST_LAUNCH_S:g} s or more, which launching takes, but "
+            f"{len(rows):,} take less, down to {rows['latency_s'].min():.3g} s: find out which unit they were "
+            "written in; from seconds that were read as milliseconds, multiply these by 1,000.",
+            examples=some([str(record.candidate.config.decisions) for record in rows["record"]]),
+        )
+
+
+def duration_findings(sources: Iterable[Source]) -> Iterator[Finding]:
+    """Files whose entries took far longer, or shorter, to measure than their repeats together."""
+    for source in sources:
+        if not (1 / _LARGEST_OVERHEAD <= source.overhead <= _LARGEST_OVERHEAD or math.isnan(source.overhead)):
+            yield Finding(
+                kind="unit",
+                severity=Severity.ERROR,
+                concerns=str(source.path),
+                count=len(source.measurements),
+                message="Measuring must take about as long as its repeats together, but entries say that it took "
+                f"{source.overhead:.3g} times as long (median): latencies must be in the unit of the format, "
+                f"{_advice(max(source.overhead, 1 / source.overhead), source.overhead > 1)}.",
+            )
 
 
 def peak_shares(table: pd.DataFrame) -> pd.DataFrame:

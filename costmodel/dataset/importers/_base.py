@@ -26,11 +26,13 @@ class ReadOptions:
             it, with ``.platform.toml`` behind, is that file's instead.
         columns: TOML file that says which column of a table is what.
         workloads: What was measured, for formats that do not name it.
+        problem_size: Sizes of the problem, x first, for caches of Kernel Tuner that do not say them.
     """
 
     platform: Path | None = None
     columns: Path | None = None
     workloads: tuple[Workload, ...] = ()
+    problem_size: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,9 @@
 
 import math
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
@@ -18,6 +19,10 @@ _EXAMPLE = (
 )
 
 
+Size = Annotated[int, msgspec.Meta(ge=1, le=2**53)]
+ProblemSize = Annotated[tuple[Size, ...], msgspec.Meta(min_length=1, max_length=3)]
+
+
 class _File(msgspec.Struct, forbid_unknown_fields=True):
     """The file."""
 
@@ -27,6 +32,7 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
     isolation: Isolation = "whole"
     software: dict[str, str] = {}
     workload: str = ""
+    problem_size: ProblemSize | None = None
     workloads: dict[str, str] = {}
 
 
@@ -37,12 +43,16 @@ class PlatformFile:
     Attributes:
         platform: Where it was measured.
         workload: What was measured, for formats that hold one workload and do not name it.
+        problem_size: Sizes of the problem, for caches of Kernel Tuner that do not say them; may be empty.
+        is_beside: Whether it stands beside the file that it describes, and not for many files.
         workloads: By the hash that a MetaSchedule database gives a program, the workload that it is.
     """
 
     platform: Platform
     workload: Workload | None
     workloads: dict[str, Workload]
+    problem_size: tuple[int, ...] = ()
+    is_beside: bool = False
 
 
 def read_platform_file(path: Path) -> PlatformFile:
@@ -71,6 +81,7 @@ def read_platform_file(path: Path) -> PlatformFile:
         Platform(device, file.isolation, requested, sms, file.software),
         Workload.parse(file.workload) if file.workload else None,
         {program: Workload.parse(name) for program, name in file.workloads.items()},
+        file.problem_size or (),
     )
 
 
@@ -81,8 +92,9 @@ def platform_file_for(path: Path, named: Path | None) -> PlatformFile | None:
         CostModelError: The file that there is cannot be read.
     """
     beside = path.with_name(f"{path.name}{SUFFIX}")
-    found = beside if beside.is_file() else named
-    return read_platform_file(found) if found else None
+    if beside.is_file():
+        return replace(read_platform_file(beside), is_beside=True)
+    return read_platform_file(named) if named else None
 
 
 def needed_platform(found: PlatformFile | None, path: Path) -> PlatformFile:

@@ -3,7 +3,9 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import nan
 from pathlib import Path
+from statistics import median
 from typing import Any, Self
 
 import msgspec
@@ -38,6 +40,21 @@ class Repair:
 
 
 @dataclass(frozen=True)
+class Overhead:
+    """What an entry says of how long it took to measure.
+
+    Attributes:
+        ratio: That time / the sum of its repeats, as if both were in the unit that the format has.
+    """
+
+    ratio: float
+
+
+# What an importer yields.
+Entry = Measurement | Reject | Repair | Overhead
+
+
+@dataclass(frozen=True)
 class Source:
     """What was read from one file.
 
@@ -48,6 +65,7 @@ class Source:
         configs: By name of a workload whose space the file claims to cover, the configs that it has.
         repairs: What was read otherwise than it is written, or left out of what was read; how often.
         closed: Whether whoever wrote it came to the end.
+        overhead: Median over entries of the time that measuring took / the sum of the repeats; NaN if unknown.
     """
 
     path: Path
@@ -56,12 +74,13 @@ class Source:
     configs: Mapping[str, int] = field(default_factory=dict)
     repairs: Mapping[str, int] = field(default_factory=dict)
     closed: bool = True
+    overhead: float = nan
 
     @classmethod
     def of(
         cls,
         path: Path,
-        entries: Iterable[Measurement | Reject | Repair],
+        entries: Iterable[Entry],
         configs: Mapping[str, int] | None = None,
         *,
         closed: bool = True,
@@ -70,11 +89,16 @@ class Source:
         measurements = RecordSpool()
         rejects: list[Reject] = []
         repairs = Counter[str]()
+        overheads: list[float] = []
         for entry in entries:
-            if isinstance(entry, Repair):
-                repairs[entry.reason] += entry.count
-            elif isinstance(entry, Reject):
-                rejects.append(entry)
-            else:
-                measurements.append(entry)
-        return cls(path, measurements, rejects, configs or {}, repairs, closed)
+            match entry:
+                case Measurement():
+                    measurements.append(entry)
+                case Reject():
+                    rejects.append(entry)
+                case Repair(reason, count):
+                    repairs[reason] += count
+                case Overhead(ratio):
+                    overheads.append(ratio)
+        overhead = median(overheads) if overheads else nan
+        return cls(path, measurements, rejects, configs or {}, repairs, closed, overhead)

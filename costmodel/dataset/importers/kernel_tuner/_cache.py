@@ -1,10 +1,12 @@
 """Cache files of Kernel Tuner, plain or gzipped: every config of one kernel measured on one device."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 
@@ -12,8 +14,15 @@ from costmodel.dataset.importers._base import Format, InputFile, ReadOptions
 from costmodel.dataset.importers._entry import EntryError
 from costmodel.dataset.importers._exported import KEY, records_behind
 from costmodel.dataset.importers._origin import Origin
-from costmodel.dataset.importers._source import Reject, Repair, Source
-from costmodel.dataset.importers.kernel_tuner._entry import Space, read_entry, repairs
+from costmodel.dataset.importers._platform_file import (
+    SUFFIX,
+    PlatformFile,
+    ProblemSize,
+    Size,
+    platform_file_for,
+)
+from costmodel.dataset.importers._source import Entry, Overhead, Reject, Repair, Source
+from costmodel.dataset.importers.kernel_tuner._entry import Space, overheads, read_entry, repairs
 from costmodel.dataset.importers.kernel_tuner._shown import show_entry
 from costmodel.errors import CostModelError
 from costmodel.records import Device, DeviceKind, Measurement, Platform, Workload, content_id, find_device
@@ -21,18 +30,15 @@ from costmodel.records import Device, DeviceKind, Measurement, Platform, Workloa
 _AMD = re.compile(r"AMD|Radeon|Instinct|\bMI\d|\bW\d{4}\b")
 
 
-_Size = Annotated[int, msgspec.Meta(ge=1, le=2**53)]
-
-
 class _Cache(msgspec.Struct):
     """The fields of a cache that are read; entries are checked one by one."""
 
     device_name: str
     kernel_name: str
-    problem_size: Annotated[list[_Size], msgspec.Meta(min_length=1, max_length=3)] | _Size
     tune_params_keys: list[str]
     tune_params: dict[str, list[int | float | str | bool]]
     cache: dict[str, Any]
+    problem_size: ProblemSize | Size | None = None
 
 
 class _OwnCache(msgspec.Struct):
@@ -42,11 +48,12 @@ class _OwnCache(msgspec.Struct):
     cache: dict[str, Any]
 
 
-def read_cache(file: InputFile, _: ReadOptions) -> Source:
+def read_cache(file: InputFile, options: ReadOptions) -> Source:
     """Read a cache. Entries that cannot be believed are rejected with a reason; none is left out silently.
 
-    The device is the one that the file names, or the file's own name where it names none, with the figures of
-    the table of devices where it is there. The platform's software says the file and its checksum, so that
+    The device is that of the platform file beside it; else the one that the cache names, or the file's own
+    name where it names none. Its figures are those of the table of devices, or of the platform file of the
+    options where that describes this device. The platform's software says the file and its checksum, so that
     each row can be traced to its entry: its key lists the values of the row's config. A file that our export
     wrote gives the records that it was made of.
 
@@ -60,24 +67,25 @@ def read_cache(file: InputFile, _: ReadOptions) -> Source:
             own = msgspec.convert(document, _OwnCache)
             return Source.of(path, _own_records(own, origin))
         cache = msgspec.convert(document, _Cache)
-        space = _space(cache, path, origin)
+        found = platform_file_for(path, options.platform)
+        where = _measured_on(cache.device_name.strip(), path, found)
+        space = _space(cache, _problem_size(cache, path, found, options), where.platform, origin)
     except (ValueError, OverflowError, msgspec.MsgspecError) as error:
         raise CostModelError(f"{path} must be a cache file of Kernel Tuner, but: {error}.") from None
     configs = {space.workload.name: len(cache.cache)}
-    return Source.of(path, _entries(cache, space, origin), configs, closed=closed)
+    entries = chain(_entries(cache, space, origin), where.repairs(len(cache.cache)))
+    return Source.of(path, entries, configs, closed=closed)
 
 
-def _entries(cache: _Cache, space: Space, origin: Origin) -> Iterator[Measurement | Reject | Repair]:
+def _entries(cache: _Cache, space: Space, origin: Origin) -> Iterator[Entry]:
     for key, entry in cache.cache.items():
         try:
-            yield read_entry(space, key, entry)
+            yield (measurement := read_entry(space, key, entry))
         except EntryError as error:
             yield origin.reject(str(error), {key: entry})
         else:
             yield from map(Repair, repairs(entry))
-    if not cache.device_name.strip():
-        name = space.platform.device.name
-        yield Repair(f"device_name is empty, and {name} is from the file's name", len(cache.cache))
+            yield from map(Overhead, overheads(entry, measurement.latencies_s))
 
 
 def _own_records(cache: _OwnCache, origin: Origin) -> Iterator[Measurement | Reject]:
@@ -89,7 +97,7 @@ def _own_records(cache: _OwnCache, origin: Origin) -> Iterator[Measurement | Rej
             yield origin.reject(str(error), {key: entry})
 
 
-def _space(cache: _Cache, path: Path, origin: Origin) -> Space:
+def _space(cache: _Cache, sizes: Sequence[int], where: Platform, origin: Origin) -> Space:
     """What all entries share.
 
     The kind of the kernel carries a hash of its parameters' names and fixed values: two kernels of one name
@@ -105,26 +113,68 @@ def _space(cache: _Cache, path: Path, origin: Origin) -> Space:
     fixed = {name: str(values[0]) if len(values) == 1 else None for name, values in parameters.items()}
     identity = content_id(cache.kernel_name, fixed)[:6]
     kernel = re.sub(r"\W+", "_", cache.kernel_name, flags=re.ASCII) or "kernel"
-    sizes = cache.problem_size if isinstance(cache.problem_size, list) else [cache.problem_size]
     workload = Workload(f"kernel_tuner.{kernel}.{identity}", dict(zip("xyz", sizes, strict=False)), "")
-    name = cache.device_name.strip() or path.name.partition(".")[0]
-    device = _device(name)
-    software = {"kernel_tuner_cache": origin.text}
-    return Space(
-        workload,
-        f"kernel_tuner-{identity}",
-        parameters,
-        Platform(device, "whole", device.sms, device.sms, software),
-    )
+    software = {**where.software, "kernel_tuner_cache": origin.text}
+    platform = msgspec.structs.replace(where, software=software)
+    return Space(workload, f"kernel_tuner-{identity}", parameters, platform)
 
 
-def _device(name: str) -> Device:
+@dataclass(frozen=True)
+class _MeasuredOn:
+    """Where a cache was measured, and what to know of how that was found; empty if nothing."""
+
+    platform: Platform
+    remark: str = ""
+
+    def repairs(self, entries: int) -> Iterator[Repair]:
+        if self.remark:
+            yield Repair(self.remark, entries)
+
+
+def _measured_on(said: str, path: Path, found: PlatformFile | None) -> _MeasuredOn:
+    """The platform of a cache that names this device, which may be empty."""
+    name = said or path.name.partition(".")[0]
+    device = _known_device(name)
+    whole = Platform(device, "whole", device.sms, device.sms)
+    remark = "" if said else f"device_name is empty, and {device.name} is from the file's name"
+    if found is None:
+        return _MeasuredOn(whole, remark)
+    given = found.platform.device.name
+    is_same = given in (name, device.name)
+    if not found.is_beside and not is_same and (said or device.sms):
+        return _MeasuredOn(
+            whole, f"the platform file describes {given}, and the cache {name}: it is not used"
+        )
+    if said and not is_same:
+        remark = f"device_name is {name}, and {given} is from the platform file beside it"
+    return _MeasuredOn(found.platform, remark if said else "")
+
+
+def _known_device(name: str) -> Device:
     """The device of this name in the table of devices; else the name is all that is known."""
     try:
         return find_device(name)
     except CostModelError:
         kind: DeviceKind = "hip" if _AMD.search(name) else "cuda"
         return Device(name, kind, architecture="", sms=0, clock_mhz=0.0)
+
+
+def _problem_size(
+    cache: _Cache, path: Path, found: PlatformFile | None, options: ReadOptions
+) -> tuple[int, ...]:
+    """The sizes that the cache says, or else its platform file, or else the options.
+
+    Raises:
+        CostModelError: Nothing says them.
+    """
+    said = (cache.problem_size,) if isinstance(cache.problem_size, int) else cache.problem_size
+    sizes = said or (found.problem_size if found else ()) or options.problem_size
+    if not sizes:
+        raise CostModelError(
+            f"{path} does not say its problem_size: give `--problem-size 4096,4096`, x first, or write "
+            f"`problem_size = [4096, 4096]` into {path.name}{SUFFIX} beside it."
+        )
+    return sizes
 
 
 # A gzipped file that begins as none of ours is told as a damaged cache: others are rarely gzipped.

@@ -72,6 +72,13 @@ def repairs(entry: Mapping[str, Any]) -> Iterator[str]:
         yield "times are missing, and time is read as the only repeat"
 
 
+def overheads(entry: Mapping[str, Any], latencies_s: Sequence[float]) -> Iterator[float]:
+    """What an accepted entry says of the time that measuring took, in terms of its repeats; once or not."""
+    took_ms = entry.get("benchmark_time")
+    if latencies_s and isinstance(took_ms, int | float) and 0 < took_ms < math.inf:
+        yield took_ms / (1e3 * sum(latencies_s))
+
+
 def _config(space: Space, key: str, entry: Mapping[str, Any]) -> Config:
     if not entry.keys() >= space.parameters.keys():
         raise EntryError("an entry must have a value for each of tune_params_keys")

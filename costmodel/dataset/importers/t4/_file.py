@@ -51,14 +51,22 @@ def _read_t4(file: InputFile, options: ReadOptions) -> Source:
     software = {**where.platform.software, "t4_file": origin.text}
     measured_on = msgspec.structs.replace(where.platform, software=software)
 
+    unit = _time_unit(document.get("metadata"))
+
     def entries() -> Iterator[Measurement | Reject]:
         for number, result in enumerate(results, start=1):
             try:
-                yield read_result(result, workload, measured_on)
+                yield read_result(result, workload, measured_on, unit)
             except EntryError as error:
                 yield origin.reject(str(error), result, number)
 
     return Source.of(path, entries())
+
+
+def _time_unit(metadata: Any) -> str:
+    """The unit that a file names for all of its runtimes; empty if it names none."""
+    unit = metadata.get("timeunit") if isinstance(metadata, dict) else None
+    return unit if isinstance(unit, str) else ""
 
 
 def _own_records(results: Sequence[Any], origin: Origin) -> Iterator[Measurement | Reject]:

@@ -4,7 +4,8 @@ Source: results schema 1.0.0 of T4, a format of the auto-tuning community
 (https://github.com/odgaard/TuningSchema, branch T4, ``results-schema.json``; a copy is
 ``kernel_tuner/schema/T4/1.0.0/results-schema.json`` of https://github.com/KernelTuner/kernel_tuner), as
 ``store_output_file`` of Kernel Tuner and the converter of KTT write it. The schema does not name the unit of
-``times.runtimes``; both writers repeat the objective among ``measurements``, and there it has one.
+``times.runtimes``. Both writers repeat the objective among ``measurements``, with a unit there; files of the
+public hub leave that empty, and name the unit in ``metadata.timeunit``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,6 +37,7 @@ OUTCOMES = {
 }
 _INVALIDITY = {outcome: name for name, outcome in OUTCOMES.items()}
 _WORDS = {"seconds": "s", "milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"}
+_WORDS |= {"miliseconds": "ms"}  # as files of the public hub spell it
 _PER_SECOND = PER_SECOND | {word: PER_SECOND[unit] for word, unit in _WORDS.items()}
 _TIME = "time"  # what Kernel Tuner calls the latency, whatever the objective is
 _TOLERANCE = 0.01
@@ -67,8 +69,14 @@ class _Result(msgspec.Struct):
     timestamp: str = ""
 
 
-def read_result(result: Any, workload: Workload, platform: Platform) -> Measurement:
+def read_result(result: Any, workload: Workload, platform: Platform, unit: str = "") -> Measurement:
     """The measurement that a result of another program stands for.
+
+    Args:
+        result: What stands in the list of results.
+        workload: What was measured.
+        platform: Where.
+        unit: The unit that the file names for all results, for those that name none.
 
     Raises:
         EntryError: It is not of the schema, contradicts itself, or a number is none.
@@ -82,7 +90,7 @@ def read_result(result: Any, workload: Workload, platform: Platform) -> Measurem
     outcome = OUTCOMES[read.invalidity]
     if outcome is Outcome.OK and not read.correctness > 0:
         raise EntryError("correctness of a correct result must be above 0")
-    latencies_s = _latencies_s(read) if outcome is Outcome.OK else ()
+    latencies_s = _latencies_s(read, unit) if outcome is Outcome.OK else ()
     decisions = {name: _decision(value) for name, value in read.configuration.items()}
     return Measurement(
         candidate=Candidate(workload, f"t4-{content_id(sorted(decisions))[:6]}", Config(decisions)),
@@ -111,12 +119,12 @@ def show_result(records: Sequence[Measurement]) -> Mapping[str, Any]:
     }
 
 
-def _latencies_s(result: _Result) -> tuple[float, ...]:
+def _latencies_s(result: _Result, unit: str) -> tuple[float, ...]:
     """The runtimes in seconds; what ``measurements`` say of them must lie among them."""
     values = result.times.runtimes
     if not values or any(isinstance(x, bool) or not isinstance(x, int | float) for x in values):
         raise EntryError("runtimes of a correct result must be a list of numbers")
-    said = _latency(result)
+    said = _latency(result, unit)
     per_second = _PER_SECOND[said.unit.lower()]
     latencies_s = tuple(seconds(value, per_second, "runtimes") for value in values)
     if isinstance(said.value, int | float) and not (
@@ -126,13 +134,18 @@ def _latencies_s(result: _Result) -> tuple[float, ...]:
     return latencies_s
 
 
-def _latency(result: _Result) -> _Quantity:
-    """The row of ``measurements`` that says the latency with its unit."""
-    for quantity in result.measurements:
-        if quantity.name in (_TIME, *result.objectives) and quantity.unit.lower() in _PER_SECOND:
-            return quantity
+def _latency(result: _Result, unit: str) -> _Quantity:
+    """What is said of the latency, with its unit: a row of ``measurements``, or the file's unit alone."""
+    rows = [row for row in result.measurements if row.name in (_TIME, *result.objectives)]
+    for row in rows:
+        if row.unit.lower() in _PER_SECOND:
+            return row
+    if unit.lower() in _PER_SECOND:
+        time = next((row.value for row in rows if row.name == _TIME and not row.unit), None)
+        return _Quantity(_TIME, time, unit)
     raise EntryError(
-        "measurements must hold the objective, or time, with a unit of time: runtimes have the same"
+        "measurements must hold the objective, or time, with a unit of time, or metadata.timeunit must name "
+        "one: runtimes have the same"
     )
 
 
