@@ -156,12 +156,14 @@ def evaluate(
 
     chosen = EvaluationConfig.load(config, _given(context))
     judged = load_dataset(chosen.test or chosen.dataset)
+    learned = [load_dataset(each) for each in chosen.train]
+    datasets = {"train": learned, "test": judged} if learned else {"dataset": judged}
     settings = {**asdict(chosen), "config": config, "dataset": judged.name, "seeds": chosen.used_seeds}
     name = f"{judged.name}, {'learned from another' if chosen.train else chosen.split}"
     with Tracking.of(context).run(name, settings) as run:
-        run.log(dataset_used(each, "training") for each in chosen.train)
+        run.log(dataset_used(each, "training") for each in learned)
         run.log(dataset_used(each, "evaluation") for each in [judged])
-        report = run_evaluation(**asdict(chosen))
+        report = run_evaluation(**(asdict(chosen) | datasets))
         print_report(report)
         if plot:
             report.plot(plot)

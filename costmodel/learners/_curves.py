@@ -1,7 +1,7 @@
 """What each source task says of configs that it never saw: interpolation between those it saw."""
 
 from collections import OrderedDict
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,13 @@ from costmodel.learners._distinct import distinct_rows
 from costmodel.learners._scaler import Scaler
 from costmodel.learners._training import Training, check_features, first_rows
 
-_REMEMBERED = 32  # answers about neighbours: those to all candidates and to what was measured, for each group
+# Bytes of answers about neighbours that are remembered: those of all groups to a task's candidates and to what
+# was measured of it. Fewer than there are groups would be forgotten before they are asked for again.
+_REMEMBERED_BYTES = 128 * 2**20
+
+# A group and the configs that it was asked about; positions of its nearest points, and their weights.
+_Key: TypeAlias = tuple[int, bytes]
+_Found: TypeAlias = tuple[NDArray[np.intp], FloatArray]
 
 
 class TaskCurves:
@@ -192,7 +198,8 @@ class TaskCurves:
         points = np.split(self.points_, np.cumsum(self.sizes_)[:-1])
         self._trees = [cKDTree(of_group) for of_group in points]
         self._place_of = [{key: i for i, key in enumerate(_keys(of_group))} for of_group in points]
-        self._last_found: OrderedDict[tuple[int, bytes], tuple[NDArray[np.intp], FloatArray]] = OrderedDict()
+        self._last_found: OrderedDict[_Key, _Found] = OrderedDict()
+        self._remembered_bytes = 0
         return self
 
     def _comparable(self, configs: FloatArray) -> NDArray[np.bool_]:
@@ -224,10 +231,12 @@ class TaskCurves:
     def _nearest(self, group: int, configs: FloatArray) -> tuple[NDArray[np.intp], FloatArray]:
         """What ``_search`` finds. A search asks for the same candidates again after each measurement."""
         key = group, configs.tobytes()
-        found = self._last_found.pop(key, None) or self._search(group, configs)
+        known = self._last_found.pop(key, None)
+        found = known or self._search(group, configs)
         self._last_found[key] = found
-        if len(self._last_found) > _REMEMBERED:
-            self._last_found.popitem(last=False)
+        self._remembered_bytes += 0 if known else _size(key, found)
+        while self._remembered_bytes > _REMEMBERED_BYTES and len(self._last_found) > 1:
+            self._remembered_bytes -= _size(*self._last_found.popitem(last=False))
         return found
 
     def _search(self, group: int, configs: FloatArray) -> tuple[NDArray[np.intp], FloatArray]:
@@ -249,6 +258,11 @@ class TaskCurves:
 def _keys(rows: FloatArray) -> list[bytes]:
     """One key a row, the same for equal rows; + 0.0 makes -0.0 and 0.0 the same bytes."""
     return [row.tobytes() for row in rows + 0.0]
+
+
+def _size(key: _Key, found: _Found) -> int:
+    """Bytes of an answer and of its question."""
+    return len(key[1]) + sum(part.nbytes for part in found)
 
 
 def _rms(differences: FloatArray) -> FloatArray:

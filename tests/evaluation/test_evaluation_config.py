@@ -79,7 +79,7 @@ def test_the_command_reads_a_file_and_its_options_win(tmp_path: Path) -> None:
     file = str(written(tmp_path, text))
     found = evaluated(tmp_path, "--config", file, "--folds", "2", "--seed", "5", "--shots", "0,1")
     config = found["config"]
-    assert config["dataset"] == str(find_dataset())
+    assert config["dataset"] == find_dataset().name
     assert (config["folds"], config["tasks"], config["seed"], config["shots"]) == (2, 4, 5, [0, 1])
     assert config["learners"] == ["analytic"]
     assert len(found["folds"]) == 2

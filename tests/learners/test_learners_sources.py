@@ -165,3 +165,26 @@ def test_distinct_rows_are_told_apart_by_their_values() -> None:
     np.testing.assert_array_equal(np.nan_to_num(X[first][row]), np.nan_to_num(X))
     assert distinct_rows(X[:, :0])[0].tolist() == [0]
     assert distinct_rows(X[:0, :0])[0].size == 0
+
+
+def test_what_was_asked_is_remembered_for_every_workload(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few-shot evaluation asks again for the same candidates, whatever the number of workloads learned from."""
+    workloads, configs = 50, 6
+    rng = np.random.default_rng(0)
+    X = np.hstack([np.repeat(np.arange(workloads), configs)[:, None], rng.random((workloads * configs, 2))])
+    tasks = np.repeat(np.arange(workloads), configs).astype(str)
+    curves = TaskCurves((0,), 3).fit(prepare(X, rng.random(len(X)) + 1.0, tasks))
+    searched: list[int] = []
+    search = TaskCurves._search
+
+    def counted(self: TaskCurves, group: int, asked: np.ndarray) -> object:
+        searched.append(group)
+        return search(self, group, asked)
+
+    monkeypatch.setattr(TaskCurves, "_search", counted)
+    candidates, measured = np.hstack([np.zeros((8, 1)), rng.random((8, 2))]), X[:2]
+    first = [curves.log_scores(asked) for asked in (candidates, measured)]
+    assert len(searched) == 2 * workloads
+    again = [curves.log_scores(asked) for asked in (candidates, measured)]
+    assert len(searched) == 2 * workloads
+    assert all(np.array_equal(one, other) for one, other in zip(first, again, strict=True))
