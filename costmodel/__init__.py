@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from costmodel.dataset import build_dataset as build_dataset
     from costmodel.dataset import load_dataset as load_dataset
     from costmodel.errors import CostModelError as CostModelError
+    from costmodel.evaluation import EvaluationReport as EvaluationReport
     from costmodel.learners import Learner as Learner
     from costmodel.records import Device as Device
     from costmodel.records import Platform as Platform
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from costmodel.spaces import DeclaredSpace as DeclaredSpace
     from costmodel.spaces import Pool as Pool
     from costmodel.transfer import load_model as load_model
+    from costmodel.tuning import evaluate as evaluate
     from costmodel.tuning import train as train
     from costmodel.workloads import catalogue as catalogue
 
@@ -41,12 +43,13 @@ _PUBLIC = {
     "collect": ("CpuRunner", "CudaRunner", "ReplayRunner"),
     "dataset": ("Dataset", "build_dataset", "load_dataset"),
     "errors": ("CostModelError",),
+    "evaluation": ("EvaluationReport",),
     "learners": ("Learner",),
     "records": ("Device", "Platform", "Workload"),
     "search": ("DispatchTable", "ModelSampler", "load_dispatch_table"),
     "spaces": ("DeclaredSpace", "Pool"),
     "transfer": ("load_model",),
-    "tuning": ("train",),
+    "tuning": ("evaluate", "train"),
     "workloads": ("catalogue",),
 }
 _PACKAGE_OF = {name: package for package, names in _PUBLIC.items() for name in names}

@@ -11,8 +11,8 @@ from costmodel.learners._distinct import distinct_rows
 from costmodel.learners._scaler import Scaler
 from costmodel.learners._training import Training, check_features, first_rows
 
-# Bytes of answers about neighbours that are remembered: those of all groups to a task's candidates and to what
-# was measured of it. Fewer than there are groups would be forgotten before they are asked for again.
+# Bytes of answers about neighbours that are remembered: those of all groups to a task's candidates and to
+# what was measured of it. Fewer answers than groups would be forgotten before they are asked for again.
 _REMEMBERED_BYTES = 128 * 2**20
 
 # A group and the configs that it was asked about; positions of its nearest points, and their weights.

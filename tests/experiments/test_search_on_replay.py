@@ -14,12 +14,13 @@ from optuna import Study
 from optuna.samplers import RandomSampler
 from optuna.trial import FrozenTrial, TrialState
 
-from costmodel.dataset import CardHeader, build_dataset
+from costmodel.dataset import CardHeader, build_dataset, load_dataset
 from costmodel.kernels.metaschedule import sample_candidates
 from costmodel.records import Config, RecordStore, Workload, find_device, part_of
 from costmodel.search import History, PoolSampler
 from costmodel.spaces import Pool
 from costmodel.testing import LANDSCAPE_WORKLOADS, gpu_landscape
+from costmodel.transfer import LearningRows, load_model, make_model
 
 SCRIPT = Path(__file__).parents[2] / "experiments" / "search_on_replay" / "run.py"
 HEADER = CardHeader("Landscape", "For a test.", "None.", "None.", "None", "None")
@@ -66,6 +67,23 @@ def run(dataset: Path, out: Path, *arguments: object) -> subprocess.CompletedPro
 
 def results(out: Path) -> list[dict]:
     return [row for file in sorted(out.glob("task-*.json")) for row in json.loads(file.read_text())]
+
+
+def test_no_model_knows_what_is_searched(dataset, tmp_path):
+    """Each is the model that a fit to the other workloads gives, and no other."""
+    done = run(dataset, tmp_path, "--search", "ours, kernel-ridge")
+    assert done.returncode == 0, done.stderr
+    searched: dict[int, set[str]] = {}
+    for row in results(tmp_path):
+        searched.setdefault(row["fold"], set()).add(row["task"].split("@")[0])
+    assert {fold: len(workloads) for fold, workloads in searched.items()} == {0: 2, 1: 2}
+    data = LearningRows.of(load_dataset(dataset))
+    for fold, workloads in searched.items():
+        others = np.flatnonzero(~data.rows["workload"].isin(list(workloads)))
+        expected = data.fit(make_model("kernel-ridge", data.table.columns), others)
+        kept = load_model(tmp_path / "models" / f"{fold}-kernel-ridge.zip").model
+        scores = [model.predict(data.table.values).score for model in (kept, expected)]
+        np.testing.assert_allclose(*scores, rtol=1e-9)
 
 
 def test_all_searches_are_replayed_on_held_out_workloads(dataset, tmp_path):

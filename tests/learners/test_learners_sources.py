@@ -168,7 +168,7 @@ def test_distinct_rows_are_told_apart_by_their_values() -> None:
 
 
 def test_what_was_asked_is_remembered_for_every_workload(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Few-shot evaluation asks again for the same candidates, whatever the number of workloads learned from."""
+    """Few-shot evaluation asks again for the same candidates, however many workloads were learned from."""
     workloads, configs = 50, 6
     rng = np.random.default_rng(0)
     X = np.hstack([np.repeat(np.arange(workloads), configs)[:, None], rng.random((workloads * configs, 2))])

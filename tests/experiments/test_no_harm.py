@@ -1,0 +1,66 @@
+"""The experiment on harm learns from other workloads than the one that it searches."""
+
+import sys
+from argparse import Namespace
+from collections.abc import Iterator
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Self
+
+import numpy as np
+import pytest
+
+from costmodel.learners import Prediction
+from costmodel.testing import gpu_landscape
+from costmodel.transfer import LearningRows, TransferModel
+
+SCRIPT = Path(__file__).parents[2] / "experiments" / "no_harm" / "run.py"
+WORKLOADS = ("matmul-m128-n768-k768", "matmul-m512-n512-k512", "matmul-m64-n2304-k768")
+
+
+@pytest.fixture
+def script() -> Iterator[ModuleType]:
+    before = list(sys.path)
+    spec = spec_from_file_location("experiment_no_harm", SCRIPT)
+    assert spec
+    assert spec.loader
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    yield module
+    sys.path[:] = before
+
+
+class Spy(TransferModel):
+    """Notes which tasks it is fitted to; knows nothing."""
+
+    def __init__(self, seen: list[set[str]]) -> None:
+        self.seen = seen
+
+    def fit(self, X: Any, y: Any, task_ids: Any) -> Self:
+        self.seen.append({str(task) for task in task_ids})
+        return self
+
+    def predict(self, X: Any) -> Prediction:
+        return Prediction(np.zeros(len(X)))
+
+    def adapt(self, X: Any, y: Any) -> Self:
+        return self
+
+
+@pytest.mark.parametrize("searched", WORKLOADS)
+def test_what_is_searched_is_not_learned_from(
+    script: ModuleType, monkeypatch: pytest.MonkeyPatch, searched: str
+) -> None:
+    seen: list[set[str]] = []
+    for name in ("prior", "guard"):
+        monkeypatch.setattr(script, name, lambda table, seed: Spy(seen))
+    monkeypatch.setattr(script, "FromScratch", lambda: Spy(seen))
+    data = LearningRows.of(gpu_landscape(workloads=WORKLOADS, configs_per_workload=8, sms=(8, 132)))
+    options = Namespace(seeds=2, orders=1, sms=[8])
+    runs = list(script.search_workload(data.rows, data.table, searched, options))
+    assert {run["workload"] for run in runs} == {searched}
+    # Two that know nothing, and two for each way to spoil the sources, for each seed.
+    assert len(seen) == 2 * (2 + 2 * len(script.SOURCES))
+    for tasks in seen:
+        assert {task.split("@")[0] for task in tasks} == set(WORKLOADS) - {searched}
