@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
@@ -26,6 +27,7 @@ ALLOWED = 1.1  # measurements, relative to learning from nothing, that are no ha
 MOST = 1.25  # the most that a search was to need, relative to learning from nothing
 SOURCE_ROWS = 6000
 LANDMARKS = 400
+MISLEADING = "all that mislead"  # the four spoilt sources together
 SCRATCH, AGAIN = "from scratch", "from scratch again"
 
 
@@ -51,7 +53,9 @@ def main() -> None:
             "summary": summary.reset_index().to_dict("records"),
             "tasks": tasks.round(3).to_dict("records"),
         }
-        arguments.json.write_text(json.dumps(document, indent=1) + "\n")
+        text = json.dumps(document, indent=1)
+        on_a_line = re.sub(r"\[([^][{}]+)\]", lambda ratios: f"[{' '.join(ratios[1].split())}]", text)
+        arguments.json.write_text(on_a_line + "\n")
 
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
@@ -189,28 +193,36 @@ def summarise(tasks: pd.DataFrame) -> pd.DataFrame:
     tasks = tasks.assign(
         ratio=tasks["needed"] / tasks["from scratch"], more=tasks["needed"] - tasks["from scratch"]
     )
-    lines = {}
-    for key, group in tasks.groupby(["source", "model"], sort=False):
-        harmless = (group["ratio"] <= ALLOWED).to_numpy(dtype=float)
-        low, high = cluster_bootstrap_interval(harmless, group["workload"].to_numpy())
-        single = np.concatenate(group["single ratios"].to_list())
-        lines[key] = {
-            "no-harm rate": harmless.mean(),
-            "95 % from": low,
-            "to": high,
-            "or one more": ((group["ratio"] <= ALLOWED) | (group["more"] <= 1.0)).mean(),
-            "measurements": group["needed"].mean(),
-            "from scratch": group["from scratch"].mean(),
-            "ratio, p90": group["ratio"].quantile(0.9),
-            "worst": group["ratio"].max(),
-            "single no-harm rate": (single <= ALLOWED).mean(),
-            "single above most": (single > MOST).mean(),
-            **{f"single p{q}": np.quantile(single, q / 100.0) for q in (50, 90, 99)},
-            "single worst": single.max(),
-        }
+    misleading = tasks[~tasks["source"].isin(("", "honest"))].assign(source=MISLEADING)
+    lines = {
+        key: line(group)
+        for those in (tasks, misleading)
+        for key, group in those.groupby(["source", "model"], sort=False)
+    }
     summary = pd.DataFrame(lines).T.round(3)
     summary.index.names = ["source", "model"]
     return summary
+
+
+def line(tasks: pd.DataFrame) -> dict[str, float]:
+    """No-harm rate and cost of one model with one kind of source."""
+    harmless = (tasks["ratio"] <= ALLOWED).to_numpy(dtype=float)
+    low, high = cluster_bootstrap_interval(harmless, tasks["workload"].to_numpy())
+    single = np.concatenate(tasks["single ratios"].to_list())
+    return {
+        "no-harm rate": harmless.mean(),
+        "95 % from": low,
+        "to": high,
+        "or one more": ((tasks["ratio"] <= ALLOWED) | (tasks["more"] <= 1.0)).mean(),
+        "measurements": tasks["needed"].mean(),
+        "from scratch": tasks["from scratch"].mean(),
+        "ratio, p90": tasks["ratio"].quantile(0.9),
+        "worst": tasks["ratio"].max(),
+        "single no-harm rate": (single <= ALLOWED).mean(),
+        "single above most": (single > MOST).mean(),
+        **{f"single p{q}": np.quantile(single, q / 100.0) for q in (50, 90, 99)},
+        "single worst": single.max(),
+    }
 
 
 if __name__ == "__main__":
