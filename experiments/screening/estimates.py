@@ -1,0 +1,45 @@
+"""Count the recorded kernels whose launches, estimated from decisions, are not those that lowering told."""
+
+import argparse
+import json
+from pathlib import Path
+
+import numpy as np
+
+from costmodel.dataset import load_dataset
+from costmodel.features import estimate_launches
+from costmodel.records import Candidate, KernelLaunch, config_batches
+
+DATASETS = Path(__file__).parents[2] / "datasets"
+FIELDS = KernelLaunch.__struct_fields__
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", type=Path, required=True, help="where to write the counts")
+    options = parser.parse_args()
+    kernels = recorded_kernels()
+    differing = dict.fromkeys(FIELDS, 0)
+    different = 0
+    for places, batch in config_batches(kernels):
+        estimated = estimate_launches(batch)
+        wrong = np.zeros(batch.size, dtype=bool)
+        for field in FIELDS:
+            recorded = [[getattr(launch, field) for launch in kernels[i].launches] for i in places]
+            differs = (estimated[field] != np.array(recorded)).any(axis=1)
+            differing[field] += int(differs.sum())
+            wrong |= differs
+        different += int(wrong.sum())
+    counts = {"kernels": len(kernels), "different": different, "by field": differing}
+    print(json.dumps(counts))
+    options.json.write_text(json.dumps(counts, indent=1) + "\n")
+
+
+def recorded_kernels() -> list[Candidate]:
+    """The different kernels of both datasets whose launches were recorded."""
+    found = (candidate for path in sorted(DATASETS.iterdir()) for candidate in load_dataset(path).candidates)
+    return list({each.candidate_id: each for each in found if each.launches}.values())
+
+
+if __name__ == "__main__":
+    main()
