@@ -63,7 +63,8 @@ class Figure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         step: The step that makes them; empty where nothing here can, and ``reason`` says why.
         values: Where each number is in the step's JSON, see ``value_at``.
         scale: What a value is multiplied with to have the unit printed; a printed % is a hundredth.
-        tolerance: How far a value may be from the printed one, beside the rounding of the last digit.
+        tolerance: How far a value may be from the printed one, beside the rounding of the last digit: one for
+            all numbers, or one for each.
         reason: Why there is a tolerance, or no step.
     """
 
@@ -72,13 +73,19 @@ class Figure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     step: str = ""
     values: tuple[str, ...] = ()
     scale: float = 1.0
-    tolerance: float = 0.0
+    tolerance: float | tuple[float, ...] = 0.0
     reason: str = ""
 
     @property
     def printed(self) -> tuple[str, ...]:
         """The numbers as README prints them."""
         return tuple(MARKED.findall(self.quote))
+
+    @property
+    def tolerances(self) -> tuple[float, ...]:
+        """The tolerance of each number."""
+        each = self.tolerance
+        return each if isinstance(each, tuple) else (each,) * len(self.printed)
 
     @property
     def text(self) -> str:
@@ -170,10 +177,10 @@ def _entry(entries: Sequence[Any], key: str) -> Any:
 def compared(figure: Figure, document: Any) -> Compared:
     """The figure beside what a step's document says."""
     found, within = [], []
-    for printed, path in zip(figure.printed, figure.values, strict=True):
+    for printed, path, tolerance in zip(figure.printed, figure.values, figure.tolerances, strict=True):
         value, rounding = number(printed)
         found.append(value_at(document, path) * figure.scale)
-        within.append(abs(found[-1] - value) <= rounding * 1.0001 + figure.tolerance)
+        within.append(abs(found[-1] - value) <= rounding * 1.0001 + tolerance)
     status = "yes" if all(within) else "no"
     return Compared(figure.name, figure.step, figure.printed, tuple(found), status, figure.reason)
 

@@ -55,7 +55,8 @@ def listed(figures: Figures) -> str:
         lines += [f"  {step.note}"] if step.note else []
         for figure in figures.figures:
             if figure.step == step.name:
-                allowed = f", +- {figure.tolerance:g}: {figure.reason}" if figure.tolerance else ""
+                widest = max(figure.tolerances)
+                allowed = f", +- {widest:g} at most: {figure.reason}" if widest else ""
                 lines.append(f"  - {figure.name}: {', '.join(figure.printed)}{allowed}")
     alone = [figure for figure in figures.figures if not figure.step]
     lines += ["not made here:", *(f"  - {f.name}: {', '.join(f.printed)} ({f.reason})" for f in alone)]
