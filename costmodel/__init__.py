@@ -6,7 +6,7 @@ package takes milliseconds and none of its heavy dependencies.
 Example:
     >>> import costmodel
     >>> result = costmodel.tune("matmul-m16-n1024-k1024", sms=32, trials=4)
-    >>> result.best.latency_s < 1e-3
+    >>> result.best.latency_s[0] < 1e-3
     True
 """
 
@@ -32,10 +32,14 @@ if TYPE_CHECKING:
     from costmodel.search import ModelSampler as ModelSampler
     from costmodel.search import load_dispatch_table as load_dispatch_table
     from costmodel.spaces import DeclaredSpace as DeclaredSpace
+    from costmodel.spaces import KernelSpace as KernelSpace
     from costmodel.spaces import Pool as Pool
+    from costmodel.transfer import Model as Model
     from costmodel.transfer import load_model as load_model
+    from costmodel.tuning import TuneResult as TuneResult
     from costmodel.tuning import evaluate as evaluate
     from costmodel.tuning import train as train
+    from costmodel.tuning import tune as tune
     from costmodel.workloads import catalogue as catalogue
 
 # Public names by the package that each is loaded from when it is first used.
@@ -47,9 +51,9 @@ _PUBLIC = {
     "learners": ("Learner",),
     "records": ("Device", "Platform", "Workload"),
     "search": ("DispatchTable", "ModelSampler", "load_dispatch_table"),
-    "spaces": ("DeclaredSpace", "Pool"),
-    "transfer": ("load_model",),
-    "tuning": ("evaluate", "train"),
+    "spaces": ("DeclaredSpace", "KernelSpace", "Pool"),
+    "transfer": ("Model", "load_model"),
+    "tuning": ("TuneResult", "evaluate", "train", "tune"),
     "workloads": ("catalogue",),
 }
 _PACKAGE_OF = {name: package for package, names in _PUBLIC.items() for name in names}
