@@ -9,8 +9,8 @@ from costmodel.collect import Runner
 from costmodel.dataset import DatasetLike, load_dataset
 from costmodel.errors import CostModelError
 from costmodel.progress import Progress
-from costmodel.records import Device, Workload
-from costmodel.search import ModelSampler, SearchResult, Trial, open_study
+from costmodel.records import Candidate, Device, Workload
+from costmodel.search import BudgetRange, ModelSampler, SearchResult, Trial, open_study
 from costmodel.search import tune as search
 from costmodel.transfer import Model
 from costmodel.tuning._knowledge import Knowledge, from_model, learn
@@ -122,8 +122,7 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
         result = _searched(opened, sampler, request, study, on_trial)
         ranges = result.portfolio(request.most(len(platforms)))
         if recorded is not None:
-            table = result.dispatch_table(ranges)
-            curves = recorded_curves(recorded, table.device.sms, table.kernel_for)
+            curves = recorded_curves(recorded, platforms[-1].device.sms, _choice(result, ranges))
         elif len(platforms) > 1:
             curves = searched_curves(result, ranges)
         else:
@@ -167,6 +166,14 @@ def _searched(
             stop_gain=request.stop_gain,
             on_trial=told,
         )
+
+
+def _choice(result: SearchResult, ranges: Sequence[BudgetRange]) -> Callable[[int], Candidate]:
+    """The kernel that was chosen for so many SMs; the only one at every number, also where none is known."""
+    only = {part.kernel for part in ranges}
+    if len(only) == 1:
+        return lambda _: result.trials[ranges[0].kernel].candidate
+    return result.dispatch_table(ranges).kernel_for
 
 
 def _measured_curves(

@@ -68,7 +68,7 @@ class StockXGBSampler(SpaceSampler):
         pool = self.scheduled.pool
         if not self._batch:
             measured = [pool.position(pool.params(config)) for config in history.measured]
-            self._learn(measured, history.latencies)
+            self._learn(measured, history.value)
             self._batch = self._next_batch(np.setdiff1d(np.arange(len(pool)), measured), trial.number)
         return pool.candidates[self._batch.pop(0)].config
 

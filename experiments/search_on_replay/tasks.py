@@ -34,7 +34,7 @@ class Task:
 
     @property
     def name(self) -> str:
-        return f"{self.workload}@{self.pool.platform.name}"
+        return f"{self.workload}@{self.pool.platforms[0].name}"
 
 
 def tasks_of(dataset: Dataset, split: Split) -> Iterator[Task]:

@@ -17,7 +17,6 @@ from rich.progress import track
 from costmodel.collect import ReplayRunner
 from costmodel.dataset import load_dataset
 from costmodel.search import (
-    BudgetsSampler,
     ModelSampler,
     Objective,
     ObjectiveName,
@@ -28,9 +27,8 @@ from costmodel.search import (
     served_s,
     smallest_portfolio,
     tune,
-    tune_budgets,
 )
-from costmodel.spaces import BudgetsSpace, Pool
+from costmodel.spaces import Pool
 from costmodel.tuning import train
 
 sys.path.append(str(Path(__file__).parents[1]))
@@ -73,7 +71,7 @@ def study_workload(workload: str, seeds: range) -> list[dict[str, Any]]:
     dataset = load_dataset()
     runner = ReplayRunner(dataset.to_measurements(workload))
     platforms = [runner.platform(sms) for sms in runner.budgets]
-    pool = Pool(runner.recorded(platforms[-1]), platforms[-1])
+    pool = runner.space(workload, platforms[-1:])
     latency_s = np.array([[m.latency_s for m in runner.measure(pool.candidates, p)] for p in platforms]).T
     model = train(dataset, "kernel-ridge", hold_out=[workload]).model
     rows = [{"workload": workload, **of_records(latency_s, runner.budgets)}]
@@ -124,8 +122,7 @@ def neighbours(latency_s: np.ndarray, sms: tuple[int, ...]) -> dict[str, list[fl
 
 def searches(runner: ReplayRunner, pool: Pool, platforms: list, model: Any, seed: int) -> dict[str, Any]:
     """Positions of the candidates that each search measured, and what it then chooses from them."""
-    worst = Objective.make(ObjectiveName.WORST_REGRET, len(platforms))
-    space = BudgetsSpace(pool, platforms)
+    space = pool.on(*platforms)
     at = {candidate.candidate_id: i for i, candidate in enumerate(pool.candidates)}
     found = {
         f"{name}: {choice}": ([at[trial.candidate.candidate_id] for trial in trials], choice)
@@ -138,14 +135,12 @@ def searches(runner: ReplayRunner, pool: Pool, platforms: list, model: Any, seed
             (
                 "searched on all budgets",
                 "one kernel",
-                tune_budgets(runner, BudgetsSampler(space, worst, model=model, seed=seed), FIRST).trials,
+                tune(runner, ModelSampler(space, model, seed=seed), FIRST).trials,
             ),
             (
                 "searched on all budgets",
                 f"{KERNELS} kernels",
-                tune_budgets(
-                    runner, BudgetsSampler(space, worst, SearchGoal.PORTFOLIO, model, seed=seed), FIRST
-                ).trials,
+                tune(runner, ModelSampler(space, model, goal=SearchGoal.PORTFOLIO, seed=seed), FIRST).trials,
             ),
         )
     }

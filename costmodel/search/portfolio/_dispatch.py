@@ -135,7 +135,7 @@ def dispatch_ranges(
     """
     best_s = latency_s.min(axis=0)
     starts = [1, *(_boundary(lower, upper, latency_s, sms) for lower, upper in pairwise(ranges))]
-    ends = [*(start - 1 for start in starts[1:]), max(whole_sms, sms[-1])]
+    ends = [*(start - 1 for start in starts[1:]), max(whole_sms, sms[-1], 1)]
     return tuple(
         DispatchRange(
             from_sms=start,

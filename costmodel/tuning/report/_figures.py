@@ -75,8 +75,10 @@ def curves_figure(curves: Sequence[BudgetCurve], *, unit: str, sms: Sequence[int
         )
     for budget in sms:
         axes.axvline(budget, color=_BLUE, alpha=0.18, linewidth=9, zorder=0)
-    axes.set(xscale="log", yscale="log", xlabel=f"{unit} granted", ylabel="latency (µs)")
     budgets = sorted({budget for curve in curves for budget in curve.latency_s})
+    # Of a device whose SMs nobody counted, all of them are 0.
+    scale = "log" if budgets[0] > 0 else "linear"
+    axes.set(xscale=scale, yscale="log", xlabel=f"{unit} granted", ylabel="latency (µs)")
     axes.xaxis.set(major_locator=FixedLocator(budgets), minor_locator=NullLocator())
     axes.xaxis.set_major_formatter("{x:g}")
     _plain_ticks(axes.yaxis)

@@ -7,7 +7,7 @@ from functools import cached_property
 from costmodel.records import Workload
 from costmodel.search import BudgetRange, DispatchTable, FreeSms, SearchResult
 from costmodel.tuning.report._curves import BEST_KNOWN, CHOSEN, BudgetCurve
-from costmodel.tuning.report._words import unit_of
+from costmodel.tuning.report._words import budget, unit_of
 
 
 @dataclass(frozen=True, repr=False)
@@ -46,10 +46,9 @@ class Findings:
     @property
     def title(self) -> str:
         """Workload, device and budgets, in two lines."""
-        budgets = ", ".join(map(str, self.search.sms))
-        unit = self.unit.removesuffix("s") if self.search.sms == (1,) else self.unit
-        device = self.search.platforms[-1].device.name
-        return f"{self.workload.name}\non {device}, chosen for {budgets} {unit}"
+        *smaller, largest = self.search.platforms
+        budgets = ", ".join([*(str(platform.sms_granted) for platform in smaller), budget(largest)])
+        return f"{self.workload.name}\non {largest.device.name}, chosen for {budgets}"
 
     @property
     def others(self) -> Mapping[str, Mapping[int, float]]:

@@ -26,8 +26,10 @@ def microseconds(latency_s: float | None) -> str:
 
 
 def budget(platform: Platform) -> str:
-    """Such as ``32 SMs``."""
+    """Such as ``32 SMs``; ``all SMs`` of a device of which nobody knows how many it has."""
     unit = unit_of(platform)
+    if platform.sms_granted == 0:
+        return f"all {unit}"
     return f"1 {unit.removesuffix('s')}" if platform.sms_granted == 1 else f"{platform.sms_granted} {unit}"
 
 
