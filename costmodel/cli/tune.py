@@ -200,7 +200,6 @@ def tune(
     - `costmodel tune matmul-m16-n1024-k1024 --sms 32 --track` logs every trial while it is measured.
     """
     from costmodel.dataset import dataset_used, load_dataset
-    from costmodel.search import save_dispatch_table
     from costmodel.tuning import NOTHING, TuneRequest, describe_page, describe_search, page_of
     from costmodel.tuning import tune as search
 
@@ -247,7 +246,7 @@ def tune(
             result.plot(picture)
             _print_line(f"Picture: {picture}")
         if dispatch:
-            save_dispatch_table(result.dispatch_table, dispatch)
+            result.save_dispatch_table(dispatch)
             _print_line(f"Dispatch table: {dispatch}")
         if report:
             result.save_report(report)

@@ -4,7 +4,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from costmodel.search import Trial
+from costmodel.search import Trial, save_dispatch_table
 from costmodel.tuning.report import (
     CHOSEN,
     BudgetCurve,
@@ -97,6 +97,14 @@ class TuneResult(Findings):
             CostModelError: The file cannot be written.
         """
         write_report(page_of(self), Path(path))
+
+    def save_dispatch_table(self, path: Path | str) -> None:
+        """Write the dispatch table as JSON, which ``costmodel.load_dispatch_table`` reads.
+
+        Raises:
+            CostModelError: The file cannot be written.
+        """
+        save_dispatch_table(self.dispatch_table, Path(path))
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, by name: the choice, trials in the order of measurement, curves, provenance."""

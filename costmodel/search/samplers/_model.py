@@ -18,7 +18,7 @@ from costmodel.search.samplers._scored import ScoredConfigs
 from costmodel.search.samplers._screening import neighbourhood, screen
 from costmodel.search.samplers._turns import write_attr
 from costmodel.spaces import DrawnConfigs, SearchSpace
-from costmodel.transfer import FromScratch, TransferModel
+from costmodel.transfer import FromScratch, Model, TransferModel
 
 # System attributes of a trial: seconds that were predicted at each SM budget, and the rank of its score.
 PREDICTED_LATENCY = "costmodel:predicted_latency_s"
@@ -66,7 +66,7 @@ class ModelSampler(SpaceSampler):
 
     Args:
         space: The space.
-        model: A fitted transfer model of the space's features; it stays as it is. None to start from nothing.
+        model: A fitted model of the space's features; it stays as it is. None to start from nothing.
         objective: How SM budgets combine; the worst regret if not given.
         goal: One kernel for all budgets, or kernels of a portfolio.
         knowledge: What the model is and what it learned from, such as its name and the dataset's hash.
@@ -85,7 +85,7 @@ class ModelSampler(SpaceSampler):
     def __init__(  # noqa: PLR0913 (settings, all but the first with defaults)
         self,
         space: SearchSpace,
-        model: TransferModel | None = None,
+        model: Model | TransferModel | None = None,
         *,
         objective: Objective | None = None,
         goal: SearchGoal = SearchGoal.ONE_KERNEL,
@@ -95,7 +95,8 @@ class ModelSampler(SpaceSampler):
         seed: int | None = 0,
     ) -> None:
         super().__init__(space, objective=objective, goal=goal, seed=seed)
-        self.model = _from_nothing(space, self.rng(0)) if model is None else model
+        known = model.model if isinstance(model, Model) else model
+        self.model = _from_nothing(space, self.rng(0)) if known is None else known
         self.knowledge = {
             "sampler": type(self).__name__,
             "model": type(self.model).__name__,
