@@ -5,11 +5,19 @@ from costmodel.metrics._coverage import coverage_score, covered, median_width
 from costmodel.metrics._expected import expected_log_excess, expected_n_eps, expected_score_at_k
 from costmodel.metrics._interval import cluster_bootstrap_interval, cluster_bootstrap_ratio
 from costmodel.metrics._paired import win_rate
-from costmodel.metrics._score import chosen_first, n_eps, regret_error, relative_error, score, score_at_k
+from costmodel.metrics._score import (
+    log_excess,
+    n_eps,
+    ranked_n_eps,
+    regret_error,
+    relative_error,
+    score,
+    score_at_k,
+)
+from costmodel.metrics._ties import listed_first
 
 __all__ = [
     "budget_gap_error",
-    "chosen_first",
     "cluster_bootstrap_interval",
     "cluster_bootstrap_ratio",
     "coverage_score",
@@ -18,8 +26,11 @@ __all__ = [
     "expected_n_eps",
     "expected_score_at_k",
     "gap_recovered",
+    "listed_first",
+    "log_excess",
     "median_width",
     "n_eps",
+    "ranked_n_eps",
     "regret_error",
     "relative_error",
     "score",

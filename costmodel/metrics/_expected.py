@@ -3,6 +3,7 @@
 import numpy as np
 
 from costmodel.arrays import FloatArray
+from costmodel.metrics._ties import is_fastest
 
 
 def expected_score_at_k(latency_s: FloatArray, k: int) -> float:
@@ -16,7 +17,7 @@ def expected_score_at_k(latency_s: FloatArray, k: int) -> float:
         k: Configs drawn; all of them if fewer.
     """
     ordered = np.sort(latency_s)
-    return float((_is_fastest(ordered.size, k) * ordered[0] / ordered).sum())
+    return float((is_fastest(ordered.size, k) * ordered[0] / ordered).sum())
 
 
 def expected_n_eps(latency_s: FloatArray, eps: float) -> float:
@@ -35,14 +36,4 @@ def expected_n_eps(latency_s: FloatArray, eps: float) -> float:
 def expected_log_excess(latency_s: FloatArray, k: int = 1) -> float:
     """Expected ``log(fastest / best)`` of the fastest of k configs drawn among those that do not fail."""
     ordered = np.sort(latency_s[np.isfinite(latency_s)])
-    return float((_is_fastest(ordered.size, k) * np.log(ordered / ordered[0])).sum())
-
-
-def _is_fastest(n: int, k: int) -> FloatArray:
-    """``(n,)`` probability that number i in ascending order is the fastest of k drawn of n, or of all n.
-
-    It is drawn and none before it is, by the chance that none of the first i was.
-    """
-    k, i = min(k, n), np.arange(n)
-    none_before = np.cumprod(np.concatenate([[1.0], 1.0 - k / (n - i[:-1])]).clip(min=0.0))
-    return np.asarray(none_before * np.minimum(1.0, k / (n - i)))
+    return float((is_fastest(ordered.size, k) * np.log(ordered / ordered[0])).sum())

@@ -3,13 +3,14 @@
 Notations:
     n: configs of the task.
     latency_s: ``(n,)`` positive seconds; ``inf`` for a config that failed.
-    predicted_score: ``(n,)``, higher is better.
+    predicted_score: ``(n,)``, higher is better. Where predictions are equal, a metric is the exact
+        expectation over all orders of these configs: no rule can profit from the order of a file.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray
+from costmodel.metrics._ties import is_fastest, tie_groups
 
 
 def score(latency_s: FloatArray) -> FloatArray:
@@ -21,47 +22,61 @@ def score(latency_s: FloatArray) -> FloatArray:
     return _best(latency_s) / latency_s
 
 
-def chosen_first(predicted_score: FloatArray, latency_s: FloatArray) -> NDArray[np.intp]:
-    """Positions of the configs, best predicted first.
-
-    Equal predictions are put slowest first, so that no metric can profit from ties: a learner that gives all
-    configs the same score gets the worst order there is. The result does not depend on the order of the
-    configs.
-
-    Raises:
-        ValueError: The shapes differ, or a prediction is NaN.
-    """
-    if predicted_score.shape != latency_s.shape or predicted_score.ndim != 1:
-        raise ValueError(
-            "predicted_score and latency_s must have one shape (n,), "
-            f"but got {predicted_score.shape} and {latency_s.shape}"
-        )
-    if np.isnan(predicted_score).any():
-        raise ValueError(f"predicted_score must not be NaN, but got {np.isnan(predicted_score).sum()} NaN")
-    return np.lexsort((-latency_s, -predicted_score))
-
-
 def score_at_k(predicted_score: FloatArray, latency_s: FloatArray, k: int) -> float:
     """Best latency / best latency among the k configs predicted best, in [0, 1]; 0 if all of these fail.
 
-    With fewer than k configs all are chosen, and the result is 1. Ties are pessimistic, see ``chosen_first``.
+    With fewer than k configs all are chosen, and the result is 1.
 
     Raises:
-        ValueError: ``k < 1``, no latency is finite, or see ``chosen_first``.
+        ValueError: ``k < 1``, no latency is finite, or see ``tie_groups``.
     """
     if k < 1:
         raise ValueError(f"k must be at least 1, but got {k}")
-    chosen = chosen_first(predicted_score, latency_s)[:k]
-    return _best(latency_s) / float(latency_s[chosen].min())
+    best, chosen_s = _best(latency_s), np.inf
+    for tied_s in tie_groups(predicted_score, latency_s):
+        if tied_s.size > k:
+            fastest_s = np.minimum(chosen_s, np.sort(tied_s))
+            return float((is_fastest(tied_s.size, k) * best / fastest_s).sum()) if k else best / chosen_s
+        chosen_s, k = min(chosen_s, float(tied_s.min())), k - tied_s.size
+    return 1.0
 
 
 def regret_error(predicted_score: FloatArray, latency_s: FloatArray) -> float:
-    """Latency of the config predicted best / best latency - 1, at least 0; inf if that config fails.
+    """Latency of the config predicted best / best latency - 1, at least 0; inf if that config may fail.
 
     Raises:
-        ValueError: No latency is finite, or see ``chosen_first``.
+        ValueError: No latency is finite, or see ``tie_groups``.
     """
-    return float(latency_s[chosen_first(predicted_score, latency_s)[0]]) / _best(latency_s) - 1.0
+    return float(tie_groups(predicted_score, latency_s)[0].mean()) / _best(latency_s) - 1.0
+
+
+def log_excess(predicted_score: FloatArray, latency_s: FloatArray) -> float:
+    """``log(first that runs / best)`` of configs tried in the order of their predictions, at least 0.
+
+    Raises:
+        ValueError: No latency is finite, or see ``tie_groups``.
+    """
+    best = _best(latency_s)
+    ran = (tied[np.isfinite(tied)] for tied in tie_groups(predicted_score, latency_s))
+    first = next(tied for tied in ran if tied.size)
+    return float(np.log(first / best).mean())
+
+
+def ranked_n_eps(predicted_score: FloatArray, latency_s: FloatArray, eps: float) -> float:
+    """Measurements in the order of predictions until one is within ``eps`` of the best: at least 1.
+
+    Of g configs with the same prediction and h of them within ``eps`` it takes ``(g + 1) / (h + 1)``.
+
+    Raises:
+        ValueError: No latency is finite, or see ``tie_groups``.
+    """
+    most_s, before = _best(latency_s) * (1.0 + eps), 0
+    for tied in tie_groups(predicted_score, latency_s):
+        hits = int((tied <= most_s).sum())
+        if hits:
+            return before + (tied.size + 1) / (hits + 1)
+        before += tied.size
+    raise AssertionError("the best is within eps of itself")
 
 
 def n_eps(ordered_latency_s: FloatArray, eps: float, best_s: float | None = None) -> float:

@@ -49,7 +49,8 @@ def evaluate(  # noqa: PLR0913 (settings, all with defaults)
     """Compare learners on what they never saw: workloads, SM budgets or devices that are held out in turn.
 
     Every learner is judged beside two references, choosing at random and the choice that is best on the
-    whole device. A bar or, in a log, a line now and then tells how far it is.
+    whole device. Configs with the same score count as in random order. A bar or, in a log, a line now and
+    then tells how far it is.
 
     Example:
         >>> import costmodel

@@ -10,7 +10,15 @@ from costmodel.arrays import FloatArray, Positions
 from costmodel.errors import CostModelError
 from costmodel.evaluation.judging._judge import KS, judge_interval, judge_latency, prediction_at
 from costmodel.learners import Prediction
-from costmodel.metrics import chosen_first, expected_log_excess, expected_n_eps, expected_score_at_k, n_eps
+from costmodel.metrics import (
+    expected_log_excess,
+    expected_n_eps,
+    expected_score_at_k,
+    listed_first,
+    log_excess,
+    ranked_n_eps,
+    score_at_k,
+)
 from costmodel.transfer import Predictor
 
 Adapt = Callable[[FloatArray, FloatArray], Predictor]
@@ -75,7 +83,7 @@ def measure_in_turn(  # noqa: PLR0913 (one task, and how it is measured)
         X: ``(n, d)`` all configs of the task.
         latency_s: ``(n,)`` their latencies.
         plan: How it is measured.
-        draws: ``(n,)`` numbers in [0, 1) by which configs are drawn at random.
+        draws: ``(n,)`` numbers in [0, 1) by which configs are drawn at random, and among equal scores.
 
     Yields:
         ``shots``, ``score_after`` (best / best measured; NaN without), ``score_at_k`` (of these and k more of
@@ -88,16 +96,16 @@ def measure_in_turn(  # noqa: PLR0913 (one task, and how it is measured)
     for shots in plan.shots:
         if shots > measured.size:
             by = prediction.score if plan.first == "own" else -draws
-            unmeasured = _rest(by, latency_s, measured)
+            unmeasured = _rest(by, draws, measured)
             measured = np.concatenate([measured, unmeasured[: shots - measured.size]])
             prediction = adapt(X[measured], latency_s[measured]).predict(X)
-        rest = _rest(prediction.score, latency_s, measured)
-        order = np.concatenate([measured, rest])
-        result = {"shots": shots, **_judge_order(latency_s[order], measured.size)}
+        rest = _rest(prediction.score, draws, measured)
+        ranked = listed_first(prediction.score, measured)
+        result = {"shots": shots, **_judge_ranked(ranked, latency_s, measured)}
         result |= judge_latency(prediction, latency_s)
         result |= judge_interval(prediction_at(prediction, rest), latency_s[rest])
         if shots == plan.shots[-1]:
-            result |= {name: n_eps(latency_s[order], eps) for name, eps in N_EPS.items()}
+            result |= {name: ranked_n_eps(ranked, latency_s, eps) for name, eps in N_EPS.items()}
         yield result
 
 
@@ -117,21 +125,24 @@ def measure_at_random(latency_s: FloatArray, plan: FewShot) -> Iterator[dict[str
         yield result
 
 
-def _rest(score: FloatArray, latency_s: FloatArray, measured: Positions) -> Positions:
-    """Positions that are not measured, best first."""
-    order = chosen_first(score, latency_s)
+def _rest(score: FloatArray, draws: FloatArray, measured: Positions) -> Positions:
+    """Positions that are not measured, best first, and among equal scores the lowest draw."""
+    order = np.lexsort((draws, -score))
     return order[~np.isin(order, measured)]
 
 
-def _judge_order(ordered_s: FloatArray, measured: int) -> dict[str, float]:
-    """Scores of configs in the order in which they are chosen, of which the first few are measured."""
-    best_s = float(ordered_s.min())
-    tried = ordered_s[: max(1, measured)]
+def _judge_ranked(ranked: FloatArray, latency_s: FloatArray, measured: Positions) -> dict[str, float]:
+    """Scores of configs that are chosen by these scores, of which the first few are measured.
+
+    What failed is found out by measuring it, and the next of the list is tried.
+    """
+    tried = latency_s[measured]
     running = tried[np.isfinite(tried)]
-    # What failed is found out by measuring it, and the next of the list is tried.
-    chosen_s = float(running.min()) if running.size else float(ordered_s[np.isfinite(ordered_s)][0])
+    best_s = float(latency_s.min())
     return {
-        "score_after": best_s / float(tried.min()) if measured else np.nan,
-        **{f"score_at_{k}": best_s / float(ordered_s[: measured + k].min()) for k in KS},
-        "log_excess": float(np.log(chosen_s / best_s)),
+        "score_after": best_s / float(tried.min()) if tried.size else np.nan,
+        **{f"score_at_{k}": score_at_k(ranked, latency_s, tried.size + k) for k in KS},
+        "log_excess": (
+            float(np.log(running.min() / best_s)) if running.size else log_excess(ranked, latency_s)
+        ),
     }

@@ -10,14 +10,17 @@ from costmodel.arrays import FloatArray
 from costmodel.dataset import on_whole_device
 from costmodel.learners import Prediction
 from costmodel.metrics import (
-    chosen_first,
     covered,
     expected_log_excess,
     expected_n_eps,
     expected_score_at_k,
+    listed_first,
+    log_excess,
     median_width,
-    n_eps,
+    ranked_n_eps,
+    regret_error,
     relative_error,
+    score_at_k,
 )
 
 RANDOM = "random"
@@ -54,20 +57,16 @@ def judge(
 ) -> dict[str, Any]:
     """One task's results for configs chosen by a prediction, after those that the model lists first.
 
-    A choice that fails scores 0 and has infinite regret, but it is found out before it is ever used: the log
-    excess is that of the first choice that runs, as it is for a choice at random.
+    Configs with the same score count as in random order, see ``costmodel.metrics``. A choice that fails
+    scores 0 and has infinite regret, but it is found out before it is ever used: the log excess is that of
+    the first choice that runs, as it is for a choice at random.
     """
-    order = chosen_first(prediction.score, latency_s)
-    if first is not None:
-        order = np.concatenate([first, order[~np.isin(order, first)]])
-    ordered_s = latency_s[order]
-    best_s = float(ordered_s.min())
-    first_s = float(ordered_s[np.isfinite(ordered_s)][0])
+    by = prediction.score if first is None else listed_first(prediction.score, first)
     return {
-        **{f"score_at_{k}": best_s / float(ordered_s[:k].min()) for k in KS},
-        "regret_error": float(ordered_s[0]) / best_s - 1.0,
-        "n_eps": n_eps(ordered_s, EPS),
-        "log_excess": float(np.log(first_s / best_s)),
+        **{f"score_at_{k}": score_at_k(by, latency_s, k) for k in KS},
+        "regret_error": regret_error(by, latency_s),
+        "n_eps": ranked_n_eps(by, latency_s, EPS),
+        "log_excess": log_excess(by, latency_s),
         **judge_latency(prediction, latency_s),
     }
 
