@@ -4,13 +4,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from costmodel.collect import CampaignConfig
-from costmodel.dataset import read_card_header
+from costmodel.dataset import SHIPPED_DATASETS, find_dataset, read_card_header
 from costmodel.errors import CostModelError
 from costmodel.evaluation import EvaluationConfig
-from costmodel.records import is_reserved
+from costmodel.records import Workload
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 CARDS = sorted((CONFIGS / "cards").glob("*.toml"))
@@ -38,10 +39,19 @@ def test_unknown_keys_are_rejected(path: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", CAMPAIGNS, ids=lambda path: path.name)
-def test_campaigns_leave_the_reserved_workloads_alone(path: Path) -> None:
+def test_campaigns_name_workloads(path: Path) -> None:
     config = CampaignConfig.load(path)
     assert len(config.parsed_workloads) == len(config.workloads)
-    assert not any(is_reserved(workload) for workload in config.parsed_workloads)
+
+
+@pytest.mark.parametrize("name", SHIPPED_DATASETS)
+def test_published_datasets_hold_nothing_that_their_campaigns_leave_out(name: str) -> None:
+    left_out = CampaignConfig.load(CONFIGS / f"{name}.toml").left_out
+    assert len(left_out) == 13
+    table = pq.read_table(find_dataset(name) / "measurements.parquet", columns=["workload"])
+    shapes = {text: Workload.parse(text).shape for text in table["workload"].unique().to_pylist()}
+    assert len(shapes) > 20
+    assert not [text for text, shape in shapes.items() if any(each.includes(shape) for each in left_out)]
 
 
 @pytest.mark.parametrize("path", EVALUATIONS, ids=lambda path: path.name)

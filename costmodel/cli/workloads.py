@@ -36,8 +36,6 @@ def list_workloads(
 ) -> None:
     """List the workloads of well-known networks, with how often each network launches them.
 
-    Those that are reserved for blind tests are not in the list.
-
     Examples:
     - `costmodel workloads list --network bert_base --dtype float16`
     """
@@ -109,6 +107,4 @@ def _print_extraction(extraction: "Extraction") -> None:
         table.add_row(str(count), name)
     for name, count in extraction.left_out.items():
         table.add_row(str(count), f"{name} (no workload)")
-    if extraction.reserved:
-        table.add_row(str(extraction.reserved), "(reserved for blind tests)")
     console.print(table)

@@ -19,7 +19,7 @@ from costmodel.records._measurement import Measurement, Outcome, measurement_key
 from costmodel.records._operators import OPERATORS, Operator
 from costmodel.records._peak_rates import PeakRates, peak_rates
 from costmodel.records._platform import Device, DeviceKind, Isolation, Platform, TargetKind, part_of
-from costmodel.records._reserved import is_reserved
+from costmodel.records._shape import Shape
 from costmodel.records._store import RecordStore, read_records
 from costmodel.records._workload import DTYPE_BYTES, Workload
 
@@ -46,6 +46,7 @@ __all__ = [
     "PeakRates",
     "Platform",
     "RecordStore",
+    "Shape",
     "SharedLineFile",
     "StatedPeaks",
     "TargetKind",
@@ -54,7 +55,6 @@ __all__ = [
     "content_id",
     "find_device",
     "find_entry",
-    "is_reserved",
     "known_architectures",
     "known_devices",
     "measurement_key",

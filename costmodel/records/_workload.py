@@ -8,6 +8,7 @@ import msgspec
 
 from costmodel.errors import CostModelError
 from costmodel.records._operators import ANCHORS, EPILOGUES, OPERATORS, Operator
+from costmodel.records._shape import Shape
 
 DTYPE_BYTES = {"float32": 4, "float16": 2}
 
@@ -96,6 +97,19 @@ class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=Tru
         """Short unique name, such as ``matmul-m128-n768-k3072``."""
         suffix = "" if self.dtype in ("", "float32") else f"-{self.dtype}"
         return "-".join([self.kind, *(f"{dim}{size}" for dim, size in self.dims.items())]) + suffix
+
+    @property
+    def shape(self) -> Shape:
+        """What it shares with kernels of other dtypes, layouts and epilogues.
+
+        Example:
+            >>> Workload.parse("conv2d_nhwc_bias-n1-c64-h56-w56-o64-k3-s1-float16").shape.name
+            'conv2d-n1-c64-h56-w56-o64-k3-s1'
+        """
+        family = self.kind if self.is_foreign else self.operator.family
+        if family == "batch_matmul" and self.dims["b"] == 1:
+            return Shape("matmul", {dim: size for dim, size in self.dims.items() if dim != "b"})
+        return Shape(family, self.dims)
 
     @property
     def flops(self) -> int:

@@ -28,7 +28,7 @@ def extractions() -> list[Extraction]:
 
 
 def catalogue(network: str | None = None, dtype: str | None = None) -> list[CatalogueEntry]:
-    """The workloads of networks, sorted by kind and arithmetic; reserved ones are not among them.
+    """The workloads of networks, sorted by kind and arithmetic.
 
     Args:
         network: A network such as ``resnet50-n8``, or all of one name such as ``resnet50``; all if None.

@@ -6,7 +6,6 @@ from collections import Counter
 import msgspec
 
 from costmodel.errors import CostModelError, MissingExtraError
-from costmodel.records import is_reserved
 from costmodel.workloads._networks import NETWORKS
 
 
@@ -16,15 +15,13 @@ class Extraction(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     Attributes:
         network: Name of the network, a key of ``NETWORKS``.
         dtype: Element type.
-        workloads: Name of each workload, with its count; without those that are reserved.
-        reserved: Count of kernels whose workloads are reserved for blind tests.
+        workloads: Name of each workload, with its count.
         left_out: Name of each other kernel, such as ``max_pool2d``, with its count.
     """
 
     network: str
     dtype: str
     workloads: dict[str, int]
-    reserved: int
     left_out: dict[str, int]
 
 
@@ -47,16 +44,11 @@ def extract_workloads(network: str, dtype: str) -> Extraction:
     module = fuse(NETWORKS[network](dtype))
     workloads: Counter[str] = Counter()
     left_out: Counter[str] = Counter()
-    reserved = 0
     for name, count in kernel_calls(module).items():
         workload = recognise(module[name])
         if workload is None:
             without_numbers = re.sub(r"\d+(?=_|$)", "", name)  # these tell namesakes apart
             left_out[without_numbers] += count
-        elif is_reserved(workload):
-            reserved += count
         else:
             workloads[workload.name] += count
-    return Extraction(
-        network, dtype, dict(sorted(workloads.items())), reserved, dict(sorted(left_out.items()))
-    )
+    return Extraction(network, dtype, dict(sorted(workloads.items())), dict(sorted(left_out.items())))

@@ -82,8 +82,11 @@ def test_missing_or_broken_files(tmp_path: Path) -> None:
         ({"workloads": ["matmul-m16-n16-k16"] * 2}, "workloads must list at least one, each once"),
         ({"workloads": ["gemm-m16-n16-k16"]}, "Unknown workload 'gemm-m16-n16-k16'"),
         ({"workloads": ["matmul-m16-n16"]}, "Unknown workload 'matmul-m16-n16'"),
-        ({"workloads": ["matmul-m1-n4096-k4096"]}, "reserved for blind tests"),
-        ({"workloads": ["matmul-m1-n4096-k4096-float16"]}, "reserved for blind tests"),
+        (
+            {"leave_out": ["matmul-k4096"], "workloads": ["matmul_bias-m1-n4096-k4096-float16"]},
+            "must not be measured, as leave_out names matmul-k4096",
+        ),
+        ({"extra": "leave_out = ['conv2d_nhwc-c64']"}, "A shape must be an operator without layout"),
         ({"repeat_share": 1.5}, "Expected `float` <= 1.0 - at `$.repeat_share`"),
         ({"extra": "timing.repeats = 0"}, "Expected `int` >= 2 - at `$.timing.repeats`"),
     ],

@@ -338,7 +338,7 @@ def test_two_spaces_of_one_kernel_are_kept_apart(tmp_path: Path) -> None:
 
 
 def repeated(shift: float, std: float = 0.0) -> list[Measurement]:
-    """Kernels that are measured twice, the second time slower by ``shift``, with repeats of this relative std."""
+    """Kernels measured twice, the second time slower by ``shift``, with repeats of this relative std."""
     one, again = kernels(H100), slower(kernels(H100), 1 + shift)
     repeats = 1 + std * np.array([-1.0, 0.0, 1.0])
     return [

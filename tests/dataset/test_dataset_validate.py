@@ -2,12 +2,12 @@ from typing import Any
 
 import msgspec
 import pytest
-from fake_records import DEVICE, fake_candidate, fake_measurement
+from fake_records import DEVICE, fake_measurement
 from hypothesis import given
 from hypothesis import strategies as st
 
 from costmodel.dataset.checks import Sieve
-from costmodel.records import Candidate, Measurement, Outcome, Platform, Workload
+from costmodel.records import Candidate, Measurement, Outcome, Platform
 
 replace = msgspec.structs.replace
 
@@ -25,13 +25,6 @@ def on_platform(**changes: Any) -> Measurement:
     ("record", "reason"),
     [
         (fake_measurement("softmax-m512-n512"), None),
-        (
-            replace(
-                fake_measurement(),
-                candidate=replace(fake_candidate(), workload=Workload.parse("matmul-m1-n4096-k4096")),
-            ),
-            "workload matmul-m1-n4096-k4096 is reserved for blind tests",
-        ),
         (on_platform(sms_granted=133), "sms_granted must be in 1..132, but got 133"),
         (on_platform(sms_granted=0), "sms_granted must be in 1..132, but got 0"),
         (

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costmodel.errors import CostModelError
-from costmodel.records import Workload, is_reserved
+from costmodel.records import Workload
 
 
 @given(
@@ -17,7 +17,6 @@ def test_a_foreign_name_is_read_back(kind: str, dims: dict[str, int]) -> None:
     assert Workload.parse(workload.name) == workload
     assert workload.is_foreign
     assert (workload.flops, workload.min_bytes) == (0, 0)
-    assert not is_reserved(workload)
 
 
 @pytest.mark.parametrize("name", ["a.b-x0", "a.b-xy3", "a.b-x3-float32", "a.-x3", ".b-x3", "a.b c-x3", "A.b"])

@@ -8,7 +8,7 @@ import msgspec
 
 from costmodel.collect.device import Timing
 from costmodel.errors import CostModelError
-from costmodel.records import Workload, is_reserved
+from costmodel.records import Shape, Workload
 
 Share = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
 
@@ -58,6 +58,9 @@ class CampaignConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             alone as well.
         mps: What is also measured under MPS.
         timing: How a kernel is timed.
+        leave_out: Shapes that must not be measured, such as those kept for blind tests:
+            ``matmul-m1-n4096-k4096`` stands for every dtype, layout and epilogue, ``conv2d-c192-k1`` also for
+            every size that it does not name.
         time_limit_s: Seconds after which a run stops, unless the command says otherwise.
     """
 
@@ -72,6 +75,7 @@ class CampaignConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     finalists: Annotated[int, msgspec.Meta(ge=0)] = 5
     mps: MpsPlan | None = None
     timing: Timing = Timing()
+    leave_out: tuple[str, ...] = ()
     time_limit_s: Annotated[float, msgspec.Meta(gt=0.0)] | None = None
 
     @classmethod
@@ -79,7 +83,8 @@ class CampaignConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Read a campaign file.
 
         Raises:
-            CostModelError: The file is missing, is not a campaign, or names a workload that is reserved.
+            CostModelError: The file is missing, is not a campaign, or names a workload that it
+                leaves out.
         """
         try:
             config = msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), cls)
@@ -98,7 +103,7 @@ class CampaignConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Check what the types cannot say.
 
         Raises:
-            CostModelError: A list is empty or repeats itself, a workload is unknown or reserved, a CPU has
+            CostModelError: A list is empty or repeats itself, a workload is unknown or left out, a CPU has
                 partitions or MPS, or good kernels are sought at budgets that are not measured.
         """
         names = tuple(workload.name for workload in self.parsed_workloads)
@@ -107,10 +112,12 @@ class CampaignConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             if not values or len(set(values)) < len(values):
                 raise CostModelError(f"{name} must list at least one, each once, but got {list(values)}.")
         for workload in self.parsed_workloads:
-            if is_reserved(workload):
-                raise CostModelError(
-                    f"{workload.name} is reserved for blind tests and must not be collected. Leave it out."
-                )
+            for shape in self.left_out:
+                if shape.includes(workload.shape):
+                    raise CostModelError(
+                        f"{workload.name} must not be measured, as leave_out names {shape.name}: take it "
+                        "off one of the two lists."
+                    )
         if self.runner == "cpu" and (self.mps or self.partitions > 1):
             raise CostModelError("mps and partitions need the cuda runner. Leave them out of a CPU campaign.")
         if not set(self.kernels.good_at) <= set(self.sms) or (
@@ -129,6 +136,15 @@ class CampaignConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             CostModelError: A name is not that of a workload.
         """
         return tuple(Workload.parse(name) for name in self.workloads)
+
+    @property
+    def left_out(self) -> tuple[Shape, ...]:
+        """The shapes that must not be measured.
+
+        Raises:
+            CostModelError: A text is not that of a shape.
+        """
+        return tuple(map(Shape.parse, self.leave_out))
 
     @property
     def kernels_per_workload(self) -> int:

@@ -120,5 +120,5 @@ class CampaignFolder:
 def _continues(config: CampaignConfig, begun: CampaignConfig) -> bool:
     """Whether a campaign is the one that was begun, with as many rounds or more."""
     same_rounds = replace(config.kernels, rounds=begun.kernels.rounds)
-    same = replace(config, kernels=same_rounds, time_limit_s=begun.time_limit_s)
+    same = replace(config, kernels=same_rounds, time_limit_s=begun.time_limit_s, leave_out=begun.leave_out)
     return same == begun and config.kernels.rounds >= begun.kernels.rounds

@@ -65,9 +65,9 @@ def launch_findings(table: pd.DataFrame) -> Iterator[Finding]:
             severity=Severity.ERROR,
             concerns=f"{file}: {workload} on {device}",
             count=len(rows),
-            message=f"A kernel of a GPU must take {_SHORTEST_LAUNCH_S:g} s or more, which launching takes, but "
-            f"{len(rows):,} take less, down to {rows['latency_s'].min():.3g} s: find out which unit they were "
-            "written in; from seconds that were read as milliseconds, multiply these by 1,000.",
+            message=f"A kernel of a GPU must take the {_SHORTEST_LAUNCH_S:g} s of a launch at least, but "
+            f"{len(rows):,} take less, down to {rows['latency_s'].min():.3g} s: find out which unit they "
+            "were written in; where seconds were read as milliseconds, multiply these by 1,000.",
             examples=some([str(record.candidate.config.decisions) for record in rows["record"]]),
         )
 
@@ -81,8 +81,8 @@ def duration_findings(sources: Iterable[Source]) -> Iterator[Finding]:
                 severity=Severity.ERROR,
                 concerns=str(source.path),
                 count=len(source.measurements),
-                message="Measuring must take about as long as its repeats together, but entries say that it took "
-                f"{source.overhead:.3g} times as long (median): latencies must be in the unit of the format, "
+                message="Measuring must take about as long as its repeats together, but entries say that it "
+                f"took {source.overhead:.3g} times as long (median): latencies must be in the format's unit, "
                 f"{_advice(max(source.overhead, 1 / source.overhead), source.overhead > 1)}.",
             )
 

@@ -65,7 +65,8 @@ class Source:
         configs: By name of a workload whose space the file claims to cover, the configs that it has.
         repairs: What was read otherwise than it is written, or left out of what was read; how often.
         closed: Whether whoever wrote it came to the end.
-        overhead: Median over entries of the time that measuring took / the sum of the repeats; NaN if unknown.
+        overhead: Median over entries of the time that measuring took / the sum of the repeats; NaN where
+            no entry says it.
     """
 
     path: Path

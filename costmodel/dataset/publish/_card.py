@@ -92,9 +92,6 @@ dataset = load_dataset(Path("."))  # or pandas.read_parquet("{data_file}")
 
 {limits}
 
-Some workloads are in no published dataset of this project, so that learners can be tested on them blind:
-`costmodel.records.is_reserved` names them.
-
 ## Citation
 
 {citation}
