@@ -192,3 +192,19 @@ def test_a_file_of_the_platform_can_name_the_program(tuned, tmp_path: Path) -> N
         f'device = "RTX 3090"\n[workloads]\n{program} = "{MATMUL}"\n'
     )
     assert [m.candidate.config for m in list(read_source(folder).measurements)[:3]] == configs
+
+
+@pytest.mark.tvm
+def test_what_nobody_recognises_has_the_launches_of_its_lowered_program(tuned, options: ReadOptions) -> None:
+    """Without names its program is anybody's; its kernels are those that our space lowers to."""
+    folder, configs = tuned
+    space = open_space(Workload.parse(MATMUL), "cuda")
+    measurements = list(read_source(folder, options).measurements)
+    *scheduled, unscheduled = [m.candidate for m in measurements]
+    assert all(candidate.workload.is_foreign for candidate in scheduled)
+    assert [c.launches for c in scheduled] == [space.candidate(config).launches for config in configs]
+    assert len({c.launches for c in scheduled}) > 1
+    table = extract([*scheduled, unscheduled], [m.platform for m in measurements])
+    names = [column.name for column in table.columns]
+    blocks = table.values[:, names.index("log2_blocks")]
+    assert np.array_equal(blocks[:3], np.log2([c.launches[0].blocks for c in scheduled]))

@@ -10,6 +10,7 @@ from costmodel.kernels.metaschedule._tensor_intrin import (
     register_tensor_intrinsics,
     without_tensor_intrinsics,
 )
+from costmodel.kernels.metaschedule._traced_program import TracedProgram
 from costmodel.records import TargetKind
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "Parameter",
     "TargetKind",
     "Tile",
+    "TracedProgram",
     "database_record",
     "database_workload",
     "divisors",

@@ -3,8 +3,9 @@
 A line of ``database_workload.json`` is ``[structural hash, program]``, one of ``database_tuning_record.json``
 ``[position of the program, [trace, seconds of each run, target, arguments]]``. Source: TVM 0.27,
 ``src/s_tir/meta_schedule/database/json_database.cc``. Neither says the device: that comes from a file of the
-platform. Programs are told apart by their hash and never decoded; traces are read without TVM, and given to
-it only where their program is one of ours.
+platform. Programs are told apart by their hash, and traces read without TVM. Where it is installed, it lowers
+what a trace makes of its program, whatever that computes: what the kernels launch tells configs apart that no
+model has seen the parameters of.
 """
 
 import re
@@ -25,7 +26,7 @@ from costmodel.dataset.importers._source import Reject, Source
 from costmodel.dataset.importers._unpack import Stream, lines_of, unpacked
 from costmodel.dataset.importers.metaschedule._trace import config_of_trace
 from costmodel.errors import CostModelError, InvalidConfigError, MissingExtraError
-from costmodel.kernels.metaschedule import TargetKind, database_workload, open_space
+from costmodel.kernels.metaschedule import TargetKind, TracedProgram, database_workload, open_space
 from costmodel.records import Candidate, Measurement, Outcome, Platform, Workload, content_id
 
 RECORDS_NAME = "database_tuning_record.json"
@@ -83,10 +84,11 @@ def _entries(
 
 @dataclass(frozen=True)
 class _Program:
-    """A program of the database: what it is as a foreign kernel, and as ours where it is known."""
+    """A program of the database: what it is as a foreign kernel, as ours where it is known, and as TVM's."""
 
     foreign: Workload
     ours: Workload | None
+    traced: TracedProgram
 
 
 @dataclass(frozen=True)
@@ -132,7 +134,8 @@ class _Database:
             found = _candidate_of_ours(program.ours, kind, trace)
             if found:
                 return found
-        return Candidate(program.foreign, "metaschedule-trace", config)
+        launches = program.traced.launches(trace) if find_spec("tvm") else ()
+        return Candidate(program.foreign, "metaschedule-trace", config, launches)
 
 
 def _candidate_of_ours(workload: Workload, kind: TargetKind, trace: Any) -> Candidate | None:
@@ -178,7 +181,7 @@ def _programs(path: Path, names: Mapping[str, Workload]) -> list[_Program | None
             match parse_json(line.decode()):
                 case [str(program), str(text)]:
                     foreign = Workload(f"metaschedule.p{content_id(text)}", {}, "")
-                    programs.append(_Program(foreign, names.get(program)))
+                    programs.append(_Program(foreign, names.get(program), TracedProgram(program, text)))
                 case _:
                     programs.append(None)
         except (ValueError, RecursionError):
