@@ -6,7 +6,7 @@ import logging
 import re
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import cache
@@ -14,7 +14,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from report import draw, markdown, read, summary
+from picture import draw
+from report import curves, markdown, read, summary
 from rich.progress import track
 from searches import is_searched, learner_of, replay, search_names, search_of
 from tasks import Task, model_file, tasks_of
@@ -68,20 +69,22 @@ def main() -> None:
         futures = [pool.submit(make_search, settings, place, name) for place, name in left]
         for future in track(as_completed(futures), "searching", total=len(futures)):
             future.result()
-    made = summary(read(settings.out, settings.searches), settings.cap)
-    kept = kept_rows(arguments.json) if arguments.search else {}
-    names = search_names(arguments.learner, stock=True, gp=True)
-    table = {name: row for name in names if (row := made.get(name, kept.get(name)))}
+    results = read(settings.out, settings.searches)
+    table = with_kept(summary(results, settings.cap), arguments, arguments.json)
+    drawn = with_kept(curves(results, settings.cap), arguments, arguments.curves)
     print(markdown(table))
-    if arguments.json:
-        arguments.json.write_text(json.dumps(table, indent=2) + "\n")
+    for path, document in ((arguments.json, table), (arguments.curves, drawn)):
+        if path:
+            path.write_text(json.dumps(document, indent=2) + "\n")
     if arguments.plot:
-        draw(table, arguments.plot)
+        draw(drawn, arguments.plot)
 
 
-def kept_rows(path: Path | None) -> dict[str, dict[str, Any]]:
-    """The rows of an earlier table; none where there is none."""
-    return json.loads(path.read_text()) if path and path.exists() else {}
+def with_kept(made: Mapping[str, Any], arguments: argparse.Namespace, path: Path | None) -> dict[str, Any]:
+    """What was made of each search; what the file has of those that were not asked for."""
+    kept = json.loads(path.read_text()) if arguments.search and path and path.exists() else {}
+    names = search_names(arguments.learner, stock=True, gp=True)
+    return {name: entry for name in names if (entry := made.get(name, kept.get(name)))}
 
 
 def chosen(arguments: argparse.Namespace) -> list[str]:
@@ -103,7 +106,7 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
         "--search",
         action="append",
         metavar="NAME",
-        help="make these searches alone, again for more, and keep the other rows of --json (default: all)",
+        help="make these searches alone, again for more, and keep the others in --json and --curves",
     )
     parser.add_argument("--every", type=int, help="every how many tasks one is searched")
     parser.add_argument("--seeds", type=int)
@@ -116,7 +119,8 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
         "--out", type=Path, required=True, help="models and results; goes on with what is there"
     )
     parser.add_argument("--json", type=Path, help="where to write the table")
-    parser.add_argument("--plot", type=Path, help="where to draw the best so far")
+    parser.add_argument("--curves", type=Path, help="where to write the mean best so far")
+    parser.add_argument("--plot", type=Path, help="where to draw it")
     return parse_options(parser, __file__, argv)
 
 

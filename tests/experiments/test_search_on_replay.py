@@ -60,7 +60,8 @@ def test_stocks_model_learns_where_it_is_told_that_kernels_are_fast(sign, better
 
 def run(dataset: Path, out: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
     options = ["--folds", "2", "--seeds", "2", "--cap", "12", "--learner", "kernel-ridge", "--processes", "1"]
-    places = ["--dataset", dataset, "--out", out, "--json", out / "result.json", "--plot", out / "drawn.png"]
+    files = ["--json", out / "result.json", "--curves", out / "curves.json", "--plot", out / "drawn.png"]
+    places = ["--dataset", dataset, "--out", out, *files]
     command = [sys.executable, SCRIPT, *options, "--no-tvm", "--no-gp", *places, *arguments]
     return subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
 
@@ -101,7 +102,7 @@ def test_all_searches_are_replayed_on_held_out_workloads(dataset, tmp_path):
         assert len(curve) == 12 or curve[-1] == 1.0
         assert row["n_5"] == next((i for i, score in enumerate(curve, 1) if score * 1.05 >= 1.0), None)
     first = [row["best_so_far"][0] for row in rows if row["search"] == "random order"]
-    after = table["random order"]["mean score after"]
+    after = json.loads((tmp_path / "curves.json").read_text())["random order"]["mean score after"]
     assert after["1"] == pytest.approx(np.mean(first), abs=1e-4)
     assert list(after) == ["1", "2", "3", "4", "6", "8", "12"]
     assert (tmp_path / "drawn.png").exists()
