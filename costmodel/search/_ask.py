@@ -9,6 +9,7 @@ from typing import TypeVar
 import optuna
 from optuna.trial import TrialState
 
+from costmodel.errors import SpaceExhaustedError
 from costmodel.records import Candidate
 from costmodel.search._study import give_up_abandoned
 from costmodel.search.samplers import FINISHED, HEARTBEAT, HEARTBEAT_EVERY_S, give_up, is_own
@@ -45,10 +46,13 @@ def measure_trials(
 
     Yields:
         A trial that is to be told, and what ``measure`` gave for its candidate.
+
+    Raises:
+        SpaceExhaustedError: Not one config is left to ask for.
     """
     trials: list[optuna.Trial] = []
     try:
-        trials = [trial for _ in range(count) if (trial := _ask(study, total))]
+        _ask_for(study, count, total, trials)
         candidates = [space.candidate(space.suggest(trial)) for trial in trials]
         with _heartbeat(trials):
             measured = measure(candidates) if trials else []
@@ -57,6 +61,19 @@ def measure_trials(
     finally:
         for trial in trials:
             give_up(study, trial)
+
+
+def _ask_for(study: optuna.Study, count: int, total: int, trials: list[optuna.Trial]) -> None:
+    """Add so many trials; fewer where the space or what others left of the total is used up."""
+    for _ in range(count):
+        try:
+            trial = _ask(study, total)
+        except SpaceExhaustedError:
+            if trials:
+                return
+            raise
+        if trial:
+            trials.append(trial)
 
 
 def _ask(study: optuna.Study, total: int) -> optuna.Trial | None:

@@ -1,13 +1,14 @@
 """The loop: propose a kernel, measure it at every SM budget, learn, and again."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 
 import numpy as np
 import optuna
 
 from costmodel.collect import Runner
-from costmodel.errors import CostModelError
+from costmodel.errors import CostModelError, SpaceExhaustedError
 from costmodel.records import Candidate, Measurement, Outcome
 from costmodel.search._ask import measure_trials, missing_trials
 from costmodel.search._provenance import Provenance
@@ -46,7 +47,7 @@ def tune(  # noqa: PLR0913 (settings, all but three with defaults)
     Args:
         runner: Measures, on the platforms of the sampler's space.
         sampler: Proposes configs of its space.
-        n_measurements: Candidates to measure in all; never more than the space holds.
+        n_measurements: Candidates to measure in all; the search ends before where the space is used up.
         study: An Optuna study that minimises, with whatever storage; a new one in memory by default. Its
             sampler is replaced.
         batch: Candidates to hand to the runner at once. More are measured sooner where it builds side by
@@ -68,13 +69,14 @@ def tune(  # noqa: PLR0913 (settings, all but three with defaults)
     total = n_measurements if space.size is None else min(n_measurements, space.size)
     stop = _stopping(sampler, stop_gain)
     measure = partial(_at_all_budgets, runner, space)
-    while (missing := missing_trials(study, total)) and not (stop and stop.is_reached(study)):
-        if batch == 1:
-            runner.prefetch(sampler.likely_next(study, _LOOKAHEAD))
-        for trial, measured in measure_trials(study, space, min(batch, missing), total, measure):
-            tell(study, trial, measured, sampler, reference_s)
-            if on_trial:
-                on_trial(Trial.of(study.get_trials(deepcopy=False)[trial.number], space))
+    with suppress(SpaceExhaustedError):
+        while (missing := missing_trials(study, total)) and not (stop and stop.is_reached(study)):
+            if batch == 1:
+                runner.prefetch(sampler.likely_next(study, _LOOKAHEAD))
+            for trial, measured in measure_trials(study, space, min(batch, missing), total, measure):
+                tell(study, trial, measured, sampler, reference_s)
+                if on_trial:
+                    on_trial(Trial.of(study.get_trials(deepcopy=False)[trial.number], space))
     trials = tuple(Trial.of(trial, space) for trial in study.get_trials(deepcopy=False, states=FINISHED))
     screened = getattr(sampler, "screened", 0) if space.size is None else space.size
     provenance = Provenance(runner.description, sampler.knowledge, space.space_id, screened, len(trials))

@@ -59,6 +59,26 @@ def test_measurements_never_exceed_the_pool(runner, pool):
     assert len(tune(runner, RandomOrderSampler(pool), 10_000).trials) == len(pool)
 
 
+class Uncounted(Pool):
+    """Does not know how many configs it holds, like the space of a kernel source."""
+
+    @property
+    def size(self):
+        return None
+
+
+@pytest.mark.parametrize("batch", [1, 7])
+@pytest.mark.parametrize("make", [ModelSampler, RandomOrderSampler])
+def test_a_search_ends_where_a_space_of_unknown_size_is_used_up(runner, pool, latencies, make, batch):
+    space = Uncounted(pool.candidates, *pool.platforms)
+    study = optuna.create_study()
+    result = tune(runner, make(space), 1000, study=study, batch=batch)
+    assert len(result.trials) == runner.measured == len(pool)
+    assert result.best.value == latencies.min()
+    assert optuna.trial.TrialState.RUNNING not in {trial.state for trial in study.trials}
+    assert len(tune(runner, make(space), 1000, study=study).trials) == len(pool)
+
+
 def test_likely_proposals_are_prepared_before_they_are_measured(runner, pool, oracle, latencies):
     tune(runner, ModelSampler(pool, oracle, explore_every=0), 3)
     fastest = [pool.candidates[i] for i in np.argsort(latencies)]

@@ -17,7 +17,7 @@ from costmodel.errors import CostModelError, SpaceExhaustedError
 from costmodel.records import Candidate, Config
 from costmodel.search._objective import Objective, ObjectiveName, SearchGoal
 from costmodel.search.samplers._history import FIXED, History
-from costmodel.search.samplers._turns import CHOICE, claim, wait_for_turn, write_attr
+from costmodel.search.samplers._turns import CHOICE, claim, give_up, wait_for_turn, write_attr
 from costmodel.spaces import Param, SearchSpace
 
 
@@ -74,7 +74,7 @@ class SpaceSampler(BaseSampler):
         """The next config, none of those that the history has tried.
 
         Raises:
-            CostModelError: There is none left.
+            SpaceExhaustedError: There is none left.
         """
 
     @property
@@ -106,8 +106,10 @@ class SpaceSampler(BaseSampler):
     def before_trial(self, study: Study, trial: FrozenTrial) -> None:
         """Choose the trial's config, in turn with all other workers, and write it down.
 
+        A trial that no config is found for is given up.
+
         Raises:
-            CostModelError: Every config has been tried.
+            SpaceExhaustedError: Every config has been tried.
         """
         if CHOICE in study._storage.get_trial_system_attrs(trial._trial_id):
             return  # the same trial as an object of another process
@@ -121,6 +123,8 @@ class SpaceSampler(BaseSampler):
                 chosen = self._enqueued(fixed) or self.space.params(self.choose(study, trial, history))
         finally:
             write_attr(study, trial, CHOICE, chosen)
+            if not chosen:
+                give_up(study, trial)
 
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
         """All parameters of the space, known before any trial."""
