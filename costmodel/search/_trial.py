@@ -13,6 +13,7 @@ from costmodel.search.samplers import (
     LATENCIES,
     PREDICTED_LATENCY,
     PREDICTED_RANK,
+    TIED,
     SpaceSampler,
     chosen_params,
     latencies_of,
@@ -40,6 +41,7 @@ class Trial:
             none.
         predicted_rank: Rank of its score among all that it was chosen from, 1 for the best; None where the
             sampler does not score.
+        tied: Configs with the same score, from which it was chosen by novelty and then at random.
     """
 
     number: int
@@ -51,6 +53,7 @@ class Trial:
     error: str = ""
     predicted_latency_s: tuple[float, ...] | None = None
     predicted_rank: int | None = None
+    tied: int = 1
 
     @classmethod
     def of(cls, trial: FrozenTrial, space: SearchSpace) -> "Trial":
@@ -66,6 +69,7 @@ class Trial:
             error=trial.user_attrs.get(_ERROR, ""),
             predicted_latency_s=None if predicted is None else tuple(predicted),
             predicted_rank=trial.system_attrs.get(PREDICTED_RANK),
+            tied=trial.system_attrs.get(TIED, 1),
         )
 
 

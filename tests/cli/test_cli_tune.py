@@ -8,7 +8,7 @@ from msgspec import structs
 from typer.testing import CliRunner, Result
 
 from costmodel.cli import app
-from costmodel.collect import CudaRunner
+from costmodel.collect import CudaRunner, ReplayRunner
 from costmodel.dataset import CardHeader, build_dataset, load_dataset
 from costmodel.errors import CostModelError
 from costmodel.records import RecordStore
@@ -112,6 +112,33 @@ def test_a_study_goes_on_where_it_stopped(dataset: Path, tmp_path: Path, name: s
 def test_a_search_that_is_not_worth_it_any_more_stops(dataset: Path, tmp_path: Path) -> None:
     assert tune(dataset, tmp_path, "--sms", 32, "--trials", 40, "--stop-gain", "20%").exit_code == 0
     assert len(json.loads((tmp_path / "tune.json").read_text())["trials"]) < 40
+
+
+@pytest.mark.parametrize("option", ["--plot", "--json", "--dispatch", "--report"])
+def test_a_file_that_cannot_be_written_is_refused_before_the_search(
+    dataset: Path, tmp_path: Path, option: str
+) -> None:
+    (tmp_path / "file").write_text("")
+    study = tmp_path / "study.log"
+    path = tmp_path / "file" / "out.png"
+    result = tune(dataset, tmp_path, "--study", study, option, path)
+    assert result.exit_code == 2
+    assert "out.png must be in a folder" in " ".join(result.stderr.split())
+    assert not study.exists()
+
+
+@pytest.mark.parametrize(("study", "text"), [(("--study", "study.log"), "goes on"), ((), "--study FILE")])
+def test_who_interrupts_a_search_is_told_how_to_go_on(
+    dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, study: tuple[str, ...], text: str
+) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(ReplayRunner, "measure", interrupt)
+    result = tune(dataset, tmp_path, *study)
+    assert result.exit_code == 130
+    assert text in result.stderr
 
 
 @pytest.mark.parametrize("share", ["0", "150%", "much", "1%%"])

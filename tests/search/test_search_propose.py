@@ -15,8 +15,13 @@ from costmodel.kernels.metaschedule import open_space, sample_candidates
 from costmodel.learners import Prediction, RandomLearner
 from costmodel.records import Config, Device, Measurement, Outcome, Platform, Workload
 from costmodel.search import propose_candidates
-from costmodel.search.proposals import DecisionColumns, GaussianProcess, ImprovementModel
-from costmodel.search.proposals._propose import _finalists, _least_known
+from costmodel.search.proposals import (
+    DecisionColumns,
+    GaussianProcess,
+    ImprovementModel,
+    finalists,
+    least_known,
+)
 from costmodel.testing import LANDSCAPE_DEVICE
 
 WORKLOAD = Workload.parse("matmul-m64-n64-k64")
@@ -105,7 +110,7 @@ def test_prior_says_what_no_measurement_does():
 
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 1000), st.integers(1, 5))
-def test_believing_makes_surer_and_changes_no_mean(seed, count):
+def test_conditioning_on_the_mean_makes_surer_and_changes_no_mean(seed, count):
     (X, y), (asked, _) = data(seed), data(seed + 1)
     before = GaussianProcess.fit(X, y)
     after = before.condition_on(asked[:count])
@@ -156,9 +161,9 @@ def test_what_fails_promises_less_and_has_no_latency():
 def test_a_slow_sketch_of_which_little_is_known_gets_its_chance():
     improvement, std = np.r_[np.linspace(0.5, 0.1, 200), 0.001, 0.002], np.r_[np.full(200, 0.2), 0.9, 0.8]
     sketches = np.array(["known"] * 200 + ["new"] * 2)
-    finalists = _finalists(improvement[:, None], sketches)
-    assert finalists == [*range(64), 200, 201]
-    chosen = finalists[_least_known(std[finalists], improvement[finalists], sketches[finalists])]
+    found = finalists(improvement[:, None], sketches)
+    assert found == [*range(64), 200, 201]
+    chosen = found[least_known(std[found], improvement[found], sketches[found])]
     assert chosen == 201  # not 200: of its own sketch it promises less than most
 
 
@@ -197,16 +202,18 @@ def fastest(measured):
 
 
 def propose(count, seed, measured, kind="cuda", *, workload=WORKLOAD, time_limit_s=math.inf):
-    """Without a limit, so that slow machines choose the same."""
+    """Few draws for speed, and without a limit, so that slow machines choose the same."""
     return propose_candidates(
-        workload, kind, count, seed, measured=measured, budgets=BUDGETS, time_limit_s=time_limit_s
+        workload,
+        kind,
+        count,
+        seed,
+        measured=measured,
+        budgets=BUDGETS,
+        time_limit_s=time_limit_s,
+        generations=3,
+        draws=24,
     )
-
-
-@pytest.fixture(autouse=True)
-def few_draws(monkeypatch):
-    monkeypatch.setattr("costmodel.search.proposals._propose._DRAWS", 24)
-    monkeypatch.setattr("costmodel.search.proposals._propose._GENERATIONS", 3)
 
 
 @pytest.fixture(scope="module")

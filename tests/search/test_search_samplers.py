@@ -103,6 +103,41 @@ def test_a_pool_that_is_pruned_to_the_end_is_used_up(sampler, pool):
     assert len(study.trials) == len(pool)
 
 
+@pytest.mark.parametrize("directions", [["maximize"], ["minimize", "minimize"]])
+def test_a_study_that_does_not_minimise_one_value_is_refused_at_the_start(sampler, pool, directions):
+    study = optuna.create_study(sampler=sampler, directions=directions)
+    with pytest.raises(CostModelError, match="must minimise one value"):
+        study.ask(pool.distributions)
+
+
+def test_values_that_are_no_latencies_are_refused(pool, oracle):
+    study = optuna.create_study(sampler=ModelSampler(pool, oracle))
+    study.tell(study.ask(), -2.5)
+    with pytest.raises(CostModelError, match=r"positive latencies in seconds, but got -2\.5"):
+        study.ask()
+
+
+@pytest.mark.parametrize("change", [{"unroll_explicit": 10**6}, None])
+def test_what_was_enqueued_and_is_no_config_is_refused_and_given_up(sampler, pool, change):
+    """Out of range, or only a part of the parameters."""
+    params = pool.params(pool.candidates[3].config)
+    study = optuna.create_study(sampler=sampler)
+    study.enqueue_trial(params | change if change else dict(list(params.items())[:2]))
+    with pytest.raises(CostModelError, match="all parameters of one config"):
+        study.ask(pool.distributions)
+    assert [trial.state.name for trial in study.trials] == ["PRUNED"]
+    assert study.ask(pool.distributions).params
+
+
+def test_ties_are_broken_by_the_seed_and_not_by_the_order_of_the_pool(pool, ignorant, latencies):
+    first = [
+        _positions(_optimized(ModelSampler(pool, ignorant, seed=s), pool, latencies, 1), pool)[0]
+        for s in range(30)
+    ]
+    assert len(set(first)) > 15
+    assert sum(position < len(pool) / 2 for position in first) in range(6, 25)
+
+
 @pytest.mark.parametrize("make", [RandomOrderSampler, _tpe, _genetic])
 def test_the_seed_decides_the_order(make, pool, latencies):
     runs = [_positions(_optimized(make(pool, seed=s), pool, latencies, 15), pool) for s in (1, 1, 2)]

@@ -59,6 +59,11 @@ def test_measurements_never_exceed_the_pool(runner, pool):
     assert len(tune(runner, RandomOrderSampler(pool), 10_000).trials) == len(pool)
 
 
+def test_a_choice_among_equals_is_said(runner, pool, ignorant, oracle):
+    assert tune(runner, ModelSampler(pool, ignorant), 2).trials[0].tied == len(pool)
+    assert tune(runner, ModelSampler(pool, oracle), 2).trials[0].tied == 1
+
+
 class Uncounted(Pool):
     """Does not know how many configs it holds, like the space of a kernel source."""
 

@@ -20,7 +20,7 @@ from tune_until_killed import SlowFormula, latency_s, make_space
 
 from costmodel.errors import CostModelError
 from costmodel.search import ModelSampler, give_up_abandoned, open_study, tune
-from costmodel.search.samplers import CHOICE, HEARTBEAT, OWNER, _turns, is_abandoned
+from costmodel.search.samplers import CHOICE, HEARTBEAT, OWNER, is_abandoned
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 WORKER = Path(__file__).with_name("tune_until_killed.py")
@@ -110,13 +110,13 @@ def test_a_worker_joins_while_another_is_killed(place, start):
     assert len(measured) == len({tuple(c.items()) for c in measured}) == 4
 
 
-def test_a_trial_that_nobody_claimed_holds_up_nobody_for_long(place, monkeypatch):
-    """It stands as that of a worker that was killed between asking for it and claiming it."""
-    monkeypatch.setattr(_turns, "_LONGEST_CLAIM_S", 1.0)
+def test_a_trial_that_nobody_claimed_holds_up_nobody_for_long(place):
+    """It stands as that of a worker that was killed between asking for it and claiming it, a minute ago."""
     study = open_study(place, "shared")
     tune(SlowFormula(), ModelSampler(make_space()), 1, study=study)
-    study.sampler = optuna.samplers.RandomSampler()  # which claims nothing
-    study.ask()
+    unclaimed = create_trial(state=TrialState.RUNNING)
+    unclaimed.datetime_start = datetime.now() - timedelta(minutes=1)
+    study.add_trial(unclaimed)
     result = tune(SlowFormula(), ModelSampler(make_space()), 3, study=study)
     assert len(result.trials) == 3
     states = [trial.state for trial in study.trials]

@@ -6,35 +6,28 @@ builds none), and chooses the few that are worth building.
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from costmodel.arrays import FloatArray
 from costmodel.errors import InvalidConfigError
 from costmodel.kernels import DesignSpace, neighbour
 from costmodel.kernels.metaschedule import DistinctPrograms, open_space, sample_candidates
 from costmodel.learners import Learner
 from costmodel.records import Candidate, Config, Measurement, Outcome, Workload
+from costmodel.search.proposals._choice import best_first, leaders
 from costmodel.search.proposals._decisions import SKETCH
 from costmodel.search.proposals._improvement import ImprovementModel
 
 # The settings below were tried on two workloads (experiments/proposals), where mean scores differ by .05 from
 # chance alone. None of those tried was clearly better: 3 generations, a random share of .25, no exploring.
 #
-# Of 480 draws a call, some 380 are valid. Lowering takes 6 s for a matmul and 20 s for a convolution.
-_GENERATIONS, _DRAWS = 5, 96
 # The fastest at each budget, measured and bred alike, that children come from.
 _PARENTS = 6
 # Parts of the draws that are random, and that have two parents.
 _RANDOM_SHARE, _CROSSING_SHARE = 0.1, 0.3
-# Most promising candidates of each budget, and of each sketch at each budget, that the choice is made from.
-_FINALISTS, _FINALISTS_OF_SKETCH = 64, 8
-# Every how many proposals one explores. Every fourth, every sixth and never found kernels as fast; exploring
-# is there for the model that is wrong, and for variety in what is measured.
-_EXPLORE_EVERY = 6
 
 
 def propose_candidates(  # noqa: PLR0913 (one argument a knob)
@@ -47,6 +40,8 @@ def propose_candidates(  # noqa: PLR0913 (one argument a knob)
     budgets: Sequence[int],
     time_limit_s: float = 20.0,
     prior: Learner | None = None,
+    generations: int = 5,
+    draws: int = 96,
 ) -> list[Candidate]:
     """Choose valid candidates that are worth measuring next, all of different programs.
 
@@ -66,6 +61,9 @@ def propose_candidates(  # noqa: PLR0913 (one argument a knob)
         prior: Predicts latency from features (``costmodel.features.extract``), fitted on other workloads of
             the same kind of device: worth most while little is measured of this one. None for nothing but
             the analytic time.
+        generations: How often kernels are bred from the best so far.
+        draws: Kernels that each generation lowers. Of 480 in all some 380 are valid, and take 6 s for a
+            matmul and 20 s for a convolution.
 
     Raises:
         MissingExtraError: TVM is not installed.
@@ -76,9 +74,11 @@ def propose_candidates(  # noqa: PLR0913 (one argument a knob)
         space = open_space(workload, kind)
         deadline = time.monotonic() + time_limit_s
         model = ImprovementModel.fit(rows, prior)
-        pool = _evolve(space, model, _starts(rows), np.random.default_rng(seed), deadline)
+        rng = np.random.default_rng(seed)
+        breed = partial(_children, space, rng=rng, draws=draws, deadline=deadline)
+        pool = _evolve(model, _starts(rows), breed, generations)
         programs = DistinctPrograms(space, known)
-        for candidate in _best_first(model, pool):
+        for candidate in best_first(model, pool):
             if len(chosen) == count:
                 break
             if programs.add(candidate):
@@ -111,37 +111,31 @@ def _starts(measured: Sequence[Measurement]) -> list[Config]:
 
 
 def _evolve(
-    space: DesignSpace,
     model: ImprovementModel,
     starts: Sequence[Config],
-    rng: np.random.Generator,
-    deadline: float,
+    breed: Callable[[Sequence[Config]], Iterator[Candidate]],
+    generations: int,
 ) -> list[Candidate]:
     """Valid candidates, bred from ``starts`` for expected improvement at every budget."""
     pool: dict[str, Candidate] = {}
     improvement = np.empty((0, len(model.platforms)))
     parents = list(starts)
-    for _ in range(_GENERATIONS):
-        children = {child.candidate_id: child for child in _children(space, parents, rng, deadline)}
+    for _ in range(generations):
+        children = {child.candidate_id: child for child in breed(parents)}
         new = [child for name, child in children.items() if name not in pool]
         if new:
             pool |= {child.candidate_id: child for child in new}
             improvement = np.vstack([improvement, model.improvement(model.rows(new))])
             every = list(pool.values())
-            parents = [*starts, *(every[i].config for i in _leaders(improvement, _PARENTS))]
+            parents = [*starts, *(every[i].config for i in leaders(improvement, _PARENTS))]
     return list(pool.values())
 
 
-def _leaders(values: FloatArray, count: int) -> NDArray[np.intp]:
-    """Rows that hold one of the ``count`` largest values of any column."""
-    return np.unique(np.argsort(-values, axis=0, kind="stable")[:count])
-
-
 def _children(
-    space: DesignSpace, parents: Sequence[Config], rng: np.random.Generator, deadline: float
+    space: DesignSpace, parents: Sequence[Config], *, rng: np.random.Generator, draws: int, deadline: float
 ) -> Iterator[Candidate]:
-    """One generation: what is valid of a fixed number of draws, fewer if the time is over."""
-    for _ in range(_DRAWS):
+    """One generation: what is valid of so many draws, fewer if the time is over."""
+    for _ in range(draws):
         if time.monotonic() > deadline:
             return
         try:
@@ -166,41 +160,3 @@ def _crossed(config: Config, other: Config, rng: np.random.Generator) -> Config:
     if mine.get(SKETCH) != theirs.get(SKETCH):
         return config
     return Config({name: (mine if rng.random() < 0.5 else theirs)[name] for name in mine})
-
-
-def _best_first(model: ImprovementModel, pool: Sequence[Candidate]) -> Iterator[Candidate]:
-    """Candidates in the order in which to measure them; the model is conditioned on each before the next."""
-    rows, sketches = model.rows(pool), np.array([str(c.config.decisions.get(SKETCH)) for c in pool])
-    left = _finalists(model.improvement(rows), sketches)
-    turn = 0
-    for place in range(1, len(left) + 1):
-        improvement = model.improvement(rows[left])
-        if place % _EXPLORE_EVERY:
-            at = int(improvement[:, turn % improvement.shape[1]].argmax())
-            turn += 1
-        else:
-            at = _least_known(model.std(rows[left]), improvement.max(axis=1), sketches[left])
-        model = model.condition_on(rows[[left[at]]])
-        yield pool[left.pop(at)]
-
-
-def _finalists(improvement: FloatArray, sketches: NDArray[np.str_]) -> list[int]:
-    """Rows with the largest improvements at any budget, and those of each sketch."""
-    of_sketches = [np.flatnonzero(sketches == sketch) for sketch in np.unique(sketches)]
-    finalists = [
-        _leaders(improvement, _FINALISTS),
-        *(rows[_leaders(improvement[rows], _FINALISTS_OF_SKETCH)] for rows in of_sketches),
-    ]
-    return [int(row) for row in np.unique(np.concatenate(finalists))]
-
-
-def _least_known(std: FloatArray, improvement: FloatArray, sketches: NDArray[np.str_]) -> int:
-    """Position of the largest std among the most promising quarter of each sketch.
-
-    A sketch of which little was measured so gets its chance, even if that little was slow.
-    """
-    promising = np.zeros(len(std), dtype=bool)
-    for sketch in np.unique(sketches):
-        same = sketches == sketch
-        promising |= same & (improvement >= np.quantile(improvement[same], 0.75))
-    return int(np.where(promising, std, -1.0).argmax())

@@ -10,7 +10,7 @@ from costmodel.search.samplers._history import (
     latencies_of,
     value_of,
 )
-from costmodel.search.samplers._model import PREDICTED_LATENCY, PREDICTED_RANK, ModelSampler
+from costmodel.search.samplers._model import PREDICTED_LATENCY, PREDICTED_RANK, TIED, ModelSampler
 from costmodel.search.samplers._prediction import JointPrediction, JointPredictor, Prior
 from costmodel.search.samplers._scored import ScoredConfigs
 from costmodel.search.samplers._screening import screen
@@ -33,6 +33,7 @@ __all__ = [
     "OWNER",
     "PREDICTED_LATENCY",
     "PREDICTED_RANK",
+    "TIED",
     "History",
     "JointPrediction",
     "JointPredictor",

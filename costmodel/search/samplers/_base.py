@@ -10,6 +10,7 @@ import numpy as np
 from optuna import Study
 from optuna.distributions import BaseDistribution
 from optuna.samplers import BaseSampler
+from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from costmodel.arrays import FloatArray
@@ -110,7 +111,10 @@ class SpaceSampler(BaseSampler):
 
         Raises:
             SpaceExhaustedError: Every config has been tried.
+            CostModelError: The study does not minimise one value, or a trial was enqueued with what is no
+                config of the space.
         """
+        _check_minimises(study)
         if CHOICE in study._storage.get_trial_system_attrs(trial._trial_id):
             return  # the same trial as an object of another process
         claim(study, trial)
@@ -120,7 +124,8 @@ class SpaceSampler(BaseSampler):
             with self._lock:
                 fixed = trial.system_attrs.get(FIXED)
                 history = History.of(study, self.space, below=trial.number)
-                chosen = self._enqueued(fixed) or self.space.params(self.choose(study, trial, history))
+                config = self._enqueued(fixed) if fixed else self.choose(study, trial, history)
+                chosen = self.space.params(config)
         finally:
             write_attr(study, trial, CHOICE, chosen)
             if not chosen:
@@ -177,10 +182,30 @@ class SpaceSampler(BaseSampler):
             "Ask for fewer trials or a larger space."
         )
 
-    def _enqueued(self, fixed: Mapping[str, Any] | None) -> dict[str, Param] | None:
-        """The parameters that a trial was enqueued with; None where they do not make a config."""
-        if not fixed:
-            return None
-        with suppress(CostModelError):
-            return self.space.params(self.space.config(fixed))
-        return None
+    def _enqueued(self, fixed: Mapping[str, Any]) -> Config:
+        """The config that a trial was enqueued with.
+
+        Raises:
+            CostModelError: It is none of the space.
+        """
+        try:
+            return self.space.config(fixed)
+        except CostModelError as error:
+            raise CostModelError(
+                f"A trial must be enqueued with all parameters of one config of the space, but got "
+                f"{dict(fixed)}: {error}"
+            ) from error
+
+
+def _check_minimises(study: Study) -> None:
+    """Refuse a study in which lower is not better.
+
+    Raises:
+        CostModelError: It has several objectives, or one to maximise.
+    """
+    if study.directions != [StudyDirection.MINIMIZE]:
+        directions = ", ".join(direction.name.lower() for direction in study.directions)
+        raise CostModelError(
+            f"A study must minimise one value, such as a latency in seconds, but this is to {directions}. "
+            "Create it with optuna.create_study(direction='minimize')."
+        )

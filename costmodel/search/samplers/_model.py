@@ -8,7 +8,7 @@ from optuna import Study
 from optuna.trial import FrozenTrial
 
 from costmodel.arrays import FloatArray, Positions
-from costmodel.errors import InvalidConfigError
+from costmodel.errors import CostModelError, InvalidConfigError
 from costmodel.records import Candidate, Config
 from costmodel.search._objective import Objective, SearchGoal
 from costmodel.search.samplers._base import SpaceSampler
@@ -20,9 +20,11 @@ from costmodel.search.samplers._turns import write_attr
 from costmodel.spaces import DrawnConfigs, SearchSpace
 from costmodel.transfer import FromScratch, Model, TransferModel
 
-# System attributes of a trial: seconds that were predicted at each SM budget, and the rank of its score.
+# System attributes of a trial: seconds predicted at each SM budget, and the rank of its score.
 PREDICTED_LATENCY = "costmodel:predicted_latency_s"
 PREDICTED_RANK = "costmodel:predicted_rank"
+# System attribute of a trial: configs with the score of the chosen one, if several; it is chosen at random.
+TIED = "costmodel:tied"
 
 # After every so many measurements the space is drawn anew and screened with what was learned.
 _RESCREEN_EVERY = 16
@@ -176,6 +178,11 @@ class ModelSampler(SpaceSampler):
     def _predictor(self, history: History) -> JointPredictor:
         if not history.measured:
             return self._prior.zero_shot()
+        if (history.latency_s <= 0.0).any():
+            raise CostModelError(
+                "Trials must be told positive latencies in seconds, but got "
+                f"{np.nanmin(history.latency_s):g}. Minimise what is always above 0."
+            )
         return self._prior.condition_on(self.space.features(history.measured), history.latency_s)
 
     def _best_first(self, scored: ScoredConfigs, history: History, number: int) -> Iterator[int]:
@@ -254,6 +261,8 @@ class ModelSampler(SpaceSampler):
         """Keep what was predicted for the proposal with its trial."""
         rank = 1 + int((scored.score > scored.score[row]).sum())
         write_attr(study, trial, PREDICTED_RANK, rank)
+        if (tied := int((scored.score == scored.score[row]).sum())) > 1:
+            write_attr(study, trial, TIED, tied)
         if scored.latency_s is not None:
             write_attr(study, trial, PREDICTED_LATENCY, scored.latency_s[row].tolist())
 

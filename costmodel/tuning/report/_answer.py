@@ -14,7 +14,7 @@ from costmodel.tuning.report._words import budget, decisions, microseconds, orig
 def answer(found: Findings) -> tuple[str, ...]:
     """What to run and how it compares, what the kernels are, and where the answer came from."""
     compared = _for_one(found) if len(found.search.sms) == 1 else _for_several(found)
-    return (*compared, origin(found.search.provenance))
+    return (*compared, *_ties(found.search), origin(found.search.provenance))
 
 
 def _for_one(found: Findings) -> Iterator[str]:
@@ -62,6 +62,12 @@ def _whole_choice(search: SearchResult) -> Iterator[str]:
     excess = search.latency_s[whole] / search.latency_s.min(axis=0) - 1.0
     if np.isfinite(excess).all():
         yield f"The kernel that is best on {search.sms[-1]} is {_above(excess, 'best measured')}."
+
+
+def _ties(search: SearchResult) -> Iterator[str]:
+    """That the model could not tell what to measure first, where it could not."""
+    if (tied := search.trials[0].tied) > 1:
+        yield f"The model scored {tied} candidates alike at first, and chose among them at random."
 
 
 def _freed(found: Findings, free: FreeSms) -> str:

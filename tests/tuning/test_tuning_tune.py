@@ -1,0 +1,160 @@
+"""``costmodel.tune`` from Python, on a landscape whose best kernels are known."""
+
+import json
+
+import numpy as np
+import pytest
+
+import costmodel
+from costmodel.dataset import dataset_from_measurements
+from costmodel.errors import CostModelError
+from costmodel.files import write_json
+from costmodel.testing import gpu_landscape
+from costmodel.tuning import TuneRequest
+
+WORKLOAD = "matmul-m512-n512-k512"
+OTHER = "matmul-m128-n768-k768"
+SMS = (8, 96, 132)
+
+
+@pytest.fixture(scope="module")
+def dataset():
+    return gpu_landscape(seed=2, workloads=[WORKLOAD, OTHER], configs_per_workload=40, sms=SMS)
+
+
+@pytest.fixture(scope="module")
+def latency_s(dataset):
+    rows = dataset.rows[dataset.rows["workload"] == WORKLOAD]
+    return rows.pivot_table(index="candidate", columns="sms_granted", values="latency_s").to_numpy()
+
+
+def tune(dataset, **settings):
+    return costmodel.tune(WORKLOAD, learn_from=dataset, replay=dataset, learner="ridge", **settings)
+
+
+def test_all_that_is_measured_gives_the_best_of_all(dataset, latency_s):
+    result = tune(dataset, sms=8, trials=999)
+    assert result.best.latency_s == pytest.approx((latency_s[:, 0].min(),))
+    assert len(result.trials) == 40
+    assert result.trials["latency_s"].min() == result.best.latency_s[0]
+    assert set(result.trials["outcome"]) >= {"ok"}
+    assert "8 SMs of landscape GPU" in result.answer[0]
+    assert result.free_sms is None
+
+
+def test_a_workload_is_an_object_or_its_name(dataset):
+    settings = {"sms": 8, "trials": 3, "learn_from": dataset, "replay": dataset, "learner": "ridge"}
+    by_object = costmodel.tune(costmodel.Workload.parse(WORKLOAD), **settings)
+    assert by_object.search.trials == costmodel.tune(WORKLOAD, **settings).search.trials
+
+
+def test_a_runner_of_ones_own_measures_and_stays_open(dataset):
+    runner = costmodel.ReplayRunner(dataset.to_measurements(WORKLOAD))
+    result = costmodel.tune(WORKLOAD, sms=8, trials=3, runner=runner, learn_from=dataset, learner="ridge")
+    assert result.search.trials == tune(dataset, sms=8, trials=3).search.trials
+
+
+def test_a_model_in_memory_is_used_and_one_that_saw_the_answer_refused(dataset):
+    model = costmodel.train(dataset, "ridge", hold_out=[WORKLOAD])
+    result = costmodel.tune(WORKLOAD, sms=8, trials=3, model=model, replay=dataset)
+    assert result.search.trials == tune(dataset, sms=8, trials=3).search.trials
+    with pytest.raises(CostModelError, match="must have a model that never saw it"):
+        costmodel.tune(WORKLOAD, model=costmodel.train(dataset, "ridge"), replay=dataset)
+
+
+def test_what_is_replayed_is_not_learned_from(dataset):
+    """The same search with the answers changed learns the same at first."""
+    other = [m for m in dataset.to_measurements() if m.candidate.workload.name != WORKLOAD]
+    honest = costmodel.tune(
+        WORKLOAD,
+        sms=8,
+        trials=1,
+        learn_from=dataset_from_measurements(other),
+        replay=dataset,
+        learner="ridge",
+    )
+    assert tune(dataset, sms=8, trials=1).search.trials == honest.search.trials
+
+
+def test_nothing_is_learned_from_where_that_is_asked(dataset):
+    result = costmodel.tune(WORKLOAD, sms=8, trials=2, learn_from="nothing", replay=dataset)
+    assert result.search.provenance.knowledge["trained_on"] == "nothing"
+    assert result.search.provenance.knowledge["model"] == "scratch"
+    assert result.search.trials[0].predicted_rank == 1
+
+
+@pytest.mark.parametrize("settings", [{"sms": 8}, {"sms": SMS}, {"portfolio": 2}, {"free_sms": 0.4}])
+def test_a_result_shows_writes_and_tells_itself(dataset, tmp_path, settings):
+    result = tune(dataset, trials=8, **settings)
+    assert repr(result).startswith("<TuneResult: Run ")
+    assert len(repr(result)) < 250
+    html = result._repr_html_()
+    assert html.count("<table>") == len(result.tables)
+    assert result.answer[0].split(":")[0] in html
+    result.plot(tmp_path / "curves.svg")
+    assert (tmp_path / "curves.svg").read_text().startswith("<?xml")
+    result.save_report(tmp_path / "report.html")
+    assert WORKLOAD in (tmp_path / "report.html").read_text()
+    result.save_dispatch_table(tmp_path / "dispatch.json")
+    assert costmodel.load_dispatch_table(tmp_path / "dispatch.json") == result.dispatch_table
+    write_json(tmp_path / "all.json", result.to_dict())
+    told = json.loads((tmp_path / "all.json").read_text())
+    assert len(told["trials"]) == 8
+    assert [part["config_id"] for part in told["chosen"]] == [
+        r.config_id for r in result.dispatch_table.ranges
+    ]
+
+
+def test_a_portfolio_is_compared_with_the_best_recorded_and_the_best_measured(dataset, latency_s):
+    result = tune(dataset, portfolio=2, trials=6)
+    served = np.array(
+        [r.latency_s[sms] for sms in SMS for r in result.dispatch_table.ranges if sms in r.latency_s]
+    )
+    measured = 100 * (served / result.search.latency_s.min(axis=0) - 1).max()
+    recorded = 100 * (served / latency_s.min(axis=0) - 1).max()
+    assert recorded > measured + 0.1, "else this test shows nothing"
+    assert f"at most {measured:.1f} %" in result.answer[0]
+    assert "above the best measured" in result.answer[0]
+    assert f"at most {recorded:.1f} %" in result.answer[1]
+    assert "above the best recorded" in result.answer[1]
+
+
+def test_trials_over_several_budgets_have_a_column_for_each(dataset):
+    trials = tune(dataset, sms=(132, 8), trials=4).trials
+    assert {f"{name}_{sms}" for name in ("outcome", "latency_s") for sms in (8, 132)} <= set(trials)
+
+
+def test_a_search_over_several_budgets_stops_when_it_gains_nothing(dataset):
+    stopped = tune(dataset, sms=SMS, trials=40, stop_gain=0.2)
+    assert len(stopped.trials) < 40
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({"sms": (8, 8)}, "distinct"),
+        ({"sms": 0}, "at least 1"),
+        ({"trials": 0}, "trials must be at least 1"),
+        ({"portfolio": 0}, "portfolio must be at least 1"),
+        ({"free_sms": 4.0}, "free_sms must be a share"),
+        ({"stop_gain": 0.0}, "stop_gain must be a share"),
+        ({"sms": 8, "objective": "mean"}, "for several SM budgets"),
+        ({"sms": (8, 96), "objective": "best"}, "worst-regret, mean, weighted"),
+        ({"runner": "gpu"}, "one of replay, cuda, cpu"),
+        ({"device": "B200"}, "landscape GPU.*B200"),
+        ({"learner": "oracle"}, "oracle"),
+        ({"model": "m.costmodel"}, "A model or a history"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(dataset, settings, text):
+    replay = {} if "runner" in settings else {"replay": dataset}
+    with pytest.raises(CostModelError, match=text):
+        costmodel.tune(WORKLOAD, **{"learn_from": dataset, "learner": "ridge", **replay, **settings})
+
+
+def test_weights_follow_their_budgets_into_the_order_of_the_platforms(dataset):
+    runner = costmodel.ReplayRunner(dataset.to_measurements(WORKLOAD))
+    request = TuneRequest(WORKLOAD, (96, 8, 132), "weighted", (1.0, 9.0, 2.0))
+    platforms = request.platforms(runner)
+    assert [platform.sms_granted for platform in platforms] == [8, 96, 132]
+    assert request.objective_for(platforms).weights == (9.0, 1.0, 2.0)
