@@ -7,6 +7,7 @@ import numpy as np
 from costmodel.arrays import FloatArray, Positions
 from costmodel.learners import Prediction
 from costmodel.transfer._base import Predictor, TransferModel
+from costmodel.transfer._blas import one_blas_thread
 from costmodel.transfer.uncertainty import std_of
 
 # Candidates that are looked at for each one to choose: beyond them, what is informative is not good.
@@ -36,6 +37,7 @@ class Posterior(Protocol):
         ...
 
 
+@one_blas_thread()
 def choose_first(model: TransferModel, X: FloatArray, m: int, *, optimism: float = 1.0) -> Positions:
     """Positions of the m candidates to measure first, together, so that they are good and informative.
 
@@ -71,6 +73,7 @@ def choose_first(model: TransferModel, X: FloatArray, m: int, *, optimism: float
     return np.array(chosen, dtype=np.intp)
 
 
+@one_blas_thread()
 def shortlist(
     predictor: Predictor, X: FloatArray, k: int, *, best_s: float | None = None, seed: int = 0
 ) -> Positions:

@@ -57,16 +57,23 @@ def test_level_is_kept() -> None:
 
 
 def test_a_model_without_latency_gets_intervals_from_its_measurements() -> None:
-    X, y, tasks = noisy_rows(30, 0)
-    model = Conformal(Residual(RandomLearner()), (0,)).fit(X, y, tasks)
-    assert model.predict(X).low_s is None
-    inside = []
-    new_X, new_y, new = noisy_rows(60, 5)
-    for task in np.unique(new):
-        at = np.flatnonzero(new == task)
-        prediction = model.adapt(new_X[at[:8]], new_y[at[:8]]).predict(new_X[at[8:]])
-        inside.append((prediction.low_s <= new_y[at[8:]]) & (new_y[at[8:]] <= prediction.high_s))
-    assert 0.85 <= np.mean(inside) <= 0.95
+    inside, inside_half = [], []
+    for draw in range(8):
+        X, y, tasks = noisy_rows(30, draw)
+        model = Conformal(Residual(RandomLearner()), (0,)).fit(X, y, tasks)
+        assert model.predict(X).low_s is None
+        new_X, new_y, new = noisy_rows(60, 100 + draw)
+        for task in np.unique(new):
+            at = np.flatnonzero(new == task)
+            found = model.adapt(new_X[at[:8]], new_y[at[:8]]).predict(new_X[at[8:]])
+            off = np.log(new_y[at[8:]] / found.latency_s)
+            low, high = np.log(found.low_s / found.latency_s), np.log(found.high_s / found.latency_s)
+            inside.append((low <= off) & (off <= high))
+            inside_half.append((low / 2 <= off) & (off <= high / 2))
+    # Of one draw it is 0.93 to 0.98: tasks are few, and their quantiles are taken beyond the highest. It is
+    # more than is promised, and half of the width would be too little.
+    assert 0.9 <= np.mean(inside) <= 0.98
+    assert np.mean(inside_half) < 0.8
 
 
 @pytest.fixture(scope="module")

@@ -173,6 +173,28 @@ def test_the_guard_gives_way_to_measurements_that_contradict() -> None:
     np.testing.assert_array_equal(later, alone)
 
 
+def test_what_was_refuted_once_stays_so() -> None:
+    X, y, tasks = family()
+    sources, (target_X, target_y) = without(X, y, tasks, 6)
+    model = Guarded(Residual(KernelRidge()), FromScratch(), (0,)).fit(*sources)
+    outlier = np.append(10 * target_y[:1], target_y[1:9])
+    measured = target_X[:9]
+    # What came after the first speaks for the transfer model, and it would be its turn to propose.
+    assert model.weight(measured[:1], outlier[:1]) < 0.05
+    assert model.weight(measured, outlier) > 0.5
+    assert transfer_schedule(10, model.allowed, None)[9]
+    alone = model.fallback.adapt(measured, outlier).predict(target_X)
+    np.testing.assert_array_equal(model.adapt(measured, outlier).predict(target_X).score, alone.score)
+    known = own_and_better(outlier, transfer_schedule(9, model.allowed, 1))
+    own = model.fallback.adapt(measured[known], outlier[known]).predict(target_X).score
+    np.testing.assert_array_equal(model.propose(measured, outlier).predict(target_X).score, own)
+    agreed = np.append(target_y[:1], outlier[1:])
+    assert not np.allclose(
+        model.adapt(measured, agreed).predict(target_X).score,
+        model.fallback.adapt(measured, agreed).predict(target_X).score,
+    )
+
+
 def test_what_is_unfamiliar_lowers_the_guards_trust() -> None:
     X, y, tasks = family()
     model = Guarded(Residual(KernelRidge()), FromScratch(), (0,)).fit(X, y, tasks)

@@ -2,8 +2,12 @@
 
 import gzip
 import json
+import os
+import subprocess
+import sys
 from dataclasses import dataclass
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -189,3 +193,41 @@ def test_a_real_convolution_is_found_on_another_gpu_of_its_architecture() -> Non
     score_of = {each: y.min() / y[np.argmax(each.predict(X).score)] for each in (model, consensus)}
     assert score_of[model] > max(0.98, score_of[consensus])
     assert y.min() / y[shortlist(model, X, 10)].min() > 0.99
+
+
+def test_of_no_candidates_there_is_no_list() -> None:
+    belief, X = a_belief()
+    for predictor in (belief, Residual(WeightedConsensus((0,))).fit(X, np.ones(len(X)), np.arange(len(X)))):
+        assert shortlist(predictor, X[:0], 3).size == 0
+        assert shortlist(predictor, X[:0], 1).size == 0
+
+
+PARALLEL = """
+from concurrent.futures import ThreadPoolExecutor
+from threadpoolctl import threadpool_info
+from test_transfer_shortlist import Known, a_belief
+from costmodel.transfer import shortlist
+
+def blas_threads():
+    return {each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"}
+
+class Counting(Known):
+    def posterior(self, X):
+        seen.append(blas_threads())
+        return super().posterior(X)
+
+seen, before, (belief, X) = [], blas_threads(), a_belief()
+belief = Counting(belief.mean, belief.covariance)
+with ThreadPoolExecutor(4) as pool:
+    listed = {tuple(found) for found in pool.map(lambda _: shortlist(belief, X, 3), range(24))}
+print(before == blas_threads() == {2}, seen == 24 * [{1}], len(listed))
+"""
+
+
+def test_trials_that_are_proposed_at_once_share_no_threads_of_blas() -> None:
+    paths = os.pathsep.join([*sys.path, str(Path(__file__).parent)])
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "2", "OMP_NUM_THREADS": "2", "PYTHONPATH": paths}
+    done = subprocess.run(
+        [sys.executable, "-c", PARALLEL], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "True True 1\n"
