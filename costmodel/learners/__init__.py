@@ -2,14 +2,6 @@
 
 from costmodel.learners._analytic import AnalyticPrior
 from costmodel.learners._base import Learner, Prediction, Storable
-from costmodel.learners._budget_curve import (
-    BudgetCurves,
-    BudgetReplicates,
-    inverse_curve,
-    rounds_curve,
-    smallest_budget,
-    waves_curve,
-)
 from costmodel.learners._consensus import WeightedConsensus
 from costmodel.learners._curves import TaskCurves
 from costmodel.learners._kernel_ridge import KernelRidge
@@ -44,8 +36,6 @@ from costmodel.learners.multitask import MultitaskGaussianProcess, MultitaskNetw
 
 __all__ = [
     "AnalyticPrior",
-    "BudgetCurves",
-    "BudgetReplicates",
     "KernelRidge",
     "Learner",
     "MultitaskGaussianProcess",
@@ -67,7 +57,6 @@ __all__ = [
     "check_features",
     "class_key",
     "first_rows",
-    "inverse_curve",
     "is_registered",
     "learner_class",
     "learner_names",
@@ -76,10 +65,7 @@ __all__ = [
     "out_of_fold",
     "prepare",
     "register",
-    "rounds_curve",
-    "smallest_budget",
     "source_weights",
     "stored_class",
     "task_levels",
-    "waves_curve",
 ]

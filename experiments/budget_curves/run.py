@@ -14,7 +14,9 @@ from rich.console import Console
 
 from costmodel.dataset import Dataset, load_dataset
 from costmodel.features import extract
-from costmodel.learners import (
+
+sys.path.append(str(Path(__file__).parents[1]))
+from budget_curve import (
     BudgetCurves,
     BudgetReplicates,
     inverse_curve,
@@ -22,8 +24,6 @@ from costmodel.learners import (
     smallest_budget,
     waves_curve,
 )
-
-sys.path.append(str(Path(__file__).parents[1]))
 from options import parse_options
 
 WHOLE = 132

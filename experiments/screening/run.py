@@ -13,11 +13,12 @@ import numpy as np
 
 from costmodel.errors import InvalidConfigError
 from costmodel.features import COLUMNS, extract_batch
-from costmodel.kernels.metaschedule import open_space, per_store_features
+from costmodel.kernels.metaschedule import open_space
 from costmodel.records import Candidate, ConfigBatch, Platform, Workload, find_device
 
 sys.path.append(str(Path(__file__).parents[1]))
 from options import parse_options
+from per_store import per_store_features
 
 WORKLOADS = ("matmul-m512-n1024-k768", "conv2d-n1-c64-h56-w56-o64-k3-s1")
 SKETCH = 0

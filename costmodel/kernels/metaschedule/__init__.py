@@ -3,7 +3,6 @@
 from costmodel.kernels.metaschedule._database_json import database_record, database_workload
 from costmodel.kernels.metaschedule._distinct import DistinctPrograms
 from costmodel.kernels.metaschedule._parameters import Categorical, Parameter, Tile, divisors, factorizations
-from costmodel.kernels.metaschedule._per_store import PER_STORE_NAMES, per_store_features
 from costmodel.kernels.metaschedule._sample import lowered_launches, open_space, sample_candidates
 from costmodel.kernels.metaschedule._target import make_target
 from costmodel.kernels.metaschedule._tensor_intrin import (
@@ -14,7 +13,6 @@ from costmodel.kernels.metaschedule._traced_program import TracedProgram
 from costmodel.records import TargetKind
 
 __all__ = [
-    "PER_STORE_NAMES",
     "Categorical",
     "DistinctPrograms",
     "Parameter",
@@ -28,7 +26,6 @@ __all__ = [
     "lowered_launches",
     "make_target",
     "open_space",
-    "per_store_features",
     "register_tensor_intrinsics",
     "sample_candidates",
     "without_tensor_intrinsics",

@@ -1,11 +1,15 @@
 """Latency at budgets where a kernel was not measured."""
 
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costmodel.learners import (
+sys.path.append(str(Path(__file__).parents[2] / "experiments" / "budget_curves"))
+from budget_curve import (
     BudgetCurves,
     BudgetReplicates,
     inverse_curve,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.kernels.metaschedule._sample import open_space
+from costmodel.kernels.metaschedule import open_space
 from costmodel.records import Candidate, TargetKind
 
 _BUFFERS, _CURVE_POINTS = 5, 10

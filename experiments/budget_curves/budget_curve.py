@@ -4,7 +4,7 @@ What holds a kernel to its pace is the SM with most blocks: ``rounds = ceil(bloc
 the other or sharing the SM. Two measurements give the line ``latency = a + b x rounds``, and trees that
 learned from other workloads give how far from that line kernels like this one are.
 
-Of ``datasets/sm-budgets``, from 16 SMs and the whole device, see ``experiments/budget_curves``: waves of
+Of ``datasets/sm-budgets``, from 16 SMs and the whole device: waves of
 ``ceil(blocks / (blocks per SM x SMs))``, the usual model (cuSync, arXiv:2305.13450), which take an SM full of
 blocks to need no longer than one block alone, are worse than the line over 1 / SMs (Amdahl's law); rounds are
 better than both.
@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray
-from costmodel.learners._boosting import import_xgboost
 
 
 @dataclass(frozen=True)
@@ -141,7 +140,8 @@ class BudgetCurves:
         Raises:
             MissingExtraError: XGBoost is not installed.
         """
-        xgboost = import_xgboost("A budget curve that is learned")
+        import xgboost
+
         off = np.log(latency_s / rounds_curve(known, sms))
         rows = xgboost.QuantileDMatrix(_features(known, sms), off.ravel(), nthread=self.n_jobs)
         settings = {

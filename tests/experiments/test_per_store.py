@@ -1,12 +1,24 @@
 """TVM's per-store features, in one row a candidate."""
 
+import sys
+from functools import cache
+from pathlib import Path
+
 import numpy as np
 import pytest
-from small_spaces import drawn
 
-from costmodel.kernels.metaschedule import PER_STORE_NAMES, per_store_features
+from costmodel.kernels.metaschedule import sample_candidates
+from costmodel.records import Candidate, Workload
+
+sys.path.append(str(Path(__file__).parents[2] / "experiments" / "screening"))
+from per_store import PER_STORE_NAMES, per_store_features
 
 pytestmark = pytest.mark.tvm
+
+
+@cache
+def drawn(name: str) -> list[Candidate]:
+    return sample_candidates(Workload.parse(name), "cuda", 8, seed=0)
 
 
 def column(features: np.ndarray, name: str) -> np.ndarray:
@@ -19,7 +31,7 @@ def slog(values: np.ndarray) -> np.ndarray:
 
 
 def test_names_are_those_of_the_numbers() -> None:
-    candidates = drawn("matmul-m32-n32-k32", "cuda")
+    candidates = drawn("matmul-m32-n32-k32")
     features = per_store_features(candidates)
     launches = [candidate.launches[0] for candidate in candidates]
     assert features.shape == (len(candidates), len(PER_STORE_NAMES)) == (len(candidates), 164)
@@ -37,7 +49,7 @@ def test_names_are_those_of_the_numbers() -> None:
 
 
 def test_rows_do_not_depend_on_each_other() -> None:
-    mixed = [*drawn("matmul-m32-n32-k32", "cuda")[:2], *drawn("softmax-m64-n32", "cuda")[:2]]
+    mixed = [*drawn("matmul-m32-n32-k32")[:2], *drawn("softmax-m64-n32")[:2]]
     together = per_store_features(mixed)
     alone = np.vstack([per_store_features([candidate]) for candidate in mixed])
     np.testing.assert_array_equal(together, alone)
