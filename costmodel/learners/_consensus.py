@@ -1,21 +1,17 @@
-"""The many-sources rule: believe all tasks, the similar ones more."""
-
-from collections.abc import Sequence
-from typing import Any, Self
+"""The many-sources rule: the mean over all tasks, the similar ones weighing more."""
 
 import numpy as np
 
-from costmodel.arrays import FloatArray, TaskIds
-from costmodel.columns import Column, position, positions
-from costmodel.learners._base import Learner, Prediction
-from costmodel.learners._curves import TaskCurves
+from costmodel.arrays import FloatArray
+from costmodel.learners._base import Prediction
 from costmodel.learners._registry import register
+from costmodel.learners._source_tasks import SourceTasks
 from costmodel.learners._source_weights import source_weights
-from costmodel.learners._training import lower_bound, prepare, task_levels
+from costmodel.learners._training import lower_bound
 
 
 @register("consensus")
-class WeightedConsensus(Learner):
+class WeightedConsensus(SourceTasks):
     """Scores a config by the weighted mean of its log scores in the source tasks.
 
     With equal weights and configs that all tasks share this is the mean of log(best / time) over sources, a
@@ -32,9 +28,8 @@ class WeightedConsensus(Learner):
         bandwidth: Distance, in standard deviations of a column, at which a task counts 0.61 of one at
             distance 0.
         sources: Source tasks that count, about, see ``source_weights``.
-        config_columns: Positions of the columns that describe the config, see ``TaskCurves``.
-        baseline_column: Position of a column with log2 of a lower bound in seconds, see ``XGBoostLearner``;
-            without one, no latency is predicted.
+        config_columns: See ``SourceTasks``.
+        baseline_column: See ``SourceTasks``.
     """
 
     def __init__(  # noqa: PLR0913 (settings, all with defaults)
@@ -47,26 +42,11 @@ class WeightedConsensus(Learner):
         config_columns: tuple[int, ...] | None = None,
         baseline_column: int | None = None,
     ) -> None:
-        self.task_columns = task_columns
-        self.neighbours = neighbours
+        super().__init__(
+            task_columns, neighbours, config_columns=config_columns, baseline_column=baseline_column
+        )
         self.bandwidth = bandwidth
         self.sources = sources
-        self.config_columns = config_columns
-        self.baseline_column = baseline_column
-
-    @classmethod
-    def for_columns(cls, columns: Sequence[Column], seed: int) -> Self:
-        """Bound to these columns."""
-        return cls(
-            positions(columns, "workload", "platform"), baseline_column=position(columns, "lower_bound")
-        )
-
-    def fit(self, X: FloatArray, y: FloatArray, task_ids: TaskIds) -> Self:
-        """Remember the source tasks."""
-        training = prepare(X, y, task_ids)
-        self.curves_ = self._curves().fit(training)
-        self.levels_ = task_levels(training, self.baseline_column)
-        return self
 
     def predict(self, X: FloatArray) -> Prediction:
         """Weighted mean log score over source tasks, and the latency that follows."""
@@ -77,17 +57,3 @@ class WeightedConsensus(Learner):
             return Prediction(score)
         level = (weights * self.levels_).sum(axis=1)
         return Prediction(score, np.exp(lower_bound(X, self.baseline_column) + level[place] - score))
-
-    def state(self) -> dict[str, Any]:
-        """Learned state."""
-        levels = {} if self.levels_ is None else {"levels": self.levels_}
-        return {"curves": self.curves_.state(), **levels}
-
-    def load_state(self, state: dict[str, Any]) -> Self:
-        """Take over what ``state`` gave."""
-        self.curves_ = self._curves().load_state(state["curves"])
-        self.levels_ = state.get("levels")
-        return self
-
-    def _curves(self) -> TaskCurves:
-        return TaskCurves(self.task_columns, self.neighbours, self.config_columns)
