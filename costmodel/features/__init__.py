@@ -2,7 +2,6 @@
 
 from costmodel.columns import Column
 from costmodel.features._extract import COLUMNS, extract, extract_batch
-from costmodel.features._facts import Launches
 from costmodel.features._table import FeatureTable
 from costmodel.features.launches import estimate_launches
 
@@ -10,7 +9,6 @@ __all__ = [
     "COLUMNS",
     "Column",
     "FeatureTable",
-    "Launches",
     "estimate_launches",
     "extract",
     "extract_batch",

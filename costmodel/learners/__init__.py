@@ -2,13 +2,8 @@
 
 from costmodel.learners._analytic import AnalyticPrior
 from costmodel.learners._base import Learner, Prediction, Storable
-from costmodel.learners._consensus import WeightedConsensus
-from costmodel.learners._curves import TaskCurves
 from costmodel.learners._kernel_ridge import KernelRidge
-from costmodel.learners._nearest import NearestTask
-from costmodel.learners._out_of_fold import out_of_fold
 from costmodel.learners._random import RandomLearner
-from costmodel.learners._random_forest import RandomForestLearner
 from costmodel.learners._registry import (
     class_key,
     is_registered,
@@ -20,8 +15,6 @@ from costmodel.learners._registry import (
 from costmodel.learners._ridge import RidgeLearner
 from costmodel.learners._scaled_from_whole import ScaledFromWhole
 from costmodel.learners._scaler import Scaler
-from costmodel.learners._source_weights import source_weights
-from costmodel.learners._stack import Stack
 from costmodel.learners._training import (
     Training,
     check_features,
@@ -30,9 +23,10 @@ from costmodel.learners._training import (
     prepare,
     task_levels,
 )
-from costmodel.learners._xgboost import XGBoostLearner
-from costmodel.learners._xgboost_rank import XGBoostRanker
 from costmodel.learners.multitask import MultitaskGaussianProcess, MultitaskNetwork, matern_similarity
+from costmodel.learners.sources import NearestTask, TaskCurves, WeightedConsensus, source_weights
+from costmodel.learners.stacking import Stack
+from costmodel.learners.trees import RandomForestLearner, XGBoostLearner, XGBoostRanker
 
 __all__ = [
     "AnalyticPrior",
@@ -62,7 +56,6 @@ __all__ = [
     "learner_names",
     "lower_bound",
     "matern_similarity",
-    "out_of_fold",
     "prepare",
     "register",
     "source_weights",

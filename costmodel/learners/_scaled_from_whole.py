@@ -11,7 +11,7 @@ from costmodel.columns import Column, position, positions
 from costmodel.learners._base import Learner, Prediction
 from costmodel.learners._registry import register
 from costmodel.learners._training import LOWEST_LOG_SCORE, Training, check_features, prepare
-from costmodel.learners._xgboost import XGBoostLearner
+from costmodel.learners.trees import XGBoostLearner
 
 
 @register("scaled-from-whole")

@@ -9,8 +9,6 @@ from costmodel.transfer._rank import rank_correlation
 from costmodel.transfer._rows import LearningRows
 from costmodel.transfer.guard import Guarded
 from costmodel.transfer.models import (
-    FAILURE_LOG_PENALTY,
-    Calibrated,
     FromScratch,
     PooledMultitask,
     PredictedOptimum,
@@ -28,15 +26,12 @@ from costmodel.transfer.prediction import (
     read_device,
 )
 from costmodel.transfer.storage import ModelCard, ModelMetadata, read_card, software_versions
-from costmodel.transfer.uncertainty import Conformal, Familiarity
+from costmodel.transfer.uncertainty import Conformal
 
 __all__ = [
-    "FAILURE_LOG_PENALTY",
     "Alarm",
-    "Calibrated",
     "Conformal",
     "DriftMonitor",
-    "Familiarity",
     "FromScratch",
     "Guarded",
     "LearningRows",

@@ -55,15 +55,14 @@ TRAIN = """
 import sys
 from costmodel.testing import LEARNER_CHECKS, gpu_landscape
 from costmodel.learners import learner_class, learner_names
-from costmodel.evaluation import evaluate
-from costmodel.transfer import make_model
-from costmodel.tuning import train
+from costmodel.tuning import evaluate, train
 
 assert "medians" in learner_names() and "median_learners" not in sys.modules
 data = gpu_landscape(configs_per_workload=8, sms=(8, 132))
 model = train(data, "medians+intervals", seed=3)
 print(model.predict(data.candidates[:3], sms=8)["latency_s"].tolist())
 model.save("model")
+assert set(evaluate(data, ["medians"], folds=2).tasks["learner"]) >= {"medians", "random"}
 for check in LEARNER_CHECKS:
     check(lambda: learner_class("medians")(0))
 """

@@ -13,7 +13,7 @@ from costmodel.learners import (
     source_weights,
     task_levels,
 )
-from costmodel.learners._distinct import distinct_rows
+from costmodel.learners.sources import distinct_rows
 
 TASK, CONFIG, PLATFORM_DEPENDENT, BOUND = (0, 1), (2, 3), 4, 1
 

@@ -9,9 +9,8 @@ from costmodel.learners import (
     RandomLearner,
     RidgeLearner,
     Stack,
-    out_of_fold,
 )
-from costmodel.learners._stack import simplex_weights
+from costmodel.learners.stacking import out_of_fold, simplex_weights
 
 
 class Memory(Learner):

@@ -8,7 +8,8 @@ from costmodel.errors import CostModelError
 from costmodel.features import extract
 from costmodel.learners import Learner, Prediction, RandomLearner, RidgeLearner, Scaler, TaskCurves, prepare
 from costmodel.testing import contract_rows, gpu_landscape
-from costmodel.transfer import Calibrated, Residual, RidgeOnSources, learner_names, make_model
+from costmodel.transfer import Residual, RidgeOnSources, learner_names, make_model
+from costmodel.transfer.models import Calibrated
 
 INF = float("inf")
 

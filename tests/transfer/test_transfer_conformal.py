@@ -6,9 +6,15 @@ import pytest
 from costmodel.dataset import load_dataset
 from costmodel.features import extract
 from costmodel.learners import RandomLearner, RidgeLearner
-from costmodel.transfer import Conformal, Familiarity, Residual, make_model
-from costmodel.transfer._folds import group_codes, group_folds
-from costmodel.transfer.uncertainty import MondrianQuantiles, Rehearsed, ShotQuantiles
+from costmodel.transfer import Conformal, Residual, make_model
+from costmodel.transfer.uncertainty import (
+    Familiarity,
+    MondrianQuantiles,
+    Rehearsed,
+    ShotQuantiles,
+    group_codes,
+    group_folds,
+)
 
 DATASET = Path(__file__).parents[2] / "datasets" / "h100-sm-budgets"
 

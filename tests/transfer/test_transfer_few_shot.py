@@ -6,7 +6,6 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from costmodel.learners import KernelRidge, NearestTask, WeightedConsensus
 from costmodel.transfer import (
-    Calibrated,
     FromScratch,
     Guarded,
     PooledMultitask,
@@ -17,6 +16,7 @@ from costmodel.transfer import (
     rank_correlation,
 )
 from costmodel.transfer.guard import in_common_unit, own_and_better, transfer_schedule
+from costmodel.transfer.models import Calibrated
 
 
 def family(seed: int = 0, tasks: int = 12, reverse: tuple[int, ...] = ()):

@@ -9,12 +9,11 @@ from numpy.typing import NDArray
 from costmodel.arrays import FloatArray, TaskIds
 from costmodel.columns import Column, position, positions
 from costmodel.learners._base import Learner, Prediction
-from costmodel.learners._distinct import distinct_rows
 from costmodel.learners._registry import register
 from costmodel.learners._scaler import Scaler
-from costmodel.learners._source_weights import source_weights
 from costmodel.learners._training import Training, check_features, first_rows, lower_bound, prepare
 from costmodel.learners.multitask._coregionalisation import Coregionalisation, negative_log_likelihood
+from costmodel.learners.sources import distinct_rows, source_weights
 
 # Rows that are compared with the training rows at once.
 _ROWS = 4096

@@ -9,12 +9,11 @@ from costmodel.arrays import FloatArray, TaskIds
 from costmodel.columns import Column, positions
 from costmodel.learners import Prediction, register
 from costmodel.transfer._base import Predictor, StorableModel, TransferModel, check_measured
-from costmodel.transfer._folds import Codes, group_codes, group_folds
 from costmodel.transfer._rank import rank_correlation
 from costmodel.transfer.guard._proposals import Proposal, own_and_better, transfer_schedule
 from costmodel.transfer.guard._units import in_common_unit
 from costmodel.transfer.models import FromScratch
-from costmodel.transfer.uncertainty import Familiarity, std_of
+from costmodel.transfer.uncertainty import Codes, Familiarity, group_codes, group_folds, std_of
 
 # Numbers of measurements at which the transfer model may be refuted, and the weight below which it is.
 _LOOKS = (1, 2, 4, 8, 16, 32, 64)

@@ -1,4 +1,4 @@
-"""A prior belief on log latencies, conditioned on the first measurements of a task.
+"""A prior on log latencies, conditioned on the first measurements of a task.
 
 Notations are those of ``costmodel.learners``, and m: measured candidates of the task.
 """
@@ -13,7 +13,8 @@ from costmodel.transfer._base import check_measured
 
 _BLOCK = 128  # rows whose covariance is worked out at once, where only its diagonal is wanted
 
-# Shape and rate of the belief in how well variances are known: as after four measurements.
+# Shape and rate of the gamma prior on the inverse of a common factor of all variances: as after four
+# measurements.
 _DOUBT = 2.0
 
 # A config that failed counts as 4 times slower than the slowest that ran: bad enough to steer away from its
@@ -69,7 +70,7 @@ class Calibrated:
         return Prediction(-log_latency, np.exp(log_latency) if self._knows_latency else None)
 
     def posterior(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Joint belief in the log latencies of n candidates, without the noise of a measurement.
+        """Joint posterior of the log latencies of n candidates, without the noise of a measurement.
 
         Returns:
             Mean ``(n,)`` and covariance ``(n, n)``. Where all measurements failed, the mean is known up to a
@@ -91,11 +92,11 @@ class Calibrated:
         return np.asarray(np.sqrt(np.maximum(variance, 0.0) + self._noise**2))
 
     def log_evidence(self) -> float:
-        """Log density of the measurements' log latencies up to a common shift, to compare beliefs by.
+        """Log density of the measurements' log latencies up to a common shift, to compare models by.
 
         The likelihood of their contrasts (Harville, JASA 72, 1977), in which c does not occur, with all
         variances multiplied by an unknown factor whose inverse is gamma distributed with shape and rate
-        ``_DOUBT``: a belief that is too sure of itself loses less than one whose order is wrong. Constants
+        ``_DOUBT``: a model that is too sure of itself loses less than one whose order is wrong. Constants
         that depend on m alone are left out; of a single measurement it is 0.
         """
         if self._surprise.size < 2:

@@ -2,7 +2,18 @@
 
 from costmodel.transfer.uncertainty._conformal import Conformal
 from costmodel.transfer.uncertainty._familiarity import Familiarity
+from costmodel.transfer.uncertainty._folds import Codes, group_codes, group_folds
 from costmodel.transfer.uncertainty._mondrian import MondrianQuantiles
 from costmodel.transfer.uncertainty._rehearsal import Rehearsed, ShotQuantiles, std_of
 
-__all__ = ["Conformal", "Familiarity", "MondrianQuantiles", "Rehearsed", "ShotQuantiles", "std_of"]
+__all__ = [
+    "Codes",
+    "Conformal",
+    "Familiarity",
+    "MondrianQuantiles",
+    "Rehearsed",
+    "ShotQuantiles",
+    "group_codes",
+    "group_folds",
+    "std_of",
+]

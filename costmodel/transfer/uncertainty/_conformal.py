@@ -9,8 +9,8 @@ from costmodel.arrays import FloatArray, TaskIds
 from costmodel.columns import Column, positions
 from costmodel.learners import Prediction, RidgeLearner, register
 from costmodel.transfer._base import Predictor, StorableModel
-from costmodel.transfer._folds import Codes, group_codes, group_folds
 from costmodel.transfer.uncertainty._familiarity import Familiarity
+from costmodel.transfer.uncertainty._folds import Codes, group_codes, group_folds
 from costmodel.transfer.uncertainty._mondrian import MondrianQuantiles
 from costmodel.transfer.uncertainty._rehearsal import Rehearsed, ShotQuantiles, rehearse, std_of
 
@@ -24,8 +24,8 @@ _STD_PENALTY = 0.3
 # The std costs little to learn, on rows of which those of a group say nearly the same. That its folds are
 # almost as large as the whole matters: a std learned from fewer groups is wrong more often, and quantiles
 # in its units become too wide for the final one.
-_SPREAD_FOLDS = 20
-_SPREAD_ROWS = 30_000
+_STD_FOLDS = 20
+_STD_ROWS = 30_000
 
 
 @register()
@@ -174,9 +174,9 @@ class Conformal(StorableModel):
     def _fit_zero_shot(self, X: FloatArray, residual: FloatArray, groups: Codes) -> None:
         std = np.ones(len(X))
         drawn = np.zeros(len(X), dtype=np.bool_)
-        drawn[np.random.default_rng(self.seed).permutation(len(X))[:_SPREAD_ROWS]] = True
+        drawn[np.random.default_rng(self.seed).permutation(len(X))[:_STD_ROWS]] = True
         if len(np.unique(groups)) > 1:
-            folds = group_folds(groups, _SPREAD_FOLDS, self.seed)
+            folds = group_folds(groups, _STD_FOLDS, self.seed)
             for out in (folds == fold for fold in np.unique(folds)):
                 known = drawn & ~out
                 std[out] = _std(_learn_std(X[known], residual[known]), X[out])

@@ -5,7 +5,7 @@ from typing import Any, Self
 import numpy as np
 
 from costmodel.arrays import FloatArray
-from costmodel.transfer._folds import Codes
+from costmodel.transfer.uncertainty._folds import Codes
 
 _BLOCK = 256  # rows compared at once: 256 x 2,000 distances are 4 MB
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from costmodel.arrays import FloatArray
 from costmodel.learners import Scaler
-from costmodel.transfer._folds import Codes
+from costmodel.transfer.uncertainty._folds import Codes
 
 
 class MondrianQuantiles:

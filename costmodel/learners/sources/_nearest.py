@@ -5,8 +5,8 @@ import numpy as np
 from costmodel.arrays import FloatArray
 from costmodel.learners._base import Prediction
 from costmodel.learners._registry import register
-from costmodel.learners._source_tasks import SourceTasks
 from costmodel.learners._training import lower_bound
+from costmodel.learners.sources._source_tasks import SourceTasks
 
 
 @register("nearest-task")

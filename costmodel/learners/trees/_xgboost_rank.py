@@ -8,9 +8,9 @@ import numpy as np
 from costmodel.arrays import FloatArray
 from costmodel.columns import Column
 from costmodel.learners._base import Prediction
-from costmodel.learners._boosting import BoostedTrees
 from costmodel.learners._registry import register
 from costmodel.learners._training import Training
+from costmodel.learners.trees._boosting import BoostedTrees
 
 
 @register("xgboost-rank")

@@ -9,9 +9,9 @@ import numpy as np
 from costmodel.arrays import FloatArray
 from costmodel.columns import Column, position
 from costmodel.learners._base import Prediction
-from costmodel.learners._boosting import BoostedTrees
 from costmodel.learners._registry import register
 from costmodel.learners._training import Training, lower_bound
+from costmodel.learners.trees._boosting import BoostedTrees
 
 
 @register("xgboost")

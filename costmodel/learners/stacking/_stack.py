@@ -9,13 +9,12 @@ from numpy.typing import NDArray
 from costmodel.arrays import FloatArray, TaskIds
 from costmodel.columns import Column, positions
 from costmodel.learners._base import Learner, Prediction
-from costmodel.learners._distinct import distinct_rows
 from costmodel.learners._kernel_ridge import KernelRidge
-from costmodel.learners._out_of_fold import out_of_fold
 from costmodel.learners._registry import register
 from costmodel.learners._training import Training, prepare
-from costmodel.learners._xgboost import XGBoostLearner
-from costmodel.learners._xgboost_rank import XGBoostRanker
+from costmodel.learners.sources import distinct_rows
+from costmodel.learners.stacking._out_of_fold import out_of_fold
+from costmodel.learners.trees import XGBoostLearner, XGBoostRanker
 
 
 @register("stack")

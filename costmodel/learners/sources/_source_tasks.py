@@ -6,8 +6,8 @@ from typing import Any, Self
 from costmodel.arrays import FloatArray, TaskIds
 from costmodel.columns import Column, position, positions
 from costmodel.learners._base import Learner
-from costmodel.learners._curves import TaskCurves
 from costmodel.learners._training import prepare, task_levels
+from costmodel.learners.sources._curves import TaskCurves
 
 
 class SourceTasks(Learner):

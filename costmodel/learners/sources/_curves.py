@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray
-from costmodel.learners._distinct import distinct_rows
 from costmodel.learners._scaler import Scaler
 from costmodel.learners._training import Training, check_features, first_rows
+from costmodel.learners.sources._distinct import distinct_rows
 
 # Bytes of answers about neighbours that are remembered: those of all groups to a task's candidates and to
 # what was measured of it. Fewer answers than groups would be forgotten before they are asked for again.

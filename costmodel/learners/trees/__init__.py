@@ -1,0 +1,7 @@
+"""Trees: boosted, boosted for the order alone, and side by side."""
+
+from costmodel.learners.trees._random_forest import RandomForestLearner
+from costmodel.learners.trees._xgboost import XGBoostLearner
+from costmodel.learners.trees._xgboost_rank import XGBoostRanker
+
+__all__ = ["RandomForestLearner", "XGBoostLearner", "XGBoostRanker"]
