@@ -18,6 +18,7 @@ Tag = Literal[
     "any_sms",  # of groups platform and launch, and the same on any number of SMs of a device
     "machine",  # of group platform, and the same for every workload: tells platforms apart
     "interval",  # of group platform: SM budget and device, by which intervals are calibrated
+    "device",  # of group platform: tells devices apart on any number of their SMs
     "architecture",  # of group platform: what an SM holds, the same for all devices of an architecture
 ]
 

@@ -70,7 +70,8 @@ class Model:
         Returns:
             One row for each kernel and number of SMs, the best first for each number: ``sms``,
             ``candidate_id``, ``config``, ``score`` (higher is better), ``latency_s``, its interval from
-            ``low_s`` to ``high_s``, ``unfamiliarity`` (above 1 nothing is promised) and ``note`` (why a
+            ``low_s`` to ``high_s`` (none on an unseen device, where all that was learned from are of one
+            architecture), ``unfamiliarity`` (above 1 nothing is promised) and ``note`` (why a
             kernel cannot run there, that the device was never measured). Columns without any value are left
             out, and kernels that cannot run have no prediction and stand last. Names of the platforms are
             in ``attrs["platforms"]``.
@@ -103,12 +104,13 @@ class Model:
     def predictions(self, X: FloatArray) -> "dict[str, FloatArray]":
         """``(n,)`` values for ``(n, d)`` features, by name: those columns of ``predict`` that are known."""
         found = self.model.predict(X)
-        tells = getattr(self.model, "unfamiliarity", None)
+        tells, promises = (getattr(self.model, name, None) for name in ("unfamiliarity", "promises"))
+        promised = np.ones(len(X), dtype=np.bool_) if promises is None else promises(X)
         values = {
             "score": found.score,
             "latency_s": found.latency_s,
-            "low_s": found.low_s,
-            "high_s": found.high_s,
+            "low_s": None if found.low_s is None else np.where(promised, found.low_s, np.nan),
+            "high_s": None if found.high_s is None else np.where(promised, found.high_s, np.nan),
             "unfamiliarity": None if tells is None else tells(X),
         }
         return {name: each for name, each in values.items() if each is not None}
@@ -195,7 +197,7 @@ class Model:
             one = pd.concat([frame[["candidate_id", "config"]], predicted, frame["note"]], axis=1)
             one.insert(0, "sms", platform.sms_granted)
             ranked.append(one.sort_values("score", ascending=False, kind="stable"))
-        every = pd.concat(ranked, ignore_index=True)
+        every = pd.concat(ranked, ignore_index=True).dropna(axis="columns", how="all")
         every.attrs["platforms"] = [platform.name for platform in platforms]
         return every if every["note"].any() else every.drop(columns="note")
 

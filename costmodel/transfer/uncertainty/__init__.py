@@ -5,6 +5,7 @@ from costmodel.transfer.uncertainty._familiarity import Familiarity
 from costmodel.transfer.uncertainty._folds import Codes, group_codes, group_folds
 from costmodel.transfer.uncertainty._mondrian import MondrianQuantiles
 from costmodel.transfer.uncertainty._rehearsal import Rehearsed, ShotQuantiles, std_of
+from costmodel.transfer.uncertainty._unseen_devices import UnseenDevices
 
 __all__ = [
     "Codes",
@@ -13,6 +14,7 @@ __all__ = [
     "MondrianQuantiles",
     "Rehearsed",
     "ShotQuantiles",
+    "UnseenDevices",
     "group_codes",
     "group_folds",
     "std_of",

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray, TaskIds
 from costmodel.columns import Column, positions
@@ -13,6 +14,7 @@ from costmodel.transfer.uncertainty._familiarity import Familiarity
 from costmodel.transfer.uncertainty._folds import Codes, group_codes, group_folds
 from costmodel.transfer.uncertainty._mondrian import MondrianQuantiles
 from costmodel.transfer.uncertainty._rehearsal import Rehearsed, ShotQuantiles, rehearse, std_of
+from costmodel.transfer.uncertainty._unseen_devices import UnseenDevices
 
 # Residuals below 3 % are noise: the learned std must not promise less.
 _LEAST_RESIDUAL = 0.03
@@ -44,6 +46,9 @@ class Conformal(StorableModel):
     those of adaptations that ``fit`` rehearsed on the groups left out, by number of measurements. They hold
     for measurements that the model chose by score.
 
+    On a device that was not learned from, ``UnseenDevices`` gives the ends, by architectures left out. Where
+    all devices are of one architecture nothing tells how wide they should be: ``promises`` is false there.
+
     Scores and latencies are the model's own.
 
     Args:
@@ -51,6 +56,8 @@ class Conformal(StorableModel):
         group_columns: Positions of the columns of what will be new, such as those of the workload.
         bucket_columns: Positions of the columns by which the intervals must hold, such as those of the
             platform.
+        device_columns: See ``UnseenDevices``; with none, no device counts as unseen.
+        architecture_columns: See ``UnseenDevices``.
         level: Share of measured latencies within their interval.
         folds: Folds; each costs a fit. With 5 instead of 10, models learn from a tenth of the groups less and
             their larger residuals cover 0.5 % more than is promised.
@@ -67,6 +74,8 @@ class Conformal(StorableModel):
         model: StorableModel,
         group_columns: tuple[int, ...],
         bucket_columns: tuple[int, ...] = (),
+        device_columns: tuple[int, ...] = (),
+        architecture_columns: tuple[int, ...] = (),
         *,
         level: float = 0.9,
         folds: int = 10,
@@ -77,6 +86,8 @@ class Conformal(StorableModel):
         self.model = model
         self.group_columns = group_columns
         self.bucket_columns = bucket_columns
+        self.device_columns = device_columns
+        self.architecture_columns = architecture_columns
         self.level = level
         self.folds = folds
         self.rows = rows
@@ -86,7 +97,14 @@ class Conformal(StorableModel):
     @classmethod
     def around(cls, model: StorableModel, columns: Sequence[Column], seed: int) -> Self:
         """Around a model for feature tables with these columns."""
-        return cls(model, positions(columns, "workload"), positions(columns, tags=("interval",)), seed=seed)
+        return cls(
+            model,
+            positions(columns, "workload"),
+            positions(columns, tags=("interval",)),
+            positions(columns, tags=("device", "architecture")),
+            positions(columns, tags=("architecture",)),
+            seed=seed,
+        )
 
     def fit(self, X: FloatArray, y: FloatArray, task_ids: TaskIds) -> Self:
         """Fit the model, and its intervals by cross-fitting."""
@@ -101,6 +119,8 @@ class Conformal(StorableModel):
         if self.knows_latency_:
             self._fit_zero_shot(X[judged], residual[judged], groups[judged])
         self.familiarity_ = Familiarity(seed=self.seed).fit(X, groups)
+        drawn = np.sort(np.random.default_rng(self.seed).permutation(len(X))[: self.rows])
+        self.unseen_ = self._unseen_devices().fit(self.model, X[drawn], y[drawn], task_ids[drawn])
         self.model.fit(X, y, task_ids)
         return self
 
@@ -109,7 +129,15 @@ class Conformal(StorableModel):
         prediction = self.model.predict(X)
         if prediction.latency_s is None or not self.knows_latency_:
             return prediction
-        return with_interval(prediction, _std(self.std_, X), self.mondrian_.quantiles(X))
+        std, quantiles = _std(self.std_, X), self.mondrian_.quantiles(X)
+        if self.unseen_.quantiles_ is not None:
+            unseen = self.unseen_.are_of(X)
+            std[unseen], quantiles[unseen] = 1.0, self.unseen_.quantiles_
+        return with_interval(prediction, std, quantiles)
+
+    def promises(self, X: FloatArray) -> NDArray[np.bool_]:
+        """``(n,)`` whether intervals hold for a row: not on unseen devices, if one architecture is known."""
+        return np.asarray(~self.unseen_.are_of(X) | (self.unseen_.quantiles_ is not None))
 
     def adapt(self, X: FloatArray, y: FloatArray) -> "AdaptedInterval":
         """The model's adaptation, with intervals for as many measurements as ran."""
@@ -129,6 +157,7 @@ class Conformal(StorableModel):
             "model": self.model.state(),
             "familiarity": self.familiarity_.state(),
             "shots": self.shots_.state(),
+            "unseen": self.unseen_.state(),
         }
         if self.knows_latency_:
             state |= {"mondrian": self.mondrian_.state(), "std": self.std_.state()}
@@ -139,12 +168,16 @@ class Conformal(StorableModel):
         self.model.load_state(state["model"])
         self.familiarity_ = Familiarity(seed=self.seed).load_state(state["familiarity"])
         self.shots_ = ShotQuantiles(level=self.level).load_state(state["shots"])
+        self.unseen_ = self._unseen_devices().load_state(state["unseen"])
         self.knows_latency_ = "mondrian" in state
         if self.knows_latency_:
             self.mondrian_ = MondrianQuantiles(self.bucket_columns, level=self.level)
             self.mondrian_.load_state(state["mondrian"])
             self.std_ = RidgeLearner(alpha=_STD_PENALTY).load_state(state["std"])
         return self
+
+    def _unseen_devices(self) -> UnseenDevices:
+        return UnseenDevices(self.device_columns, self.architecture_columns, level=self.level)
 
     def _with_intervals(self, predictor: Predictor, y: FloatArray) -> "AdaptedInterval":
         ran = max(1, int(np.isfinite(y).sum()))

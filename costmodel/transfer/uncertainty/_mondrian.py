@@ -34,12 +34,12 @@ class MondrianQuantiles:
         described = self._describe(X)
         self.buckets_, bucket = np.unique(described, axis=0, return_inverse=True)
         self.scaler_ = Scaler().fit(self.buckets_)
-        pooled = _two_sided(scores, self.level)
+        pooled = two_sided(scores, self.level)
         quantiles = []
         for code in range(len(self.buckets_)):
             at = bucket.ravel() == code
             count = len(np.unique(groups[at]))
-            own = _two_sided(scores[at], self.level)
+            own = two_sided(scores[at], self.level)
             quantiles.append((count * own + self.shrinkage * pooled) / (count + self.shrinkage))
         self.quantiles_ = np.array(quantiles)
         return self
@@ -66,7 +66,7 @@ class MondrianQuantiles:
         return np.asarray(np.nan_to_num(X[:, list(self.columns)]))
 
 
-def _two_sided(scores: FloatArray, level: float) -> FloatArray:
+def two_sided(scores: FloatArray, level: float) -> FloatArray:
     """Lower and upper quantile of n scores, at rank ``ceil((n + 1) q)``: Lei et al. (2018), algorithm 2."""
     ordered = np.sort(scores)
     rank = int(np.ceil((len(ordered) + 1) * (1.0 + level) / 2))
