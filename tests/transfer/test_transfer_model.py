@@ -8,7 +8,7 @@ from msgspec import structs
 
 from costmodel.errors import CostModelError
 from costmodel.features import extract
-from costmodel.records import Candidate, Config, Device, Workload, find_device
+from costmodel.records import Candidate, Config, Device, Workload, find_device, part_of
 from costmodel.testing import LANDSCAPE_DEVICE, gpu_landscape, landscape_platform
 from costmodel.transfer import Model, UnmeasuredDeviceWarning, load_model, read_device
 from costmodel.tuning import train
@@ -78,6 +78,28 @@ def test_a_device_never_measured_is_told(model, data) -> None:
     assert set(found["note"]) == {"never measured on this device"}
     assert not model.has_measured(find_device("H200"))
     assert model.has_measured(LANDSCAPE_DEVICE)
+
+
+@pytest.mark.parametrize("learner", ["kernel-ridge", "xgboost"])
+def test_on_a_device_never_measured_no_kernel_is_slower_with_more_sms(data, learner) -> None:
+    model = train(data, learner, hold_out=[NEW])
+    every = [1, 7, *range(8, 129, 8)]
+    with pytest.warns(UnmeasuredDeviceWarning):
+        found = model.predict(NEW, device="RTX 4090", sms=every, kernels=data)
+    with pytest.warns(UnmeasuredDeviceWarning):
+        alone = model.predict(NEW, device="RTX 4090", sms=64, kernels=data)
+    by_sms = found.pivot(index="candidate_id", columns="sms", values="latency_s")
+    assert (np.diff(np.log(by_sms.to_numpy()), axis=1) < 1e-9).all()
+    # The model itself does rise somewhere, and what is asked at once or alone is about the same.
+    candidates = [each for each in data.candidates if each.workload.name == NEW]
+    device = find_device("RTX 4090")
+    raw = [
+        model.model.predict(extract(candidates, [part_of(device, sms)] * len(candidates)).values).latency_s
+        for sms in by_sms.columns
+    ]
+    assert (np.diff(np.log(raw), axis=0) > 0.01).any()
+    np.testing.assert_allclose(by_sms.loc[alone["candidate_id"], 64], alone["latency_s"], rtol=0.5)
+    assert found.groupby("sms")["latency_s"].apply(lambda seconds: seconds.is_monotonic_increasing).all()
 
 
 def test_kernels_of_another_kind_of_device_are_refused(model, data) -> None:

@@ -2,7 +2,8 @@
 
 from costmodel.transfer.prediction._describe import describe_model
 from costmodel.transfer.prediction._devices import UnmeasuredDeviceWarning, read_device
-from costmodel.transfer.prediction._model import NEVER_MEASURED, Model, load_model
+from costmodel.transfer.prediction._model import Model, load_model
+from costmodel.transfer.prediction._ranking import NEVER_MEASURED
 from costmodel.transfer.prediction.pyfunc import INPUTS, OUTPUTS, PredictsFromFrame, kernel_frame
 
 __all__ = [

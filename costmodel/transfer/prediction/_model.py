@@ -17,12 +17,12 @@ from costmodel.records import Candidate, Device, Platform, Workload, part_of
 from costmodel.transfer._base import StorableModel, TransferModel
 from costmodel.transfer.prediction._candidates import Kernels, drawn_candidates, recorded_candidates
 from costmodel.transfer.prediction._devices import UnmeasuredDeviceWarning, device_named, refusals
+from costmodel.transfer.prediction._ranking import NEVER_MEASURED, ranked_kernels
 from costmodel.transfer.storage import MOST_BYTES, ModelMetadata, StoredModel, read_model, write_model
 
 if TYPE_CHECKING:
     import pandas as pd
-
-NEVER_MEASURED = "never measured on this device"
+_SHOWN_METRICS = ("score_at_1", "score_at_10", "latency_error", "coverage")
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -81,7 +81,8 @@ class Model:
                 of other feature columns.
 
         Warns:
-            UnmeasuredDeviceWarning: The model has no measurement of this device.
+            UnmeasuredDeviceWarning: The model has no measurement of this device. Latencies there do not rise
+                with SMs.
         """
         learned = self.metadata.devices
         target = device if isinstance(device, Device) else device_named(device, learned)
@@ -95,7 +96,7 @@ class Model:
         if not self.has_measured(target):
             message = f"{target.name}: {NEVER_MEASURED}. The model learned from {_listed(learned)}."
             warnings.warn(message, UnmeasuredDeviceWarning, stacklevel=2)
-        return self._ranked(candidates, refused, platforms)
+        return ranked_kernels(self, candidates, refused, platforms)
 
     def has_measured(self, device: Device) -> bool:
         """Whether measurements of this device are among what was learned from."""
@@ -173,36 +174,6 @@ class Model:
             "devices": _listed(about.devices),
             **metrics,
         }
-
-    def _ranked(
-        self, candidates: Sequence[Candidate], refused: Sequence[str], platforms: Sequence[Platform]
-    ) -> "pd.DataFrame":
-        """What ``predict`` returns."""
-        import pandas as pd
-
-        unmeasured = "" if self.has_measured(platforms[0].device) else NEVER_MEASURED
-        runs = np.array([not reason for reason in refused])
-        frame = pd.DataFrame(
-            {
-                "candidate_id": [candidate.candidate_id for candidate in candidates],
-                "config": [candidate.config.decisions for candidate in candidates],
-                "note": [reason or unmeasured for reason in refused],
-            }
-        )
-        running = [candidate for candidate, reason in zip(candidates, refused, strict=True) if not reason]
-        ranked = []
-        for platform in platforms:
-            found = self.predictions(self.features(running, [platform] * len(running)))
-            predicted = pd.DataFrame(found, index=np.flatnonzero(runs)).reindex(frame.index)
-            one = pd.concat([frame[["candidate_id", "config"]], predicted, frame["note"]], axis=1)
-            one.insert(0, "sms", platform.sms_granted)
-            ranked.append(one.sort_values("score", ascending=False, kind="stable"))
-        every = pd.concat(ranked, ignore_index=True).dropna(axis="columns", how="all")
-        every.attrs["platforms"] = [platform.name for platform in platforms]
-        return every if every["note"].any() else every.drop(columns="note")
-
-
-_SHOWN_METRICS = ("score_at_1", "score_at_10", "latency_error", "coverage")
 
 
 def load_model(path: Path | str, *, most_bytes: int = MOST_BYTES) -> Model:
