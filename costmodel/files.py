@@ -54,6 +54,29 @@ def replacing(path: Path) -> Iterator[Path]:
         partial.unlink(missing_ok=True)
 
 
+def shipped(folder: str, name: str) -> Path | None:
+    """What ships with the package: ``datasets/<name>`` or ``configs/<name>``; None if it is not there.
+
+    It lies inside an installed package, and at the top of a source checkout.
+    """
+    package = Path(__file__).parent
+    places = (package / f"_{folder}" / name, package.parent / folder / name)
+    return next((place for place in places if place.exists()), None)
+
+
+def find_config(path: Path) -> Path:
+    """A file of settings: the path as it is, or the one of ``configs/`` that ships under this name.
+
+    Example:
+        >>> find_config(Path("cpu-quick")).name
+        'cpu-quick.toml'
+    """
+    if path.exists():
+        return path
+    relative = path.relative_to("configs") if path.parts[:1] == ("configs",) else path
+    return shipped("configs", str(relative.with_suffix(".toml"))) or path
+
+
 def make_folder(path: Path) -> None:
     """Make a folder and those above it; they are on disk when this returns."""
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]

@@ -1,6 +1,7 @@
 import errno
 import json
 import os
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 
 from costmodel.errors import CostModelError
-from costmodel.files import check_writable, replacing, write_json, write_whole
+from costmodel.files import check_writable, find_config, replacing, write_json, write_whole
 
 
 def test_the_old_content_is_replaced_and_folders_are_made(tmp_path: Path) -> None:
@@ -127,3 +128,22 @@ def test_json_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(CostModelError, match="Cannot write"):
         write_json(tmp_path / "file" / "a.json", 1)
+
+
+def test_settings_that_ship_are_found_by_name_where_nothing_lies_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    place = Path(__file__).parents[1] / "configs"
+    for name in ("cpu-quick", "cpu-quick.toml", "configs/cpu-quick.toml"):
+        assert find_config(Path(name)) == place / "cpu-quick.toml"
+    assert find_config(Path("configs/cards/sm-budgets.toml")) == place / "cards" / "sm-budgets.toml"
+    assert find_config(Path("nowhere")) == Path("nowhere")
+    Path("cpu-quick").touch()
+    assert find_config(Path("cpu-quick")) == Path("cpu-quick")
+
+
+def test_the_wheel_holds_what_ships() -> None:
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())
+    included = project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
+    assert included == {"datasets": "costmodel/_datasets", "configs": "costmodel/_configs"}

@@ -12,6 +12,7 @@ from costmodel.errors import CostModelError
 from costmodel.evaluation.judging import RANDOM, FewShot
 from costmodel.evaluation.sides import SharedTasks
 from costmodel.features import COLUMNS
+from costmodel.files import find_config
 from costmodel.transfer import make_model
 
 # Those that are of use with any split, without torch, in minutes. A random learner is drawn by the report
@@ -145,7 +146,7 @@ class EvaluationConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
+        return tomllib.loads(find_config(file).read_text(encoding="utf-8"))
     except OSError as error:
         raise CostModelError(
             f"The file of an evaluation must be at {file}, but {error.strerror or error}."

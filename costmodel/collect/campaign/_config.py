@@ -8,6 +8,7 @@ import msgspec
 
 from costmodel.collect.device import Timing
 from costmodel.errors import CostModelError
+from costmodel.files import find_config
 from costmodel.records import Shape, Workload
 
 Share = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
@@ -80,14 +81,14 @@ class CampaignConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Read a campaign file.
+        """Read a campaign file, or the one of ``configs/`` that ships under this name, such as ``cpu-quick``.
 
         Raises:
             CostModelError: The file is missing, is not a campaign, or names a workload that it
                 leaves out.
         """
         try:
-            config = msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), cls)
+            config = msgspec.convert(tomllib.loads(find_config(path).read_text(encoding="utf-8")), cls)
         except OSError as error:
             raise CostModelError(
                 f"A campaign file must be at {path}, but {error.strerror or error}."

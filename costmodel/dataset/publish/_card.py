@@ -9,6 +9,7 @@ from costmodel.dataset.publish._plots import COVERAGE_PLOT, GAP_PLOT, NOISE_PLOT
 from costmodel.dataset.publish._summary import TextTable, summary_tables
 from costmodel.dataset.table import FILE_NAME, SCHEMA, SUMS_NAME
 from costmodel.errors import CostModelError
+from costmodel.files import find_config
 
 _TEMPLATE = """\
 # {title}
@@ -125,7 +126,7 @@ def read_card_header(path: Path) -> CardHeader:
         CostModelError: The file is missing, is not TOML, or has other keys.
     """
     try:
-        return msgspec.toml.decode(path.read_bytes(), type=CardHeader)
+        return msgspec.toml.decode(find_config(path).read_bytes(), type=CardHeader)
     except OSError as error:
         raise CostModelError(f"Cannot read card {path}: {error.strerror}.") from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from costmodel.dataset.table._schema import FILE_NAME
 from costmodel.errors import CostModelError
+from costmodel.files import shipped
 
 # The first is used where none is named: small, of one GPU. The other is ten times as large, of two.
 SHIPPED_DATASETS = ("h100-sm-budgets", "sm-budgets")
@@ -46,12 +47,7 @@ def _file_of(path: Path) -> Path:
 
 
 def _shipped(name: str) -> Path:
-    package = Path(__file__).parents[2]
-    places = (package / "_datasets" / name, package.parent / "datasets" / name)
-    for place in places:
-        if (place / FILE_NAME).is_file():
-            return place
-    raise CostModelError(
-        f"The dataset {name} must lie in {places[0]} or {places[1]}, but is in neither: install the package "
-        "again."
-    )
+    place = shipped("datasets", name)
+    if place is None:
+        raise CostModelError(f"The dataset {name} ships with the package, but is missing: install it again.")
+    return place
