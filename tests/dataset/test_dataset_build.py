@@ -164,3 +164,14 @@ def test_a_wrong_card_header(tmp_path: Path, text: str) -> None:
 def test_a_missing_card_header(tmp_path: Path) -> None:
     with pytest.raises(CostModelError, match="Cannot read card"):
         read_card_header(tmp_path / "card.toml")
+
+
+def test_names_are_not_read_as_mathematics(tmp_path: Path, header: CardHeader) -> None:
+    """Nor do dollars in the name of a device end a build."""
+    one = fake_measurement()
+    device = msgspec.structs.replace(one.platform.device, name=r"GPU $\frac{1}$ for $5")
+    platform = msgspec.structs.replace(one.platform, device=device)
+    store = write_store(tmp_path / "a.jsonl", [msgspec.structs.replace(one, platform=platform)])
+    built = build_dataset([store], tmp_path / "out", header=header)
+    assert "GPU $" in (built.path / "README.md").read_text()
+    assert (built.path / "coverage.png").read_bytes().startswith(b"\x89PNG")

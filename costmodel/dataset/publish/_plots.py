@@ -1,16 +1,21 @@
 """The pictures beside a dataset's card."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from costmodel.dataset.publish._coverage import Coverage
 from costmodel.dataset.publish._describe import Description
-from costmodel.dataset.publish._tasks import Budget, Task
+from costmodel.dataset.publish._tasks import Budget
 from costmodel.errors import CostModelError
+from costmodel.records import Workload
+
+T = TypeVar("T")
 
 GAP_PLOT = "budget_gap.png"
 NOISE_PLOT = "noise.png"
@@ -41,62 +46,133 @@ def write_plots(description: Description, shifts: pd.DataFrame, folder: Path) ->
 
 
 def plot_budget_gap(description: Description, file: Path) -> None:
-    """Heat map of the budget gap, workload x budget, one a device; white where it is not known."""
-    workloads = list(dict.fromkeys(task.workload for task in description.tasks))
-    budgets = [[b for b in description.budgets if b.device == device] for device in description.devices]
-    figure = _figure(4.6 + 0.55 * len(description.budgets), 1.9 + 0.26 * len(workloads))
-    widths = [len(of_device) for of_device in budgets]
-    panels = figure.subplots(1, len(budgets), sharey=True, squeeze=False, width_ratios=widths)[0]
-    for axes, device, of_device in zip(panels, description.devices, budgets, strict=True):
-        image = _draw_gaps(axes, description.tasks, workloads, of_device)
-        axes.set_title(device, fontsize=10)
-    panels[0].set_yticks(range(len(workloads)), workloads, fontsize=8)
-    figure.suptitle("Cost of running the full-device choice on fewer SMs")
-    bar = figure.colorbar(image, ax=list(panels), extend="max", fraction=0.04, pad=0.02)
-    bar.set_label("budget gap in %")
-    _save(figure, file)
+    """Heat map of the budget gap, operator kind x budget, one device below the other.
 
-
-def _draw_gaps(axes: Any, tasks: Iterable[Task], workloads: list[str], budgets: Sequence[Budget]) -> Any:
-    """The heat map of one device."""
-    gaps = np.full((len(workloads), len(budgets)), np.nan)
-    columns = {budget.platform: column for column, budget in enumerate(budgets)}
-    for task in tasks:
-        if task.platform in columns:
-            gaps[workloads.index(task.workload), columns[task.platform]] = task.budget_gap
-    # A choice that fails gets the darkest colour; imshow would leave an infinite gap white, as if unknown.
-    image = axes.imshow(100 * np.minimum(gaps, 1e3), cmap="YlOrRd", vmin=0, vmax=100, aspect="auto")
-    _annotate(axes, gaps)
-    axes.set_xticks(range(len(budgets)), [budget.label.replace(" ", "\n") for budget in budgets], fontsize=8)
-    axes.set_xlabel("SMs granted")
-    axes.spines[:].set_visible(False)
-    axes.tick_params(length=0)
-    return image
+    A cell has the geometric mean over the kind's workloads, and an exclamation mark where a choice fails.
+    """
+    panels = []
+    for device in description.devices:
+        budgets = [budget for budget in description.budgets if budget.device == device]
+        gaps = {(task.workload, task.platform): task.budget_gap for task in description.tasks}
+        panels.append(_panel(device, budgets, gaps, _gap_cell))
+    title = "Cost of running the full-device choice on fewer SMs\nMean budget gap in %; !: some choices fail"
+    _draw_heat_maps(panels, title, "YlOrRd", file)
 
 
 def plot_coverage(description: Description, file: Path) -> None:
-    """Heat map of the share of known candidates that a platform measured, with the flatness in each cell."""
-    workloads = list(dict.fromkeys(cell.workload for cell in description.coverage))
-    platforms = list(dict.fromkeys(cell.platform for cell in description.coverage))
-    figure = _figure(5.2 + 0.32 * len(platforms), 3.6 + 0.22 * len(workloads))
-    axes = figure.subplots()
-    shape = len(workloads), len(platforms)
-    share = np.array([cell.share for cell in description.coverage]).reshape(shape)
-    image = axes.imshow(100 * share, cmap="Blues", vmin=0, vmax=100, aspect="auto")
-    for index, cell in enumerate(description.coverage):
-        if not np.isnan(cell.near_best_share):
-            row, column = divmod(index, len(platforms))
-            color = "white" if cell.share > 0.6 else "black"
-            text = f"{100 * cell.near_best_share:.2g}"
-            axes.text(column, row, text, ha="center", va="center", fontsize=6, color=color)
-    axes.set_xticks(range(len(platforms)), platforms, fontsize=7, rotation=90)
-    axes.set_yticks(range(len(workloads)), workloads, fontsize=7)
-    axes.spines[:].set_visible(False)
-    axes.tick_params(length=0)
-    colour, number = "known candidates that were measured", "working kernels within 10 % of the best"
-    axes.set_title(f"Colour: {colour}, in %\nNumber: {number}, in %", fontsize=9)
-    figure.colorbar(image, ax=axes, fraction=0.04, pad=0.02).ax.tick_params(labelsize=7)
+    """Heat map of the share of known candidates that a platform measured, with the flatness in each cell.
+
+    A cell has the candidates of all workloads of a kind, and the median of their flatness.
+    """
+    panels = []
+    for device in description.devices:
+        budgets = [budget for budget in description.budgets if budget.device == device]
+        cells = {(cell.workload, cell.platform): cell for cell in description.coverage}
+        panels.append(_panel(device, budgets, cells, _coverage_cell))
+    title = "Shade: known candidates that were measured, in %\nNumber: kernels within 10 % of the best, in %"
+    _draw_heat_maps(panels, title, "Blues", file)
+
+
+@dataclass(frozen=True)
+class _Panel:
+    """The heat map of one device: r kinds, c budgets.
+
+    Attributes:
+        device: Its name.
+        kinds: Names of the rows.
+        labels: Names of the columns.
+        shades: ``(r, c)`` percentages; NaN where nothing is known.
+        texts: What stands in each cell, row by row.
+    """
+
+    device: str
+    kinds: list[str]
+    labels: list[str]
+    shades: NDArray[np.float64]
+    texts: list[str]
+
+
+def _panel(
+    device: str,
+    budgets: Sequence[Budget],
+    of_task: Mapping[tuple[str, str], T],
+    cell: Callable[[list[T]], tuple[float, str]],
+) -> _Panel:
+    """The heat map of a device, each cell made of what is known of its tasks."""
+    of_kind: dict[str, list[str]] = {}
+    for workload in dict.fromkeys(workload for workload, _ in of_task):
+        of_kind.setdefault(_kind(workload), []).append(workload)
+    cells = [
+        cell([of_task[w, budget.platform] for w in workloads if (w, budget.platform) in of_task])
+        for _, workloads in sorted(of_kind.items())
+        for budget in budgets
+    ]
+    return _Panel(
+        device,
+        sorted(of_kind),
+        [budget.label.replace(" ", "\n") for budget in budgets],
+        np.array([shade for shade, _ in cells]).reshape(len(of_kind), len(budgets)),
+        [text for _, text in cells],
+    )
+
+
+def _kind(workload: str) -> str:
+    """Operator kind and dtype, where that is not float32."""
+    parsed = Workload.parse(workload)
+    return f"{parsed.kind} {parsed.dtype}" if parsed.dtype not in ("", "float32") else parsed.kind
+
+
+def _gap_cell(gaps: list[float]) -> tuple[float, str]:
+    """Mean gap in percent; a choice that fails everywhere has the darkest shade."""
+    known = np.array([gap for gap in gaps if not np.isnan(gap)])
+    if not known.size:
+        return np.nan, ""
+    works = known[np.isfinite(known)]
+    if not works.size:
+        return 1e3, "fails"
+    percent = 100 * float(np.expm1(np.mean(np.log1p(works))))
+    return percent, f"{percent:.0f}{'!' if works.size < known.size else ''}"
+
+
+def _coverage_cell(cells: list[Coverage]) -> tuple[float, str]:
+    """Percentage of the known candidates that were measured; median flatness."""
+    measured, known = sum(cell.measured for cell in cells), sum(cell.known for cell in cells)
+    flatness = [cell.near_best_share for cell in cells if not np.isnan(cell.near_best_share)]
+    share = 100 * measured / known if known and measured else np.nan
+    return share, f"{100 * np.median(flatness):.2g}" if flatness else ""
+
+
+def _draw_heat_maps(panels: Sequence[_Panel], title: str, colours: str, file: Path) -> None:
+    """One panel below the other, so that the picture is narrow and its letters are large."""
+    rows = [len(panel.kinds) for panel in panels]
+    columns = max(len(panel.labels) for panel in panels)
+    longest = max(len(kind) for panel in panels for kind in panel.kinds)
+    height = 1.1 + 0.27 * sum(rows) + 0.9 * len(panels)
+    figure = _figure(1.0 + 0.085 * longest + 0.44 * columns, height)
+    axes = figure.subplots(len(panels), 1, squeeze=False, height_ratios=rows)[:, 0]
+    for each, panel in zip(axes, panels, strict=True):
+        image = each.imshow(panel.shades, cmap=colours, vmin=0, vmax=100, aspect="auto")
+        each.patch.set(hatch="////", edgecolor="0.75")  # what is not known is hatched, in grey too
+        for (row, column), shade in np.ndenumerate(panel.shades):
+            text = panel.texts[row * len(panel.labels) + column]
+            color = "white" if shade > 60 else "black"
+            each.text(column, row, text, ha="center", va="center", fontsize=9, color=color)
+        each.set_title(_verbatim(panel.device), fontsize=11)
+        each.set_xticks(range(len(panel.labels)), list(map(_verbatim, panel.labels)), fontsize=10)
+        each.set_yticks(range(len(panel.kinds)), list(map(_verbatim, panel.kinds)), fontsize=10)
+        each.spines[:].set_visible(False)
+        each.tick_params(length=0)
+    axes[-1].set_xlabel("SMs granted", fontsize=10)
+    figure.suptitle(title, fontsize=12)
+    beyond = any(np.nanmax(panel.shades, initial=0) > 100 for panel in panels)
+    extend = "max" if beyond else "neither"
+    figure.colorbar(image, ax=list(axes), extend=extend, aspect=40, fraction=0.05, pad=0.02)
     _save(figure, file)
+
+
+def _verbatim(text: str) -> str:
+    """The text without mathematics: matplotlib reads what stands between two dollars as TeX."""
+    return text.replace("$", r"\$")
 
 
 def plot_noise(shifts: pd.DataFrame, file: Path) -> None:
@@ -127,14 +203,6 @@ def _draw_shifts(axes: Any, latency_us: NDArray[np.float64], percent: NDArray[np
     axes.yaxis.set_major_formatter("{x:g}")
     axes.grid(alpha=0.3)
     axes.legend(frameon=False)
-
-
-def _annotate(axes: Any, gaps: NDArray[np.float64]) -> None:
-    for (row, column), gap in np.ndenumerate(gaps):
-        if not np.isnan(gap):
-            text = f"{100 * gap:.0f}" if np.isfinite(gap) else "fails"
-            color = "white" if gap > 0.7 else "black"
-            axes.text(column, row, text, ha="center", va="center", fontsize=7, color=color)
 
 
 def _figure(width: float, height: float) -> Any:
