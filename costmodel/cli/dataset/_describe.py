@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from costmodel.cli._output import DatasetArgument, JsonOption, console, titled_table, track, write_json
+from costmodel.cli._output import (
+    DatasetArgument,
+    JsonOption,
+    console,
+    print_table,
+    titled_table,
+    track,
+    write_json,
+)
 
 if TYPE_CHECKING:
     from costmodel.dataset import TextTable
@@ -34,24 +42,17 @@ def describe(
     console.print(f"{path} (sha256 {sha256[:16]})", soft_wrap=True, highlight=False)
     for table in summary_tables(description):
         if table.rows:
-            console.print(_rich_table(table))
+            print_table(_rich_table(table))
     if plots:
         write_plots(description, describer.shifts, plots)
     write_json(json, {"path": path, "sha256": sha256, "description": description})
 
 
 def _rich_table(table: "TextTable") -> Table:
-    """The table for the terminal. Where that is narrow, names fold and numbers stay whole."""
+    """The table for the terminal; names stand to the left, numbers to the right."""
     rich_table = titled_table(table.title)
-    for name, cells in zip(table.header, zip(*table.rows, strict=True), strict=True):
-        is_name = name in (table.header[0], "worst on")
-        words = [] if is_name else [*cells, *name.split()]
-        rich_table.add_column(
-            name,
-            justify="left" if is_name else "right",
-            overflow="fold",
-            min_width=max(map(len, words), default=12),
-        )
+    for name in table.header:
+        rich_table.add_column(name, justify="left" if name in (table.header[0], "worst on") else "right")
     for row in table.rows:
         rich_table.add_row(*row)
     return rich_table

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from costmodel.cli._output import JsonOption, console, titled_table, track, write_json
+from costmodel.cli._output import JsonOption, console, print_table, titled_table, track, write_json
 
 if TYPE_CHECKING:
     from costmodel.dataset import Diff
@@ -52,7 +52,7 @@ def _print(found: "Diff", first: Path, second: Path) -> None:
     for w in found.workloads:
         counts = (f"{count:,}" for count in (w.left, w.right, w.equal, w.changed))
         table.add_row(w.workload, *counts, f"{w.ratio:.4f}" if w.ratio == w.ratio else "-")
-    console.print(table)
+    print_table(table)
     if found.is_empty:
         console.print("Both hold the same.")
     if found.shift.count:
