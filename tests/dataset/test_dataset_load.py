@@ -214,6 +214,7 @@ def test_a_plain_table_has_one_row_a_measurement(built: Path, measurements: list
     row = frame.query("workload == @WORKLOADS[1] and sms_granted == 32 and visit == 1").iloc[0]
     expected = fake_measurement(WORKLOADS[1], int(row["config.tile"]), 32, visit=1)
     assert row["latency_s"] == expected.latency_s
+    assert (row["kind"], row["dtype"]) == ("softmax", "float32")
     assert (row["device"], row["isolation"], row["outcome"]) == ("Test GPU", "green_context", "ok")
     assert row["config.factors"] == f"{row['config.tile']}x4"
     assert (row["config.order"], row["config.share"], row["repeats"], row["co_runners"]) == ("row", 0.5, 3, 0)

@@ -84,9 +84,8 @@ where devices are held out.
 ## Read it
 
 ```python
-from pathlib import Path
-from costmodel.dataset import load_dataset
-dataset = load_dataset(Path("."))  # or pandas.read_parquet("{data_file}")
+import costmodel
+dataset = costmodel.load_dataset(".")  # or pandas.read_parquet("{data_file}")
 ```
 
 ## Known limits

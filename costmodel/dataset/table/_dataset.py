@@ -108,11 +108,11 @@ class Dataset:
     def to_pandas(self, workload: Workload | str | None = None) -> pd.DataFrame:
         """A table of plain values: one row a measurement, in the order of ``measurements``.
 
-        Columns: ``workload`` and ``device`` (names), ``isolation``, ``sms_granted``; for each parameter a
-        ``config.<parameter>``, with the factors of a tiled loop as a text such as ``8x2x4``, missing where a
-        kernel has no such parameter; ``outcome``, ``latency_s`` (median of the repeats, missing unless ok),
-        ``repeats`` (how many there are), ``visit`` (1 for the A/A repeat), ``co_runners`` (how many ran
-        beside it), ``l2_policy``, ``measured_at`` and ``error``.
+        Columns: ``workload`` (name), ``kind``, ``dtype``, ``device`` (name), ``isolation``, ``sms_granted``;
+        for each parameter a ``config.<parameter>``, with the factors of a tiled loop as a text such as
+        ``8x2x4``, missing where a kernel has no such parameter; ``outcome``, ``latency_s`` (median of the
+        repeats, missing unless ok), ``repeats`` (how many there are), ``visit`` (1 for the A/A repeat),
+        ``co_runners`` (how many ran beside it), ``l2_policy``, ``measured_at`` and ``error``.
 
         Args:
             workload: The workload to take, without parameters that only others have; all if None.
@@ -125,12 +125,15 @@ class Dataset:
             >>> frame.groupby("sms_granted")["latency_s"].min()  # doctest: +SKIP
         """
         frame = self._measured(workload)
+        workloads = [self.candidates[i].workload for i in frame["candidate"]]
         platforms = [self.platforms[i] for i in frame["platform"]]
         configs = pd.DataFrame.from_dict(
             {i: _plain_config(self.candidates[i]) for i in frame["candidate"].unique()}, orient="index"
         )
         columns: dict[str, Any] = {
-            "workload": [self.candidates[i].workload.name for i in frame["candidate"]],
+            "workload": [workload.name for workload in workloads],
+            "kind": [workload.kind for workload in workloads],
+            "dtype": [workload.dtype for workload in workloads],
             "device": [platform.device.name for platform in platforms],
             "isolation": [platform.isolation for platform in platforms],
             "sms_granted": [platform.sms_granted for platform in platforms],
