@@ -1,30 +1,22 @@
 """``costmodel collect``: measure kernels on this machine."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from costmodel.cli._output import (
-    JsonOption,
-    ProgressLog,
-    console,
-    duration,
-    progress,
-    titled_table,
-    write_json,
-)
-
-if TYPE_CHECKING:
-    from costmodel.collect import CampaignConfig, CpuRunner, CudaRunner
-    from costmodel.dataset import CardHeader
-    from costmodel.records import Measurement
+from costmodel.cli._output import JsonOption, console, resumable, titled_table, write_json
+from costmodel.progress import duration
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode="markdown")
 
 ConfigArgument = Annotated[
     Path,
-    typer.Argument(metavar="CONFIG", help="Campaign file; see configs/ for examples.", show_default=False),
+    typer.Argument(
+        metavar="CONFIG",
+        help="Campaign file, or the name of a campaign that ships, such as `cpu-quick`.",
+        show_default=False,
+    ),
 ]
 DevicesOption = Annotated[
     int,
@@ -51,12 +43,10 @@ def plan(
 
     Example: `costmodel collect plan configs/sm-budgets.toml --builders 16`
     """
-    from costmodel.collect import CampaignConfig, default_builders, estimate_campaign
+    from costmodel.collect import estimate_campaign
 
-    campaign = CampaignConfig.load(config)
-    count = builders or default_builders(devices)
-    estimate = estimate_campaign(campaign, builders=count, devices=devices)
-    table = titled_table(f"{config}, {count} build processes, {devices} device(s)")
+    estimate = estimate_campaign(config, builders=builders, devices=devices)
+    table = titled_table(f"{config}, {estimate.builders} build processes, {estimate.devices} device(s)")
     table.add_column("what")
     table.add_column("estimate", justify="right")
     for what, value in (
@@ -117,32 +107,16 @@ def run(
     - `costmodel collect run configs/sm-budgets.toml --out out/h200 --candidates out/h100` measures the same
       kernels on another one.
     """
-    from costmodel.collect import Campaign, CampaignConfig, CampaignFolder
-    from costmodel.dataset import build_dataset
-    from costmodel.search import propose_candidates
+    from costmodel.tuning import collect
 
-    campaign, folder = CampaignConfig.load(config), CampaignFolder(out)
-    folder.claim(campaign)
-    if candidates:
-        folder.copy_proposals(CampaignFolder(candidates))
-    with _open_runner(campaign, folder.kernels, devices) as runner, progress() as bar:
-        console.print(runner.description)
-        task = bar.add_task("measuring", total=campaign.measurements)
-        log = ProgressLog("measured", campaign.measurements)
-
-        def show(measurement: "Measurement") -> None:
-            bar.update(task, advance=1, description=measurement.candidate.workload.name)
-            log.advance()
-
-        draw = None if candidates else propose_candidates
-        report = Campaign(campaign, runner, folder, draw).run(time_limit_s=time_limit, on_measurement=show)
-    outcomes = ", ".join(f"{count} {outcome}" for outcome, count in report.outcomes.items())
-    state = "Finished" if report.finished else "Stopped at the time limit; run the same command to go on"
-    console.print(f"{state}: {report.measured} measured now, {report.stored} in {folder.store} ({outcomes}).")
+    with resumable():
+        result = collect(config, out, time_limit_s=time_limit, devices=devices, candidates=candidates)
+    console.print(result.measured_on)
+    console.print(result.sentence)
     if dataset:
-        built = build_dataset([folder.store], dataset, header=_card_header(config, runner.description))
-        console.print(f"{dataset}: {built.measurements:,} measurements, sha256 {built.sha256[:16]}")
-    write_json(json, {**{f: getattr(report, f) for f in report.__struct_fields__}, "store": folder.store})
+        built = result.dataset(dataset)
+        console.print(f"{dataset}: {len(built.measurements):,} measurements, sha256 {built.sha256[:16]}")
+    write_json(json, result.to_dict())
 
 
 @app.command()
@@ -154,37 +128,15 @@ def status(
 
     Example: `costmodel collect status out/h100`
     """
-    from costmodel.collect import CampaignFolder, campaign_status
+    from costmodel.collect import campaign_status
 
-    found = campaign_status(CampaignFolder(out))
+    found = campaign_status(out)
     table = titled_table(f"{out}: {found.measured:,} of {found.expected:,} first visits")
     table.add_column("workload")
     for name in ("rounds", "kernels", "measured", "missing", "repeats", "failed"):
         table.add_column(name, justify="right")
     for w in found.workloads:
-        failed = sum(w.outcomes.values()) - w.outcomes.get("ok", 0)
-        missing = max(0, w.expected - w.measured)
-        table.add_row(w.workload, *map(str, (w.rounds, w.kernels, w.measured, missing, w.repeats, failed)))
+        counts = (w.rounds, w.kernels, w.measured, w.missing, w.repeats, w.failed)
+        table.add_row(w.workload, *map(str, counts))
     console.print(table)
     write_json(json, found)
-
-
-def _card_header(config: Path, measured_on: str) -> "CardHeader":
-    """What a card says of a campaign whose author wrote none."""
-    from costmodel.dataset import CardHeader
-
-    return CardHeader(
-        title=f"{config.stem}: kernels on parts of a device",
-        summary=f"{measured_on} Latencies of TVM MetaSchedule kernels, each on every budget of a campaign.",
-        method=f"Made by `costmodel collect run {config.name}`; how is in the documentation of costmodel.",
-        limits="- Not described by its author.",
-        licence="not given",
-        citation="Not given.",
-    )
-
-
-def _open_runner(campaign: "CampaignConfig", kernels: Path, devices: int) -> "CudaRunner | CpuRunner":
-    from costmodel.collect import CpuRunner, CudaRunner
-
-    runner = CudaRunner if campaign.runner == "cuda" else CpuRunner
-    return runner(timing=campaign.timing, kernels=kernels, devices=devices)

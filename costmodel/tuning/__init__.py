@@ -1,5 +1,6 @@
 """From a request to a result: what the commands do, as calls."""
 
+from costmodel.tuning._collect import Collected, collect
 from costmodel.tuning._describe_training import describe_training
 from costmodel.tuning._evaluate import evaluate
 from costmodel.tuning._request import TuneRequest
@@ -11,8 +12,10 @@ from costmodel.tuning.report import describe_page, describe_search, describe_tri
 __all__ = [
     "DEFAULT_LEARNER",
     "NOTHING",
+    "Collected",
     "TuneRequest",
     "TuneResult",
+    "collect",
     "describe_page",
     "describe_search",
     "describe_training",

@@ -20,7 +20,8 @@ from pathlib import Path
 import msgspec
 from fake_collector import CONFIG, FakeCollector, draw_tiles, files, stored
 
-from costmodel.collect import Campaign, CampaignFolder, KernelPlan
+from costmodel.collect import Campaign, CampaignFolder
+from costmodel.collect.campaign import KernelPlan
 from costmodel.records import Measurement, RecordStore, read_records
 
 Say = Callable[[str], object]

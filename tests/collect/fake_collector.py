@@ -8,7 +8,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from costmodel.collect import CampaignConfig, CampaignFolder, KernelPlan, Request, draw_at_random
+from costmodel.collect import CampaignConfig, CampaignFolder, Request
+from costmodel.collect.campaign import KernelPlan, draw_at_random
 from costmodel.collect.processes import WorkerDiedError
 from costmodel.errors import CostModelError
 from costmodel.records import (

@@ -12,15 +12,8 @@ import msgspec
 import pytest
 from fake_collector import CONFIG, FakeCollector, draw_tiles, files, stored
 
-from costmodel.collect import (
-    Campaign,
-    CampaignConfig,
-    CampaignFolder,
-    KernelPlan,
-    MpsPlan,
-    Request,
-    draw_at_random,
-)
+from costmodel.collect import Campaign, CampaignConfig, CampaignFolder, Request
+from costmodel.collect.campaign import KernelPlan, MpsPlan, draw_at_random
 from costmodel.errors import CostModelError
 from costmodel.records import Candidate, Measurement, Outcome, RecordStore, Workload, read_records
 

@@ -6,8 +6,8 @@ from fake_collector import CONFIG, DEVICE, FakeCollector
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costmodel.collect import CampaignConfig, MpsPlan, Request
-from costmodel.collect.campaign import Schedule
+from costmodel.collect import CampaignConfig, Request
+from costmodel.collect.campaign import MpsPlan, Schedule
 from costmodel.errors import CostModelError
 from costmodel.records import Candidate, Config, Measurement, Outcome, Platform, Workload
 

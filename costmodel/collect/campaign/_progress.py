@@ -1,11 +1,14 @@
 """What a campaign will take, and what is missing of it; neither needs the device."""
 
 from collections import Counter
+from pathlib import Path
 
 import msgspec
 
 from costmodel.collect.campaign._config import CampaignConfig
 from costmodel.collect.campaign._folder import CampaignFolder
+from costmodel.collect.campaign._locate import find_campaign
+from costmodel.collect.runners import default_builders
 from costmodel.records import Measurement, TargetKind, Workload, read_records
 
 
@@ -13,6 +16,8 @@ class Estimate(msgspec.Struct, frozen=True):
     """What a campaign will take, on a machine that does nothing else.
 
     Attributes:
+        builders: Build processes.
+        devices: Devices that measure at once.
         workloads: How many.
         kernels: Kernels that are drawn and built, where the spaces have as many.
         measurements: Measurements, A/A repeats included.
@@ -21,6 +26,8 @@ class Estimate(msgspec.Struct, frozen=True):
         total_s: Seconds in all: building and measuring overlap.
     """
 
+    builders: int
+    devices: int
     workloads: int
     kernels: int
     measurements: int
@@ -53,14 +60,21 @@ _RATES: dict[TargetKind, _Rates] = {
 }
 
 
-def estimate_campaign(config: CampaignConfig, *, builders: int, devices: int = 1) -> Estimate:
+def estimate_campaign(
+    campaign: CampaignConfig | Path | str, *, builders: int | None = None, devices: int = 1
+) -> Estimate:
     """Estimate what a campaign will take from what others took.
 
     Args:
-        config: The campaign.
-        builders: Build processes, each on a core of its own.
+        campaign: A campaign, the path of its file, or the name of one that ships.
+        builders: Build processes, each on a core of its own; those that a run would start here unless given.
         devices: Devices that measure at once.
+
+    Raises:
+        CostModelError: The campaign is not sound.
     """
+    config = find_campaign(campaign)
+    builders = builders or default_builders(devices)
     rates, timing = _RATES[config.runner], config.timing
     kernels = len(config.workloads) * config.kernels_per_workload
     build_s = kernels * (rates.draw_s + rates.build_s) / builders
@@ -68,7 +82,14 @@ def estimate_campaign(config: CampaignConfig, *, builders: int, devices: int = 1
     each_s = rates.measure_s + (timing.repeats + 1) * timing.repeat_s * rates.longer
     device_s = config.measurements * each_s / devices / config.partitions
     return Estimate(
-        len(config.workloads), kernels, config.measurements, build_s, device_s, max(build_s, device_s)
+        builders=builders,
+        devices=devices,
+        workloads=len(config.workloads),
+        kernels=kernels,
+        measurements=config.measurements,
+        build_s=build_s,
+        device_s=device_s,
+        total_s=max(build_s, device_s),
     )
 
 
@@ -93,6 +114,16 @@ class WorkloadStatus(msgspec.Struct, frozen=True):
     repeats: int
     outcomes: dict[str, int]
 
+    @property
+    def missing(self) -> int:
+        """First visits that are still to be made."""
+        return max(0, self.expected - self.measured)
+
+    @property
+    def failed(self) -> int:
+        """Measurements that failed."""
+        return sum(self.outcomes.values()) - self.outcomes.get("ok", 0)
+
 
 class CampaignStatus(msgspec.Struct, frozen=True):
     """How far a campaign is.
@@ -110,12 +141,13 @@ class CampaignStatus(msgspec.Struct, frozen=True):
     measurements: int
 
 
-def campaign_status(folder: CampaignFolder) -> CampaignStatus:
+def campaign_status(out: CampaignFolder | Path | str) -> CampaignStatus:
     """How far the campaign of a folder is, also while it runs.
 
     Raises:
         CostModelError: The folder belongs to no campaign, or its store is damaged.
     """
+    folder = out if isinstance(out, CampaignFolder) else CampaignFolder(Path(out))
     config = folder.config()
     parsed = config.parsed_workloads
     by_workload: dict[str, list[Measurement]] = {workload.name: [] for workload in parsed}

@@ -1,0 +1,142 @@
+"""``collect``: from a campaign to measurements, and to a dataset of them."""
+
+from dataclasses import asdict, dataclass
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from costmodel.collect import (
+    Campaign,
+    CampaignConfig,
+    CampaignFolder,
+    CpuRunner,
+    CudaRunner,
+    find_campaign,
+)
+from costmodel.dataset import CardHeader, Dataset, build_dataset, load_dataset
+from costmodel.progress import Progress
+from costmodel.records import Measurement
+from costmodel.search import propose_candidates
+
+_RUNNERS = {"cuda": CudaRunner, "cpu": CpuRunner}
+
+
+@dataclass(frozen=True)
+class Collected:
+    """What a call of ``collect`` did.
+
+    Attributes:
+        campaign: Name of the campaign, as files of its dataset spell it.
+        measured_on: One sentence on what measured.
+        finished: Whether all of the campaign is measured; if not, the same call goes on.
+        measured: Measurements made by this call.
+        stored: Measurements in the store after it.
+        outcomes: Measurements in the store by outcome.
+        store: The file that holds them.
+    """
+
+    campaign: str
+    measured_on: str
+    finished: bool
+    measured: int
+    stored: int
+    outcomes: dict[str, int]
+    store: Path
+
+    def dataset(self, out: Path | str | None = None, *, header: CardHeader | None = None) -> Dataset:
+        """Build a dataset of all that is stored.
+
+        Args:
+            out: Folder to write; ``dataset`` beside the store unless given.
+            header: The author's part of its card; one that says what is known unless given.
+
+        Raises:
+            CostModelError: Nothing is stored, or the folder cannot be written.
+        """
+        folder = Path(out) if out else self.store.with_name("dataset")
+        build_dataset([self.store], folder, header=header or self._header())
+        return load_dataset(folder)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Its fields as JSON has them."""
+        return {**asdict(self), "store": str(self.store)}
+
+    @property
+    def sentence(self) -> str:
+        """What was done, for a person."""
+        outcomes = ", ".join(f"{count} {outcome}" for outcome, count in self.outcomes.items())
+        state = "Finished" if self.finished else "Stopped at the time limit; run the same command to go on"
+        return f"{state}: {self.measured} measured now, {self.stored} in {self.store} ({outcomes})."
+
+    def __repr__(self) -> str:
+        return f"<Collected {self.campaign}: {self.sentence}>"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(self.measured_on)}<br>{escape(self.sentence)}</p>"
+
+    def _header(self) -> CardHeader:
+        """What a card says of a campaign whose author wrote none."""
+        return CardHeader(
+            title=f"{self.campaign}: kernels on parts of a device",
+            summary=f"{self.measured_on} Latencies of TVM MetaSchedule kernels, each on every budget of a "
+            "campaign.",
+            method=f"Made by `costmodel collect run {self.campaign}`; how is in costmodel's documentation.",
+            limits="- Not described by its author.",
+            licence="not given",
+            citation="Not given.",
+        )
+
+
+def collect(
+    campaign: CampaignConfig | Path | str,
+    out: Path | str,
+    *,
+    time_limit_s: float | None = None,
+    devices: int = 1,
+    candidates: Path | str | None = None,
+) -> Collected:
+    """Measure what is missing of a campaign, on every SM budget that it names.
+
+    Measurements go to ``measurements.jsonl`` in ``out`` as they are made. A call that was stopped or killed
+    loses at most those in flight: the same call goes on. A bar or, in a log, a line now and then tells how
+    far it is.
+
+    Example:
+        >>> from costmodel.tuning import collect
+        >>> result = collect("cpu-quick", "out/cpu", time_limit_s=60)  # doctest: +SKIP
+        >>> data = result.dataset()  # doctest: +SKIP
+
+    Args:
+        campaign: A campaign, the path of its file, or the name of one that ships: ``cpu-quick``,
+            ``cpu-laptop``, ``h100-sm-budgets`` or ``sm-budgets``.
+        out: Folder for the measurements.
+        time_limit_s: Seconds after which nothing is started; the campaign's own limit unless given.
+        devices: Devices of one model that measure at once, the first ones of this machine.
+        candidates: Folder of another campaign whose kernels are measured, instead of drawing any.
+
+    Raises:
+        CostModelError: The campaign is not sound, the folder belongs to another one, the device cannot be
+            opened or cannot grant a budget, or the disk refuses.
+    """
+    config, folder = find_campaign(campaign), CampaignFolder(Path(out))
+    folder.claim(config)
+    if candidates:
+        folder.copy_proposals(CampaignFolder(Path(candidates)))
+    draw = None if candidates else propose_candidates
+    runner = _RUNNERS[config.runner](timing=config.timing, kernels=folder.kernels, devices=devices)
+    with runner, Progress("measuring", config.measurements) as progress:
+
+        def show(measurement: Measurement) -> None:
+            progress.advance(measurement.candidate.workload.name)
+
+        run = Campaign(config, runner, folder, draw).run
+        report = run(time_limit_s=time_limit_s, on_measurement=show)
+    return Collected(
+        campaign=folder.path.name if isinstance(campaign, CampaignConfig) else Path(campaign).stem,
+        measured_on=runner.description,
+        finished=report.finished,
+        measured=report.measured,
+        stored=report.stored,
+        outcomes=report.outcomes,
+        store=folder.store,
+    )
