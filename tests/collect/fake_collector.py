@@ -148,7 +148,7 @@ def _measure(request: Request, batch: Sequence[Request]) -> Measurement:
         visit=request.visit,
         outcome=Outcome.OK if ok else Outcome.LAUNCH_ERROR,
         latencies_s=(1e-6 * (1 + abs(tile - 10 * sms)) * (1 + 0.01 * request.visit),) if ok else (),
-        # A lone kernel on several partitions has itself as company.
+        # A lone kernel on several partitions has itself as co-runner.
         co_runners=tuple(sorted(others)) or (request.candidate.candidate_id,)
         if ok and request.partitions > 1
         else (),

@@ -86,7 +86,7 @@ KERNELS = [0.002, 0.005, 0.003, 0.011, 0.0025, 0.007, 0.004, 0.0015, 0.006]
 
 
 @pytest.mark.parametrize("lanes", [2, 3, 4])
-def test_each_kernel_is_measured_once_and_knows_its_company(lanes: int) -> None:
+def test_each_kernel_is_measured_once_and_knows_its_co_runners(lanes: int) -> None:
     device = Device()
     found = measure(device, KERNELS, lanes)
     names = {module: f"k{i}" for i, module in enumerate(KERNELS)}
@@ -103,9 +103,9 @@ def test_each_kernel_is_measured_once_and_knows_its_company(lanes: int) -> None:
         first, last = counted[0][0], counted[-1][1]
         sure = {names[m] for b, e, other, m, _ in device.ran if other != lane and b < last and e > first}
         possible = {names[m] for b, e, other, m in everything if other != lane and b < end and e > begin}
-        company = set(found[names[module]][1])
-        assert sure <= company <= possible
-        assert company
+        co_runners = set(found[names[module]][1])
+        assert sure <= co_runners <= possible
+        assert co_runners
 
 
 def test_a_lane_without_work_goes_on_until_all_are_done() -> None:
@@ -130,7 +130,7 @@ def test_a_lane_without_work_goes_on_until_all_are_done() -> None:
     assert device.closed == Counter({0: 1, 1: 1})
 
 
-def test_a_lone_kernel_has_itself_as_company() -> None:
+def test_a_lone_kernel_has_itself_as_co_runner() -> None:
     device = Device()
     found = measure(device, [0.004], 3)
     assert found["k0"][1] == ("k0",)

@@ -123,7 +123,7 @@ def test_kernels_on_two_partitions_name_each_other(runner: CudaRunner, many_bloc
     assert not {m.key for m in measured} & {a.key for a in alone}
 
 
-def test_a_lone_kernel_on_two_partitions_has_itself_as_company(runner: CudaRunner, candidates) -> None:
+def test_a_lone_kernel_on_two_partitions_has_itself_as_co_runner(runner: CudaRunner, candidates) -> None:
     (measured,) = runner.submit([Request(candidates[0], runner.platform(32), partitions=2)]).result()
     assert measured.outcome is Outcome.OK
     assert measured.co_runners == (candidates[0].candidate_id,)

@@ -106,11 +106,9 @@ def test_a_config_survives_json(workload: Workload, kind: str) -> None:
 
 
 def test_traces_that_metaschedule_draws_itself_have_configs(workload: Workload, kind: str) -> None:
-    from costmodel.kernels.metaschedule._workload_ir import workload_module
-
     space = open_space(workload, kind)
     for sketch, seed in product(space.sketches, range(1, 9)):
-        schedule = tvm.s_tir.Schedule(workload_module(workload), seed=seed, debug_mask=0)
+        schedule = tvm.s_tir.Schedule(space.module, seed=seed, debug_mask=0)
         # Without decisions, MetaSchedule draws its own.
         tvm.s_tir.schedule.Trace(sketch._trace.insts, {}).apply_to_schedule(schedule, remove_postproc=True)
         config = space.config_of(schedule.trace)

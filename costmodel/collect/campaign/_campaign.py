@@ -213,7 +213,7 @@ class _Run:
             raise asyncio.CancelledError
 
     def _is_missing(self, request: Request) -> bool:
-        """Whether a measurement was not made; one that failed has no company, whatever was asked for."""
+        """Whether a measurement was not made; one that failed names no co-runners, whatever was asked for."""
         if request.key in self._store:
             return False
         return request.partitions == 1 or replace(request, partitions=1).key not in self._store

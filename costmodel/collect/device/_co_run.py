@@ -17,11 +17,11 @@ Lane = Callable[[Any], ClosableStopwatch]
 def time_side_by_side(
     modules: Mapping[str, Any], lanes: Sequence[Lane], timing: Timing, pace: Pace
 ) -> dict[str, tuple[Repeats, tuple[str, ...]]]:
-    """Time modules on all partitions at once, none of them without company.
+    """Time modules on all partitions at once, each beside others.
 
     A partition that has no more to do goes on with its last kernel until all are done. With fewer kernels
-    than partitions, those left over run one that is measured elsewhere: only its company tells a measurement
-    made beside others from one made alone.
+    than partitions, those left over run one that is measured elsewhere: only its co-runners tell a
+    measurement made beside others from one made alone.
 
     Args:
         modules: Loaded modules by name.
@@ -36,20 +36,20 @@ def time_side_by_side(
     found: dict[str, tuple[Repeats, tuple[str, ...]]] = {}
     if not modules:
         return found
-    company = _Company(list(modules), len(lanes))
+    at_work = _Lanes(list(modules), len(lanes))
 
     def work(position: int) -> None:
         with ExitStack() as cleanup:
-            cleanup.callback(company.leave, position)
-            watch = _open(lanes[position], modules[company.running[position]], cleanup)
-            while company.is_busy(position):
-                name = company.running[position]
+            cleanup.callback(at_work.leave, position)
+            watch = _open(lanes[position], modules[at_work.running[position]], cleanup)
+            while at_work.is_busy(position):
+                name = at_work.running[position]
                 repeats = time_kernels({name: watch}, timing, pace)[name]
-                found[name] = repeats, company.beside(position)
-                if company.advance(position):
-                    watch = _open(lanes[position], modules[company.running[position]], cleanup)
+                found[name] = repeats, at_work.beside(position)
+                if at_work.advance(position):
+                    watch = _open(lanes[position], modules[at_work.running[position]], cleanup)
             runs = 1
-            while not company.all_left:
+            while not at_work.all_left:
                 runs = runs_within(timing.repeat_s, watch.time(runs), timing)
 
     with ThreadPoolExecutor(len(lanes)) as threads:
@@ -65,7 +65,7 @@ def _open(lane: Lane, module: Any, cleanup: ExitStack) -> ClosableStopwatch:
     return watch
 
 
-class _Company:
+class _Lanes:
     """Who runs on which partition, and who ran beside whom.
 
     Attributes:
