@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from costmodel.cli._output import JsonOption, console, progress, titled_table, write_json
+from costmodel.cli._output import JsonOption, console, titled_table, write_json
 
 if TYPE_CHECKING:
     from costmodel.workloads import CatalogueEntry, Extraction
@@ -43,7 +43,7 @@ def list_workloads(
 
     entries = catalogue(network, dtype)
     _print_catalogue(entries)
-    write_json(json, [_described(entry) for entry in entries])
+    write_json(json, [entry.to_dict() for entry in entries])
 
 
 @app.command()
@@ -66,13 +66,9 @@ def extract(
     Examples:
     - `costmodel workloads extract resnet50-n1 --dtype float16`
     """
-    from costmodel.workloads import NETWORKS, extract_workloads
+    from costmodel.workloads import extract_networks
 
-    found = []
-    dtypes = (dtype,) if dtype else ("float32", "float16")
-    with progress() as bar:
-        for name in bar.track(networks or list(NETWORKS), description="Networks"):
-            found += [extract_workloads(name, each) for each in dtypes]
+    found = extract_networks(networks or (), dtype)
     for extraction in found:
         _print_extraction(extraction)
     write_json(json, found)
@@ -89,16 +85,6 @@ def _print_catalogue(entries: "list[CatalogueEntry]") -> None:
     console.print(table)
 
 
-def _described(entry: "CatalogueEntry") -> dict[str, object]:
-    workload = entry.workload
-    return {
-        "workload": workload.name,
-        "flops": workload.flops,
-        "min_bytes": workload.min_bytes,
-        "networks": entry.networks,
-    }
-
-
 def _print_extraction(extraction: "Extraction") -> None:
     table = titled_table(f"{extraction.network}, {extraction.dtype}")
     table.add_column("launches", justify="right")
@@ -107,4 +93,10 @@ def _print_extraction(extraction: "Extraction") -> None:
         table.add_row(str(count), name)
     for name, count in extraction.left_out.items():
         table.add_row(str(count), f"{name} (no workload)")
+    if extraction.left_out:
+        table.caption = (
+            "No workload: the plug-in for TVM leaves these to TVM's evolution, and ranks what that lowers by "
+            "its launches."
+        )
+        table.caption_justify = "left"
     console.print(table)

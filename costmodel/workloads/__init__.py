@@ -5,7 +5,7 @@ Workloads, catalogue and extractions say nothing of where kernels come from.
 """
 
 from costmodel.workloads._catalogue import CatalogueEntry, catalogue, extractions
-from costmodel.workloads._extract import Extraction, extract_workloads
+from costmodel.workloads._extract import Extraction, extract_networks, extract_workloads
 from costmodel.workloads._networks import NETWORKS
 from costmodel.workloads._programs import recognise_program
 
@@ -14,6 +14,7 @@ __all__ = [
     "CatalogueEntry",
     "Extraction",
     "catalogue",
+    "extract_networks",
     "extract_workloads",
     "extractions",
     "recognise_program",

@@ -1,6 +1,7 @@
 """What was extracted from every network, kept as data: reading it takes no TVM."""
 
 from importlib.resources import files
+from typing import Any
 
 import msgspec
 
@@ -19,6 +20,16 @@ class CatalogueEntry(msgspec.Struct, frozen=True):
 
     workload: Workload
     networks: dict[str, int]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it, with the arithmetic and the fewest bytes of one run."""
+        workload = self.workload
+        return {
+            "workload": workload.name,
+            "flops": workload.flops,
+            "min_bytes": workload.min_bytes,
+            "networks": self.networks,
+        }
 
 
 def extractions() -> list[Extraction]:

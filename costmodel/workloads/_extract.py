@@ -2,11 +2,15 @@
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 
 import msgspec
 
 from costmodel.errors import CostModelError, MissingExtraError
+from costmodel.progress import track
 from costmodel.workloads._networks import NETWORKS
+
+DTYPES = ("float32", "float16")
 
 
 class Extraction(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -23,6 +27,23 @@ class Extraction(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     dtype: str
     workloads: dict[str, int]
     left_out: dict[str, int]
+
+
+def extract_networks(networks: Sequence[str] = (), dtype: str | None = None) -> list[Extraction]:
+    """Extract the workloads of several networks, with a display of progress.
+
+    Args:
+        networks: Names, keys of ``NETWORKS``; all if none.
+        dtype: Element type; float32 and float16 if None.
+
+    Raises:
+        CostModelError: There is no such network, or TVM is not installed.
+    """
+    dtypes = (dtype,) if dtype else DTYPES
+    names = networks or list(NETWORKS)
+    return [
+        extract_workloads(name, each) for name in track(names, "extracting", len(names)) for each in dtypes
+    ]
 
 
 def extract_workloads(network: str, dtype: str) -> Extraction:

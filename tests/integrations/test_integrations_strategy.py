@@ -15,9 +15,9 @@ from costmodel.records import Workload
 from costmodel.workloads.relax import relax_kernels
 
 
-def begun(module, trials=20, batch=8, **settings):
+def begun(module, trials=20, batch=8, task="main", **settings):
     """A strategy on a task that has begun, with its context."""
-    context = context_of(module)
+    context = context_of(module, task=task)
     strategy = SearchStrategy(platform=on_h100(), screened=2000, **settings)
     strategy._initialize_with_tune_context(context)
     spaces = context.generate_design_space()
@@ -97,6 +97,18 @@ def test_a_program_that_is_not_recognised_is_left_to_evolution(monkeypatch):
     batch = strategy.generate_measure_candidates()
     assert 1 <= len(batch) <= 4
     strategy.notify_runner_results(batch, [result(1e-5) for _ in batch])
+
+
+def test_each_task_is_told_once_with_what_follows(monkeypatch, capsys):
+    small = partial(ms.search_strategy.EvolutionarySearch, population_size=16, genetic_num_iters=1)
+    monkeypatch.setattr(ms.search_strategy, "EvolutionarySearch", small)
+    for _ in range(2):
+        begun(matmul(), task="first layer")
+        begun(row_sums(), trials=4, batch=4, task="second layer")
+    told = [line for line in capsys.readouterr().err.splitlines() if line.startswith("costmodel: ")]
+    assert len(told) == 2
+    assert "first layer is matmul-m256-n256-k256: the model screens" in told[0]
+    assert "second layer is no workload that is recognised: TVM's evolution proposes" in told[1]
 
 
 def test_a_clone_begins_anew_with_the_same_settings():

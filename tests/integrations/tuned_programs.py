@@ -47,11 +47,12 @@ def search() -> Any:
     )
 
 
-def context_of(module: Any, target: Any = None) -> Any:
+def context_of(module: Any, target: Any = None, task: str = "main") -> Any:
     """MetaSchedule's context of the task, with its defaults."""
     register_tensor_intrinsics()  # as the context would, but quickly
     return ms.TuneContext(
         mod=module,
+        task_name=task,
         target=target or cuda(),
         space_generator="post-order-apply",
         search_strategy=search(),

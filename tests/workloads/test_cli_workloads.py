@@ -45,5 +45,6 @@ def test_extract_tells_workloads_and_what_is_left_out(tmp_path: Path) -> None:
     result = costmodel("workloads", "extract", "mobilenet_v2-n1", "--dtype", "float32", "--json", file)
     assert result.exit_code == 0
     assert "mean (no workload)" in result.stdout
+    assert "leaves these to TVM's evolution" in " ".join(result.stdout.split())
     (written,) = json.loads(file.read_text())
     assert written["workloads"]["depthwise_conv2d_bias_relu6-n1-c960-h7-w7-k3-s1"] == 3

@@ -11,7 +11,7 @@ from tvm.s_tir import meta_schedule as ms
 from costmodel.arrays import FloatArray
 from costmodel.integrations.tvm import _model_file
 from costmodel.integrations.tvm._platform import platform_for, refuse_other_sms
-from costmodel.integrations.tvm._program import Program, program_key
+from costmodel.integrations.tvm._program import Program, program_key, tell
 from costmodel.integrations.tvm._results import latency_of
 from costmodel.integrations.tvm._task import Task
 from costmodel.records import Platform
@@ -89,7 +89,9 @@ class CostModel(ms.cost_model.PyCostModel):  # type: ignore[misc]
         key = f"{program_key(context.mod)}@{self.platform.platform_id}"
         if key not in self._tasks:
             model = self._pretrained.model if self._pretrained else None
-            task = Task(Program(context.mod, context.target), self.platform, model)
+            program = Program(context.mod, context.target)
+            tell(str(context.task_name), program.verdict)
+            task = Task(program, self.platform, model)
             if key in self._loaded:
                 task.restore(*self._loaded[key])
             self._tasks[key] = task

@@ -1,7 +1,9 @@
 """A program that MetaSchedule tunes, and what its candidates are to a model."""
 
+import sys
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import tvm_ffi
@@ -46,6 +48,16 @@ class Program:
         self._lower = lower
         self._launches: OrderedDict[int, tuple[KernelLaunch, ...]] = OrderedDict()
 
+    @property
+    def verdict(self) -> str:
+        """Whether it was recognised, and what follows for tuning it."""
+        if self.recognised:
+            return f"is {self.workload.name}: the model screens its design space without lowering"
+        return (
+            "is no workload that is recognised: TVM's evolution proposes, and what it lowers is ranked "
+            "by its launches"
+        )
+
     def features(self, schedules: Sequence[Any], platform: Platform) -> FloatArray:
         """``(n, d)`` columns ``COLUMNS`` of scheduled programs on a platform.
 
@@ -71,6 +83,12 @@ class Program:
         if len(self._launches) > _REMEMBERED:
             self._launches.popitem(last=False)
         return self._launches[key]
+
+
+@cache
+def tell(task: str, verdict: str) -> None:
+    """Say on stderr, once for each task, what became of it."""
+    print(f"costmodel: task {task} {verdict}.", file=sys.stderr, flush=True)
 
 
 def program_key(module: Any) -> str:

@@ -11,7 +11,7 @@ from tvm.s_tir import meta_schedule as ms
 from costmodel.errors import SpaceExhaustedError
 from costmodel.integrations.tvm._model_file import AnyModel, open_model
 from costmodel.integrations.tvm._platform import platform_for, refuse_other_sms
-from costmodel.integrations.tvm._program import Program
+from costmodel.integrations.tvm._program import Program, tell
 from costmodel.integrations.tvm._results import latency_of
 from costmodel.records import Candidate, Config, Platform
 from costmodel.search import ModelSampler
@@ -70,6 +70,7 @@ class SearchStrategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
         """Begin a search of so many trials, in batches."""
         context = self._context
         program = Program(context.mod, context.target)
+        tell(str(context.task_name), program.verdict)
         if program.space is None:
             self._evolution = ms.search_strategy.EvolutionarySearch()
             self._evolution._initialize_with_tune_context(context)
