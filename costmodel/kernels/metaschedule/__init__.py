@@ -1,4 +1,9 @@
-"""What can be chosen: design spaces as named discrete decisions. Importing this loads no TVM."""
+"""TVM's MetaSchedule as a source of kernels: design spaces as named discrete decisions.
+
+Importing this loads no TVM. Of its modules only ``_parameters`` (tiles, categories, how they are drawn and
+changed), ``_draw`` and ``_distinct`` say nothing of MetaSchedule; sketches, traces, targets and lowered
+programs are its. Other packages see configs, candidates and what these launch.
+"""
 
 from costmodel.kernels.metaschedule._database_json import database_record, database_workload
 from costmodel.kernels.metaschedule._distinct import DistinctPrograms
