@@ -108,36 +108,41 @@ def test_each_kernel_is_measured_once_and_knows_its_co_runners(lanes: int) -> No
         assert co_runners
 
 
+class Waiting(Watch):
+    """Each repeat waits until some other lanes have run a few times more."""
+
+    def __init__(self, device: Device, others: Sequence[int], times: int, lane: int, module: float) -> None:
+        super().__init__(device, lane, module)
+        self._others, self._times = others, times
+
+    def time(self, runs: int) -> float:
+        wanted = [self._count(lane) + self._times for lane in self._others]
+        deadline = time.monotonic() + 60
+        while any(self._count(lane) < enough for lane, enough in zip(self._others, wanted, strict=True)):
+            assert time.monotonic() < deadline, "another lane has stopped"
+            time.sleep(0.001)
+        return super().time(runs)
+
+    def _count(self, lane: int) -> int:
+        return sum(other == lane for _, _, other, *_ in self._device.ran)
+
+
 def test_a_lane_without_work_goes_on_until_all_are_done() -> None:
     """Each repeat on lane 1 waits until lane 0, whose kernel is short, has run five times more."""
     device = Device()
-
-    class Waiting(Watch):
-        def time(self, runs: int) -> float:
-            wanted = self._count() + 5
-            deadline = time.monotonic() + 60
-            while self._count() < wanted:
-                assert time.monotonic() < deadline, "lane 0 has stopped"
-                time.sleep(0.001)
-            return super().time(runs)
-
-        def _count(self) -> int:
-            return sum(lane == 0 for _, _, lane, *_ in device.ran)
-
-    lanes = [partial(device.lane, 0), partial(Waiting, device, 1)]
+    lanes = [partial(device.lane, 0), partial(Waiting, device, [0], 5, 1)]
     found = time_side_by_side({"short": 0.0, "long": 0.001}, lanes, TIMING, Pace(lambda: STATE))
     assert (found["short"][1], found["long"][1]) == (("long",), ("short",))
     assert device.closed == Counter({0: 1, 1: 1})
 
 
 def test_a_lone_kernel_has_itself_as_co_runner() -> None:
+    """Each of its repeats waits until two other lanes have run it twice more."""
     device = Device()
-    found = measure(device, [0.004], 3)
-    assert found["k0"][1] == ("k0",)
+    lanes = [partial(Waiting, device, [1, 2], 2, 0), partial(device.lane, 1), partial(device.lane, 2)]
+    found = time_side_by_side({"alone": 0.001}, lanes, TIMING, Pace(lambda: STATE))
+    assert found["alone"][1] == ("alone",)
     assert {lane for *_, lane, _, _ in device.ran} == {0, 1, 2}
-    begin, end = min(r[0] for r in device.ran if r[2] == 0), max(r[1] for r in device.ran if r[2] == 0)
-    for lane in (1, 2):
-        assert sum(begin < r[1] and r[0] < end for r in device.ran if r[2] == lane) >= 2
 
 
 def test_each_lane_is_a_thread_and_closes_what_it_made() -> None:

@@ -4,7 +4,7 @@ What depends on TVM stands in ``_build``, ``_module_build`` and ``_nvrtc``; ``Bu
 ``BuildJobs``.
 """
 
-from costmodel.collect.build._build import Built, build_kernel
+from costmodel.collect.build._build import Built, build_kernel, check_installed
 from costmodel.collect.build._builders import Builders, BuildJobs, compile_effort, start_build_workers
 from costmodel.collect.build._cubin import kernel_resources
 from costmodel.collect.build._module_build import ModuleBuilders, ModuleSource
@@ -17,6 +17,7 @@ __all__ = [
     "ModuleBuilders",
     "ModuleSource",
     "build_kernel",
+    "check_installed",
     "compile_effort",
     "kernel_resources",
     "nvrtc_version",

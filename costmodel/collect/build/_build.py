@@ -1,8 +1,10 @@
-"""What a build worker does: make a kernel of a candidate. Runs in a worker process."""
+"""What a build worker does: make a kernel of a candidate."""
 
 import os
 import resource
+from importlib.util import find_spec
 from pathlib import Path
+from shutil import which
 from typing import Any
 
 import msgspec
@@ -10,7 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from costmodel.collect.build._cubin import kernel_resources
 from costmodel.collect.build._nvrtc import precompile_headers
-from costmodel.errors import InvalidConfigError, last_line
+from costmodel.errors import CostModelError, InvalidConfigError, MissingExtraError, last_line
 from costmodel.files import write_whole
 from costmodel.kernels.metaschedule import make_target, open_space
 from costmodel.records import Candidate, KernelResources, Outcome, TargetKind, content_id
@@ -37,6 +39,8 @@ class Built(msgspec.Struct, frozen=True):
 # Memory of a build worker, which has 1 GiB at work; the libraries that it maps do not count. A config that
 # unrolls without end should fail, and not have the operating system kill whatever it finds.
 _MOST_BYTES = 8 << 30
+# Those that TVM looks for (tvm.support.cc.get_cc), after the variables CXX and CC.
+_COMPILERS = ("g++", "gcc", "clang++", "clang", "c++", "cc")
 
 
 def prepare_build_worker(kind: TargetKind, architecture: str) -> None:
@@ -89,3 +93,18 @@ def compile_module(module: Any, target: Any) -> Any:
     module = RemoveWeightLayoutRewriteBlock(skip_tensor_rewrite=True)(module)
     with target:  # where NVRTC learns the architecture; it would ask the GPU, which is hidden here
         return tvm.compile(module, target=target)
+
+
+def check_installed(kind: TargetKind) -> None:
+    """Check for TVM, and for the compiler that links its kernels.
+
+    Raises:
+        CostModelError: One of them is missing.
+    """
+    if find_spec("tvm") is None:
+        raise MissingExtraError(f"Measuring on {kind}", "tvm")
+    if not (os.environ.get("CXX") or os.environ.get("CC") or any(map(which, _COMPILERS))):
+        raise CostModelError(
+            f"Measuring on {kind} must have a C++ compiler to link kernels, but none of "
+            f"{', '.join(_COMPILERS)} is on the PATH. Install one, or name it in CXX."
+        )

@@ -49,7 +49,7 @@ class Draw(Protocol):
 
         Args:
             workload: What they compute.
-            kind: TargetKind of device.
+            kind: Kind of device.
             count: How many; fewer come back where the space has no more.
             seed: Seed.
             measured: First visits of this workload so far.

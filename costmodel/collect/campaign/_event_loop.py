@@ -1,4 +1,4 @@
-"""Running coroutines to their end from code that is none, notebooks included."""
+"""Run a coroutine from synchronous code, notebooks included."""
 
 import asyncio
 from collections.abc import Coroutine

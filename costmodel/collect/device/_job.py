@@ -12,7 +12,7 @@ class DeviceSetup(msgspec.Struct, frozen=True):
     """Which device a worker process opens, and how.
 
     Attributes:
-        kind: TargetKind of device.
+        kind: Kind of device.
         threads: Hardware threads of a CPU.
         confined: Whether the process itself is confined to part of the device, as MPS does.
         environment: Variables that the process needs before it opens the device.

@@ -1,62 +1,32 @@
 """What the CUDA and the CPU runner share: builders, benches, and batches that go from one to the other."""
 
-import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
-from shutil import which
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from costmodel.collect.build import Builders, BuildJobs, start_build_workers
-from costmodel.collect.device import (
-    Argument,
-    DeviceSetup,
-    KernelJob,
-    ModuleJob,
-    Timed,
-    TimedKernels,
-    Timing,
-    describe_device,
-    grant,
-    time_job,
-)
+from costmodel.collect.build import Builders, BuildJobs, check_installed, start_build_workers
+from costmodel.collect.device import Argument, DeviceSetup, ModuleJob, Timed, Timing
 from costmodel.collect.processes import HeldFolder
 from costmodel.collect.runners._base import Request, Runner
 from costmodel.collect.runners._batch import BatchTimer, time_module_on
-from costmodel.collect.runners._bench import Bench
-from costmodel.errors import CostModelError, MissingExtraError
+from costmodel.collect.runners._bench import Bench, Benches, DeviceJobs
+from costmodel.errors import CostModelError
 from costmodel.host import cpu_threads
 from costmodel.records import Candidate, Device, Isolation, Measurement, Platform, TargetKind, Workload
 
 if TYPE_CHECKING:
     from costmodel.spaces import SearchSpace
 
-T = TypeVar("T")
-
 # SM budgets to try where none is asked for, next to the whole device.
 _USUAL_BUDGETS = (1, 2, 4, 8, 16, 32, 48, 64, 96)
-# Those that TVM looks for (tvm.support.cc.get_cc), after the variables CXX and CC.
-_COMPILERS = ("g++", "gcc", "clang++", "clang", "c++", "cc")
 
 
 def default_builders(devices: int) -> int:
     """Build processes here unless told otherwise: one hardware thread is left to each device."""
     return max(1, cpu_threads() - devices)
-
-
-class DeviceJobs(NamedTuple):
-    """What the process of a device is asked to do, by functions that it can import.
-
-    Attributes:
-        describe: As ``costmodel.collect.device.describe_device``.
-        time: As ``costmodel.collect.device.time_job``.
-    """
-
-    describe: Callable[[DeviceSetup], tuple[Device, dict[str, str]]] = describe_device
-    time: Callable[[DeviceSetup, KernelJob], TimedKernels] = time_job
 
 
 class TvmRunner(Runner):
@@ -87,7 +57,7 @@ class TvmRunner(Runner):
         """Start the workers and open the devices.
 
         Args:
-            kind: TargetKind of device.
+            kind: Kind of device.
             build_workers: Build processes; unless given, one hardware thread is left to each device.
             build_timeout_s: Seconds after which a build is given up.
             run_timeout_s: Seconds after which a job on the device is given up: one kernel on the platforms
@@ -101,13 +71,13 @@ class TvmRunner(Runner):
         Raises:
             CostModelError: TVM or a C++ compiler is not installed, or a device cannot be opened.
         """
-        _check_installed(kind)
+        check_installed(kind)
         self._kind: TargetKind = kind
         self._limit_s = run_timeout_s
         self._scratch = HeldFolder("costmodel-kernels-")
         self._threads = cpu_threads()
-        self._benches = [Bench(position, self._scratch.path) for position in range(devices)]
-        self._bench_of: dict[str, Bench] = {}
+        benches = [Bench(position, self._scratch.path) for position in range(devices)]
+        self._benches = Benches(benches, run_timeout_s)
         self._timing, self._jobs = timing or Timing(), device_jobs or DeviceJobs()
         self._granted: dict[tuple[int, Isolation], int] = {}
         self.device, self._software = self._open()
@@ -229,7 +199,7 @@ class TvmRunner(Runner):
             arguments: Arrays that it takes, in order.
             platform: Where.
         """
-        bench = self._benches[0]
+        bench = self._benches.first
         job = ModuleJob(library, tuple(arguments), platform.sms_requested, self._timing)
         setup = self._setup(bench.position, platform)
         return bench.queue.submit(time_module_on, bench, setup, job, self._limit_s)
@@ -240,23 +210,17 @@ class TvmRunner(Runner):
         self._close_devices()
 
     def _close_devices(self) -> None:
-        for bench in self._benches:
-            bench.close()
+        self._benches.close()
         self._scratch.delete()
 
     def _enqueue(self, requests: tuple[Request, ...], outcome: "Future[list[Measurement]]") -> None:
         try:
-            bench = self._bench(requests[0].candidate.workload)
+            bench = self._benches.of(requests[0].candidate.workload)
             job = bench.queue.submit(self._measure_batch, bench, requests, outcome)
         except RuntimeError:  # the runner is closed
             _cancel(outcome)
         else:
             job.add_done_callback(lambda job: _cancel(outcome) if job.cancelled() else None)
-
-    def _bench(self, workload: Workload) -> Bench:
-        """Where a workload is measured: always on the same device, so that its kernels can be compared."""
-        next_ = self._benches[len(self._bench_of) % len(self._benches)]
-        return self._bench_of.setdefault(workload.name, next_)
 
     def _measure_batch(
         self, bench: Bench, requests: tuple[Request, ...], outcome: "Future[list[Measurement]]"
@@ -278,62 +242,29 @@ class TvmRunner(Runner):
         return DeviceSetup(self._kind, self._threads)
 
     def _open(self) -> tuple[Device, dict[str, str]]:
-        """Open all devices at once; they must be of one model."""
         try:
-            found = self._on_all(lambda bench: self._call(bench, self._jobs.describe))
+            return self._benches.describe(self._jobs, self._setup)
+        except CostModelError:
+            self._close_devices()
+            raise
         except Exception as error:
             self._close_devices()
             raise CostModelError(self._cannot_open(error)) from error
-        names = sorted({device.name for device, _ in found})
-        if len(names) > 1:
-            self._close_devices()
-            raise CostModelError(f"Devices that measure together must be of one model, but got {names}.")
-        return found[0]
 
     def _cannot_open(self, error: Exception) -> str:
         return f"The {self._kind} device cannot be opened: {error}."
 
     def _grant(self, sms: int, isolation: Isolation) -> int:
-        """What all devices grant; a process that MPS needs for it is started on each."""
         wanted = Platform(self.device, isolation, sms, sms, self._software)
         try:
-            granted = set(self._on_all(lambda bench: self._call(bench, grant, sms, platform=wanted)))
+            return self._benches.grant(wanted, self._setup)
         except RuntimeError as error:
             raise CostModelError(
                 f"A budget of {sms} {self._unit} cannot be granted on {self.device.name}: {error}."
             ) from error
-        if len(granted) > 1:
-            raise CostModelError(f"All devices must grant the same for {sms} SMs, but got {sorted(granted)}.")
-        return granted.pop()
-
-    def _call(
-        self, bench: Bench, function: Callable[..., T], *arguments: object, platform: Platform | None = None
-    ) -> T:
-        """Call a function of ``_device`` in the process of a bench that measures ``platform``."""
-        return bench.call(function, self._setup(bench.position, platform), *arguments, limit_s=self._limit_s)
-
-    def _on_all(self, act: Callable[[Bench], T]) -> list[T]:
-        """What ``act`` gives for each bench, all at once."""
-        with ThreadPoolExecutor(len(self._benches)) as threads:
-            return list(threads.map(act, self._benches))
 
 
 def _cancel(future: "Future[Any]") -> None:
     """Cancel a future that nobody runs, and tell those who wait for it."""
     future.cancel()
     future.set_running_or_notify_cancel()
-
-
-def _check_installed(kind: TargetKind) -> None:
-    """Check for TVM, and for the compiler that links its kernels.
-
-    Raises:
-        CostModelError: One of them is missing.
-    """
-    if find_spec("tvm") is None:
-        raise MissingExtraError(f"Measuring on {kind}", "tvm")
-    if not (os.environ.get("CXX") or os.environ.get("CC") or any(map(which, _COMPILERS))):
-        raise CostModelError(
-            f"Measuring on {kind} must have a C++ compiler to link kernels, but none of "
-            f"{', '.join(_COMPILERS)} is on the PATH. Install one, or name it in CXX."
-        )
