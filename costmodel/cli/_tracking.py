@@ -87,8 +87,9 @@ class Tracking:
             run.log(describe_environment())
             run.log(describe_config(config))
             yield run
+        look = how_to_look(tracker.uri, tracker.page(run.run_id))
         console.print(f"Tracked as run {run.run_id[:8]} of experiment {self.experiment}.", highlight=False)
-        console.print(f"To look at it: {how_to_look(tracker.uri)}", soft_wrap=True, highlight=False)
+        console.print(f"To look at it: {look}", soft_wrap=True, highlight=False)
 
 
 class TrialLog:

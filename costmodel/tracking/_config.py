@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from costmodel.tracking._items import Artifact, Parameter
+from costmodel.tracking._redact import redacted
 
 
 def describe_config(config: Mapping[str, Any]) -> Iterator[Parameter | Artifact]:
     """Every option with the value that it had, as parameters and as one file; nothing where there are none.
+
+    Passwords in URLs are not kept.
 
     Args:
         config: Values by name; an option without a value is ``None``. Those of mappings are named with a dot.
@@ -35,7 +38,7 @@ def _plain(value: Any) -> Any:
         return _plain(value.value)
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
-    return str(value) if isinstance(value, Path) else value
+    return redacted(str(value)) if isinstance(value, str | Path) else value
 
 
 def _text(value: Any) -> str:

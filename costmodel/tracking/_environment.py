@@ -12,6 +12,7 @@ from pathlib import Path
 
 from costmodel.host import cpu_model, cpu_threads
 from costmodel.tracking._items import Tag
+from costmodel.tracking._redact import redacted
 
 COMMAND, COMMIT = "command", "git.commit"
 # What can change a result, where it is installed.
@@ -33,8 +34,11 @@ _PACKAGES = (
 
 
 def describe_environment() -> Iterator[Tag]:
-    """Commit, command, versions of software, and hardware, as tags; what cannot be known is left out."""
-    yield Tag(COMMAND, shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]))
+    """Commit, command, versions of software, and hardware, as tags; what cannot be known is left out.
+
+    Passwords in URLs of the command are not kept.
+    """
+    yield Tag(COMMAND, redacted(shlex.join([_program(), *sys.argv[1:]])))
     yield from describe_commit(Path(__file__).parents[1])
     yield Tag("software.python", platform.python_version())
     yield Tag("software.system", platform.platform())
@@ -66,6 +70,12 @@ def _git(folder: Path, *arguments: str) -> str:
         done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 (no shell)
         return done.stdout.strip() if done.returncode == 0 else ""
     return ""
+
+
+def _program() -> str:
+    """What runs, as one would type it."""
+    script = Path(sys.argv[0])
+    return "costmodel" if script.name == "__main__.py" else script.name
 
 
 def _hardware() -> Iterator[Tag]:

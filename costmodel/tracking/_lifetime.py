@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 from costmodel.processes import ProcessMark
 from costmodel.tracking._base import RunRecord, RunStatus, Tracker
 from costmodel.tracking._items import Tag
+from costmodel.tracking._redact import redacted
 
 # Tags by which a run is found whose process was killed before it could say so.
 HOST, PID, STARTED = "process.host", "process.pid", "process.started"
@@ -31,7 +32,7 @@ def running(tracker: Tracker, name: str, experiment: str, parent_id: str | None 
             yield run_id
     except BaseException as error:
         reason = " ".join(f"{type(error).__name__}: {error}".split())
-        tracker.log_values(run_id, [Tag(ENDED_BY, reason)])
+        tracker.log_values(run_id, [Tag(ENDED_BY, redacted(reason))])
         tracker.end(run_id, RunStatus.FAILED if isinstance(error, Exception) else RunStatus.KILLED)
         raise
     tracker.end(run_id, RunStatus.FINISHED)

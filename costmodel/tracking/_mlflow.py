@@ -13,10 +13,12 @@ from typing import Any, Self, TypeVar
 from filelock import FileLock
 
 from costmodel.errors import CostModelError
+from costmodel.files import check_writable
 from costmodel.tracking._base import RunRecord, RunStatus
 from costmodel.tracking._items import DatasetUsed, Metric, ModelFile, Note, Parameter, Tag, Value
 from costmodel.tracking._mlflow_import import import_mlflow
 from costmodel.tracking._mlflow_record import KNOWN_AS, NOTE, PARENT, run_record
+from costmodel.tracking._redact import redacted
 from costmodel.tracking._uri import artifact_folder, resolve_tracking_uri, sqlite_file
 
 T = TypeVar("T")
@@ -64,7 +66,9 @@ class MlflowTracker:
 
     def start(self, name: str, experiment: str, parent_id: str | None = None) -> str:
         """Begin a run; see ``Tracker``."""
-        tags = {"mlflow.user": getpass.getuser(), "mlflow.source.type": "LOCAL"}
+        # Of a source of this type MLflow's pages show all of the command, of a local one what follows its
+        # last slash.
+        tags = {"mlflow.user": getpass.getuser(), "mlflow.source.type": "JOB"}
         if parent_id:
             tags[PARENT] = parent_id
         experiment_id = self._experiment_id(experiment)
@@ -164,6 +168,11 @@ class MlflowTracker:
         )
         return [run_record(run, names[run.info.experiment_id]) for run in found]
 
+    def page(self, run_id: str) -> str:
+        """The page of a run, from the server's address on."""
+        experiment_id = self._try(self._client.get_run, run_id).info.experiment_id
+        return f"#/experiments/{experiment_id}/runs/{run_id}"
+
     def files(self, run_id: str) -> dict[str, int]:
         """Paths of a run's files and models, and their bytes; see ``Tracker``."""
         run = self._try(self._client.get_run, run_id)
@@ -222,8 +231,9 @@ class MlflowTracker:
         """
         try:
             return call(*arguments, **settings)
-        except self._mlflow.exceptions.MlflowException as error:
-            raise CostModelError(f"MLflow at {self.uri} must answer, but: {error}.") from error
+        except (self._mlflow.exceptions.MlflowException, OSError, *_database_errors()) as error:
+            said = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+            raise CostModelError(redacted(f"MLflow at {self.uri} must answer, but: {said}.")) from error
 
 
 @contextmanager
@@ -232,9 +242,19 @@ def _alone(file: Path | None) -> Iterator[None]:
     if file is None:
         yield
         return
+    check_writable(file)
     file.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{file}.lock"):
         yield
+
+
+def _database_errors() -> tuple[type[Exception], ...]:
+    """What a database can raise that MLflow passes on."""
+    try:
+        from sqlalchemy.exc import SQLAlchemyError
+    except ImportError:
+        return ()
+    return (SQLAlchemyError,)
 
 
 def _name(name: str) -> str:

@@ -4,11 +4,14 @@ import os
 from pathlib import Path
 
 from costmodel.errors import CostModelError
+from costmodel.tracking._redact import redacted
 
 DEFAULT_URI = "sqlite:///out/mlflow.db"
 # The first that is set counts; the second is MLflow's own.
 _VARIABLES = ("COSTMODEL_TRACKING_URI", "MLFLOW_TRACKING_URI")
 _SQLITE = "sqlite:///"
+# Where `mlflow ui` answers unless told otherwise.
+_LOCAL = "http://localhost:5000"
 _KNOWN = (_SQLITE, "http://", "https://", "postgresql", "mysql", "mssql")
 
 
@@ -27,7 +30,8 @@ def resolve_tracking_uri(uri: str | None = None) -> str:
     if not found.startswith(_KNOWN):
         raise CostModelError(
             "A tracking URI must be a server's URL (http://host:5000), a database's "
-            f"(sqlite:///out/mlflow.db, postgresql://...) or a file that ends in .db, but got {found!r}."
+            "(sqlite:///out/mlflow.db, postgresql://...) or a file that ends in .db, but got "
+            f"{redacted(found)!r}."
         )
     return found
 
@@ -43,9 +47,16 @@ def artifact_folder(uri: str) -> Path | None:
     return file.with_name(f"{file.stem}-artifacts").resolve() if file else None
 
 
-def how_to_look(uri: str) -> str:
-    """What to do to see the runs in a browser."""
+def how_to_look(uri: str, run_page: str = "") -> str:
+    """What to do to see the runs in a browser.
+
+    Args:
+        uri: Where they are kept.
+        run_page: The page of a run, from the server's address on. MLflow itself opens an experiment on a page
+            for language models, which shows none of these.
+    """
     if uri.startswith(("http://", "https://")):
-        return f"open {uri}"
+        return f"open {redacted(uri).rstrip('/')}/{run_page}"
     # Its server has telemetry of its own.
-    return f"MLFLOW_DISABLE_TELEMETRY=true mlflow ui --backend-store-uri {uri}"
+    serve = f"MLFLOW_DISABLE_TELEMETRY=true mlflow ui --backend-store-uri {redacted(uri)}"
+    return f"{serve}, then open {_LOCAL}/{run_page}"

@@ -7,7 +7,7 @@ import pytest
 
 from costmodel.dataset import dataset_hash, dataset_used, load_dataset
 from costmodel.errors import CostModelError
-from costmodel.tracking import Metric, MlflowTracker, Parameter, tracked_run
+from costmodel.tracking import Metric, MlflowTracker, Parameter, how_to_look, tracked_run
 
 
 def test_a_thousand_metrics_and_many_parameters_are_logged(tracker: MlflowTracker) -> None:
@@ -95,3 +95,28 @@ def test_processes_that_open_a_new_place_at_once_all_track_there(tmp_path: Path)
     processes = [subprocess.Popen([sys.executable, "-c", script, place]) for _ in range(3)]
     assert [process.wait() for process in processes] == [0, 0, 0]
     assert len(MlflowTracker(str(place)).runs()) == 3
+
+
+@pytest.mark.parametrize("place", ["/proc/mlflow.db", "file/mlflow.db"])
+def test_a_place_that_cannot_be_written_is_told_at_once(tmp_path: Path, monkeypatch, place: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
+    with pytest.raises(CostModelError, match=r"mlflow\.db"):
+        MlflowTracker(place)
+
+
+def test_a_database_that_cannot_be_used_is_told_in_a_line(tmp_path: Path) -> None:
+    (tmp_path / "mlflow.db").write_bytes(b"no database" * 1000)
+    with pytest.raises(CostModelError, match=r"must answer, but: .*file is not a database") as told:
+        MlflowTracker(str(tmp_path / "mlflow.db"))
+    assert "\n" not in str(told.value)
+
+
+def test_the_page_of_a_run_is_the_one_that_shows_it(tracker: MlflowTracker) -> None:
+    with tracked_run(tracker, "one", "any") as run:
+        pass
+    page = tracker.page(run.run_id)
+    experiment = tracker._client.get_experiment_by_name("any").experiment_id
+    assert page == f"#/experiments/{experiment}/runs/{run.run_id}"
+    assert how_to_look("http://host:5000/", page) == f"open http://host:5000/{page}"
+    assert how_to_look("sqlite:///a.db", page).endswith(f", then open http://localhost:5000/{page}")
