@@ -13,7 +13,8 @@ class MissingExtraError(CostModelError):
     """An optional dependency is not installed."""
 
     def __init__(self, purpose: str, extra: str) -> None:
-        super().__init__(f"{purpose} needs an optional package: run `pip install 'sm-costmodel[{extra}]'`.")
+        install = f"{sys.executable} -m pip install {_requirement(extra)}"
+        super().__init__(f"{purpose} needs an optional package: run `{install}`.")
 
 
 class SpaceExhaustedError(CostModelError):
@@ -32,3 +33,14 @@ def last_line(error: BaseException) -> str:
     lines = [line.strip(" \t\0") for line in str(error).splitlines()]
     said = [line for line in lines if line and not line.startswith("Command line:")]
     return (said[-1] if said else type(error).__name__)[:300]
+
+
+def _requirement(extra: str) -> str:
+    """What pip is to install: this package with an extra, from where it was installed from."""
+    try:
+        origin = json.loads(distribution(_NAME).read_text("direct_url.json") or "{}")
+    except PackageNotFoundError:
+        origin = {}
+    if origin.get("dir_info", {}).get("editable"):
+        return f"-e '{origin['url'].removeprefix('file://')}[{extra}]'"
+    return f"'{_NAME}[{extra}] @ {origin['url']}'" if "url" in origin else f"'{_NAME}[{extra}]'"

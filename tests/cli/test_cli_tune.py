@@ -207,7 +207,7 @@ def test_no_gpu_is_one_sentence(dataset: Path, tmp_path: Path) -> None:
 def test_xgboost_not_installed_is_one_sentence(dataset: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "xgboost", None)
     result = costmodel("tune", WORKLOAD, "--learn-from", dataset, "--replay", dataset, "--learner", "xgboost")
-    assert_refused(result, "pip install 'sm-costmodel[xgboost-cpu]'")
+    assert_refused(result, "-m pip install", "[xgboost-cpu]")
 
 
 @pytest.mark.tvm
