@@ -1,5 +1,11 @@
 """Errors that a user can act on, and what others' errors say."""
 
+import json
+import sys
+from importlib.metadata import PackageNotFoundError, distribution
+
+_NAME = "sm-costmodel"
+
 
 class CostModelError(Exception):
     """Something outside the program is not as it must be.

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from per_store import per_store_features
 
 from costmodel.errors import InvalidConfigError
 from costmodel.features import COLUMNS, extract_batch

@@ -30,9 +30,12 @@ def test_a_script_is_short_and_imports_the_package_alone(script: Path) -> None:
     assert ast.get_docstring(ast.parse(text))
 
 
+@pytest.mark.docs
 @by_script
 def test_a_script_runs_and_makes_what_it_says(script: Path, tmp_path: Path) -> None:
-    blocked = f"import sys, runpy; sys.modules.update(dict.fromkeys({EXTRAS})); runpy.run_path({str(script)!r})"
+    blocked = (
+        f"import sys, runpy; sys.modules.update(dict.fromkeys({EXTRAS})); runpy.run_path({str(script)!r})"
+    )
     done = subprocess.run(
         [sys.executable, "-c", blocked],
         cwd=tmp_path,

@@ -17,14 +17,8 @@ pytestmark = pytest.mark.tvm
 
 
 @cache
-<<<<<<<< HEAD:tests/experiments/test_per_store.py
 def drawn(name: str) -> list[Candidate]:
     return sample_candidates(Workload.parse(name), "cuda", 8, seed=0)
-========
-def drawn(name: str, kind: str, count: int = 8) -> tuple[Candidate, ...]:
-    """The first valid candidates of a workload."""
-    return tuple(sample_candidates(Workload.parse(name), kind, count, seed=0))
->>>>>>>> cdddf96 (Leave TVM's own features to the experiment that compares with them):tests/experiments/test_screening_per_store.py
 
 
 def column(features: np.ndarray, name: str) -> np.ndarray:

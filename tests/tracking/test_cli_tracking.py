@@ -151,8 +151,8 @@ def test_a_resumed_search_has_all_of_its_trials(store: Path, dataset: Path) -> N
     options = ("--sms", 32, *source, "--study", "study.log")
     assert costmodel("tune", WORKLOAD, *options, "--trials", 3).exit_code == 0
     (run,) = tracked(store, "tune", WORKLOAD, *options, "--trials", 5)
-    history = MlflowTracker(str(store))._client.get_metric_history(run.run_id, "trial/latency_us on 32")
-    assert sorted(point.step for point in history) == [0, 1, 2, 3, 4]
+    logged = MlflowTracker(str(store))._client.get_metric_history(run.run_id, "trial/latency_us on 32")
+    assert sorted(point.step for point in logged) == [0, 1, 2, 3, 4]
 
 
 def test_a_search_for_several_budgets_has_its_dispatch_table(store: Path, dataset: Path) -> None:

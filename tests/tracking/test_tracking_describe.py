@@ -165,7 +165,9 @@ def test_the_place_is_the_first_that_is_named(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("COSTMODEL_TRACKING_URI", "http://ours")
     assert resolve_tracking_uri() == "http://ours"
     assert resolve_tracking_uri("mine.db") == "sqlite:///mine.db"
-    assert how_to_look("sqlite:///mine.db").endswith("mlflow ui --backend-store-uri sqlite:///mine.db")
+    assert "mlflow ui --backend-store-uri sqlite:///mine.db, then open http" in how_to_look(
+        "sqlite:///mine.db"
+    )
     for wrong in ("./mlruns", "file:///tmp/x", "databricks"):
         with pytest.raises(CostModelError, match="A tracking URI must be"):
             resolve_tracking_uri(wrong)
