@@ -24,11 +24,26 @@ LINK = re.compile(r"(?P<image>!?)\[(?P<text>[^\]]*)\]\((?P<target>[^)\s]+)\)")
 FENCE = re.compile(r"^(```.*?^```)", re.MULTILINE | re.DOTALL)
 
 
-def room_names() -> list[str]:
+def package_names() -> list[str]:
     """The packages of costmodel, with those of the plug-ins."""
-    rooms = [room.name for room in pkgutil.iter_modules(costmodel.__path__) if room.ispkg]
-    rooms[rooms.index("integrations")] = "integrations.tvm"
-    return sorted(room for room in rooms if room != "cli")
+    packages = [package.name for package in pkgutil.iter_modules(costmodel.__path__) if package.ispkg]
+    packages[packages.index("integrations")] = "integrations.tvm"
+    return sorted(package for package in packages if package != "cli")
+
+
+def python_reference() -> str:
+    """The names that ``import costmodel`` gives, in the order in which it lists them."""
+    names = [name for name in costmodel.__all__ if not name.startswith("_")]
+    parts = [f"## {name}\n\n::: {_path_of(name)}\n" for name in names]
+    return "\n".join(
+        ["# Python\n\n`import costmodel` gives these names; each is loaded when it is used.\n", *parts]
+    )
+
+
+def _path_of(name: str) -> str:
+    """Where a public name is defined, for mkdocstrings, which does not follow names that are loaded late."""
+    found = getattr(costmodel, name)
+    return f"{found.__module__}.{found.__qualname__}"
 
 
 def repository_pages() -> dict[str, str]:
@@ -54,7 +69,14 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
         {"Notebooks": [page for page in pages if page.startswith("notebooks/")]},
         {"Data": [page for page in pages if page.startswith("data/")]},
         {"Experiments": _experiments(pages)},
-        {"Reference": ["reference/index.md", "reference/cli.md", *map(_room_page, room_names())]},
+        {
+            "Reference": [
+                "reference/index.md",
+                "reference/python.md",
+                "reference/cli.md",
+                *map(_package_page, package_names()),
+            ]
+        },
         {"Project": [{"Contributing": "contributing.md"}, {"Changelog": "changelog.md"}]},
     ]
     return config
@@ -68,9 +90,10 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         for picture, content in pictures.items():
             files.append(File.generated(config, picture, content=content))
     files.append(File.generated(config, "reference/cli.md", content=cli_reference()))
-    for room in room_names():
-        text = f"# {room}\n\n::: costmodel.{room}\n"
-        files.append(File.generated(config, _room_page(room), content=text))
+    files.append(File.generated(config, "reference/python.md", content=python_reference()))
+    for package in package_names():
+        text = f"# {package}\n\n::: costmodel.{package}\n"
+        files.append(File.generated(config, _package_page(package), content=text))
     return files
 
 
@@ -92,8 +115,8 @@ def _experiments(pages: list[str]) -> list[Any]:
     return [index, *({PurePosixPath(page).stem: page} for page in others)]
 
 
-def _room_page(room: str) -> str:
-    return f"reference/{room.replace('.', '-')}.md"
+def _package_page(package: str) -> str:
+    return f"reference/{package.replace('.', '-')}.md"
 
 
 def _source_of(page: str) -> str:

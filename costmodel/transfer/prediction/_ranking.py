@@ -39,7 +39,7 @@ def ranked_kernels(
     notes = pd.Series([reason or unmeasured for reason in refused], name="note")
     runs = np.flatnonzero([not reason for reason in refused])
     ranked = []
-    for platform, found in _predictions_on(model, [candidates[i] for i in runs], platforms):
+    for platform, found in _predictions_on(model, [candidates[int(i)] for i in runs], platforms):
         predicted = pd.DataFrame(found, index=runs).reindex(kernels.index)
         table = pd.concat([kernels, predicted, notes], axis=1)
         table.insert(0, "sms", platform.sms_granted)
