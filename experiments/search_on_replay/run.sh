@@ -4,4 +4,5 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 here=experiments/search_on_replay
 export OMP_NUM_THREADS=1
-exec "${PYTHON:-python}" $here/run.py --out out/replay --json $here/result.json --plot $here/best_so_far.png "$@"
+exec "${PYTHON:-python}" $here/run.py --out out/replay --json $here/result.json --curves $here/curves.json \
+  --plot $here/best_so_far.png "$@"

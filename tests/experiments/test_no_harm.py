@@ -1,5 +1,6 @@
 """The experiment on harm learns from other workloads than the one that it searches."""
 
+import json
 import sys
 from argparse import Namespace
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from types import ModuleType
 from typing import Any, Self
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from costmodel.learners import Prediction
@@ -64,3 +66,29 @@ def test_what_is_searched_is_not_learned_from(
     assert len(seen) == 2 * (2 + 2 * len(script.SOURCES))
     for tasks in seen:
         assert {task.split("@")[0] for task in tasks} == set(WORKLOADS) - {searched}
+
+
+def test_single_searches_are_counted_beside_means_over_runs(script: ModuleType) -> None:
+    at = {"workload": "w", "sms": 8}
+    runs = [
+        {**at, "source": "", "model": script.SCRATCH, "needed": [10, 10, 10, 10]},
+        {**at, "source": "honest", "model": "guarded", "needed": [1, 1, 1, 1]},
+        {**at, "source": "wrong unit", "model": "guarded", "needed": [5, 5, 12, 18]},
+        {**at, "source": "wrong device", "model": "guarded", "needed": [11, 11, 11, 40]},
+    ]
+    summary = script.summarise(script.compare(pd.DataFrame(runs)))
+    unit, device = (summary.loc[(source, "guarded")] for source in ("wrong unit", "wrong device"))
+    assert (unit["no-harm rate"], unit["worst"]) == (1.0, 1.0)  # the mean hides two of four searches
+    assert (unit["single no-harm rate"], unit["single above most"], unit["single worst"]) == (0.5, 0.25, 1.8)
+    assert (device["no-harm rate"], device["single no-harm rate"], device["single worst"]) == (0.0, 0.75, 4.0)
+    together = summary.loc[(script.MISLEADING, "guarded")]
+    assert (together["single no-harm rate"], together["single above most"]) == (0.625, 0.25)
+    assert together["single worst"] == 4.0
+
+
+def test_the_recorded_summary_is_that_of_the_recorded_searches(script: ModuleType) -> None:
+    document = json.loads(SCRIPT.with_name("result.json").read_text())
+    again = script.summarise(pd.DataFrame(document["tasks"]))
+    recorded = pd.DataFrame(document["summary"]).set_index(["source", "model"])
+    # What is recorded of a search is rounded to three places.
+    pd.testing.assert_frame_equal(again, recorded, atol=2e-3, rtol=0.0)
