@@ -42,7 +42,7 @@ def summary(results: pd.DataFrame, cap: int) -> dict[str, dict[str, Any]]:
 
 def curves(results: pd.DataFrame, cap: int) -> dict[str, dict[str, Any]]:
     """Of each search: how many there are, and their mean score after so many measurements."""
-    counts = [*(count for count in POINTS if count < cap), cap]
+    counts = [*(count for count in POINTS if count < 0.9 * cap), cap]
     found = {}
     for name, group in results.groupby("search", sort=False):
         means = to_the_cap(group, cap).mean(axis=0)
