@@ -2,6 +2,7 @@
 
 from costmodel.columns import Column
 from costmodel.features._extract import COLUMNS, extract, extract_batch
+from costmodel.features._in_columns import in_columns
 from costmodel.features._table import FeatureTable
 from costmodel.features.launches import estimate_launches
 
@@ -12,4 +13,5 @@ __all__ = [
     "estimate_launches",
     "extract",
     "extract_batch",
+    "in_columns",
 ]

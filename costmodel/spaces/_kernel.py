@@ -11,11 +11,11 @@ from optuna import Trial
 from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
 
 from costmodel.arrays import FloatArray
-from costmodel.features import extract_batch
+from costmodel.features import extract_batch, in_columns
 from costmodel.kernels import MOST_CHANGES, DesignSpace
 from costmodel.records import Candidate, Config, ConfigBatch, Platform, content_id
 from costmodel.spaces._base import DrawnConfigs, Param, SearchSpace
-from costmodel.spaces._features import features_on, in_columns
+from costmodel.spaces._features import features_on
 
 _REMEMBERED = 512  # lowered candidates: proposals are asked for again when they are measured
 

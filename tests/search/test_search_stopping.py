@@ -111,6 +111,21 @@ def test_a_search_over_several_budgets_ends_after_measurements_without_gain(reco
     assert (stopped.latency_s.min(axis=0) > 0.9 * patience).all()
 
 
+def test_what_gains_at_one_budget_only_keeps_a_portfolio_going_and_not_one_kernel(pool, oracle):
+    """Each kernel is faster than all before on few SMs, and slower than the first on all others."""
+    ended = {}
+    for goal in SearchGoal:
+        sampler = ModelSampler(pool.on(landscape_platform(32), landscape_platform(132)), goal=goal)
+        study = optuna.create_study(sampler=sampler)
+        for i in range(6):
+            latency_s = [1e-3 * 0.8**i, 1e-4 if i == 0 else 1e-3]
+            trial = study.ask()
+            trial.set_user_attr("latency_s", latency_s)
+            study.tell(trial, sampler.value(np.array(latency_s), np.array([1e-3, 1e-4])))
+        ended[goal] = StopGain(sampler, 0.1, window=3, patience=4).is_reached(study)
+    assert ended == {SearchGoal.ONE_KERNEL: True, SearchGoal.PORTFOLIO: False}
+
+
 @pytest.mark.parametrize("gain", [0.0, 1.0, -0.1])
 def test_a_gain_is_a_share(gain, pool, oracle):
     with pytest.raises(ValueError, match=r"gain must be in \(0, 1\)"):

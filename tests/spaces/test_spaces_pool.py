@@ -74,3 +74,32 @@ def test_space_id_depends_on_candidates_and_platform(pool):
     assert Pool(pool.candidates, *pool.platforms).space_id == pool.space_id
     assert Pool(pool.candidates[:-1], *pool.platforms).space_id != pool.space_id
     assert Pool(pool.candidates, landscape_platform(132)).space_id != pool.space_id
+
+
+def _foreign(kernel, *decisions):
+    workload = Workload(f"suite.{kernel}", {"x": 64}, "")
+    return [Candidate(workload, "test", Config(d)) for d in decisions]
+
+
+def test_in_the_columns_of_more_kernels_features_are_as_they_are_beside_these():
+    mine = _foreign("gemm", {"block": 16, "layout": "row"}, {"block": 32, "layout": "col"})
+    others = _foreign("stencil", {"block": 16, "order": "z"}) + _foreign(
+        "gemm", {"block": 64, "layout": "tile"}
+    )
+    platform = landscape_platform(32)
+    table = extract([*mine, *others], [platform] * 4)
+    columns = [column.name for column in table.columns]
+    pool = Pool(mine, platform, columns=columns)
+    configs = [candidate.config for candidate in mine]
+    np.testing.assert_array_equal(pool.features(configs), table.values[:2, None])
+    np.testing.assert_array_equal(pool.on(platform).features(configs), table.values[:2, None])
+
+
+@pytest.mark.parametrize("lost", ["suite.gemm/", "log2_blocks"])
+def test_columns_that_do_not_know_these_kernels_are_refused(lost):
+    mine = _foreign("gemm", {"block": 16}, {"block": 32})
+    platform = landscape_platform(32)
+    columns = [column.name for column in extract(mine, [platform] * 2).columns if column.name != lost]
+    pool = Pool(mine, platform, columns=columns)
+    with pytest.raises(CostModelError, match=f"{lost} differ"):
+        pool.features([mine[0].config])
