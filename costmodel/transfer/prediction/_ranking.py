@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from costmodel.records import Candidate, Platform, part_of
 from costmodel.transfer.prediction._monotone import Predictions, budget_grid, without_rises
 
@@ -37,7 +35,7 @@ def ranked_kernels(
         }
     )
     notes = pd.Series([reason or unmeasured for reason in refused], name="note")
-    runs = np.flatnonzero([not reason for reason in refused])
+    runs = [i for i, reason in enumerate(refused) if not reason]
     ranked = []
     for platform, found in _predictions_on(model, [candidates[int(i)] for i in runs], platforms):
         predicted = pd.DataFrame(found, index=runs).reindex(kernels.index)
