@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from costmodel.cli._output import JsonOption, console, track, write_json
+from costmodel.cli._output import JsonOption, console, output_option, track, write_json
 from costmodel.cli.dataset._arguments import (
     ColumnsOption,
     PlatformOption,
@@ -17,7 +17,7 @@ from costmodel.cli.dataset._arguments import (
 if TYPE_CHECKING:
     from costmodel.dataset import BuildReport
 
-OutOption = Annotated[Path, typer.Option(metavar="DIR", help="Folder to write.")]
+OutOption = Annotated[Path, output_option(metavar="DIR", help="Folder to write.")]
 CardOption = Annotated[
     Path,
     typer.Option(

@@ -3,13 +3,13 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from rich.table import Table
 
 from costmodel.cli._output import (
     DatasetArgument,
     JsonOption,
     console,
+    output_option,
     print_table,
     titled_table,
     track,
@@ -25,7 +25,7 @@ def describe(
     json: JsonOption = None,
     plots: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Also write the pictures of the card there.", show_default=False),
+        output_option(metavar="DIR", help="Also write the pictures of the card there.", show_default=False),
     ] = None,
 ) -> None:
     """Describe a dataset: counts, noise, and what a choice made for the whole device costs on fewer SMs.

@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from costmodel.cli._output import JsonOption, console, titled_table, track, write_json
+from costmodel.cli._output import JsonOption, console, output_option, titled_table, track, write_json
 from costmodel.cli.dataset._arguments import (
     ColumnsOption,
     PlatformOption,
@@ -39,8 +39,7 @@ def validate(
     json: JsonOption = None,
     quarantine: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
+        output_option(
             help="Also write each rejected entry with its reason, one JSON object a line.",
             show_default=False,
         ),
