@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 sys.path.append(str(Path(__file__).parents[1] / "live_search"))
-from report import best_at, time_to
-from searches import OURS, STOCK, STOCK_BUILT
+from report import best_after, best_at, time_to
+from searches import FAIR, OURS, STOCK, STOCK_BUILT
 
 EXPERIMENTS = Path(__file__).parents[1]
 
@@ -32,6 +32,7 @@ def main() -> None:
     results = {name: json.loads((EXPERIMENTS / name / "result.json").read_text()) for name in names}
     document = {
         "live_search": live_search(results["live_search"]),
+        "live_fair": live_fair(json.loads((EXPERIMENTS / "live_search" / "result_fair.json").read_text())),
         "network": network(results["network_on_part"]),
         "plugin_cost": plugin_cost(results["plugin_cost"]),
         "dataset_at_size": dataset_at_size(results["dataset_at_size"]),
@@ -74,6 +75,31 @@ def gain(rows: list[dict[str, Any]], other: str) -> dict[str, float]:
         "latency_ratio": float(np.exp(np.mean(np.log(ratios)))),
         "time_saved": float(np.median(saved)),
         "time_saved_at_least": min(saved),
+    }
+
+
+def live_fair(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """What ours gives beside stock with an early model, at equal effort, and beside stock as shipped."""
+    times, trials, saved = [], [], []
+    for ours, fair in ((row["searches"][OURS], row["searches"][FAIR]) for row in rows):
+        seconds, count = (min(ours[key], fair[key]) for key in ("seconds", "measured"))
+        times.append(best_at(ours, seconds) / best_at(fair, seconds))
+        trials.append(best_after(ours, count) / best_after(fair, count))
+        final_s = best_at(fair, np.inf)
+        saved.append(time_to(ours, final_s) / time_to(fair, final_s))
+    return {
+        "equal_times": {
+            "mean": float(np.exp(np.mean(np.log(times)))),
+            "least": min(times),
+            "most": max(times),
+        },
+        "equal_trials": {
+            "mean": float(np.exp(np.mean(np.log(trials)))),
+            "least": min(trials),
+            "most": max(trials),
+        },
+        "time_share": {"median": float(np.median(saved)), "most": max(saved)},
+        "shipped": gain([row for row in rows if STOCK in row["searches"]], STOCK),
     }
 
 
