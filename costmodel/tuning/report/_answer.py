@@ -23,7 +23,7 @@ def _for_one(found: Findings) -> Iterator[str]:
     sms, best_s = platform.sms_granted, best.latency_s[0]
     known = {label: at[sms] for label, at in found.others.items() if sms in at}
     gains = ""
-    if WHOLE_CHOICE in known:
+    if WHOLE_CHOICE in known and sms < platform.device.sms:
         gains += f", {known[WHOLE_CHOICE] / best_s:.2f}x as fast as the {WHOLE_CHOICE}"
     if BEST_KNOWN in known:
         excess = best_s / known[BEST_KNOWN] - 1
