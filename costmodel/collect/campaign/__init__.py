@@ -2,9 +2,8 @@
 
 from costmodel.collect.campaign._campaign import Campaign, CampaignReport
 from costmodel.collect.campaign._collector import Collector, Draw, draw_at_random
-from costmodel.collect.campaign._config import CampaignConfig, KernelPlan, MpsPlan
+from costmodel.collect.campaign._config import CampaignConfig, KernelPlan, MpsPlan, find_campaign
 from costmodel.collect.campaign._folder import CampaignFolder
-from costmodel.collect.campaign._locate import find_campaign
 from costmodel.collect.campaign._progress import CampaignStatus, Estimate, campaign_status, estimate_campaign
 from costmodel.collect.campaign._schedule import Schedule
 

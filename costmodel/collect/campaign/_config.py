@@ -91,7 +91,8 @@ class CampaignConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             config = msgspec.convert(tomllib.loads(find_config(path).read_text(encoding="utf-8")), cls)
         except OSError as error:
             raise CostModelError(
-                f"A campaign file must be at {path}, but {error.strerror or error}."
+                f"A campaign file must be at {path}, but {error.strerror or error}. Name one that is "
+                "there, or one that ships: cpu-quick, cpu-laptop, h100-sm-budgets or sm-budgets."
             ) from None
         except (tomllib.TOMLDecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
             raise CostModelError(
@@ -162,3 +163,18 @@ class CampaignConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Measurements in all, A/A repeats included, where every space has as many kernels."""
         first_visits = len(self.workloads) * self.kernels_per_workload * self.platforms_per_kernel
         return round(first_visits * (1 + self.repeat_share))
+
+
+def find_campaign(campaign: CampaignConfig | Path | str) -> CampaignConfig:
+    """A campaign that is sound.
+
+    Args:
+        campaign: A campaign, the path of its file, or the name of one that ships, such as ``cpu-quick``.
+
+    Raises:
+        CostModelError: There is none, or it is not sound; see ``CampaignConfig``.
+    """
+    if isinstance(campaign, CampaignConfig):
+        campaign.check()
+        return campaign
+    return CampaignConfig.load(Path(campaign))

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import msgspec
 
-from costmodel.collect.campaign._config import CampaignConfig
+from costmodel.collect.campaign._config import CampaignConfig, find_campaign
 from costmodel.collect.campaign._folder import CampaignFolder
-from costmodel.collect.campaign._locate import find_campaign
 from costmodel.collect.runners import default_builders
 from costmodel.records import Measurement, TargetKind, Workload, read_records
 
