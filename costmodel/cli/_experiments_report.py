@@ -7,7 +7,8 @@ from rich.markdown import Markdown
 from rich.markup import escape
 from rich.table import Table
 
-from costmodel.cli._output import console, duration, print_table, titled_table
+from costmodel.cli._output import console, print_table, titled_table
+from costmodel.progress import duration
 
 if TYPE_CHECKING:
     from costmodel.tracking import Comparison, Difference, RunRecord

@@ -1,18 +1,16 @@
-"""What the commands share: where they print, how they show progress, and the JSON that they write."""
+"""What the commands share: where and how they print, and the files that they write."""
 
 import sys
-import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Column, Table
 
 from costmodel import files
@@ -20,8 +18,6 @@ from costmodel.files import check_picture, check_writable
 
 if TYPE_CHECKING:
     from costmodel.dataset import Split
-
-T = TypeVar("T")
 
 # A file or a pipe has no width; at the default of 80 columns names would fold.
 console = Console(width=None if sys.stdout.isatty() else 140)
@@ -100,69 +96,6 @@ def print_twins(split: "Split") -> None:
     """Say which devices are held out as one."""
     for group in split.twins:
         console.print(f"Near-twins, held out together: {', '.join(group)}", soft_wrap=True, highlight=False)
-
-
-def progress() -> Progress:
-    """A progress display on stderr, so that stdout stays clean for results; none where stderr is a file."""
-    stderr = Console(stderr=True)
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        console=stderr,
-        transient=True,
-        disable=not stderr.is_terminal,
-    )
-
-
-def track(items: Iterable[T], what: str, total: int) -> Iterator[T]:
-    """The items of a loop, while a display on the terminal tells which is at hand; see ``progress``."""
-    with progress() as shown:
-        task = shown.add_task(what, total=total)
-        for item in items:
-            name = item.name if isinstance(item, Path) else item if isinstance(item, str) else ""
-            shown.update(task, description=f"{what} {name}".rstrip())
-            yield item
-            shown.advance(task)
-
-
-def duration(seconds: float) -> str:
-    """Readable time, such as ``1 h 05 min``."""
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
-
-
-class ProgressLog:
-    """Prints how far long work is, a line a minute on stderr, where that is a file and shows no display.
-
-    Args:
-        what: What is counted, as in ``measured``.
-        total: How many there will be, about.
-        every_s: Seconds between two lines.
-    """
-
-    def __init__(self, what: str, total: int, every_s: float = 60.0) -> None:
-        self._what, self._total, self._every_s = what, total, every_s
-        self._done = self._done_before = 0
-        self._told_at = time.monotonic()
-
-    def advance(self) -> None:
-        """Count one more."""
-        self._done += 1
-        passed_s = time.monotonic() - self._told_at
-        if passed_s < self._every_s or sys.stderr.isatty():
-            return
-        rate = (self._done - self._done_before) / passed_s
-        left = duration(max(0, self._total - self._done) / rate)
-        print(
-            f"{self._what} {self._done:,} of about {self._total:,}, {rate:.1f}/s, {left} left",
-            file=sys.stderr,
-            flush=True,
-        )
-        self._done_before, self._told_at = self._done, time.monotonic()
 
 
 def write_json(path: Path | None, obj: Any) -> None:

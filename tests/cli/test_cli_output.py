@@ -1,27 +1,10 @@
 import pytest
 
-from costmodel.cli._output import ProgressLog, console, print_table, progress, titled_table, write_json
+from costmodel.cli._output import console, print_table, titled_table, write_json
 
 
 def test_no_path_writes_nothing() -> None:
     write_json(None, object())
-
-
-def test_progress_is_not_on_stdout(capsys: pytest.CaptureFixture[str]) -> None:
-    with progress() as shown:
-        shown.advance(shown.add_task("working", total=1))
-    assert capsys.readouterr().out == ""
-
-
-def test_progress_goes_to_a_log_at_the_rate_of_late(capsys, monkeypatch) -> None:
-    now = iter([0.0, *[0.0] * 100, 61.0, 61.0, *[62.0] * 5, 121.0, 121.0])
-    monkeypatch.setattr("costmodel.cli._output.time.monotonic", lambda: next(now))
-    log = ProgressLog("measured", 1000)
-    for _ in range(107):
-        log.advance()
-    first, second = capsys.readouterr().err.splitlines()
-    assert first == "measured 101 of about 1,000, 1.7/s, 9 min left"
-    assert second == "measured 107 of about 1,000, 0.1/s, 2 h 29 min left"
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])

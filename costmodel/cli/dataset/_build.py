@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from costmodel.cli._output import JsonOption, console, output_option, track, write_json
+from costmodel.cli._output import JsonOption, console, output_option, write_json
 from costmodel.cli.dataset._arguments import (
     ColumnsOption,
     PlatformOption,
@@ -13,6 +13,7 @@ from costmodel.cli.dataset._arguments import (
     WorkloadOption,
     read_options,
 )
+from costmodel.progress import track
 
 if TYPE_CHECKING:
     from costmodel.dataset import BuildReport

@@ -12,9 +12,9 @@ from costmodel.cli._output import (
     output_option,
     print_table,
     titled_table,
-    track,
     write_json,
 )
+from costmodel.progress import track
 
 if TYPE_CHECKING:
     from costmodel.dataset import TextTable

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from costmodel.cli._output import JsonOption, console, print_table, titled_table, track, write_json
+from costmodel.cli._output import JsonOption, console, print_table, titled_table, write_json
+from costmodel.progress import track
 
 if TYPE_CHECKING:
     from costmodel.dataset import Diff

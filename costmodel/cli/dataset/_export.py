@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from costmodel.cli._output import JsonOption, console, track, write_json
+from costmodel.cli._output import JsonOption, console, write_json
 from costmodel.cli.dataset._arguments import DatasetPath
+from costmodel.progress import track
 
 if TYPE_CHECKING:
     from costmodel.dataset import ExportReport

@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from costmodel.cli._output import JsonOption, console, output_option, titled_table, track, write_json
+from costmodel.cli._output import JsonOption, console, output_option, titled_table, write_json
 from costmodel.cli.dataset._arguments import (
     ColumnsOption,
     PlatformOption,
@@ -17,6 +17,7 @@ from costmodel.cli.dataset._arguments import (
     WorkloadOption,
     read_options,
 )
+from costmodel.progress import track
 
 if TYPE_CHECKING:
     from costmodel.dataset import Examination, Finding
