@@ -135,7 +135,7 @@ def check_writable(path: Path, *, folder: bool = False) -> None:
         raise CostModelError(f"{path} must be {needed} to write, but {there} is there: name another.")
     above = next(parent for parent in (path, *path.absolute().parents) if parent.exists())
     if above.is_file() and above != path:
-        raise CostModelError(f"{path} must be in a folder, but {above} is a file: name another place.")
+        raise CostModelError(f"Cannot write {path}: {above} is a file, not a folder. Name another place.")
     try:
         tempfile.TemporaryFile(dir=above if above.is_dir() else above.parent).close()
     except OSError as error:

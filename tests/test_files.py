@@ -87,7 +87,7 @@ def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
     for path, folder, told in (
         (tmp_path, False, "must be a file to write, but a folder is there"),
         (tmp_path / "file", True, "must be a folder to write, but a file is there"),
-        (tmp_path / "file" / "deep" / "a.json", False, "must be in a folder, but .*file is a file"),
+        (tmp_path / "file" / "deep" / "a.json", False, "Cannot write .*: .*file is a file, not a folder"),
         (Path("/proc/a.json"), False, "Cannot write /proc/a.json: "),
     ):
         with pytest.raises(CostModelError, match=told):

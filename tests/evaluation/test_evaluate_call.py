@@ -90,7 +90,7 @@ def test_a_place_that_cannot_be_written_is_told_before_anything_is_learned(tmp_p
     (tmp_path / "file").touch()
     for option, place, message in (
         ("--plot", tmp_path / "report.jpg", "must be a file that ends in .png or .pdf or .svg"),
-        ("--plot", tmp_path / "file" / "report.png", "must be in a folder"),
+        ("--plot", tmp_path / "file" / "report.png", "is a file, not a folder"),
         ("--out", tmp_path / "file", "must be a folder to write"),
         ("--json", tmp_path, "must be a file to write"),
     ):
