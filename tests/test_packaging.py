@@ -17,7 +17,7 @@ import costmodel
 from costmodel.cli import app
 
 ROOT = Path(__file__).parents[1]
-ROOMS = [f"costmodel.{room.name}" for room in pkgutil.iter_modules(costmodel.__path__)]
+PACKAGES = [f"costmodel.{package.name}" for package in pkgutil.iter_modules(costmodel.__path__)]
 BACKENDS = ("tvm", "tvm_ffi", "torch", "xgboost", "mlflow", "cuda", "pynvml")
 # What replaying recorded measurements must do without: all that the extras bring.
 EXTRAS = (*BACKENDS, "psutil", "pebble", "cloudpickle")
@@ -55,9 +55,9 @@ def test_import_loads_nothing_heavy() -> None:
     assert done.stdout == "[]\n", done.stderr
 
 
-def test_rooms_load_no_backend() -> None:
+def test_packages_load_no_backend() -> None:
     slow = (*BACKENDS, "matplotlib.pyplot")
-    done = python(f"import sys, {', '.join(ROOMS)}; print(sorted(set({slow}) & set(sys.modules)))")
+    done = python(f"import sys, {', '.join(PACKAGES)}; print(sorted(set({slow}) & set(sys.modules)))")
     assert done.stdout == "[]\n", done.stderr
 
 

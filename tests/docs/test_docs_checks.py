@@ -23,8 +23,12 @@ import costmodel
 
 PAGES = pytest.mark.parametrize("path", documents(), ids=lambda path: str(path.relative_to(ROOT)))
 # Pages that are made when the site is built.
-ROOMS = [room.name for room in pkgutil.iter_modules(costmodel.__path__) if room.ispkg]
-MADE = {"reference/integrations-tvm.md", "reference/python.md", *(f"reference/{room}.md" for room in ROOMS)}
+PACKAGES = [package.name for package in pkgutil.iter_modules(costmodel.__path__) if package.ispkg]
+MADE = {
+    "reference/integrations-tvm.md",
+    "reference/python.md",
+    *(f"reference/{package}.md" for package in PACKAGES),
+}
 OPTIONAL = ("tvm", "mlflow")
 
 
