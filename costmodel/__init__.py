@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 from costmodel.version import __version__
 
 if TYPE_CHECKING:
-    from costmodel.collect import CpuRunner as CpuRunner
-    from costmodel.collect import CudaRunner as CudaRunner
-    from costmodel.collect import ReplayRunner as ReplayRunner
+    from costmodel.collector import CpuRunner as CpuRunner
+    from costmodel.collector import CudaRunner as CudaRunner
+    from costmodel.collector import ReplayRunner as ReplayRunner
     from costmodel.dataset import Dataset as Dataset
     from costmodel.dataset import build_dataset as build_dataset
     from costmodel.dataset import load_dataset as load_dataset
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from costmodel.transfer import Model as Model
     from costmodel.transfer import load_model as load_model
     from costmodel.tuning import TuneResult as TuneResult
+    from costmodel.tuning import collect as collect
     from costmodel.tuning import evaluate as evaluate
     from costmodel.tuning import train as train
     from costmodel.tuning import tune as tune
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 
 # Public names by the package that each is loaded from when it is first used.
 _PUBLIC = {
-    "collect": ("CpuRunner", "CudaRunner", "ReplayRunner"),
+    "collector": ("CpuRunner", "CudaRunner", "ReplayRunner"),
     "dataset": ("Dataset", "build_dataset", "load_dataset"),
     "errors": ("CostModelError",),
     "evaluation": ("EvaluationReport",),
@@ -53,7 +54,7 @@ _PUBLIC = {
     "search": ("DispatchTable", "ModelSampler", "load_dispatch_table"),
     "spaces": ("DeclaredSpace", "KernelSpace", "Pool"),
     "transfer": ("Model", "load_model"),
-    "tuning": ("TuneResult", "evaluate", "train", "tune"),
+    "tuning": ("TuneResult", "collect", "evaluate", "train", "tune"),
     "workloads": ("catalogue",),
 }
 _PACKAGE_OF = {name: package for package, names in _PUBLIC.items() for name in names}

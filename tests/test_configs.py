@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from costmodel.collect import CampaignConfig
+from costmodel.collector import CampaignConfig
 from costmodel.dataset import SHIPPED_DATASETS, find_dataset, read_card_header
 from costmodel.errors import CostModelError
 from costmodel.evaluation import EvaluationConfig

@@ -43,7 +43,7 @@ def plan(
 
     Example: `costmodel collect plan configs/sm-budgets.toml --builders 16`
     """
-    from costmodel.collect import estimate_campaign
+    from costmodel.collector import estimate_campaign
 
     estimate = estimate_campaign(config, builders=builders, devices=devices)
     table = titled_table(f"{config}, {estimate.builders} build processes, {estimate.devices} device(s)")
@@ -128,7 +128,7 @@ def status(
 
     Example: `costmodel collect status out/h100`
     """
-    from costmodel.collect import campaign_status
+    from costmodel.collector import campaign_status
 
     found = campaign_status(out)
     table = titled_table(f"{out}: {found.measured:,} of {found.expected:,} first visits")

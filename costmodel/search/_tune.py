@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import optuna
 
-from costmodel.collect import Runner
+from costmodel.collector import Runner
 from costmodel.errors import CostModelError, SpaceExhaustedError
 from costmodel.records import Candidate, Measurement, Outcome
 from costmodel.search._ask import measure_trials, missing_trials

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from costmodel.collect import Runner
+from costmodel.collector import Runner
 from costmodel.errors import CostModelError
 from costmodel.records import Candidate, Outcome
 

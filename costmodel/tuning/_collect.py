@@ -5,7 +5,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from costmodel.collect import (
+from costmodel.collector import (
     Campaign,
     CampaignConfig,
     CampaignFolder,

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from costmodel.collect import CpuRunner, CudaRunner, ReplayRunner, Runner
+from costmodel.collector import CpuRunner, CudaRunner, ReplayRunner, Runner
 from costmodel.dataset import DatasetLike, load_dataset
 from costmodel.errors import CostModelError
 from costmodel.records import Workload

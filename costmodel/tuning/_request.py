@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from costmodel.collect import Runner
+from costmodel.collector import Runner
 from costmodel.errors import CostModelError
 from costmodel.records import Platform
 from costmodel.search import Objective, ObjectiveName, SearchGoal

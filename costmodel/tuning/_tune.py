@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from costmodel.collect import Runner
+from costmodel.collector import Runner
 from costmodel.dataset import DatasetLike, load_dataset
 from costmodel.errors import CostModelError
 from costmodel.progress import Progress

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 from scipy.stats import kendalltau
 
-from costmodel.collect import CampaignFolder, CpuRunner, CudaRunner, Request
+from costmodel.collector import CampaignFolder, CpuRunner, CudaRunner, Request
 from costmodel.dataset import Dataset, dataset_from_measurements, find_dataset, load_dataset
 from costmodel.kernels.metaschedule import sample_candidates
 from costmodel.metrics import score_at_k

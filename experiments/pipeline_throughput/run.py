@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from costmodel.collect import CpuRunner, CudaRunner, Request
+from costmodel.collector import CpuRunner, CudaRunner, Request
 from costmodel.kernels.metaschedule import open_space, sample_candidates
 from costmodel.records import Candidate, Platform, Workload
 

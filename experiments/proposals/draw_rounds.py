@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from costmodel.collect import CampaignConfig, CampaignFolder
+from costmodel.collector import CampaignConfig, CampaignFolder
 from costmodel.features import extract
 from costmodel.learners import XGBoostLearner
 from costmodel.records import Measurement, Workload, content_id, read_records

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from rich.progress import track
 
-from costmodel.collect import ReplayRunner
+from costmodel.collector import ReplayRunner
 from costmodel.dataset import load_dataset
 from costmodel.search import (
     ModelSampler,

@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 from stock_search import AnyRunner, Settings, search_stock
 
-from costmodel.collect import CampaignFolder, CpuRunner, CudaRunner, Request
+from costmodel.collector import CampaignFolder, CpuRunner, CudaRunner, Request
 from costmodel.dataset import Dataset, dataset_from_measurements, find_dataset, load_dataset
 from costmodel.records import Candidate, Workload, read_records
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from costmodel.collect import CpuRunner, CudaRunner, Request
+from costmodel.collector import CpuRunner, CudaRunner, Request
 from costmodel.errors import CostModelError
 from costmodel.kernels.metaschedule import open_space, register_tensor_intrinsics
 from costmodel.records import Candidate, Workload

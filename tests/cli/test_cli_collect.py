@@ -12,7 +12,7 @@ from command_line import MAIN, command
 from typer.testing import CliRunner, Result
 
 from costmodel.cli import app
-from costmodel.collect import CampaignConfig, CampaignFolder, estimate_campaign
+from costmodel.collector import CampaignConfig, CampaignFolder, estimate_campaign
 from costmodel.records import Measurement, RecordStore, Workload, read_records
 
 TINY: dict[str, Any] = {"runner": "cpu", "sms": [1], "workloads": ["matmul-m16-n16-k16"], "repeat_share": 0.0}

@@ -8,7 +8,7 @@ from msgspec import structs
 from typer.testing import CliRunner, Result
 
 from costmodel.cli import app
-from costmodel.collect import CudaRunner, ReplayRunner
+from costmodel.collector import CudaRunner, ReplayRunner
 from costmodel.dataset import CardHeader, build_dataset, load_dataset
 from costmodel.errors import CostModelError
 from costmodel.records import RecordStore

@@ -193,9 +193,9 @@ def gpu(load: Callable[[str], ModuleType], monkeypatch: pytest.MonkeyPatch) -> A
     device = SimpleNamespace(stream=0)
     device.set_raw_stream = lambda stream: setattr(device, "stream", stream)
     monkeypatch.setattr(tvm, "cuda", lambda position: device)
-    monkeypatch.setattr("costmodel.collect.device.GreenContexts", FakeContexts)
-    monkeypatch.setattr("costmodel.collect.device.SpinKernel", FakeSpin)
-    monkeypatch.setattr("costmodel.collect.device.GraphStopwatch", FakeGraphStopwatch)
+    monkeypatch.setattr("costmodel.collector.device.GreenContexts", FakeContexts)
+    monkeypatch.setattr("costmodel.collector.device.SpinKernel", FakeSpin)
+    monkeypatch.setattr("costmodel.collector.device.GraphStopwatch", FakeGraphStopwatch)
     return load("device_parts").CudaParts()
 
 

@@ -10,7 +10,7 @@ pytest.importorskip("tvm")
 import tvm
 from tvm.s_tir import meta_schedule as ms
 
-from costmodel.collect import Timing
+from costmodel.collector import Timing
 from costmodel.errors import CostModelError
 from costmodel.integrations.tvm import Builder, Runner
 from costmodel.kernels.metaschedule import make_target, open_space, register_tensor_intrinsics

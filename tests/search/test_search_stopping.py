@@ -5,7 +5,7 @@ import optuna
 import pytest
 from optuna.distributions import IntDistribution
 
-from costmodel.collect import ReplayRunner
+from costmodel.collector import ReplayRunner
 from costmodel.learners import Prediction
 from costmodel.search import ModelSampler, RandomOrderSampler, SearchGoal, StopGain, tune
 from costmodel.search.acquisition import expected_improvement, improvement_of_posterior

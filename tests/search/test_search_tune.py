@@ -4,7 +4,7 @@ import numpy as np
 import optuna
 import pytest
 
-from costmodel.collect import ReplayRunner
+from costmodel.collector import ReplayRunner
 from costmodel.errors import CostModelError
 from costmodel.records import Outcome
 from costmodel.search import ModelSampler, RandomOrderSampler, open_study, tune

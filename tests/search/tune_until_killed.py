@@ -9,7 +9,7 @@ import time
 import optuna
 from optuna.distributions import IntDistribution
 
-from costmodel.collect import Runner
+from costmodel.collector import Runner
 from costmodel.records import Device, Measurement, Outcome, Platform
 from costmodel.search import ModelSampler, open_study, tune
 from costmodel.spaces import DeclaredSpace

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from costmodel.collect import CampaignConfig, find_campaign
-from costmodel.collect.campaign import KernelPlan
+from costmodel.collector import CampaignConfig, find_campaign
+from costmodel.collector.campaign import KernelPlan
 from costmodel.errors import CostModelError
 from costmodel.tuning import Collected, collect
 

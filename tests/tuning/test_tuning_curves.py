@@ -1,6 +1,6 @@
 import pytest
 
-from costmodel.collect import ReplayRunner
+from costmodel.collector import ReplayRunner
 from costmodel.tuning.report import (
     BEST_KNOWN,
     CHOSEN,

@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from costmodel.collect import ReplayRunner
+from costmodel.collector import ReplayRunner
 from costmodel.errors import CostModelError
 from costmodel.records import Outcome
 from costmodel.search import BudgetRange, Objective, ObjectiveName, Provenance, SearchResult, Trial

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from costmodel.collect.reference import agrees, make_arguments, reference_output
+from costmodel.collector.reference import agrees, make_arguments, reference_output
 from costmodel.dataset import find_dataset
 from costmodel.kernels.metaschedule import open_space
 from costmodel.records import OPERATORS, Workload

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from small_networks import SMALL, export_small
 
-from costmodel.collect.reference import agrees, make_arguments, reference_output
+from costmodel.collector.reference import agrees, make_arguments, reference_output
 from costmodel.kernels.metaschedule import open_space
 from costmodel.records import OPERATORS, Workload
 

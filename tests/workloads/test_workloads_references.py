@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from costmodel.collect.reference import agrees, make_arguments, reference_output, write_reference
+from costmodel.collector.reference import agrees, make_arguments, reference_output, write_reference
 from costmodel.records import OPERATORS, Workload
 
 

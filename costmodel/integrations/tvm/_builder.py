@@ -9,8 +9,8 @@ import tvm
 from tvm.ir.utils import derived_object
 from tvm.s_tir import meta_schedule as ms
 
-from costmodel.collect import default_builders
-from costmodel.collect.build import Built, ModuleBuilders, ModuleSource, start_build_workers
+from costmodel.collector import default_builders
+from costmodel.collector.build import Built, ModuleBuilders, ModuleSource, start_build_workers
 from costmodel.integrations.tvm._target import target_json, target_kind
 
 

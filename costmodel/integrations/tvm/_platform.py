@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from costmodel.collect import CpuRunner, CudaRunner
+from costmodel.collector import CpuRunner, CudaRunner
 from costmodel.errors import CostModelError
 from costmodel.integrations.tvm._target import target_kind
 from costmodel.records import Platform, TargetKind, find_device, part_of

@@ -9,7 +9,7 @@ from typing import Any
 from tvm.ir.utils import derived_object
 from tvm.s_tir import meta_schedule as ms
 
-from costmodel.collect import Argument, Timed
+from costmodel.collector import Argument, Timed
 from costmodel.errors import CostModelError
 from costmodel.integrations.tvm._platform import RUNNERS
 from costmodel.records import Isolation, TargetKind
@@ -27,7 +27,7 @@ class Runner(ms.runner.PyRunner):  # type: ignore[misc]
         sms: SMs that kernels get, threads on a CPU; all unless given.
         kind: Kind of device.
         isolation: What sets SMs apart; ``mps`` confines a process instead.
-        settings: Those of ``costmodel.collect.CudaRunner``, such as ``timing`` and ``run_timeout_s``.
+        settings: Those of ``costmodel.collector.CudaRunner``, such as ``timing`` and ``run_timeout_s``.
 
     Attributes:
         platform: Where it measures: the device with the SMs that were granted.

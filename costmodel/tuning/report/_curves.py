@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from costmodel.arrays import FloatArray
-from costmodel.collect import Runner
+from costmodel.collector import Runner
 from costmodel.records import Candidate, Outcome, Platform
 from costmodel.search import BudgetRange, SearchResult, served_s
 

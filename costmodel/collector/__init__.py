@@ -1,0 +1,30 @@
+"""Makes measurements. Importing this loads no TVM and no CUDA."""
+
+from costmodel.collector.campaign import (
+    Campaign,
+    CampaignConfig,
+    CampaignFolder,
+    campaign_status,
+    estimate_campaign,
+    find_campaign,
+)
+from costmodel.collector.device import Argument, Timed, Timing
+from costmodel.collector.runners import CpuRunner, CudaRunner, ReplayRunner, Request, Runner, default_builders
+
+__all__ = [
+    "Argument",
+    "Campaign",
+    "CampaignConfig",
+    "CampaignFolder",
+    "CpuRunner",
+    "CudaRunner",
+    "ReplayRunner",
+    "Request",
+    "Runner",
+    "Timed",
+    "Timing",
+    "campaign_status",
+    "default_builders",
+    "estimate_campaign",
+    "find_campaign",
+]

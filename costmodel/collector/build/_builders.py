@@ -1,0 +1,155 @@
+"""Persistent processes that compile kernels and compute reference outputs."""
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from costmodel.collector.build._build import Built, build_kernel, prepare_build_worker
+from costmodel.collector.processes import WorkerDiedError, Workers
+from costmodel.collector.reference import write_reference
+from costmodel.records import Candidate, Outcome, TargetKind, Workload
+
+
+class BuildJobs(NamedTuple):
+    """What build workers are asked to do, by functions that they can import.
+
+    All that depends on where kernels come from is behind ``build``.
+
+    Attributes:
+        build: As ``build_kernel``.
+        write_reference: As ``write_reference``.
+    """
+
+    build: Callable[[Candidate, TargetKind, str, Path], Built] = build_kernel
+    write_reference: Callable[[Workload, Path], Path] = write_reference
+
+
+def start_build_workers(kind: TargetKind, architecture: str, count: int, scratch: Path) -> Workers:
+    """Workers that have paid for TVM's import when their first job comes.
+
+    Args:
+        kind: Kind of device to build for.
+        architecture: Of the device.
+        count: Processes; they start with the first job.
+        scratch: Where temporary files go.
+    """
+    return Workers(count, scratch, partial(prepare_build_worker, kind, architecture))
+
+
+class Builders:
+    """Builds candidates and computes reference outputs in worker processes; each job is done once.
+
+    Kernels stay in a subfolder of ``folder`` that is named by the architecture; a build that is there is not
+    made again, not even by another process later.
+    """
+
+    def __init__(  # noqa: PLR0913, PLR0917 (settings of one kind or another)
+        self,
+        workers: Workers,
+        kind: TargetKind,
+        architecture: str,
+        folder: Path,
+        timeout_s: float,
+        jobs: BuildJobs | None = None,
+    ) -> None:
+        """Make the folder.
+
+        Args:
+            workers: Processes; see ``start_build_workers``.
+            kind: Kind of device to build for.
+            architecture: Of the device.
+            folder: Where kernels and reference outputs go.
+            timeout_s: Seconds after which a build is given up.
+            jobs: What the workers are asked to do.
+        """
+        self._workers, self._jobs = workers, jobs or BuildJobs()
+        self._kind: TargetKind = kind
+        self._architecture = architecture
+        self._folder, self._kernels = folder, folder / architecture
+        self._kernels.mkdir(parents=True, exist_ok=True)
+        self._timeout_s = timeout_s
+        self._builds: dict[str, Future[Built]] = {}
+        self._references: dict[str, Future[Path]] = {}
+        self._lock = threading.Lock()
+
+    def prefetch(self, candidates: Sequence[Candidate]) -> None:
+        """Start building, what takes longest first, and computing reference outputs.
+
+        Safe to call from any thread.
+        """
+        with self._lock:
+            for candidate in sorted(candidates, key=compile_effort, reverse=True):
+                self._start(candidate)
+
+    def when_built(self, candidates: Sequence[Candidate], act: Callable[[], None]) -> None:
+        """Start what is not started, and call ``act`` once, in the thread that sees the last of it done."""
+        futures = [future for candidate in candidates for future in self._futures(candidate)]
+        left, lock = [len(futures)], threading.Lock()
+
+        def count_down(_: "Future[Any]") -> None:
+            with lock:
+                left[0] -= 1
+                last = left[0] == 0
+            if last:
+                act()
+
+        for future in futures:
+            future.add_done_callback(count_down)
+
+    def _futures(self, candidate: Candidate) -> "tuple[Future[Built], Future[Path]]":
+        """The build of a candidate and the reference output of its workload."""
+        with self._lock:
+            self._start(candidate)
+            return self._builds[candidate.candidate_id], self._references[candidate.workload.name]
+
+    def _start(self, candidate: Candidate) -> None:
+        name, id_ = candidate.workload.name, candidate.candidate_id
+        if name not in self._references or _has_failed(self._references[name]):
+            self._references[name] = self._workers.submit(
+                self._jobs.write_reference, candidate.workload, self._folder
+            )
+        if id_ not in self._builds:
+            self._builds[id_] = self._workers.submit(
+                self._jobs.build,
+                candidate,
+                self._kind,
+                self._architecture,
+                self._kernels,
+                timeout_s=self._timeout_s,
+            )
+
+    def built(self, candidate: Candidate) -> "tuple[Built, Path | None]":
+        """What the build of a candidate gave, once it is done, and its workload's reference output.
+
+        What goes wrong is the outcome of the candidate.
+        """
+        build, reference = self._futures(candidate)
+        try:
+            built = build.result()
+        except TimeoutError:
+            return Built(Outcome.TIMEOUT, error=f"the build took more than {self._timeout_s:g} s"), None
+        except WorkerDiedError as error:
+            return Built(Outcome.COMPILE_ERROR, error=f"the build worker died ({error.reason})"), None
+        try:
+            return built, reference.result()
+        except Exception as error:  # noqa: BLE001 (no reference, no measurement; the next candidate tries again)
+            return Built(Outcome.COMPILE_ERROR, error=f"no reference output: {error}"[:300]), None
+
+
+def compile_effort(candidate: Candidate) -> int:
+    """A number that grows with the time that a candidate takes to compile: code that is unrolled.
+
+    Its rank correlation with NVRTC's time is .71 over 128 random kernels of four workloads. With 15 processes
+    these take 10.4 s in this order, 14.3 s in any, and 10.2 s at best.
+    """
+    return sum(
+        (launch.unroll_steps + 1) * (launch.local_bytes + 1) * max(1, launch.vthreads)
+        for launch in candidate.launches
+    )
+
+
+def _has_failed(future: "Future[Any]") -> bool:
+    return future.done() and (future.cancelled() or future.exception() is not None)

@@ -1,0 +1,244 @@
+"""A campaign: draws kernels in rounds, measures each on every platform, and can be killed at any moment."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from costmodel.collector.campaign._collector import Collector, Draw, draw_at_random
+from costmodel.collector.campaign._config import CampaignConfig
+from costmodel.collector.campaign._event_loop import run_to_end
+from costmodel.collector.campaign._folder import CampaignFolder
+from costmodel.collector.campaign._schedule import Batch, Schedule
+from costmodel.collector.runners import Request
+from costmodel.records import (
+    Candidate,
+    Measurement,
+    Platform,
+    RecordStore,
+    Workload,
+    content_id,
+    read_records,
+)
+
+_log = logging.getLogger(__name__)
+
+
+class CampaignReport(msgspec.Struct, frozen=True):
+    """What a run of a campaign did.
+
+    Attributes:
+        finished: Whether all is measured.
+        measured: Measurements made by this run.
+        stored: Measurements in the store after it.
+        outcomes: Measurements in the store by outcome.
+    """
+
+    finished: bool
+    measured: int
+    stored: int
+    outcomes: dict[str, int]
+
+
+class Campaign:
+    """Measures what a config asks for into a folder, and goes on where a killed run stopped.
+
+    All workloads advance at once: while kernels of one are measured, those of others are drawn and built.
+    """
+
+    def __init__(
+        self,
+        config: CampaignConfig,
+        collector: Collector,
+        folder: CampaignFolder,
+        draw: Draw | None = draw_at_random,
+    ) -> None:
+        """Open the folder.
+
+        Args:
+            config: What to measure.
+            collector: What measures.
+            folder: Where it goes.
+            draw: What chooses the candidates; None measures only those that are in the folder.
+
+        Raises:
+            CostModelError: The folder belongs to another campaign or cannot be made, or an SM budget cannot
+                be granted.
+        """
+        folder.claim(config)
+        self._config, self._collector, self._folder, self._draw = config, collector, folder, draw
+        under_mps = config.mps.sms if config.mps else ()
+        self._schedule = Schedule(
+            config,
+            [collector.platform(sms) for sms in config.sms],
+            _at_once(lambda sms: collector.platform(sms, "mps"), under_mps),
+        )
+
+    def run(
+        self,
+        *,
+        time_limit_s: float | None = None,
+        on_measurement: Callable[[Measurement], None] = lambda _: None,
+    ) -> CampaignReport:
+        """Measure what is missing until all is done or the time is over.
+
+        Args:
+            time_limit_s: Seconds after which nothing is started, the config's unless given; what is on a
+                device is finished and kept.
+            on_measurement: Called with each measurement, those of earlier runs first; in a notebook, from
+                another thread.
+
+        Raises:
+            CostModelError: The store cannot be written or belongs to another process.
+        """
+        with RecordStore(self._folder.store) as store:
+            run = _Run(self._config, self._collector, self._folder, self._draw, self._schedule, store)
+            for measurement in read_records(self._folder.store):
+                run.remember(measurement)
+                on_measurement(measurement)
+            stored = len(store.keys())
+            try:
+                limit_s = self._config.time_limit_s if time_limit_s is None else time_limit_s
+                run_to_end(run.all(limit_s, on_measurement))
+            except BaseExceptionGroup as group:
+                raise _first(group) from None
+            return run.report(stored)
+
+
+def _at_once(find: Callable[[int], Platform], budgets: Sequence[int]) -> list[Platform]:
+    """Platforms that each need a process of their own, which takes seconds to start."""
+    with ThreadPoolExecutor(max(1, len(budgets))) as threads:
+        return list(threads.map(find, budgets))
+
+
+class _Run:
+    """One run of a campaign. Its coroutines share one thread, which alone writes the store."""
+
+    def __init__(  # noqa: PLR0913, PLR0917 (the campaign's parts)
+        self,
+        config: CampaignConfig,
+        collector: Collector,
+        folder: CampaignFolder,
+        draw: Draw | None,
+        schedule: Schedule,
+        store: RecordStore,
+    ) -> None:
+        self._config, self._collector, self._folder = config, collector, folder
+        self._draw, self._schedule, self._store = draw, schedule, store
+        self._by_workload: dict[str, list[Measurement]] = {w.name: [] for w in config.parsed_workloads}
+        self._waiting: set[Future[Any]] = set()
+        self._stopped = False
+
+    def remember(self, measurement: Measurement) -> None:
+        """Keep a measurement in mind."""
+        self._by_workload.setdefault(measurement.candidate.workload.name, []).append(measurement)
+
+    async def all(self, time_limit_s: float | None, on_measurement: Callable[[Measurement], None]) -> None:
+        """Measure all workloads."""
+        self._notify = on_measurement
+        if time_limit_s is not None:
+            self._stopped = time_limit_s <= 0
+            asyncio.get_running_loop().call_later(time_limit_s, self._stop)
+        async with asyncio.TaskGroup() as group:
+            for workload in self._config.parsed_workloads:
+                group.create_task(self._collect(workload))
+
+    def report(self, stored_before: int) -> CampaignReport:
+        """What was done."""
+        every = [m.outcome.value for measurements in self._by_workload.values() for m in measurements]
+        outcomes = {outcome: every.count(outcome) for outcome in sorted(set(every))}
+        return CampaignReport(not self._stopped, len(every) - stored_before, len(every), outcomes)
+
+    def _stop(self) -> None:
+        """Give up whatever is not on a device yet."""
+        self._stopped = True
+        for future in self._waiting:
+            future.cancel()
+
+    async def _collect(self, workload: Workload) -> None:
+        """Measure one workload, round by round: later rounds are drawn from what the earlier ones gave."""
+        for round_ in range(self._config.kernels.rounds + 1):
+            candidates = await self._proposals(workload, round_)
+            await self._measure(self._schedule.first_visits(candidates))
+            # The repeats come when the whole round has run, so that slow drift shows in them.
+            await self._measure(self._schedule.repeats(candidates))
+        await self._measure(self._schedule.finalists(self._by_workload[workload.name]))
+
+    async def _proposals(self, workload: Workload, round_: int) -> list[Candidate]:
+        """A round's candidates: read back where an earlier run drew them, else drawn and written."""
+        candidates = self._folder.proposals(workload, round_)
+        if candidates is None and self._draw:
+            candidates = await self._drawn(self._draw, workload, round_)
+            self._folder.write_proposals(workload, round_, candidates)
+        return candidates or []
+
+    async def _drawn(self, chosen: Draw, workload: Workload, round_: int) -> list[Candidate]:
+        """What a draw gives. One that fails is made again, then at random; then the round stays empty."""
+        for draw in (chosen, chosen, draw_at_random):
+            try:
+                return await self._draw_with(draw, workload, round_)
+            except Exception as error:  # noqa: BLE001 (whatever a draw does costs its round at most)
+                _log.warning("Drawing kernels of %s, round %d, failed: %s", workload.name, round_, error)
+        return []
+
+    async def _draw_with(self, draw: Draw, workload: Workload, round_: int) -> list[Candidate]:
+        plan = self._config.kernels
+        known = [m for m in self._by_workload[workload.name] if m.visit == 0]
+        candidates: list[Candidate] = await self._result(
+            partial(
+                self._collector.draw,
+                draw,
+                workload,
+                plan.per_round if round_ else plan.random,
+                int(content_id(self._config.seed, workload.name, round_)[:8], 16),
+                measured=known,
+                budgets=plan.good_at,
+            )
+        )
+        return candidates
+
+    async def _measure(self, batches: Sequence[Batch]) -> None:
+        """Measure what is missing of some batches."""
+        async with asyncio.TaskGroup() as group:
+            for batch in batches:
+                missing = [request for request in batch if self._is_missing(request)]
+                if missing:
+                    group.create_task(self._record(missing))
+        if self._stopped:
+            raise asyncio.CancelledError
+
+    def _is_missing(self, request: Request) -> bool:
+        """Whether a measurement was not made; one that failed names no co-runners, whatever was asked for."""
+        if request.key in self._store:
+            return False
+        return request.partitions == 1 or replace(request, partitions=1).key not in self._store
+
+    async def _record(self, batch: Batch) -> None:
+        """Measure a batch and write it to the store."""
+        measurements = await self._result(partial(self._collector.submit, batch))
+        self._store.append(measurements)
+        for measurement in measurements:
+            self.remember(measurement)
+            self._notify(measurement)
+
+    async def _result(self, start: "Callable[[], Future[Any]]") -> Any:
+        """What a future gives, unless the run stops before it is started."""
+        if self._stopped:
+            raise asyncio.CancelledError
+        future = start()
+        self._waiting.add(future)
+        try:
+            return await asyncio.wrap_future(future)
+        finally:
+            self._waiting.discard(future)
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The first error of a group that is no group."""
+    error = group.exceptions[0]
+    return _first(error) if isinstance(error, BaseExceptionGroup) else error

@@ -1,0 +1,71 @@
+"""What a campaign needs: something that measures, and something that chooses what to measure."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Any, Protocol
+
+from costmodel.collector.runners import Request
+from costmodel.kernels.metaschedule import sample_candidates
+from costmodel.records import Candidate, Isolation, Measurement, Platform, TargetKind, Workload
+
+
+class Collector(Protocol):
+    """A runner that can also draw candidates: ``CudaRunner`` and ``CpuRunner`` are such."""
+
+    def platform(self, sms: int | None = None, isolation: Isolation | None = None) -> Platform:
+        """See ``TvmRunner.platform``."""
+        ...
+
+    def submit(self, requests: Sequence[Request]) -> Future[list[Measurement]]:
+        """See ``TvmRunner.submit``."""
+        ...
+
+    def draw(
+        self,
+        function: Callable[..., list[Candidate]],
+        workload: Workload,
+        count: int,
+        seed: int,
+        **options: Any,
+    ) -> Future[list[Candidate]]:
+        """See ``TvmRunner.draw``. The future raises ``WorkerDiedError`` if the process died that drew."""
+        ...
+
+
+class Draw(Protocol):
+    """Chooses what to measure next; called in another process."""
+
+    def __call__(  # noqa: PLR0913 (a worker's job says everything it needs)
+        self,
+        workload: Workload,
+        kind: TargetKind,
+        count: int,
+        seed: int,
+        *,
+        measured: Sequence[Measurement],
+        budgets: Sequence[int],
+    ) -> list[Candidate]:
+        """Draw candidates that were not measured.
+
+        Args:
+            workload: What they compute.
+            kind: Kind of device.
+            count: How many; fewer come back where the space has no more.
+            seed: Seed.
+            measured: First visits of this workload so far.
+            budgets: SM budgets for which fast kernels are sought.
+        """
+        ...
+
+
+def draw_at_random(  # noqa: PLR0913, PLR0917 (as ``Draw`` has it)
+    workload: Workload,
+    kind: TargetKind,
+    count: int,
+    seed: int,
+    measured: Sequence[Measurement],
+    budgets: Sequence[int],
+) -> list[Candidate]:
+    """A ``Draw`` that learns nothing."""
+    known = {m.candidate.candidate_id: m.candidate for m in measured}
+    return sample_candidates(workload, kind, count, seed, known=list(known.values()))

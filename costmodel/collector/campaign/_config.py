@@ -1,0 +1,180 @@
+"""What a campaign measures, as a TOML file says it."""
+
+import tomllib
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+import msgspec
+
+from costmodel.collector.device import Timing
+from costmodel.errors import CostModelError
+from costmodel.files import find_config
+from costmodel.records import Shape, Workload
+
+Share = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
+
+
+class KernelPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How many kernels of each workload, and for which budgets they should be good.
+
+    Attributes:
+        random: Kernels drawn at random in the first round.
+        rounds: Rounds after it. In each, a model of what was measured chooses.
+        per_round: Kernels of each of these rounds.
+        good_at: SM budgets at which fast kernels are sought, so that the dataset holds good ones for each.
+    """
+
+    random: Annotated[int, msgspec.Meta(ge=1)]
+    rounds: Annotated[int, msgspec.Meta(ge=0)] = 0
+    per_round: Annotated[int, msgspec.Meta(ge=0)] = 0
+    good_at: tuple[int, ...] = ()
+
+
+class MpsPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is also measured under MPS.
+
+    Attributes:
+        sms: SM budgets; the percentages are the smallest that cover them.
+        share: Share of the kernels, chosen by their ids.
+    """
+
+    sms: tuple[int, ...]
+    share: Share = 1.0
+
+
+class CampaignConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A campaign.
+
+    Attributes:
+        runner: What measures.
+        workloads: Names of the workloads.
+        sms: SM budgets; threads on a CPU.
+        kernels: Which kernels.
+        seed: Seed of every random draw.
+        repeat_share: Share of the measurements that are made a second time later, to tell the noise (A/A).
+        side_by_side: Kernels of a workload that are timed together, interleaved.
+        partitions: Equal parts of the device that measure at once. With more than one, budgets that do not
+            fit as often are measured alone.
+        finalists: With several partitions, the fastest kernels of each workload and budget that are measured
+            alone as well.
+        mps: What is also measured under MPS.
+        timing: How a kernel is timed.
+        leave_out: Shapes that must not be measured, such as those kept for blind tests:
+            ``matmul-m1-n4096-k4096`` stands for every dtype, layout and epilogue, ``conv2d-c192-k1`` also for
+            every size that it does not name.
+        time_limit_s: Seconds after which a run stops, unless the command says otherwise.
+    """
+
+    runner: Literal["cuda", "cpu"]
+    workloads: tuple[str, ...]
+    sms: tuple[int, ...]
+    kernels: KernelPlan
+    seed: int = 0
+    repeat_share: Share = 0.1
+    side_by_side: Annotated[int, msgspec.Meta(ge=1)] = 8
+    partitions: Annotated[int, msgspec.Meta(ge=1)] = 1
+    finalists: Annotated[int, msgspec.Meta(ge=0)] = 5
+    mps: MpsPlan | None = None
+    timing: Timing = Timing()
+    leave_out: tuple[str, ...] = ()
+    time_limit_s: Annotated[float, msgspec.Meta(gt=0.0)] | None = None
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read a campaign file, or the one of ``configs/`` that ships under this name, such as ``cpu-quick``.
+
+        Raises:
+            CostModelError: The file is missing, is not a campaign, or names a workload that it
+                leaves out.
+        """
+        try:
+            config = msgspec.convert(tomllib.loads(find_config(path).read_text(encoding="utf-8")), cls)
+        except OSError as error:
+            raise CostModelError(
+                f"A campaign file must be at {path}, but {error.strerror or error}. Name one that is "
+                "there, or one that ships: cpu-quick, cpu-laptop, h100-sm-budgets or sm-budgets."
+            ) from None
+        except (tomllib.TOMLDecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
+            raise CostModelError(
+                f"{path} must be a campaign file, but: {error}. See configs/ for examples."
+            ) from None
+        config.check()
+        return config
+
+    def check(self) -> None:
+        """Check what the types cannot say.
+
+        Raises:
+            CostModelError: A list is empty or repeats itself, a workload is unknown or left out, a CPU has
+                partitions or MPS, or good kernels are sought at budgets that are not measured.
+        """
+        names = tuple(workload.name for workload in self.parsed_workloads)
+        mps = self.mps.sms if self.mps else (1,)
+        for name, values in (("workloads", names), ("sms", self.sms), ("mps.sms", mps)):
+            if not values or len(set(values)) < len(values):
+                raise CostModelError(f"{name} must list at least one, each once, but got {list(values)}.")
+        for workload in self.parsed_workloads:
+            for shape in self.left_out:
+                if shape.includes(workload.shape):
+                    raise CostModelError(
+                        f"{workload.name} must not be measured, as leave_out names {shape.name}: take it "
+                        "off one of the two lists."
+                    )
+        if self.runner == "cpu" and (self.mps or self.partitions > 1):
+            raise CostModelError("mps and partitions need the cuda runner. Leave them out of a CPU campaign.")
+        if not set(self.kernels.good_at) <= set(self.sms) or (
+            self.kernels.rounds and not self.kernels.good_at
+        ):
+            raise CostModelError(
+                "kernels.good_at must name one or more of the SM budgets in sms when there are rounds, "
+                f"but got {list(self.kernels.good_at)}."
+            )
+
+    @property
+    def parsed_workloads(self) -> tuple[Workload, ...]:
+        """The workloads.
+
+        Raises:
+            CostModelError: A name is not that of a workload.
+        """
+        return tuple(Workload.parse(name) for name in self.workloads)
+
+    @property
+    def left_out(self) -> tuple[Shape, ...]:
+        """The shapes that must not be measured.
+
+        Raises:
+            CostModelError: A text is not that of a shape.
+        """
+        return tuple(map(Shape.parse, self.leave_out))
+
+    @property
+    def kernels_per_workload(self) -> int:
+        """Kernels of each workload, where its space has that many."""
+        return self.kernels.random + self.kernels.rounds * self.kernels.per_round
+
+    @property
+    def platforms_per_kernel(self) -> float:
+        """Platforms that a kernel is measured on, on average."""
+        return len(self.sms) + (self.mps.share * len(self.mps.sms) if self.mps else 0.0)
+
+    @property
+    def measurements(self) -> int:
+        """Measurements in all, A/A repeats included, where every space has as many kernels."""
+        first_visits = len(self.workloads) * self.kernels_per_workload * self.platforms_per_kernel
+        return round(first_visits * (1 + self.repeat_share))
+
+
+def find_campaign(campaign: CampaignConfig | Path | str) -> CampaignConfig:
+    """A campaign that is sound.
+
+    Args:
+        campaign: A campaign, the path of its file, or the name of one that ships, such as ``cpu-quick``.
+
+    Raises:
+        CostModelError: There is none, or it is not sound; see ``CampaignConfig``.
+    """
+    if isinstance(campaign, CampaignConfig):
+        campaign.check()
+        return campaign
+    return CampaignConfig.load(Path(campaign))

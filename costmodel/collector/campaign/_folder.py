@@ -1,0 +1,124 @@
+"""The files of a campaign, which are all that a killed run needs to go on."""
+
+import shutil
+from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
+
+from costmodel.collector.campaign._config import CampaignConfig
+from costmodel.errors import CostModelError
+from costmodel.files import write_whole
+from costmodel.records import Candidate, Workload
+
+_decode_candidates = msgspec.json.Decoder(list[Candidate]).decode
+
+
+class CampaignFolder:
+    """A folder with ``measurements.jsonl``, ``campaign.json``, ``proposals`` and ``kernels``.
+
+    ``campaign.json`` is the config. ``proposals/<workload>.<round>.json`` holds the candidates drawn, written
+    before the first of them is measured, so that a resumed campaign has the same. ``kernels`` holds what was
+    built; it can be deleted when the campaign is done.
+
+    Attributes:
+        path: The folder.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def store(self) -> Path:
+        """The record store."""
+        return self.path / "measurements.jsonl"
+
+    @property
+    def kernels(self) -> Path:
+        """Where built kernels are kept."""
+        return self.path / "kernels"
+
+    def claim(self, config: CampaignConfig) -> None:
+        """Make the folder and write the config into it, or check that it is the one there.
+
+        A config by which nothing was drawn or measured yet is replaced: its author may have mended it. So is
+        one that asks for fewer rounds, and one with another time limit: the campaign goes on from there.
+
+        Raises:
+            CostModelError: The folder belongs to another campaign or cannot be made.
+        """
+        try:
+            self._proposals.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise CostModelError(
+                f"{self.path} must be a folder for measurements, but it cannot be made: {error.strerror}."
+            ) from None
+        is_begun = self.store.exists() or any(self._proposals.glob("*.json"))
+        if is_begun and self._config.exists() and not _continues(config, self.config()):
+            raise CostModelError(
+                f"{self.path} must hold this campaign or none, but it holds another one ({self._config.name} "
+                "differs, by more than rounds to come). Go on with the file it was started with, or give "
+                "another folder."
+            )
+        write_whole(self._config, msgspec.json.encode(config))
+
+    def config(self) -> CampaignConfig:
+        """The campaign that the folder belongs to.
+
+        Raises:
+            CostModelError: It belongs to none, or to one of another version.
+        """
+        try:
+            return msgspec.json.decode(self._config.read_bytes(), type=CampaignConfig)
+        except (OSError, msgspec.DecodeError) as error:
+            raise CostModelError(
+                f"{self.path} must be the folder of a campaign, but {self._config.name} cannot be read: "
+                f"{error}. Give the folder that `costmodel collect run` wrote to."
+            ) from None
+
+    def copy_proposals(self, other: "CampaignFolder") -> None:
+        """Take the candidates that another campaign drew, where this one has drawn none.
+
+        Raises:
+            CostModelError: The other has none.
+        """
+        paths = sorted(other._proposals.glob("*.json"))
+        if not paths:
+            raise CostModelError(
+                f"{other.path} must hold the candidates of a campaign, but it has none. Give the folder that "
+                "`costmodel collect run` wrote to."
+            )
+        for path in paths:
+            if not (target := self._proposals / path.name).exists():
+                shutil.copyfile(path, target)
+
+    def proposals(self, workload: Workload, round_: int) -> list[Candidate] | None:
+        """The candidates of a round; None if they were not drawn yet."""
+        path = self._proposal_path(workload, round_)
+        return _decode_candidates(path.read_bytes()) if path.exists() else None
+
+    def write_proposals(self, workload: Workload, round_: int, candidates: list[Candidate]) -> None:
+        """Keep the candidates of a round.
+
+        Raises:
+            CostModelError: The disk refuses.
+        """
+        write_whole(self._proposal_path(workload, round_), msgspec.json.encode(candidates))
+
+    @property
+    def _config(self) -> Path:
+        return self.path / "campaign.json"
+
+    @property
+    def _proposals(self) -> Path:
+        return self.path / "proposals"
+
+    def _proposal_path(self, workload: Workload, round_: int) -> Path:
+        return self._proposals / f"{workload.name}.{round_}.json"
+
+
+def _continues(config: CampaignConfig, begun: CampaignConfig) -> bool:
+    """Whether a campaign is the one that was begun, with as many rounds or more."""
+    same_rounds = replace(config.kernels, rounds=begun.kernels.rounds)
+    same = replace(config, kernels=same_rounds, time_limit_s=begun.time_limit_s, leave_out=begun.leave_out)
+    return same == begun and config.kernels.rounds >= begun.kernels.rounds

@@ -1,0 +1,98 @@
+"""One NVIDIA GPU, partitioned by green contexts or confined by MPS."""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from msgspec.structs import replace
+
+from costmodel.collector.device._co_run import time_side_by_side
+from costmodel.collector.device._cuda_device import describe_cuda
+from costmodel.collector.device._graph_timer import GraphStopwatch
+from costmodel.collector.device._green_context import GreenContexts
+from costmodel.collector.device._job import KernelJob, Timed
+from costmodel.collector.device._pace import Pace
+from costmodel.collector.device._pulse import Pulse
+from costmodel.collector.device._spin_kernel import SpinKernel, verify_grant
+from costmodel.collector.device._state import StateReader, pci_bus_id
+from costmodel.collector.device._tvm_runtime import TvmRuntime
+from costmodel.collector.device._worker import DeviceWorker
+from costmodel.records import Device, DeviceState
+
+
+class CudaWorker(DeviceWorker):
+    """The first GPU that this process sees.
+
+    Args:
+        confined: Whether MPS confines the process: a budget is then what the process has, and partitions
+            cannot be made.
+    """
+
+    def __init__(self, *, confined: bool) -> None:
+        super().__init__(TvmRuntime("cuda"))
+        self._contexts = GreenContexts()
+        self._confined = confined
+        self._spin = SpinKernel(self._contexts.driver, self._contexts.call)
+        self._reader = StateReader(pci_bus_id(self._contexts.driver, self._contexts.call))
+        self.board = self._reader.board_id()
+        (whole, *_), _ = self._streams(self._contexts.total_sms)
+        self._pulse = Pulse(self._contexts.driver, self._contexts.call, self._spin, whole)
+        self.enter(self._contexts.total_sms)
+
+    def describe(self) -> tuple[Device, dict[str, str]]:
+        """The GPU, and the versions that can change its latencies."""
+        return describe_cuda(self._contexts.total_sms, self.runtime.version)
+
+    def grant(self, sms: int) -> int:
+        """The number of SMs that kernels run on: counted, and compared with what a green context grants."""
+        (stream, *_), granted = self._streams(sms)
+        counted = len(self._spin.sm_ids(stream))
+        if self._confined:
+            return counted
+        verify_grant(granted, counted)
+        return granted
+
+    def enter(self, sms: int) -> None:
+        """Launch what follows on a partition of ``sms`` SMs."""
+        (self._stream, *_), _ = self._streams(sms)
+        self.runtime.use_stream(self._stream)
+
+    def _streams(self, sms: int, partitions: int = 1) -> tuple[list[int], int]:
+        return self._contexts.streams(self._contexts.total_sms if self._confined else sms, partitions)
+
+    def stopwatch(self, module: Any, arguments: list[Any]) -> GraphStopwatch:
+        """What times a module on the partition that is entered."""
+        return self._stopwatch(module, self._stream, arguments)
+
+    def _stopwatch(self, module: Any, stream: int, arguments: list[Any]) -> GraphStopwatch:
+        launch = partial(module["main"], *arguments)
+        hold = partial(self._spin.hold, stream)
+        return GraphStopwatch(self._contexts.driver, self._contexts.call, stream, launch, hold)
+
+    def synchronize(self) -> None:
+        """Wait for copies and kernels on every stream of the device."""
+        self._contexts.synchronize()
+
+    def state(self) -> DeviceState:
+        """What the sensors say now, and how fast the device is."""
+        spin_clock_mhz, launch_s = self._pulse.read()
+        return replace(self._sensors(), spin_clock_mhz=round(spin_clock_mhz, 1), launch_s=launch_s)
+
+    def _sensors(self) -> DeviceState:
+        """What the sensors say now: that disturbs no kernel."""
+        return self._reader.read() or DeviceState()
+
+    def time_together(self, modules: Mapping[str, Any], sms: int, job: KernelJob) -> dict[str, Timed]:
+        """Time modules on ``job.partitions`` disjoint partitions of ``sms`` SMs at once."""
+        streams, _ = self._streams(sms, job.partitions)
+        copies = self.data.copies(job.partitions)
+        lanes = [partial(self._lane, *lane) for lane in zip(streams, copies, strict=True)]
+        self.synchronize()
+        timed = time_side_by_side(modules, lanes, job.timing, Pace(self._sensors))
+        return {name: self.timed(repeats, co_runners) for name, (repeats, co_runners) in timed.items()}
+
+    def _lane(self, stream: int, arguments: list[Any], module: Any) -> GraphStopwatch:
+        """A stopwatch for one partition in this thread, which has its own raw stream and current context."""
+        self._contexts.make_current()
+        self.runtime.use_stream(stream)
+        return self._stopwatch(module, stream, arguments)

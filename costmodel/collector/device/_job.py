@@ -1,0 +1,92 @@
+"""What is asked of the process that touches a device, and what it answers."""
+
+from pathlib import Path
+
+import msgspec
+
+from costmodel.collector.device._timing import Timing
+from costmodel.records import DeviceState, Outcome, TargetKind, Workload
+
+
+class DeviceSetup(msgspec.Struct, frozen=True):
+    """Which device a worker process opens, and how.
+
+    Attributes:
+        kind: Kind of device.
+        threads: Hardware threads of a CPU.
+        confined: Whether the process itself is confined to part of the device, as MPS does.
+        environment: Variables that the process needs before it opens the device.
+    """
+
+    kind: TargetKind
+    threads: int
+    confined: bool = False
+    environment: tuple[tuple[str, str], ...] = ()
+
+
+class KernelJob(msgspec.Struct, frozen=True):
+    """Kernels of one workload to time.
+
+    Attributes:
+        workload: What they compute.
+        reference: File of the right output.
+        libraries: By number of SMs, the shared libraries to time there, named by the candidates' ids; one
+            number of SMs after the other.
+        timing: How to time.
+        partitions: Equal partitions that time at once; 1 for one kernel at a time.
+    """
+
+    workload: Workload
+    reference: Path
+    libraries: dict[int, tuple[Path, ...]]
+    timing: Timing
+    partitions: int = 1
+
+
+class Argument(msgspec.Struct, frozen=True):
+    """An array that a module takes.
+
+    Attributes:
+        dtype: Element type, as TVM spells it.
+        shape: Its shape.
+    """
+
+    dtype: str
+    shape: tuple[int, ...]
+
+
+class ModuleJob(msgspec.Struct, frozen=True):
+    """A module of any kind to time.
+
+    Attributes:
+        library: What TVM loads it from; its function is ``main``.
+        arguments: What it takes.
+        sms: Number of SMs to time it on.
+        timing: How to time.
+    """
+
+    library: Path
+    arguments: tuple[Argument, ...]
+    sms: int
+    timing: Timing
+
+
+class Timed(msgspec.Struct, frozen=True):
+    """What the device says of one kernel; the fields are those of ``Measurement``."""
+
+    outcome: Outcome
+    latencies_s: tuple[float, ...] = ()
+    runs_per_repeat: int = 0
+    before: DeviceState = DeviceState()
+    after: DeviceState = DeviceState()
+    attempts: int = 1
+    co_runners: tuple[str, ...] = ()
+    board: str = ""
+    error: str = ""
+
+
+TimedKernels = dict[int, dict[str, Timed]]  # by number of SMs and candidate id
+
+
+class KernelFaultError(Exception):
+    """A kernel failed on the device; of a job with several, which one is not known."""

@@ -1,0 +1,160 @@
+"""Benches: physical devices, and the processes that measure on them."""
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+from costmodel.collector.device import (
+    DeviceSetup,
+    KernelJob,
+    TimedKernels,
+    describe_device,
+    grant,
+    start_device_worker,
+    time_job,
+)
+from costmodel.collector.processes import Workers
+from costmodel.errors import CostModelError
+from costmodel.records import Device, Platform, Workload
+
+T = TypeVar("T")
+
+# Opening a device takes TVM's import and, on CUDA, a context: seconds, minutes on a loaded machine.
+_OPEN_TIMEOUT_S = 300.0
+
+
+class DeviceJobs(NamedTuple):
+    """What the process of a device is asked to do, by functions that it can import.
+
+    Attributes:
+        describe: As ``costmodel.collector.device.describe_device``.
+        time: As ``costmodel.collector.device.time_job``.
+    """
+
+    describe: Callable[[DeviceSetup], tuple[Device, dict[str, str]]] = describe_device
+    time: Callable[[DeviceSetup, KernelJob], TimedKernels] = time_job
+
+
+class Bench:
+    """One physical device; its processes are spawned once and kept, and replaced when they hang or die.
+
+    A process opens the device for one setup: under MPS each budget needs its own.
+
+    Attributes:
+        position: Of the device among those that measure.
+        queue: Runs what needs the device for itself, one after the other.
+    """
+
+    def __init__(self, position: int, scratch: Path) -> None:
+        """Make a bench; its processes start with the first call.
+
+        Args:
+            position: Of the device.
+            scratch: Where its processes put temporary files.
+        """
+        self.position = position
+        self._scratch = scratch
+        self._workers: dict[DeviceSetup, Workers] = {}
+        self._lock = threading.Lock()
+        self.queue = ThreadPoolExecutor(1)
+
+    def call(self, function: Callable[..., T], setup: DeviceSetup, *arguments: object, limit_s: float) -> T:
+        """Call ``function(setup, *arguments)`` in the process of a setup.
+
+        The time runs once the device is open.
+
+        Raises:
+            TimeoutError: It took more than ``limit_s``.
+            WorkerDiedError: The process died.
+        """
+        with self._lock:
+            if setup not in self._workers:
+                self._workers[setup] = Workers(1, self._scratch, partial(start_device_worker, setup))
+        job = self._workers[setup].submit(function, setup, *arguments, timeout_s=limit_s)
+        return job.result(_OPEN_TIMEOUT_S + limit_s)
+
+    def restart(self, setup: DeviceSetup) -> None:
+        """Replace the process of a setup: a CUDA error can stick to the context of its process."""
+        self._workers[setup].restart()
+
+    def close(self) -> None:
+        """End the processes, and give up what is queued. May be called twice."""
+        self.queue.shutdown(wait=False, cancel_futures=True)
+        for workers in self._workers.values():
+            workers.close()
+
+
+class Benches:
+    """The physical devices that measure at once, all of one model.
+
+    Args:
+        benches: One for each device.
+        limit_s: Seconds after which a call is given up.
+    """
+
+    def __init__(self, benches: Sequence[Bench], limit_s: float) -> None:
+        self._benches, self._limit_s = benches, limit_s
+        self._of_workload: dict[str, Bench] = {}
+
+    def __len__(self) -> int:
+        return len(self._benches)
+
+    @property
+    def first(self) -> Bench:
+        """One of them, always the same."""
+        return self._benches[0]
+
+    def of(self, workload: Workload) -> Bench:
+        """Where a workload is measured: always on the same device, so that its kernels can be compared."""
+        next_ = self._benches[len(self._of_workload) % len(self._benches)]
+        return self._of_workload.setdefault(workload.name, next_)
+
+    def describe(
+        self, jobs: DeviceJobs, setup_of: Callable[[int], DeviceSetup]
+    ) -> tuple[Device, dict[str, str]]:
+        """Open all devices at once: their model, and the software on them.
+
+        Args:
+            jobs: Says how to ask.
+            setup_of: How the process at a position opens its device.
+
+        Raises:
+            CostModelError: They are of several models. What else opening raises comes as it is.
+        """
+        found = self._on_all(jobs.describe, setup_of)
+        names = sorted({device.name for device, _ in found})
+        if len(names) > 1:
+            raise CostModelError(f"Devices that measure together must be of one model, but got {names}.")
+        return found[0]
+
+    def grant(self, wanted: Platform, setup_of: Callable[[int, Platform], DeviceSetup]) -> int:
+        """SMs that all devices grant for a platform; a process that MPS needs for it is started on each.
+
+        Raises:
+            CostModelError: They do not grant the same.
+            RuntimeError: A driver refuses.
+        """
+        sms = wanted.sms_requested
+        granted = set(self._on_all(grant, lambda position: setup_of(position, wanted), sms))
+        if len(granted) > 1:
+            raise CostModelError(f"All devices must grant the same for {sms} SMs, but got {sorted(granted)}.")
+        return granted.pop()
+
+    def close(self) -> None:
+        """End all processes. May be called twice."""
+        for bench in self._benches:
+            bench.close()
+
+    def _on_all(
+        self, function: Callable[..., T], setup_of: Callable[[int], DeviceSetup], *arguments: object
+    ) -> list[T]:
+        """What a function gives in the process of each bench, all at once."""
+
+        def call(bench: Bench) -> T:
+            return bench.call(function, setup_of(bench.position), *arguments, limit_s=self._limit_s)
+
+        with ThreadPoolExecutor(len(self._benches)) as threads:
+            return list(threads.map(call, self._benches))

@@ -1,0 +1,20 @@
+"""The CPU runner: the host's CPU with a budget of threads."""
+
+from typing import Any
+
+from costmodel.collector.runners._tvm_runner import TvmRunner
+
+
+class CpuRunner(TvmRunner):
+    """Measures on the host's CPU through LLVM; an SM budget is a number of threads.
+
+    Raises:
+        CostModelError: TVM is not installed.
+    """
+
+    isolation = "threads"
+    _unit = "threads"
+
+    def __init__(self, **settings: Any) -> None:
+        """Open the CPU; settings are those of ``TvmRunner``."""
+        super().__init__("cpu", **settings)

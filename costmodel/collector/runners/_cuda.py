@@ -1,0 +1,63 @@
+"""The CUDA runner: an NVIDIA GPU, whole or partitioned by green contexts."""
+
+import os
+import threading
+from importlib.util import find_spec
+from typing import Any
+
+from costmodel.collector.device import DeviceSetup
+from costmodel.collector.runners._mps import MpsDaemon, percentage_of
+from costmodel.collector.runners._tvm_runner import TvmRunner
+from costmodel.errors import MissingExtraError
+from costmodel.records import Platform
+
+
+def _visible_device(position: int) -> str:
+    """How CUDA is told to see only the device at ``position`` among those that this process may use."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return visible.split(",")[position] if visible else str(position)
+
+
+class CudaRunner(TvmRunner):
+    """Measures on the first visible NVIDIA GPU; an SM budget is a green context.
+
+    The driver rounds a budget up to what it can grant (on Hopper a multiple of 8); the granted number is
+    recorded. ``platform(sms, "mps")`` is a share of the SMs under MPS instead: a daemon of our own is started
+    for the first such platform and ends with the runner.
+
+    Raises:
+        CostModelError: There is no GPU, or TVM or cuda-bindings is not installed.
+    """
+
+    isolation = "green_context"
+
+    def __init__(self, **settings: Any) -> None:
+        """Open the GPU; settings are those of ``TvmRunner``."""
+        if find_spec("cuda") is None or find_spec("cuda.bindings") is None:
+            raise MissingExtraError("Measuring on an NVIDIA GPU", "cuda")
+        self._daemon: MpsDaemon | None = None
+        self._starting = threading.Lock()
+        super().__init__("cuda", **settings)
+
+    def close(self) -> None:
+        """End the workers, then the MPS daemon, and delete what is temporary."""
+        super().close()
+        if self._daemon:
+            self._daemon.close()
+
+    def _setup(self, position: int, platform: Platform | None = None) -> DeviceSetup:
+        environment = {"CUDA_VISIBLE_DEVICES": _visible_device(position)}
+        confined = platform is not None and platform.isolation == "mps"
+        if confined:
+            assert platform is not None
+            with self._starting:
+                self._daemon = self._daemon or MpsDaemon()
+            share = percentage_of(platform.sms_requested, platform.device.sms)
+            environment |= self._daemon.environment(share)
+        return DeviceSetup("cuda", self._threads, confined, tuple(environment.items()))
+
+    def _cannot_open(self, error: Exception) -> str:
+        return (
+            f"The cuda runner must have an NVIDIA GPU with a driver for CUDA 13, but none can be opened here "
+            f"({error}). Use the cpu runner, or replay recorded measurements with `costmodel tune`."
+        )

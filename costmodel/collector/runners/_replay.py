@@ -1,0 +1,167 @@
+"""A runner that measures nothing: it serves what was recorded.
+
+The idea is Kernel Tuner's simulation mode (van Werkhoven, 2019, doi:10.1016/j.future.2018.08.004).
+"""
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from costmodel.collector.runners._base import Runner
+from costmodel.errors import CostModelError
+from costmodel.records import (
+    Candidate,
+    Isolation,
+    Measurement,
+    Outcome,
+    Platform,
+    Workload,
+    measurement_key,
+)
+
+if TYPE_CHECKING:
+    from costmodel.spaces import SearchSpace
+
+# Where one number of SMs was recorded under several mechanisms, the first of these is served.
+_ISOLATION_ORDER: tuple[Isolation, ...] = ("whole", "green_context", "mps", "threads")
+
+
+class ReplayRunner(Runner):
+    """Serves recorded measurements of one device.
+
+    Args:
+        measurements: The records. Where a key occurs twice, the last one is served.
+
+    Raises:
+        CostModelError: There are no measurements, or they are of several devices.
+    """
+
+    def __init__(self, measurements: Iterable[Measurement]) -> None:
+        self._recorded = {measurement.key: measurement for measurement in measurements}
+        platforms = {m.platform.platform_id: m.platform for m in self._recorded.values()}
+        devices = {platform.device.name: platform.device for platform in platforms.values()}
+        if len(devices) != 1:
+            raise CostModelError(
+                f"A replay must hold measurements of exactly one device, but got "
+                f"{sorted(devices) or 'none'}. Keep the measurements of one device."
+            )
+        (self._device,) = devices.values()
+        ordered = sorted(platforms.values(), key=lambda p: _ISOLATION_ORDER.index(p.isolation), reverse=True)
+        self._platforms = {platform.sms_granted: platform for platform in ordered}
+
+    @property
+    def description(self) -> str:
+        """Says that nothing is measured, and what is served instead."""
+        recorded = f"{len(self._recorded)} recorded measurements of {self._device.name}"
+        return f"Replay: nothing is measured; {recorded} are served."
+
+    @property
+    def budgets(self) -> tuple[int, ...]:
+        """The recorded SM budgets, smallest first."""
+        return tuple(sorted(self._platforms))
+
+    def platform(self, sms: int | None = None) -> Platform:
+        """The recorded platform with ``sms`` granted SMs, or the whole device.
+
+        Raises:
+            CostModelError: That budget was never recorded.
+        """
+        granted = self._device.sms if sms is None else sms
+        if granted not in self._platforms:
+            recorded = ", ".join(map(str, self.budgets))
+            raise CostModelError(
+                f"A replay can only grant SM budgets that were recorded ({recorded}), but got {granted}. "
+                "Ask for one of these, or measure on a device."
+            )
+        return self._platforms[granted]
+
+    def space(
+        self,
+        workload: Workload | str,
+        platforms: Sequence[Platform],
+        columns: Sequence[str] | None = None,
+    ) -> "SearchSpace":
+        """The pool of what was recorded on all of these platforms, in the order of records on the last one.
+
+        Raises:
+            CostModelError: Nothing of the workload was, or of this workload nothing on all of the platforms.
+        """
+        from costmodel.spaces import Pool
+
+        name = self._known(workload)
+        found: dict[str, Candidate] = {}
+        for i, platform in enumerate(platforms):
+            here = {m.candidate.candidate_id: m.candidate for m in self._first_visits(name, platform)}
+            found = {key: candidate for key, candidate in here.items() if i == 0 or key in found}
+        if not found:
+            raise CostModelError(
+                f"A replay must hold kernels of {name} that were recorded on all of "
+                f"{', '.join(platform.name for platform in platforms)}, but it holds none. Ask for other SMs."
+            )
+        return Pool(list(found.values()), *platforms, columns=columns)
+
+    def known_latencies(self, workload: Workload | str) -> Mapping[int, Mapping[str, float]]:
+        """Recorded seconds of every kernel that works, by granted SMs and then by the candidate's id.
+
+        Raises:
+            CostModelError: Nothing of the workload was recorded.
+        """
+        name = self._known(workload)
+        known = {
+            sms: {
+                m.candidate.candidate_id: m.latency_s
+                for m in self._first_visits(name, self._platforms[sms])
+                if m.outcome is Outcome.OK
+            }
+            for sms in self.budgets
+        }
+        return {sms: latencies for sms, latencies in known.items() if latencies}
+
+    def measure(
+        self, candidates: Sequence[Candidate], platform: Platform, *, visit: int = 0
+    ) -> list[Measurement]:
+        """The record of each candidate, in order.
+
+        A visit is served only if that visit was recorded: serving the first one again would pass for a repeat
+        without noise.
+
+        Raises:
+            CostModelError: A candidate has no record of this visit on this platform.
+        """
+        return [self._find(candidate, platform, visit) for candidate in candidates]
+
+    def _known(self, workload: Workload | str) -> str:
+        """The name of a workload that was recorded.
+
+        Raises:
+            CostModelError: It was not.
+        """
+        name = workload if isinstance(workload, str) else workload.name
+        known = sorted({m.candidate.workload.name for m in self._recorded.values()})
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
+            raise CostModelError(
+                f"A replay can only tune workloads that were recorded, but got {name!r}. "
+                + (f"Did you mean {' or '.join(near)}?" if near else f"Recorded are {', '.join(known)}.")
+            )
+        return name
+
+    def _first_visits(self, workload: str, platform: Platform) -> list[Measurement]:
+        return [
+            m
+            for m in self._recorded.values()
+            if m.visit == 0
+            and m.platform.platform_id == platform.platform_id
+            and m.candidate.workload.name == workload
+        ]
+
+    def _find(self, candidate: Candidate, platform: Platform, visit: int) -> Measurement:
+        """The one record asked for."""
+        found = self._recorded.get(measurement_key(candidate, platform, visit))
+        if found is None:
+            raise CostModelError(
+                f"A replay can only serve what was recorded, but visit {visit} of config "
+                f"{candidate.config.config_id} of {candidate.workload.name} on {platform.name} never was. "
+                "Choose among the recorded candidates, or measure on a device."
+            )
+        return found

@@ -1,0 +1,270 @@
+"""What the CUDA and the CPU runner share: builders, benches, and batches that go from one to the other."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from costmodel.collector.build import Builders, BuildJobs, check_installed, start_build_workers
+from costmodel.collector.device import Argument, DeviceSetup, ModuleJob, Timed, Timing
+from costmodel.collector.processes import HeldFolder
+from costmodel.collector.runners._base import Request, Runner
+from costmodel.collector.runners._batch import BatchTimer, time_module_on
+from costmodel.collector.runners._bench import Bench, Benches, DeviceJobs
+from costmodel.errors import CostModelError
+from costmodel.host import cpu_threads
+from costmodel.records import Candidate, Device, Isolation, Measurement, Platform, TargetKind, Workload
+
+if TYPE_CHECKING:
+    from costmodel.spaces import SearchSpace
+
+# SM budgets to try where none is asked for, next to the whole device.
+_USUAL_BUDGETS = (1, 2, 4, 8, 16, 32, 48, 64, 96)
+
+
+def default_builders(devices: int) -> int:
+    """Build processes here unless told otherwise: one hardware thread is left to each device."""
+    return max(1, cpu_threads() - devices)
+
+
+class TvmRunner(Runner):
+    """Builds candidates in worker processes and times them on one or several benches.
+
+    Workers are spawned once and kept; one that hangs or dies is replaced at the cost of its candidate.
+
+    Attributes:
+        device: The device model, as its driver describes it.
+    """
+
+    isolation: Isolation
+    _unit = "SMs"
+
+    def __init__(  # noqa: PLR0913 (one argument a setting, all but the first optional)
+        self,
+        kind: TargetKind,
+        *,
+        build_workers: int | None = None,
+        build_timeout_s: float = 120.0,
+        run_timeout_s: float = 30.0,
+        timing: Timing | None = None,
+        kernels: Path | None = None,
+        devices: int = 1,
+        build_jobs: BuildJobs | None = None,
+        device_jobs: DeviceJobs | None = None,
+    ) -> None:
+        """Start the workers and open the devices.
+
+        Args:
+            kind: Kind of device.
+            build_workers: Build processes; unless given, one hardware thread is left to each device.
+            build_timeout_s: Seconds after which a build is given up.
+            run_timeout_s: Seconds after which a job on the device is given up: one kernel on the platforms
+                asked for, or several that are timed side by side.
+            timing: How to time.
+            kernels: Folder that keeps the built kernels; a temporary one unless given.
+            devices: Physical devices of one model that measure at once.
+            build_jobs: What build workers are asked to do.
+            device_jobs: What the devices' processes are asked to do.
+
+        Raises:
+            CostModelError: TVM or a C++ compiler is not installed, or a device cannot be opened.
+        """
+        check_installed(kind)
+        self._kind: TargetKind = kind
+        self._limit_s = run_timeout_s
+        self._scratch = HeldFolder("costmodel-kernels-")
+        self._threads = cpu_threads()
+        benches = [Bench(position, self._scratch.path) for position in range(devices)]
+        self._benches = Benches(benches, run_timeout_s)
+        self._timing, self._jobs = timing or Timing(), device_jobs or DeviceJobs()
+        self._granted: dict[tuple[int, Isolation], int] = {}
+        self.device, self._software = self._open()
+        architecture, count = self.device.architecture, build_workers or default_builders(devices)
+        self._build_workers = start_build_workers(kind, architecture, count, self._scratch.path)
+        self._builders = Builders(
+            self._build_workers,
+            kind,
+            architecture,
+            kernels or self._scratch.path,
+            build_timeout_s,
+            build_jobs,
+        )
+
+    @property
+    def description(self) -> str:
+        """What measures."""
+        count = len(self._benches)
+        names = self.device.name if count == 1 else f"{count} x {self.device.name}"
+        return f"Measuring on {names} ({self.device.sms} {self._unit})."
+
+    def platform(self, sms: int | None = None, isolation: Isolation | None = None) -> Platform:
+        """The platform that a budget of ``sms`` gives; the whole device where there is no budget.
+
+        Args:
+            sms: SMs asked for.
+            isolation: What sets them apart, where it is not the runner's usual mechanism.
+
+        Raises:
+            CostModelError: That many cannot be granted here.
+        """
+        requested = self.device.sms if sms is None else sms
+        if not 1 <= requested <= self.device.sms:
+            raise CostModelError(
+                f"An SM budget must be from 1 to {self.device.sms} {self._unit} on {self.device.name}, "
+                f"but got {requested}."
+            )
+        mechanism = isolation or self.isolation
+        if (requested, mechanism) not in self._granted:
+            self._granted[requested, mechanism] = self._grant(requested, mechanism)
+        granted = self._granted[requested, mechanism]
+        if mechanism == "green_context" and granted == self.device.sms:
+            mechanism = "whole"
+        return Platform(self.device, mechanism, requested, granted, self._software)
+
+    @property
+    def budgets(self) -> tuple[int, ...]:
+        """Those of the usual SM budgets that are granted, and the whole device."""
+        granted = {self.device.sms}
+        for sms in _USUAL_BUDGETS:
+            with suppress(CostModelError):  # a budget that cannot be granted here
+                granted.add(self.platform(sms).sms_granted)
+        return tuple(sorted(granted))
+
+    def space(
+        self,
+        workload: Workload | str,
+        platforms: Sequence[Platform],
+        columns: Sequence[str] | None = None,
+    ) -> "SearchSpace":
+        """All kernels that MetaSchedule makes of a workload.
+
+        Raises:
+            CostModelError: The name is not that of a workload.
+        """
+        from costmodel.kernels.metaschedule import open_space
+        from costmodel.spaces import KernelSpace
+
+        parsed = Workload.parse(workload) if isinstance(workload, str) else workload
+        return KernelSpace(open_space(parsed, self._kind), *platforms, columns=columns)
+
+    def draw(
+        self,
+        function: Callable[..., list[Candidate]],
+        workload: Workload,
+        count: int,
+        seed: int,
+        **options: Any,
+    ) -> "Future[list[Candidate]]":
+        """Call ``function(workload, kind, count, seed, **options)`` in a build worker.
+
+        ``costmodel.kernels.metaschedule.sample_candidates`` is such a function.
+        """
+        return self._build_workers.submit(function, workload, self._kind, count, seed, **options)
+
+    def prefetch(self, candidates: Sequence[Candidate]) -> None:
+        """Start building, what takes longest first, and computing reference outputs.
+
+        Safe to call from any thread.
+        """
+        self._builders.prefetch(candidates)
+
+    def measure(
+        self, candidates: Sequence[Candidate], platform: Platform, *, visit: int = 0
+    ) -> list[Measurement]:
+        """Build what is not built yet, and time each candidate on ``platform``, one after the other."""
+        self.prefetch(candidates)
+        batches = [self.submit([Request(candidate, platform, visit)]) for candidate in candidates]
+        return [measurement for batch in batches for measurement in batch.result()]
+
+    def submit(self, requests: Sequence[Request]) -> "Future[list[Measurement]]":
+        """Build what the requests need, and measure them together as soon as all of it is there.
+
+        Requests of one workload are timed side by side, interleaved. Until they are on a device, the future
+        can be cancelled, and is when the runner is closed.
+        """
+        outcome: Future[list[Measurement]] = Future()
+        candidates = [request.candidate for request in requests]
+        self._builders.when_built(candidates, lambda: self._enqueue(tuple(requests), outcome))
+        return outcome
+
+    def time_module(
+        self, library: Path, arguments: Sequence[Argument], platform: Platform
+    ) -> "Future[Timed]":
+        """Time a module that somebody built, on random arguments and without a look at its output.
+
+        Args:
+            library: What TVM loads it from; its function is ``main``.
+            arguments: Arrays that it takes, in order.
+            platform: Where.
+        """
+        bench = self._benches.first
+        job = ModuleJob(library, tuple(arguments), platform.sms_requested, self._timing)
+        setup = self._setup(bench.position, platform)
+        return bench.queue.submit(time_module_on, bench, setup, job, self._limit_s)
+
+    def close(self) -> None:
+        """End the workers and delete what is temporary."""
+        self._build_workers.close()
+        self._close_devices()
+
+    def _close_devices(self) -> None:
+        self._benches.close()
+        self._scratch.delete()
+
+    def _enqueue(self, requests: tuple[Request, ...], outcome: "Future[list[Measurement]]") -> None:
+        try:
+            bench = self._benches.of(requests[0].candidate.workload)
+            job = bench.queue.submit(self._measure_batch, bench, requests, outcome)
+        except RuntimeError:  # the runner is closed
+            _cancel(outcome)
+        else:
+            job.add_done_callback(lambda job: _cancel(outcome) if job.cancelled() else None)
+
+    def _measure_batch(
+        self, bench: Bench, requests: tuple[Request, ...], outcome: "Future[list[Measurement]]"
+    ) -> None:
+        """Measure a batch; runs in the queue of a bench."""
+        if not outcome.set_running_or_notify_cancel():
+            return
+        try:
+            candidates = {request.candidate.candidate_id: request.candidate for request in requests}
+            builds = {id_: self._builders.built(candidate) for id_, candidate in candidates.items()}
+            setup_of = partial(self._setup, bench.position)
+            timer = BatchTimer(self._timing, self._limit_s, setup_of, self._jobs.time)
+            outcome.set_result(timer.measure(requests, builds, bench))
+        except BaseException as error:  # noqa: BLE001 (it goes to whoever waits)
+            outcome.set_exception(error)
+
+    def _setup(self, position: int, platform: Platform | None = None) -> DeviceSetup:
+        """How the process opens the device that measures ``platform`` on the bench at ``position``."""
+        return DeviceSetup(self._kind, self._threads)
+
+    def _open(self) -> tuple[Device, dict[str, str]]:
+        try:
+            return self._benches.describe(self._jobs, self._setup)
+        except CostModelError:
+            self._close_devices()
+            raise
+        except Exception as error:
+            self._close_devices()
+            raise CostModelError(self._cannot_open(error)) from error
+
+    def _cannot_open(self, error: Exception) -> str:
+        return f"The {self._kind} device cannot be opened: {error}."
+
+    def _grant(self, sms: int, isolation: Isolation) -> int:
+        wanted = Platform(self.device, isolation, sms, sms, self._software)
+        try:
+            return self._benches.grant(wanted, self._setup)
+        except RuntimeError as error:
+            raise CostModelError(
+                f"A budget of {sms} {self._unit} cannot be granted on {self.device.name}: {error}."
+            ) from error
+
+
+def _cancel(future: "Future[Any]") -> None:
+    """Cancel a future that nobody runs, and tell those who wait for it."""
+    future.cancel()
+    future.set_running_or_notify_cancel()

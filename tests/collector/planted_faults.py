@@ -1,0 +1,140 @@
+"""Builds and kernels that fail on purpose. Worker processes import this module.
+
+A candidate carries its fault as one more decision, which the functions here act on; without one they do what
+they stand for. Faulty kernels are real shared libraries, so that they hang and die in native code.
+"""
+
+import ctypes
+import os
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import msgspec
+import numpy as np
+
+from costmodel.collector.build import BuildJobs, Built, build_kernel
+from costmodel.collector.device import (
+    DeviceSetup,
+    KernelFaultError,
+    KernelJob,
+    TimedKernels,
+    open_device,
+    time_job,
+)
+from costmodel.collector.reference import write_reference
+from costmodel.collector.runners import DeviceJobs
+from costmodel.records import Candidate, Config, Outcome, TargetKind, Workload
+
+BODIES = {
+    "kernel hangs": 'puts("hanging"); fflush(stdout); for (volatile int i = 0;;) i = 1;',
+    "kernel dies": "abort();",
+    "kernel writes nothing": "return 0;",
+    "kernel raises": 'TVMFFIErrorSetRaisedFromCStr("RuntimeError", "too many resources"); return -1;',
+    "kernel sticks": (
+        'setenv("PLANTED_STICKY", "1", 1);'
+        'TVMFFIErrorSetRaisedFromCStr("RuntimeError", "illegal address"); return -1;'
+    ),
+}
+SOURCE = """
+#include <stdio.h>
+#include <stdlib.h>
+void TVMFFIErrorSetRaisedFromCStr(const char* kind, const char* message);
+int __tvm_ffi_main(void* self, const void* arguments, int count, void* result) {{ {body} }}
+"""
+
+
+def with_fault(candidate: Candidate, fault: str) -> Candidate:
+    """The candidate with a fault planted in it."""
+    return msgspec.structs.replace(candidate, config=Config({**candidate.config.decisions, "planted": fault}))
+
+
+def build(candidate: Candidate, kind: TargetKind, architecture: str, folder: Path) -> Built:
+    """In the place of ``build_kernel``."""
+    decisions = dict(candidate.config.decisions)
+    fault = decisions.pop("planted", "")
+    if fault in BODIES:
+        return build_faulty_kernel(BODIES[str(fault)], folder / f"{candidate.candidate_id}.so")
+    if fault == "build dies":
+        os._exit(7)
+    if fault == "build hangs":
+        time.sleep(600)
+    path = plant_compiler(folder / "bin") if fault == "compiler fails" else os.environ["PATH"]
+    with mock.patch.dict(os.environ, PATH=str(path)):
+        return build_kernel(
+            msgspec.structs.replace(candidate, config=Config(decisions)), kind, architecture, folder
+        )
+
+
+def build_faulty_kernel(body: str, library: Path) -> Built:
+    source = library.with_suffix(".c")
+    source.write_text(SOURCE.format(body=body))
+    subprocess.run(["gcc", "-shared", "-fPIC", source, "-o", library], check=True)
+    return Built(Outcome.OK, library)
+
+
+def plant_compiler(folder: Path) -> Path:
+    """A folder whose g++ fails."""
+    folder.mkdir()
+    script = folder / "g++"
+    script.write_text("#!/bin/sh\necho 'ld: final link failed: No space left on device' >&2\nexit 1\n")
+    script.chmod(0o700)
+    return folder
+
+
+def time_job_where_open(setup: DeviceSetup, job: KernelJob) -> TimedKernels:
+    """In the place of ``time_job``: opening the device must not be on the time of a kernel.
+
+    What a kernel that sticks leaves behind makes every later job of its process fail, as an illegal address
+    does to a CUDA context.
+    """
+    assert open_device.cache_info().currsize == 1
+    if ctypes.CDLL(None).getenv(b"PLANTED_STICKY"):  # os.environ does not see what native code sets
+        raise KernelFaultError("the context is broken")
+    return time_job(setup, job)
+
+
+# Workloads whose references fail.
+WRONG = Workload.parse("softmax-m16-n32")
+DIES_AT_FIRST = Workload.parse("softmax-m32-n16")
+REFUSED = Workload.parse("softmax-m16-n16")
+
+
+def write_faulty_reference(workload: Workload, folder: Path) -> Path:
+    """In the place of ``write_reference``; those of three workloads fail, each in its own way."""
+    marker = folder / f"{workload.name}.died"
+    if workload == DIES_AT_FIRST and not marker.exists():
+        marker.touch()
+        os._exit(7)
+    if workload == REFUSED:
+        raise OSError("the disk is full")
+    path = write_reference(workload, folder)
+    if workload == WRONG:
+        np.save(path, np.load(path) * np.float32(1.001))  # one part in a thousand off
+    return path
+
+
+def refuse_to_open(setup: DeviceSetup) -> None:
+    """In the place of ``describe_device``."""
+    raise RuntimeError("no such device")
+
+
+def take_too_much_memory(*_: Any, **__: Any) -> None:
+    """A function for ``draw``."""
+    bytearray(12 << 30)
+
+
+def die(*_: Any, **__: Any) -> None:
+    """Given to ``draw``."""
+    os._exit(7)
+
+
+def hang(*_: Any, **__: Any) -> None:
+    """Given to ``draw``."""
+    time.sleep(600)
+
+
+BUILD_JOBS = BuildJobs(build, write_faulty_reference)
+DEVICE_JOBS = DeviceJobs(time=time_job_where_open)

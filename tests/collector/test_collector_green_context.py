@@ -1,0 +1,137 @@
+"""Partitions, on a driver that splits a GPU of 132 SMs in steps of 8."""
+
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from costmodel.collector.device import GreenContexts
+
+SMS, STEP = 132, 8
+SUCCESS, REFUSED = SimpleNamespace(name="CUDA_SUCCESS"), SimpleNamespace(name="CUDA_ERROR_INVALID_RESOURCE")
+
+
+def resource(ids: range) -> Any:
+    return SimpleNamespace(ids=set(ids), sm=SimpleNamespace(smCount=len(ids)))
+
+
+class FakeDriver:
+    """Each stream knows the SMs of its context."""
+
+    CUresult = SimpleNamespace(CUDA_SUCCESS=SUCCESS)
+    CUdevResourceType = SimpleNamespace(CU_DEV_RESOURCE_TYPE_SM="sm")
+    CUstream_flags = SimpleNamespace(CU_STREAM_NON_BLOCKING=1)
+    CUgreenCtxCreate_flags = SimpleNamespace(CU_GREEN_CTX_DEFAULT_STREAM=1)
+
+    def __init__(self) -> None:
+        self.splits: list[tuple[int, int]] = []
+        self.streams: dict[int, set[int]] = {}
+        self.current: Any = None
+
+    def cuInit(self, flags: int) -> Any:  # noqa: N802 (the driver's names, here and below)
+        return (SUCCESS,)
+
+    def cuDeviceGet(self, position: int) -> Any:  # noqa: N802
+        return SUCCESS, f"device{position}"
+
+    def cuDevicePrimaryCtxRetain(self, device: str) -> Any:  # noqa: N802
+        return SUCCESS, "primary"
+
+    def cuCtxSetCurrent(self, context: str) -> Any:  # noqa: N802
+        self.current = context
+        return (SUCCESS,)
+
+    def cuDeviceGetDevResource(self, device: str, kind: str) -> Any:  # noqa: N802
+        assert kind == "sm"
+        return SUCCESS, resource(range(SMS))
+
+    def cuDevSmResourceSplitByCount(self, count: int, whole: Any, flags: int, least: int) -> Any:  # noqa: N802
+        self.splits.append((count, least))
+        size = max(STEP, -(-least // STEP) * STEP)
+        if size > SMS:
+            return (REFUSED, None, None, None)
+        made = min(count, SMS // size)
+        groups = [resource(range(i * size, (i + 1) * size)) for i in range(made)]
+        return SUCCESS, groups, made, resource(range(made * size, SMS))
+
+    def cuDevResourceGenerateDesc(self, resources: list[Any], count: int) -> Any:  # noqa: N802
+        assert len(resources) == count == 1
+        return SUCCESS, resources[0]
+
+    def cuGreenCtxCreate(self, description: Any, device: str, flags: int) -> Any:  # noqa: N802
+        return SUCCESS, description
+
+    def cuGreenCtxStreamCreate(self, context: Any, flags: int, priority: int) -> Any:  # noqa: N802
+        return SUCCESS, self._stream(context.ids)
+
+    def cuStreamCreate(self, flags: int) -> Any:  # noqa: N802
+        return SUCCESS, self._stream(set(range(SMS)))
+
+    def _stream(self, ids: set[int]) -> int:
+        handle = 1000 + len(self.streams)
+        self.streams[handle] = ids
+        return handle
+
+
+@pytest.fixture
+def driver(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
+    fake = FakeDriver()
+    monkeypatch.setitem(sys.modules, "cuda", SimpleNamespace(bindings=SimpleNamespace(driver=fake)))
+    monkeypatch.setitem(sys.modules, "cuda.bindings", SimpleNamespace(driver=fake))
+    return fake
+
+
+def test_the_whole_device_is_a_stream_of_its_own(driver: FakeDriver) -> None:
+    contexts = GreenContexts()
+    assert contexts.total_sms == SMS
+    (stream,), granted = contexts.streams(SMS)
+    assert (len(driver.streams[stream]), granted) == (SMS, SMS)
+    assert stream != 0  # the default stream cannot be captured
+    assert driver.splits == []
+    assert driver.current == "primary"
+
+
+@pytest.mark.parametrize(("sms", "granted"), [(1, 8), (8, 8), (9, 16), (48, 48), (125, 128)])
+def test_a_budget_is_granted_rounded_up(driver: FakeDriver, sms: int, granted: int) -> None:
+    (stream,), told = GreenContexts().streams(sms)
+    assert len(driver.streams[stream]) == told == granted
+    assert driver.splits == [(1, sms)]
+
+
+@pytest.mark.parametrize(("sms", "partitions"), [(8, 16), (32, 4), (30, 4), (64, 2), (40, 3)])
+def test_partitions_are_disjoint_and_of_one_split(driver: FakeDriver, sms: int, partitions: int) -> None:
+    streams, granted = GreenContexts().streams(sms, partitions)
+    groups = [driver.streams[stream] for stream in streams]
+    assert len(groups) == partitions
+    assert all(len(group) == granted >= sms for group in groups)
+    assert len(set().union(*groups)) == partitions * granted
+    assert driver.splits == [(partitions, sms)]
+
+
+def test_partitions_are_made_once(driver: FakeDriver) -> None:
+    contexts = GreenContexts()
+    two = contexts.streams(32, 2)
+    one = contexts.streams(32)
+    assert contexts.streams(32, 2) == two
+    assert contexts.streams(32) == one
+    assert not set(one[0]) & set(two[0])
+    assert driver.splits == [(2, 32), (1, 32)]
+
+
+def test_more_partitions_than_fit_are_refused(driver: FakeDriver) -> None:
+    with pytest.raises(RuntimeError, match="the driver made 4 of 5 partitions of 32 SMs"):
+        GreenContexts().streams(32, 5)
+
+
+def test_what_the_driver_refuses_is_named(driver: FakeDriver) -> None:
+    with pytest.raises(RuntimeError, match="CUDA_ERROR_INVALID_RESOURCE"):
+        GreenContexts().streams(200)
+    assert driver.streams == {}
+
+
+def test_the_driver_has_what_the_fake_has() -> None:
+    real = pytest.importorskip("cuda.bindings.driver")
+    for name in vars(FakeDriver):
+        if not name.startswith("_"):
+            assert hasattr(real, name), name
