@@ -85,4 +85,4 @@ def test_what_cannot_be_read_or_written(store: Path, tmp_path: Path, option: str
     assert (missing.exit_code, missing.stderr.count("\n")) == (2, 1)
     unwritable = validate(store, option, store / "under-a-file")
     assert (unwritable.exit_code, unwritable.stdout) == (2, "")
-    assert "not a folder, but" in unwritable.stderr
+    assert "is a file, not a folder" in unwritable.stderr

@@ -123,7 +123,7 @@ def test_a_file_that_cannot_be_written_is_refused_before_the_search(
     path = tmp_path / "file" / "out.png"
     result = tune(dataset, tmp_path, "--study", study, option, path)
     assert result.exit_code == 2
-    assert "out.png must be in a folder" in " ".join(result.stderr.split())
+    assert "is a file, not a folder" in " ".join(result.stderr.split())
     assert not study.exists()
 
 
