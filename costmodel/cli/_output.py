@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 # A file or a pipe has no width; at the default of 80 columns names would fold.
 console = Console(width=None if sys.stdout.isatty() else 140)
 
-# What learns unless told otherwise: the best without measurements of the workload, see README.md.
-DEFAULT_LEARNER = "kernel-ridge"
-
 
 def output_option(*names: str, metavar: str = "FILE", **settings: Any) -> Any:
     """An option that names a file to write; that it can be is checked before the command begins.

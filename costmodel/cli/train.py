@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
-from costmodel.cli._output import DEFAULT_LEARNER, DatasetArgument, JsonOption, console, write_json
+from costmodel.cli._output import DatasetArgument, JsonOption, console, write_json
 from costmodel.cli._tracking import (
     ExperimentOption,
     Tracking,
@@ -14,6 +14,7 @@ from costmodel.cli._tracking import (
     TrackOption,
     options_of,
 )
+from costmodel.learners import DEFAULT_LEARNER
 
 if TYPE_CHECKING:
     import pandas as pd

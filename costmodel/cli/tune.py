@@ -12,7 +12,6 @@ from rich.table import Table
 
 from costmodel.cli._complete import complete_learner, complete_workload
 from costmodel.cli._output import (
-    DEFAULT_LEARNER,
     JsonOption,
     console,
     output_option,
@@ -122,8 +121,13 @@ def tune(
         ),
     ] = None,
     learner: Annotated[
-        str, typer.Option(help="Learner to train on the history.", autocompletion=complete_learner)
-    ] = DEFAULT_LEARNER,
+        str | None,
+        typer.Option(
+            help="Learner to train on the history.",
+            autocompletion=complete_learner,
+            show_default="kernel-ridge; source-mixture for a kernel of another suite",
+        ),
+    ] = None,
     model: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Trained model to use instead of a history.", show_default=False),

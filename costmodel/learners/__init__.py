@@ -5,6 +5,7 @@ from costmodel.learners._base import Learner, Prediction, Storable
 from costmodel.learners._kernel_ridge import KernelRidge
 from costmodel.learners._random import RandomLearner
 from costmodel.learners._registry import (
+    DEFAULT_LEARNER,
     class_key,
     is_registered,
     learner_class,
@@ -29,6 +30,7 @@ from costmodel.learners.stacking import Stack
 from costmodel.learners.trees import RandomForestLearner, XGBoostLearner, XGBoostRanker
 
 __all__ = [
+    "DEFAULT_LEARNER",
     "AnalyticPrior",
     "KernelRidge",
     "Learner",

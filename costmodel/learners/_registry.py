@@ -13,6 +13,8 @@ from costmodel.errors import CostModelError
 from costmodel.learners._base import Storable
 
 GROUP = "costmodel.learners"
+# What learns unless told otherwise: the best without measurements of the workload, see README.md.
+DEFAULT_LEARNER = "kernel-ridge"
 
 T = TypeVar("T", bound=type[Storable])
 

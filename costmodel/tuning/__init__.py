@@ -5,12 +5,11 @@ from costmodel.tuning._describe_training import describe_training
 from costmodel.tuning._evaluate import evaluate
 from costmodel.tuning._request import TuneRequest
 from costmodel.tuning._result import TuneResult
-from costmodel.tuning._training import DEFAULT_LEARNER, train
+from costmodel.tuning._training import train
 from costmodel.tuning._tune import NOTHING, tune
 from costmodel.tuning.report import describe_page, describe_search, describe_trial, page_of
 
 __all__ = [
-    "DEFAULT_LEARNER",
     "NOTHING",
     "Collected",
     "TuneRequest",

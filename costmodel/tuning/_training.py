@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from costmodel.dataset import Dataset, DatasetLike, SplitRecipe, load_dataset, make_split
 from costmodel.errors import CostModelError
 from costmodel.evaluation import ModelFactory, coverage, cross_validate, judge_tasks
+from costmodel.learners import DEFAULT_LEARNER
 from costmodel.transfer import (
     LearningRows,
     Model,
@@ -24,8 +25,6 @@ from costmodel.transfer import (
 if TYPE_CHECKING:
     import pandas as pd
 
-# The best without measurements of the workload, see README.md.
-DEFAULT_LEARNER = "kernel-ridge"
 
 _HELD_OUT = "held out"
 

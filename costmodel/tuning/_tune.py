@@ -8,6 +8,7 @@ from pathlib import Path
 from costmodel.collector import Runner
 from costmodel.dataset import DatasetLike, load_dataset
 from costmodel.errors import CostModelError
+from costmodel.learners import DEFAULT_LEARNER
 from costmodel.progress import Progress
 from costmodel.records import Candidate, Device, Workload
 from costmodel.search import BudgetRange, ModelSampler, SearchResult, Trial, open_study
@@ -17,7 +18,6 @@ from costmodel.tuning._knowledge import Knowledge, from_model, learn
 from costmodel.tuning._measuring import REPLAY, opened_runner
 from costmodel.tuning._request import TuneRequest
 from costmodel.tuning._result import TuneResult
-from costmodel.tuning._training import DEFAULT_LEARNER
 from costmodel.tuning.report import (
     CHOSEN,
     WHOLE_CHOICE,
@@ -43,7 +43,7 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
     runner: Runner | str | None = None,
     device: str | None = None,
     model: Model | Path | str | None = None,
-    learner: str = DEFAULT_LEARNER,
+    learner: str | None = None,
     objective: str | None = None,
     weights: Sequence[float] = (),
     portfolio: int | None = None,
@@ -73,7 +73,9 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
         device: Device to replay, or a part of its name, where the records hold several; the first by name
             unless given.
         model: Trained model, or its file, to use instead of learning from a history.
-        learner: What learns from the history, see ``costmodel.transfer.make_model``.
+        learner: What learns from the history, see ``costmodel.transfer.make_model``. Unless given,
+            ``kernel-ridge``, and for a kernel of another suite ``source-mixture``: of such a kernel nothing
+            is known but how it ran on other devices.
         objective: What one kernel for several SM budgets is chosen by, its latency over the best at each:
             ``"worst-regret"`` unless given, ``"mean"`` or ``"weighted"``.
         weights: Weight of each SM budget in the objective ``"weighted"``.
@@ -107,7 +109,7 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
         asked = workload if isinstance(workload, Workload) else Workload.parse(workload)
         recorded = opened.known_latencies(asked)
         if model is None:
-            known = _learned(learn_from, asked, platforms[0].device, learner, seed)
+            known = _learned(learn_from, asked, platforms[0].device, learner or _usual_learner(asked), seed)
         else:
             known = from_model(model, None if recorded is None else (name, platforms[0].device.name))
         sampler = ModelSampler(
@@ -129,6 +131,11 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
             curves = _measured_curves(opened, sampler, result, request) if measure_curves else []
         free = None if free_sms is None else result.free_sms(free_sms)
         return TuneResult(result, ranges, request.most(len(platforms)), free, curves)
+
+
+def _usual_learner(workload: Workload) -> str:
+    """What learns unless something else is asked for."""
+    return "source-mixture" if workload.is_foreign else DEFAULT_LEARNER
 
 
 def _learned(
