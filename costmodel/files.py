@@ -1,6 +1,8 @@
 """Files that are written whole or not at all, and names that outlast a power cut."""
 
+import glob
 import os
+import re
 import secrets
 import tempfile
 from collections.abc import Iterator
@@ -12,9 +14,12 @@ import msgspec
 import numpy as np
 
 from costmodel.errors import CostModelError
+from costmodel.processes import ProcessMark
 
 # What a picture's name may end in.
 PICTURE_ENDINGS = (".png", ".pdf", ".svg")
+# What the name of a half-written file says of who writes it.
+_PARTIAL = re.compile(r"\.(?P<pid>\d+)-(?P<started>\d+)-[0-9a-f]{8}-(?P<host>.*)\.partial")
 
 
 def write_whole(path: Path, content: bytes) -> None:
@@ -37,13 +42,17 @@ def replacing(path: Path) -> Iterator[Path]:
     """Give a file to write, which takes the place of ``path`` once the disk has all of it.
 
     It lies in the same folder, which is made, under a name of its own. Where the block raises, or writes no
-    file, nothing changes.
+    file, nothing changes. What a killed process left half written goes when the file is written again.
 
     Raises:
         OSError: It cannot be written.
     """
     make_folder(path.parent)
-    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
+    for abandoned in _abandoned(path):
+        abandoned.unlink(missing_ok=True)
+    writer = ProcessMark.own()
+    own = f"{writer.pid}-{writer.started}-{secrets.token_hex(4)}-{writer.host}"
+    partial = path.with_name(f".{path.name}.{own}.partial")
     try:
         yield partial
         if partial.exists():
@@ -75,6 +84,16 @@ def find_config(path: Path) -> Path:
         return path
     relative = path.relative_to("configs") if path.parts[:1] == ("configs",) else path
     return shipped("configs", str(relative.with_suffix(".toml"))) or path
+
+
+def _abandoned(path: Path) -> Iterator[Path]:
+    """Half-written files for ``path`` whose process on this host is gone."""
+    for partial in path.parent.glob(f".{glob.escape(path.name)}.*.partial"):
+        found = _PARTIAL.fullmatch(partial.name.removeprefix(f".{path.name}"))
+        if found:
+            writer = ProcessMark(found["host"], int(found["pid"]), int(found["started"]))
+            if writer.is_of_this_host and writer.is_gone:
+                yield partial
 
 
 def make_folder(path: Path) -> None:

@@ -1,6 +1,8 @@
 import errno
 import json
 import os
+import subprocess
+import sys
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -147,3 +149,21 @@ def test_the_wheel_holds_what_ships() -> None:
     project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())
     included = project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
     assert included == {"datasets": "costmodel/_datasets", "configs": "costmodel/_configs"}
+
+
+def test_what_a_killed_writer_left_goes_with_the_next_write(tmp_path: Path) -> None:
+    path = tmp_path / "[1].json"
+    code = (
+        "import os, sys; from pathlib import Path; from costmodel.files import replacing\n"
+        "with replacing(Path(sys.argv[1])) as partial:\n"
+        "    partial.write_text('half'); os.kill(os.getpid(), 9)\n"
+    )
+    subprocess.run([sys.executable, "-c", code, path], check=False)
+    (left,) = tmp_path.iterdir()
+    assert left.name.endswith(".partial")
+    with replacing(path) as other:  # a writer at work is left alone
+        other.write_text("other")
+        write_whole(path, b"whole")
+        assert set(tmp_path.iterdir()) == {path, other}
+    assert path.read_text() == "other"
+    assert list(tmp_path.iterdir()) == [path]

@@ -13,6 +13,7 @@ from costmodel.cli import app
 from costmodel.dataset import load_dataset
 from costmodel.features import extract
 from costmodel.records import Candidate, Platform, find_device
+from costmodel.testing import LANDSCAPE_DEVICE
 from costmodel.tracking import MlflowTracker, RunRecord, RunStatus, tracked_run
 from costmodel.transfer import kernel_frame, load_model
 
@@ -111,8 +112,9 @@ def test_a_model_is_logged_with_its_signature_and_predicts(store: Path, dataset:
     loaded = mlflow.pyfunc.load_model(f"runs:/{run.run_id}/model")
     assert loaded.metadata.signature.inputs.input_names() == ["candidate", "device", "sms"]
     candidates = load_dataset(dataset).candidates[:5]
-    frame = kernel_frame(candidates, find_device("H100 SXM"), 32)
-    assert frame["device"].unique().tolist() == [find_device("H100 SXM").name]
+    known = find_device("H100 SXM")
+    assert kernel_frame(candidates, known, 32)["device"].unique().tolist() == [known.name]
+    frame = kernel_frame(candidates, LANDSCAPE_DEVICE, 32)
     assert_predicts_as_the_file(loaded.predict(frame), frame)
 
 
@@ -120,7 +122,7 @@ def assert_predicts_as_the_file(found: Any, frame: Any) -> None:
     """A row's prediction is that of the model file, whatever stands beside it."""
 
     model = load_model(Path("mine.costmodel")).model
-    platform = Platform(find_device("H100 SXM"), "green_context", 32, 32)
+    platform = Platform(LANDSCAPE_DEVICE, "green_context", 32, 32)
     candidates = [msgspec.json.decode(line, type=Candidate) for line in frame["candidate"]]
     expected = model.predict(extract(candidates, [platform] * len(candidates)).values)
     np.testing.assert_allclose(found["score"], expected.score)
