@@ -46,7 +46,10 @@ def info(file: FileArgument, json: JsonOption = None) -> None:
 def predict(
     file: FileArgument,
     workload: Annotated[
-        str, typer.Argument(help="Name of a workload, such as matmul-m128-n768-k3072.", show_default=False)
+        str,
+        typer.Argument(
+            metavar="WORKLOAD", help="Name of a workload, such as matmul-m128-n768-k3072.", show_default=False
+        ),
     ],
     candidates: Annotated[
         str | None,

@@ -45,6 +45,7 @@ def tune(
     workload: Annotated[
         str,
         typer.Argument(
+            metavar="WORKLOAD",
             help="Name of a workload, such as matmul-m128-n768-k3072.",
             show_default=False,
             autocompletion=complete_workload,
@@ -191,7 +192,7 @@ def tune(
     """Find the kernel to run for the SMs that it will have, measuring only a shortlist.
 
     A model that learned from other kernels and other devices ranks all candidates, and each measurement
-    sharpens it. It learns from everything in the history but this workload on this device.
+    sharpens it. It learns from everything in the history but this workload on this device and its near-twins.
 
     Examples:
     - `costmodel tune matmul-m16-n1024-k1024 --sms 32` replays recorded measurements: no GPU is needed.
