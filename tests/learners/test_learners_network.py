@@ -100,7 +100,7 @@ def test_fit_needs_torch_and_prediction_does_not(budgets, without_torch) -> None
     without_torch()
     loaded = MultitaskNetwork((0,), width=8, steps=5).load_state(learner.state())
     np.testing.assert_array_equal(loaded.predict(X).score, expected)
-    with pytest.raises(MissingExtraError, match=r"sm-costmodel\[torch\]"):
+    with pytest.raises(MissingExtraError, match=r"\[torch\]"):
         MultitaskNetwork().fit(X, y, tasks)
 
 

@@ -167,10 +167,12 @@ def test_what_only_looks_alike_is_not_recognised(name: str) -> None:
 
 def recognised_of(module: Any) -> set[str]:
     """Names of the workloads that a Relax module consists of."""
-    from costmodel.workloads.relax import fuse, kernel_calls, recognise
+    from tvm import relax
 
-    fused = fuse(module)
-    return {found.name for name in kernel_calls(fused) if (found := recognise(fused[name]))}
+    from costmodel.workloads.relax import fuse, recognise
+
+    kernels = [each for each in fuse(module).functions.values() if not isinstance(each, relax.Function)]
+    return {found.name for kernel in kernels if (found := recognise(kernel))}
 
 
 def test_a_convolution_with_bias_is_recognised_as_the_relax_frontend_writes_it() -> None:
@@ -191,6 +193,8 @@ def test_a_convolution_with_bias_is_recognised_as_the_relax_frontend_writes_it()
 
 
 @pytest.mark.torch
+# torch.export of PyTorch 2.13 uses a class that it gives up itself.
+@pytest.mark.filterwarnings("ignore:.*LeafSpec.*:FutureWarning")
 def test_convolutions_with_bias_are_recognised_as_the_importer_of_pytorch_writes_them() -> None:
     torch = pytest.importorskip("torch")
     from tvm.relax.frontend.torch import from_exported_program
