@@ -57,8 +57,8 @@ def kinds(notebook: "NotebookNode") -> list[tuple[str, tuple[str, ...]]]:
     return [(output.output_type, tuple(sorted(output.get("data", {})))) for output in outputs(notebook)]
 
 
-def test_there_are_four() -> None:
-    assert [path.stem[:2] for path in NOTEBOOKS] == ["01", "02", "03", "04"]
+def test_there_are_five() -> None:
+    assert [path.stem[:2] for path in NOTEBOOKS] == ["00", "01", "02", "03", "04"]
 
 
 @each
