@@ -51,7 +51,14 @@ def execute(path: Path, *, without: tuple[str, ...] = ()) -> "NotebookNode":
             resources={"metadata": {"path": str(path.parent)}},
         )
         client.execute(env=env)
+    for cell in (each for each in notebook.cells if each.cell_type == "code"):
+        cell.outputs = [output for output in cell.outputs if not _is_gone(output)]
     return notebook
+
+
+def _is_gone(output: "NotebookNode") -> bool:
+    """Whether progress was shown there: that depends on how long a cell took, and is empty in the end."""
+    return output.get("data", {}).get("text/html") == ""
 
 
 def keep_outputs(path: Path) -> None:
