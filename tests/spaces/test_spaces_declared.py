@@ -126,13 +126,14 @@ def test_the_optimum_is_found_with_a_tenth_of_the_measurements(n_jobs):
 def test_a_large_space_is_searched_closer_than_at_random():
     space = _space(step=1)
     best = min(_latency_s(config) for config in _by_hand(step=1))
-    gaps = {}
-    for make in (ModelSampler, RandomOrderSampler):
-        study = optuna.create_study(sampler=make(space))
-        study.optimize(lambda t: _latency_s(space.suggest(t).decisions), n_trials=40)
-        gaps[make] = study.best_value / best - 1.0
-    assert gaps[ModelSampler] < 0.01
-    assert gaps[ModelSampler] < gaps[RandomOrderSampler]
+    gaps = {ModelSampler: [], RandomOrderSampler: []}
+    for make, found in gaps.items():
+        for seed in range(3):
+            study = optuna.create_study(sampler=make(space, seed=seed))
+            study.optimize(lambda t: _latency_s(space.suggest(t).decisions), n_trials=40)
+            found.append(study.best_value / best - 1.0)
+    assert np.median(gaps[ModelSampler]) < 0.01
+    assert np.median(gaps[ModelSampler]) < np.median(gaps[RandomOrderSampler])
 
 
 def test_ask_and_tell_in_batches_ends_with_every_config_tried_once():
