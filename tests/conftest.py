@@ -7,6 +7,8 @@ from fake_records import fake_measurements
 
 from costmodel.dataset import CardHeader
 from costmodel.records import Measurement, RecordStore
+from costmodel.spaces import Pool
+from costmodel.testing import gpu_landscape, landscape_platform
 
 
 @pytest.fixture
@@ -28,3 +30,19 @@ def store(tmp_path: Path, measurements: list[Measurement]) -> Path:
 def header() -> CardHeader:
     """The author's part of a card."""
     return CardHeader("Fake kernels", "For tests.", "Not at all.", "Not real.", "CC-BY-4.0", "Nobody, 2026.")
+
+
+@pytest.fixture(scope="session")
+def records() -> list[Measurement]:
+    """Kernels of one workload of a landscape, on 32 SMs and on the whole device."""
+    workloads = ["matmul-m512-n512-k512"]
+    return gpu_landscape(
+        seed=5, workloads=workloads, configs_per_workload=60, sms=(32, 132)
+    ).to_measurements()
+
+
+@pytest.fixture(scope="session")
+def pool(records: list[Measurement]) -> Pool:
+    """Those of them that were measured on 32 SMs."""
+    platform = landscape_platform(32)
+    return Pool([m.candidate for m in records if m.platform == platform], platform)

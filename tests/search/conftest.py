@@ -4,11 +4,7 @@ import numpy as np
 import pytest
 
 from costmodel.learners import Prediction
-from costmodel.spaces import Pool
-from costmodel.testing import gpu_landscape, landscape_platform
 from costmodel.transfer import TransferModel
-
-WORKLOAD = "matmul-m512-n512-k512"
 
 
 class Oracle(TransferModel):
@@ -42,18 +38,6 @@ class Ignorant(TransferModel):
 
     def adapt(self, X, y):
         return self
-
-
-@pytest.fixture(scope="session")
-def records():
-    dataset = gpu_landscape(seed=5, workloads=[WORKLOAD], configs_per_workload=60, sms=(32, 132))
-    return dataset.to_measurements()
-
-
-@pytest.fixture(scope="session")
-def pool(records):
-    platform = landscape_platform(32)
-    return Pool([m.candidate for m in records if m.platform == platform], platform)
 
 
 @pytest.fixture(scope="session")
