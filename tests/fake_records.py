@@ -29,7 +29,7 @@ DEVICE = Device(name="Test GPU", kind="cuda", architecture="sm_90", sms=132, clo
 def fake_candidate(workload: str = WORKLOADS[0], tile: int = 1) -> Candidate:
     """A kernel with decisions of each type, all of which follow from ``tile``."""
     config = Config({"tile": tile, "factors": (tile, 4), "order": "row", "share": 0.5})
-    launches = (KernelLaunch(blocks=BLOCKS[workload] // tile, threads_per_block=128, flops=1000),)
+    launches = (KernelLaunch(blocks=BLOCKS.get(workload, 256) // tile, threads_per_block=128, flops=1000),)
     return Candidate(Workload.parse(workload), "fake-1", config, launches)
 
 
@@ -44,7 +44,7 @@ def fake_measurement(
 ) -> Measurement:
     """A measurement of a formula: waves x tile**0.9; visit 1 is 1 % slower."""
     candidate, platform = fake_candidate(workload, tile), fake_platform(sms)
-    waves = math.ceil(BLOCKS[workload] / tile / sms)
+    waves = math.ceil(BLOCKS.get(workload, 256) / tile / sms)
     base = 1e-6 * waves * tile**0.9 * (1 + 0.01 * visit)
     ok = outcome is Outcome.OK
     return Measurement(

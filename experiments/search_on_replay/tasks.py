@@ -84,5 +84,6 @@ def model_file(dataset: Dataset, split: Split, task: Task, learner: str, folder:
         table = extract([dataset.candidates[i] for i in rows["candidate"]], platforms)
         model = make_model(learner, table.columns)
         model.fit(table.values, rows["latency_s"].to_numpy(), rows["task"].to_numpy())
-        Model(model, ModelMetadata(learner=learner, held_out=(split.folds[task.fold].held_out,))).save(path)
+        held_out = tuple(split.folds[task.fold].held_out.split(" + "))
+        Model(model, ModelMetadata(learner=learner, held_out=held_out)).save(path)
     return path

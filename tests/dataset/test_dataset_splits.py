@@ -174,6 +174,33 @@ def test_groups_of_what_is_held_out_do_not_leak(latencies: dict, recipe: SplitRe
     assert recipe.folds == 0 or len(split.folds) <= recipe.folds
 
 
+@pytest.mark.parametrize("strategy", ["leave-one-workload-out", WHOLE_DEVICE_ONLY, "few-shot"])
+def test_siblings_of_one_shape_are_held_out_together(strategy: str) -> None:
+    """A kernel in float16 or with a bias would give away what is asked of its sibling."""
+    siblings = (
+        "conv2d-n1-c64-h56-w56-o64-k3-s1",
+        "conv2d_nhwc_bias_relu-n1-c64-h56-w56-o64-k3-s1-float16",
+    )
+    workloads = (*siblings, "matmul-m128-n768-k3072", "matmul-m128-n768-k768")
+    latencies = {(d, w, t, s): 1e-3 * t for d in DEVICES for w in workloads for t in (1, 2) for s in BUDGETS}
+    dataset = dataset_of(latencies)
+    split = make_split(dataset, SplitRecipe(strategy, **({"shots": 1} if strategy == "few-shot" else {})))
+    assert [fold.held_out for fold in split.folds] == [" + ".join(siblings), *workloads[2:]]
+    for held_out, train, test, shots in sides(dataset, split):
+        assert {key[1] for key in test} == set(held_out.split(" + "))
+        assert not {key[1] for key in train - shots} & set(held_out.split(" + "))
+
+
+def test_siblings_on_both_sides_leak() -> None:
+    siblings = ("matmul-m128-n768-k3072", "matmul_bias-m128-n768-k3072-float16")
+    workloads = (*siblings, "softmax-m512-n512")
+    dataset = dataset_of({(DEVICES[0], w, t, 8): 1e-3 for w in workloads for t in (1, 2)})
+    first = np.array([name == siblings[0] for name in dataset.rows["workload"]])
+    fold = Fold.of(siblings[0], first)
+    with pytest.raises(CostModelError, match="No held-out value may be on both sides"):
+        check_split(dataset, Split("x", SplitRecipe("leave-one-workload-out"), (), (fold,)))
+
+
 def test_groups_are_balanced_by_rows_and_need_no_order() -> None:
     sizes = dict(zip(WORKLOADS, (3, 7, 11), strict=True))
     latencies = {(DEVICES[0], w, t, 8): 1e-3 for w in WORKLOADS for t in range(1, sizes[w] + 1)}

@@ -1,16 +1,15 @@
 """Who learns from what, and who is judged by what."""
 
 from costmodel.dataset.splits._file import read_split, write_split
+from costmodel.dataset.splits._fold_sizes import FoldSize, fold_sizes
 from costmodel.dataset.splits._folds import Fold, draw_rows, on_whole_device
 from costmodel.dataset.splits._make import (
     LEAVE_ONE_OUT,
     STRATEGIES,
     WHOLE_DEVICE_ONLY,
-    FoldSize,
     Split,
     SplitRecipe,
     check_split,
-    fold_sizes,
     make_split,
 )
 from costmodel.dataset.splits._run_lengths import run_lengths, taken_by

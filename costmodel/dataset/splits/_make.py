@@ -21,14 +21,14 @@ from costmodel.dataset.splits._folds import (
 from costmodel.dataset.splits._similarity import device_similarity, twin_groups
 from costmodel.dataset.table import Dataset
 from costmodel.errors import CostModelError
-from costmodel.records import Device, find_device
+from costmodel.records import Device, Workload, find_device
 
 Twins = tuple[tuple[str, ...], ...]
 
 # What each strategy holds out, one value after the other. With workloads, a model has never met what it is
-# judged by, on any platform; with budgets (SMs granted, whatever the device) it knows the workload on others,
-# with devices on other devices. An operator kind is an anchor with its epilogue: while `conv2d` is held out,
-# `conv2d_relu` is not.
+# judged by, on any platform, nor one of the same shape in another dtype, layout or with another epilogue.
+# With budgets (SMs granted, whatever the device) it knows the workload on others, with devices on others. An
+# operator kind is an anchor with its epilogue: while `conv2d` is held out, `conv2d_relu` is not.
 LEAVE_ONE_OUT = MappingProxyType(
     {
         "leave-one-workload-out": "workload",
@@ -145,40 +145,6 @@ def make_split(dataset: Dataset, recipe: SplitRecipe, name: str = "") -> Split:
     return split
 
 
-@dataclass(frozen=True)
-class FoldSize:
-    """How large the sides of a fold are.
-
-    Attributes:
-        held_out: What is on the test side.
-        train_rows: Rows to learn from.
-        shots: Those of them that are of what is held out.
-        test_rows: Rows to be judged by.
-        tasks: Tasks among these.
-    """
-
-    held_out: str
-    train_rows: int
-    shots: int
-    test_rows: int
-    tasks: int
-
-
-def fold_sizes(dataset: Dataset, split: Split) -> tuple[FoldSize, ...]:
-    """The size of each fold of a split of this dataset."""
-    tasks = dataset.rows["task"]
-    return tuple(
-        FoldSize(
-            held_out=fold.held_out,
-            train_rows=fold.train.size,
-            shots=fold.shots.size,
-            test_rows=fold.test.size,
-            tasks=int(tasks.iloc[fold.test].nunique()),
-        )
-        for fold in split.folds
-    )
-
-
 def check_split(dataset: Dataset, split: Split) -> None:
     """Check a split of this dataset, see ``check_folds``.
 
@@ -228,9 +194,12 @@ def _labels(dataset: Dataset, column: str | None, twins: Twins) -> Labels | None
     """
     if column is None:
         return None
-    if column == "architecture":
+    if column == "workload":
+        siblings = _siblings(dataset)
+        labels: Labels = dataset.rows["workload"].map(siblings).to_numpy()
+    elif column == "architecture":
         architectures = np.array([_architecture(platform.device) for platform in dataset.platforms])
-        labels: Labels = architectures[dataset.rows["platform"]]
+        labels = architectures[dataset.rows["platform"]]
     else:
         group_of = {device: " + ".join(group) for group in twins for device in group}
         labels = dataset.rows[column].replace(group_of).to_numpy()
@@ -246,6 +215,14 @@ def _labels(dataset: Dataset, column: str | None, twins: Twins) -> Labels | None
             f"Leaving one {column} out needs at least two, but the dataset has {distinct.tolist()}. {help_}"
         )
     return labels
+
+
+def _siblings(dataset: Dataset) -> dict[str, str]:
+    """By workload, the joined names of those that have its shape, in any dtype, layout or epilogue."""
+    of_shape: dict[str, list[str]] = {}
+    for name in dataset.workloads:
+        of_shape.setdefault(Workload.parse(name).shape.name, []).append(name)
+    return {name: " + ".join(names) for names in of_shape.values() for name in names}
 
 
 def _architecture(device: Device) -> str:

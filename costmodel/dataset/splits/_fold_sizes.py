@@ -1,0 +1,40 @@
+"""How large the folds of a split are."""
+
+from dataclasses import dataclass
+
+from costmodel.dataset.splits._make import Split
+from costmodel.dataset.table import Dataset
+
+
+@dataclass(frozen=True)
+class FoldSize:
+    """How large the sides of a fold are.
+
+    Attributes:
+        held_out: What is on the test side.
+        train_rows: Rows to learn from.
+        shots: Those of them that are of what is held out.
+        test_rows: Rows to be judged by.
+        tasks: Tasks among these.
+    """
+
+    held_out: str
+    train_rows: int
+    shots: int
+    test_rows: int
+    tasks: int
+
+
+def fold_sizes(dataset: Dataset, split: Split) -> tuple[FoldSize, ...]:
+    """The size of each fold of a split of this dataset."""
+    tasks = dataset.rows["task"]
+    return tuple(
+        FoldSize(
+            held_out=fold.held_out,
+            train_rows=fold.train.size,
+            shots=fold.shots.size,
+            test_rows=fold.test.size,
+            tasks=int(tasks.iloc[fold.test].nunique()),
+        )
+        for fold in split.folds
+    )
