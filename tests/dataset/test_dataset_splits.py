@@ -5,6 +5,7 @@ import random
 import shutil
 from collections import Counter
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from fake_devices import Key, contents, dataset_of, measured_on
-from fake_records import WORKLOADS
+from fake_records import WORKLOADS, fake_measurement
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -26,13 +27,24 @@ from costmodel.dataset import (
     build_dataset,
     dataset_from_measurements,
     dataset_hash,
+    find_dataset,
     load_dataset,
     make_split,
     read_split,
     write_split,
 )
-from costmodel.dataset.splits import LEAVE_ONE_OUT, WHOLE_DEVICE_ONLY, check_split, run_lengths, taken_by
+from costmodel.dataset.splits import (
+    FINAL_REPORT,
+    LEAVE_ONE_OUT,
+    WHOLE_DEVICE_ONLY,
+    check_split,
+    choose_final_shapes,
+    run_lengths,
+    taken_by,
+    write_final_shapes,
+)
 from costmodel.errors import CostModelError
+from costmodel.records import RecordStore, Workload
 
 DEVICES = ("NVIDIA RTX A4000", "NVIDIA RTX A6000", "NVIDIA TITAN RTX")
 BUDGETS = (8, 32, 132)
@@ -376,7 +388,9 @@ def make(path: Path, recipe: SplitRecipe, name: str = "mine", *, force: bool = F
     return write_split(dataset, split, force=force), split
 
 
-@pytest.mark.parametrize("strategy", [s for s in STRATEGIES if s != "leave-one-architecture-out"])
+@pytest.mark.parametrize(
+    "strategy", [s for s in STRATEGIES if s not in ("leave-one-architecture-out", FINAL_REPORT)]
+)
 def test_a_written_split_comes_back_and_is_the_same_bytes(built: Path, strategy: str) -> None:
     before = set((built / "SHA256SUMS").read_text().splitlines())
     file, split = make(built, SplitRecipe(strategy, seed=3))
@@ -519,3 +533,48 @@ def test_a_folder_that_cannot_be_written_is_one_error(built: Path) -> None:
     (built / "splits").write_text("a file")
     with pytest.raises(CostModelError, match=r"Cannot write .*mine\.json"):
         make(built, SplitRecipe("random"))
+
+
+def test_a_final_report_judges_by_what_no_other_split_has_seen(tmp_path: Path, header: CardHeader) -> None:
+    with RecordStore(tmp_path / "a.jsonl") as store:
+        store.append(
+            [
+                fake_measurement(f"matmul-m{m}-n64-k64", tile, sms)
+                for m, tile, sms in product((16, 32, 64, 128), (1, 2, 4), (8, 32))
+            ]
+        )
+    built = build_dataset([tmp_path / "a.jsonl"], tmp_path / "built", header=header).path
+    write_final_shapes(load_dataset(built))
+    dataset = load_dataset(built)
+    final = make_split(dataset, SplitRecipe(FINAL_REPORT))
+    (fold,) = final.folds
+    kept = set(dataset.rows["workload"].iloc[fold.test])
+    assert 0 < len(kept) < len(dataset.workloads)
+    assert set(dataset.rows["workload"].iloc[fold.train]) == set(dataset.workloads) - kept
+    for recipe in (
+        SplitRecipe("leave-one-budget-out"),
+        SplitRecipe("random"),
+        SplitRecipe("few-shot", shots=1, base="leave-one-budget-out"),
+    ):
+        split = make_split(dataset, recipe, "mine")
+        write_split(dataset, split, force=True)
+        for each in (split, read_split(dataset, "mine")):
+            for one in each.folds:
+                rows = np.concatenate([one.train, one.test])
+                assert not set(dataset.rows["workload"].iloc[rows]) & kept
+    with pytest.raises(CostModelError, match="may be in no other split"):
+        check_split(dataset, Split("x", SplitRecipe("random"), (), (fold,)))
+
+
+def test_a_dataset_that_keeps_nothing_has_no_final_report(built: Path) -> None:
+    with pytest.raises(CostModelError, match="but there are none"):
+        make_split(load_dataset(built), SplitRecipe(FINAL_REPORT))
+
+
+def test_sm_budgets_keeps_a_third_of_its_shapes_by_hash() -> None:
+    folder = find_dataset("sm-budgets")
+    names = pd.read_parquet(folder / "measurements.parquet", columns=["workload"])["workload"].unique()
+    kept = json.loads((folder / "final_report.json").read_text())
+    assert {family: tuple(shapes) for family, shapes in kept.items()} == choose_final_shapes(names)
+    shapes = {Workload.parse(name).shape.name for name in names}
+    assert sum(map(len, kept.values())) == pytest.approx(len(shapes) / 3, abs=1)

@@ -29,7 +29,8 @@ def split(
         typer.Option(
             metavar="STRATEGY",
             help="leave-one-workload-out, leave-one-operator-kind-out, leave-one-budget-out (SMs granted), "
-            "leave-one-device-out, leave-one-architecture-out, whole-device-only, random or few-shot.",
+            "leave-one-device-out, leave-one-architecture-out, whole-device-only, random, few-shot or "
+            "final-report (what the dataset keeps for it).",
         ),
     ],
     name: Annotated[str, typer.Option(metavar="NAME", help="Name of the split.")],

@@ -1,6 +1,7 @@
 """Who learns from what, and who is judged by what."""
 
 from costmodel.dataset.splits._file import read_split, write_split
+from costmodel.dataset.splits._final import FINAL_REPORT, choose_final_shapes, write_final_shapes
 from costmodel.dataset.splits._fold_sizes import FoldSize, fold_sizes
 from costmodel.dataset.splits._folds import Fold, draw_rows, on_whole_device
 from costmodel.dataset.splits._make import (
@@ -26,6 +27,7 @@ from costmodel.dataset.splits._similarity import (
 )
 
 __all__ = [
+    "FINAL_REPORT",
     "LEAVE_ONE_OUT",
     "STRATEGIES",
     "WHOLE_DEVICE_ONLY",
@@ -36,6 +38,7 @@ __all__ = [
     "Split",
     "SplitRecipe",
     "check_split",
+    "choose_final_shapes",
     "describe_pairs",
     "device_part",
     "device_similarity",
@@ -50,5 +53,6 @@ __all__ = [
     "taken_by",
     "task_agreements",
     "twin_groups",
+    "write_final_shapes",
     "write_split",
 ]

@@ -10,7 +10,7 @@
 - ``twins``: groups of devices that are held out as one.
 - ``folds``: for each, ``held_out`` (a value; names of twins joined by " + "), ``test`` (the rows to be judged
   by) and ``shots`` (few-shot only: the rows to learn from whose tasks are held out). All rows that are not in
-  ``test`` are there to learn from.
+  ``test`` are there to learn from, but for those that are kept for the final report.
 
 A row is a distinct (``candidate_id``, ``platform_id``) among the measurements with empty ``co_runners``. Rows
 are named by their place, from 0, in the order of ``workload``, then of the platform's name, then of
@@ -30,8 +30,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from costmodel.dataset.splits._final import FINAL_REPORT, kept_for_final_report
 from costmodel.dataset.splits._folds import Fold
-from costmodel.dataset.splits._make import STRATEGIES, Split, SplitRecipe, Twins, check_split
+from costmodel.dataset.splits._labels import Twins
+from costmodel.dataset.splits._make import STRATEGIES, Split, SplitRecipe, check_split
 from costmodel.dataset.splits._run_lengths import run_lengths, taken_by
 from costmodel.dataset.table import Dataset, DatasetFile, add_checksum, check_checksum
 from costmodel.errors import CostModelError
@@ -186,10 +188,13 @@ def _from_file(dataset: Dataset, said: _File) -> Split:
         raise ValueError(f"rows must be {len(order)}, but got {said.rows}")
     # What is said of canonical places, by position in the rows.
     place = np.argsort(order)
-    folds = (
-        Fold.of(fold.held_out, *(taken_by(runs, len(order))[place] for runs in (fold.test, fold.shots)))
-        for fold in said.folds
-    )
+    # What is kept for the final report is not there to learn from.
+    kept = kept_for_final_report(dataset) & (said.strategy != FINAL_REPORT)
+    folds = []
+    for fold in said.folds:
+        test, shots = (taken_by(runs, len(order))[place] for runs in (fold.test, fold.shots))
+        learned = np.flatnonzero(~test & ~kept)
+        folds.append(Fold(fold.held_out, learned, np.flatnonzero(test), np.flatnonzero(shots)))
     return Split(said.name, msgspec.convert(recipe, SplitRecipe), said.twins, tuple(folds))
 
 

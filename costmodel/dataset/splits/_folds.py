@@ -49,6 +49,10 @@ class Fold:
         shot = _no_rows() if shots is None else np.flatnonzero(shots)
         return cls(held_out, np.flatnonzero(~test), np.flatnonzero(test), shot)
 
+    def among(self, rows: Positions) -> "Fold":
+        """The fold of all rows that this one, of some of them, is: position i stands for ``rows[i]``."""
+        return Fold(self.held_out, rows[self.train], rows[self.test], rows[self.shots])
+
 
 def draw_rows(dataset: Dataset, seed: int) -> NDArray[np.float64]:
     """One number in [0, 1) for each row, from SHA-256 of seed, candidate and platform.

@@ -1,12 +1,16 @@
 """Splits by name: what each strategy holds out of a dataset."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
+from costmodel.arrays import Positions
+from costmodel.dataset.splits._final import FINAL_REPORT, kept_for_final_report
 from costmodel.dataset.splits._folds import (
     Fold,
     Labels,
@@ -18,12 +22,10 @@ from costmodel.dataset.splits._folds import (
     random_fold,
     whole_device_only,
 )
+from costmodel.dataset.splits._labels import Twins, labels_of
 from costmodel.dataset.splits._similarity import device_similarity, twin_groups
 from costmodel.dataset.table import Dataset
 from costmodel.errors import CostModelError
-from costmodel.records import Device, Workload, find_device
-
-Twins = tuple[tuple[str, ...], ...]
 
 # What each strategy holds out, one value after the other. With workloads, a model has never met what it is
 # judged by, on any platform, nor one of the same shape in another dtype, layout or with another epilogue.
@@ -40,7 +42,7 @@ LEAVE_ONE_OUT = MappingProxyType(
 )
 # As leave-one-workload-out, but what was measured of a workload on the whole device is there to learn from.
 WHOLE_DEVICE_ONLY = "whole-device-only"
-STRATEGIES = (*LEAVE_ONE_OUT, WHOLE_DEVICE_ONLY, "random", "few-shot")
+STRATEGIES = (*LEAVE_ONE_OUT, WHOLE_DEVICE_ONLY, "random", "few-shot", FINAL_REPORT)
 
 
 class SplitRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -69,7 +71,7 @@ class SplitRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def column(self) -> str | None:
         """What is held out, one value after the other; None if rows are."""
-        if self.strategy == WHOLE_DEVICE_ONLY:
+        if self.strategy in (WHOLE_DEVICE_ONLY, FINAL_REPORT):
             return "workload"
         return LEAVE_ONE_OUT.get(self.base if self.strategy == "few-shot" else self.strategy)
 
@@ -79,7 +81,8 @@ class SplitRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         own = {"random": ("share",), "few-shot": ("base", "shots")}.get(self.strategy, ())
         names = (*own, "keep_twins_apart") if self.column == "device" else own
         # Left out where it is 0, so that split files written before there were folds stay as they are.
-        names = (*names, "folds") if self.column and self.folds else names
+        grouped = self.column and self.folds and self.strategy != FINAL_REPORT
+        names = (*names, "folds") if grouped else names
         return {name: getattr(self, name) for name in names}
 
     def check(self) -> None:
@@ -127,6 +130,8 @@ class Split:
 def make_split(dataset: Dataset, recipe: SplitRecipe, name: str = "") -> Split:
     """Make a split; it depends on what was measured and not on the order of the rows.
 
+    What the dataset keeps for its final report is on neither side of another split; see ``_final``.
+
     Args:
         dataset: What was measured.
         recipe: How to split it.
@@ -139,8 +144,14 @@ def make_split(dataset: Dataset, recipe: SplitRecipe, name: str = "") -> Split:
     twins: Twins = ()
     if recipe.column == "device" and not recipe.keep_twins_apart:
         twins = twin_groups(device_similarity(dataset))
-    labels = _labels(dataset, recipe.column, twins)
-    split = Split(name or recipe.strategy, recipe, twins, _folds(dataset, recipe, labels))
+    labels = labels_of(dataset, recipe.column, twins)
+    kept = kept_for_final_report(dataset)
+    if recipe.strategy == FINAL_REPORT:
+        folds: tuple[Fold, ...] = (_final_fold(dataset, kept),)
+    else:
+        rows = np.flatnonzero(~kept)
+        folds = tuple(fold.among(rows) for fold in _folds(dataset, recipe, labels, rows))
+    split = Split(name or recipe.strategy, recipe, twins, folds)
     check_split(dataset, split)
     return split
 
@@ -152,24 +163,49 @@ def check_split(dataset: Dataset, split: Split) -> None:
         CostModelError: The recipe is not possible, a side is empty, or something is on both sides.
     """
     split.recipe.check()
-    labels = _labels(dataset, split.recipe.column, split.twins)
+    if split.recipe.strategy != FINAL_REPORT:
+        _check_untouched(split.folds, kept_for_final_report(dataset))
+    labels = labels_of(dataset, split.recipe.column, split.twins)
     whole = on_whole_device(dataset.rows) if split.recipe.strategy == WHOLE_DEVICE_ONLY else None
     check_folds(split.folds, dataset.rows["task"].to_numpy(), labels, whole)
 
 
-def _folds(dataset: Dataset, recipe: SplitRecipe, labels: Labels | None) -> tuple[Fold, ...]:
-    tasks = dataset.rows["task"].to_numpy()
+def _folds(dataset: Dataset, recipe: SplitRecipe, labels: Labels | None, rows: Positions) -> tuple[Fold, ...]:
+    """The folds of some of a dataset's rows, by positions among these."""
+    tasks = dataset.rows["task"].to_numpy()[rows]
     if labels is None:
-        return (random_fold(tasks, draw_rows(dataset, recipe.seed), recipe.share),)
-    folds = leave_out(labels, recipe.folds)
+        return (random_fold(tasks, draw_rows(dataset, recipe.seed)[rows], recipe.share),)
+    folds = leave_out(labels[rows], recipe.folds)
     if recipe.strategy == WHOLE_DEVICE_ONLY:
-        whole = on_whole_device(dataset.rows)
+        whole = on_whole_device(dataset.rows)[rows]
         held_out = (whole_device_only(fold, whole) for fold in folds)
         return _some(tuple(fold for fold in held_out if fold.test.size))
     if recipe.strategy == "few-shot":
-        draws = draw_rows(dataset, recipe.seed)
+        draws = draw_rows(dataset, recipe.seed)[rows]
         return tuple(few_shot(fold, tasks, draws, recipe.shots) for fold in folds)
     return folds
+
+
+def _final_fold(dataset: Dataset, kept: NDArray[np.bool_]) -> Fold:
+    """The fold that judges by what is kept.
+
+    Raises:
+        CostModelError: Nothing is.
+    """
+    if not kept.any():
+        raise CostModelError(
+            f"The split {FINAL_REPORT} judges by workloads that {dataset.name} keeps, but there are none."
+        )
+    return Fold.of(" + ".join(sorted(set(dataset.rows["workload"][kept]))), kept)
+
+
+def _check_untouched(folds: Iterable[Fold], kept: NDArray[np.bool_]) -> None:
+    for fold in folds:
+        if kept[fold.train].any() or kept[fold.test].any():
+            raise CostModelError(
+                f"What is kept for the final report may be in no other split, but holding out "
+                f"{fold.held_out} has some of it on a side: make the split again."
+            )
 
 
 def _some(folds: tuple[Fold, ...]) -> tuple[Fold, ...]:
@@ -184,54 +220,3 @@ def _some(folds: tuple[Fold, ...]) -> tuple[Fold, ...]:
             "measure on fewer SMs, or choose another split."
         )
     return folds
-
-
-def _labels(dataset: Dataset, column: str | None, twins: Twins) -> Labels | None:
-    """``(n,)`` what is held out of each row; None if rows are.
-
-    Raises:
-        CostModelError: There are fewer than two values to hold out.
-    """
-    if column is None:
-        return None
-    if column == "workload":
-        siblings = _siblings(dataset)
-        labels: Labels = dataset.rows["workload"].map(siblings).to_numpy()
-    elif column == "architecture":
-        architectures = np.array([_architecture(platform.device) for platform in dataset.platforms])
-        labels = architectures[dataset.rows["platform"]]
-    else:
-        group_of = {device: " + ".join(group) for group in twins for device in group}
-        labels = dataset.rows[column].replace(group_of).to_numpy()
-    distinct = np.unique(labels)
-    if len(distinct) < 2:
-        help_ = (
-            "These are near-twins, which are held out together; keep them apart (--keep-twins-apart) to hold "
-            "each of them out alone."
-            if twins
-            else "Measure more, or choose another split."
-        )
-        raise CostModelError(
-            f"Leaving one {column} out needs at least two, but the dataset has {distinct.tolist()}. {help_}"
-        )
-    return labels
-
-
-def _siblings(dataset: Dataset) -> dict[str, str]:
-    """By workload, the joined names of those that have its shape, in any dtype, layout or epilogue."""
-    of_shape: dict[str, list[str]] = {}
-    for name in dataset.workloads:
-        of_shape.setdefault(Workload.parse(name).shape.name, []).append(name)
-    return {name: " + ".join(names) for names in of_shape.values() for name in names}
-
-
-def _architecture(device: Device) -> str:
-    """Architecture of a device, looked up by name where its records do not say it."""
-    try:
-        return device.architecture or find_device(device.name).architecture
-    except CostModelError as error:
-        raise CostModelError(
-            f"Leaving one architecture out needs that of each device, but the records do not say that of "
-            f"{device.name!r}, and no device is known by this name: measure it with its architecture, or "
-            f"choose leave-one-device-out. {error}"
-        ) from None

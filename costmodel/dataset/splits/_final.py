@@ -1,0 +1,87 @@
+"""Shapes that are kept for one final report: no other split learns from them or judges by them.
+
+Learners, features and settings are chosen by evaluating again and again. What they are worth then has to be
+measured on workloads that had no say in it. ``final_report.json`` in a dataset's folder lists their shapes by
+family; the strategy ``final-report`` judges by them what was learned from all others.
+
+A third of each family is kept, those whose names have the lowest SHA-256: no one chooses, and a shape that is
+measured later moves few of the others.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.dataset.table import Dataset, add_checksum, check_checksum
+from costmodel.errors import CostModelError
+from costmodel.files import write_whole
+from costmodel.records import Shape, Workload
+
+FINAL_REPORT = "final-report"
+FILE_NAME = "final_report.json"
+_SHARE = 1 / 3
+
+
+def choose_final_shapes(workloads: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """By family, names of the shapes to keep: a third of each, rounded, by the hash of their names.
+
+    Args:
+        workloads: Names of what was measured.
+    """
+    of_family: dict[str, set[str]] = {}
+    for name in workloads:
+        shape = _shape(name)
+        of_family.setdefault(shape.family, set()).add(shape.name)
+    return {
+        family: tuple(sorted(sorted(shapes, key=_hash)[: round(_SHARE * len(shapes))]))
+        for family, shapes in sorted(of_family.items())
+    }
+
+
+def write_final_shapes(dataset: Dataset) -> Path:
+    """Choose the shapes of a dataset's final report, and write them into its folder.
+
+    Raises:
+        CostModelError: It was not read from a file, or its folder cannot be written.
+    """
+    if dataset.file is None:
+        raise CostModelError("A final report is of a dataset in a folder, but this one was made in memory.")
+    folder = dataset.file.path.parent
+    chosen = choose_final_shapes(dataset.workloads)
+    write_whole(folder / FILE_NAME, msgspec.json.format(msgspec.json.encode(chosen), indent=2) + b"\n")
+    add_checksum(folder, FILE_NAME)
+    return folder / FILE_NAME
+
+
+def kept_for_final_report(dataset: Dataset) -> NDArray[np.bool_]:
+    """``(n,)`` whether each row of a dataset is kept for its final report; none where it has no such file.
+
+    Raises:
+        CostModelError: The file is damaged.
+    """
+    shapes = {name for names in _final_shapes(dataset).values() for name in names}
+    kept = {name: _shape(name).name in shapes for name in dataset.workloads}
+    return dataset.rows["workload"].map(kept).to_numpy(dtype=np.bool_)
+
+
+def _final_shapes(dataset: Dataset) -> Mapping[str, tuple[str, ...]]:
+    file = dataset.file.path.parent / FILE_NAME if dataset.file else None
+    if file is None or not file.is_file():
+        return {}
+    check_checksum(file.parent, file.name)
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=dict[str, tuple[str, ...]])
+    except msgspec.MsgspecError as error:
+        raise CostModelError(f"{file} must list shapes by family, but: {error}. Write it again.") from None
+
+
+def _shape(workload: str) -> Shape:
+    return Workload.parse(workload).shape
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

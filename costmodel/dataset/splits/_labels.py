@@ -1,0 +1,62 @@
+"""What a split holds out of each row: its workload with siblings, its device with twins, and so on."""
+
+import numpy as np
+
+from costmodel.dataset.splits._folds import Labels
+from costmodel.dataset.table import Dataset
+from costmodel.errors import CostModelError
+from costmodel.records import Device, Workload, find_device
+
+# Groups of devices that are held out as one.
+Twins = tuple[tuple[str, ...], ...]
+
+
+def labels_of(dataset: Dataset, column: str | None, twins: Twins) -> Labels | None:
+    """``(n,)`` what is held out of each row; None if rows are.
+
+    Raises:
+        CostModelError: There are fewer than two values to hold out.
+    """
+    if column is None:
+        return None
+    if column == "workload":
+        siblings = _siblings(dataset)
+        labels: Labels = dataset.rows["workload"].map(siblings).to_numpy()
+    elif column == "architecture":
+        architectures = np.array([_architecture(platform.device) for platform in dataset.platforms])
+        labels = architectures[dataset.rows["platform"]]
+    else:
+        group_of = {device: " + ".join(group) for group in twins for device in group}
+        labels = dataset.rows[column].replace(group_of).to_numpy()
+    distinct = np.unique(labels)
+    if len(distinct) < 2:
+        help_ = (
+            "These are near-twins, which are held out together; keep them apart (--keep-twins-apart) to hold "
+            "each of them out alone."
+            if twins
+            else "Measure more, or choose another split."
+        )
+        raise CostModelError(
+            f"Leaving one {column} out needs at least two, but the dataset has {distinct.tolist()}. {help_}"
+        )
+    return labels
+
+
+def _siblings(dataset: Dataset) -> dict[str, str]:
+    """By workload, the joined names of those that have its shape, in any dtype, layout or epilogue."""
+    of_shape: dict[str, list[str]] = {}
+    for name in dataset.workloads:
+        of_shape.setdefault(Workload.parse(name).shape.name, []).append(name)
+    return {name: " + ".join(names) for names in of_shape.values() for name in names}
+
+
+def _architecture(device: Device) -> str:
+    """Architecture of a device, looked up by name where its records do not say it."""
+    try:
+        return device.architecture or find_device(device.name).architecture
+    except CostModelError as error:
+        raise CostModelError(
+            f"Leaving one architecture out needs that of each device, but the records do not say that of "
+            f"{device.name!r}, and no device is known by this name: measure it with its architecture, or "
+            f"choose leave-one-device-out. {error}"
+        ) from None
