@@ -78,7 +78,8 @@ def test_two_suites_of_one_kernel_and_entries_that_contradict_themselves(examina
 
 def test_nothing_is_called_an_error_that_is_none(examination: Examination) -> None:
     severities = Counter(finding.severity for finding in examination.findings)
-    assert severities == {Severity.WARNING: 4, Severity.NOTE: 17}  # noise, partial space, two spaces, rejected
+    # Of noise, a partial space, two spaces and records that contradict themselves.
+    assert severities == {Severity.WARNING: 4, Severity.NOTE: 17}
 
 
 def test_two_turing_cards_are_near_twins(examination: Examination) -> None:
