@@ -29,7 +29,10 @@ from costmodel.dataset.splits import (
     make_split,
     on_whole_device,
     read_split,
+    shape_siblings,
     twin_groups,
+    without_final_report,
+    write_final_shapes,
     write_split,
 )
 from costmodel.dataset.table import (
@@ -85,8 +88,11 @@ __all__ = [
     "on_whole_device",
     "read_card_header",
     "read_split",
+    "shape_siblings",
     "summary_tables",
     "twin_groups",
+    "without_final_report",
+    "write_final_shapes",
     "write_plots",
     "write_rejects",
     "write_split",

@@ -10,7 +10,16 @@ import numpy as np
 import pandas as pd
 
 from costmodel.arrays import FloatArray
-from costmodel.dataset import Dataset, Fold, Split, SplitRecipe, draw_rows, make_split, on_whole_device
+from costmodel.dataset import (
+    Dataset,
+    Fold,
+    Split,
+    SplitRecipe,
+    draw_rows,
+    make_split,
+    on_whole_device,
+    without_final_report,
+)
 from costmodel.errors import CostModelError
 from costmodel.evaluation._report import EvaluationReport
 from costmodel.evaluation._results import Results, table_of
@@ -79,6 +88,8 @@ def evaluate_across(  # noqa: PLR0913 (settings, all with defaults)
 ) -> EvaluationReport:
     """Judge models that learned from all of some datasets on all of another, see ``cross_validate``.
 
+    What a dataset keeps for its final report is on neither side.
+
     Args:
         train: What is learned from.
         test: What they are judged by.
@@ -92,7 +103,8 @@ def evaluate_across(  # noqa: PLR0913 (settings, all with defaults)
         CostModelError: A task is on both sides and ``shared_tasks`` is ``refuse``, nothing is left to learn
             from, or a model is named as a reference is.
     """
-    joined, fold = put_apart(train, test, shared_tasks)
+    known = [without_final_report(dataset) for dataset in train]
+    joined, fold = put_apart(known, without_final_report(test), shared_tasks)
     return _HeldOut.of(joined, (fold,), tasks, few_shot).judge(models, "another dataset", "workload")
 
 

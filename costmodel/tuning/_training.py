@@ -9,7 +9,14 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.dataset import Dataset, DatasetLike, SplitRecipe, load_dataset, make_split
+from costmodel.dataset import (
+    Dataset,
+    DatasetLike,
+    SplitRecipe,
+    load_dataset,
+    make_split,
+    shape_siblings,
+)
 from costmodel.errors import CostModelError
 from costmodel.evaluation import ModelFactory, coverage, cross_validate, judge_tasks
 from costmodel.learners import DEFAULT_LEARNER
@@ -44,7 +51,8 @@ def train(
             unless given.
         learner: What learns: a name, see ``make_model``, or a function that makes an unfitted model for the
             columns of a feature table.
-        hold_out: Names of workloads that the model is judged by and does not learn from.
+        hold_out: Names of workloads that the model is judged by and does not learn from, nor from others of
+            their shapes, in another dtype, layout or with another epilogue.
         folds: Judge, instead, by every workload: by models like this one, each of which learns without one of
             so many groups of workloads. The model itself then learns from all of them.
         seed: Seed of the learner's random choices.
@@ -65,11 +73,11 @@ def train(
     data = load_dataset(dataset)
     make = partial(make_model, learner, seed=seed) if isinstance(learner, str) else learner
     rows = LearningRows.of(data)
-    out = _held_out(rows, hold_out)
-    model = rows.fit(make(rows.table.columns), np.flatnonzero(~out))
+    out, learned = _held_out(rows, hold_out)
+    model = rows.fit(make(rows.table.columns), np.flatnonzero(learned))
     tasks, names = _judge_folds(data, make, folds) if folds else (_judge(model, rows, out), ())
     metadata = msgspec.structs.replace(
-        _learned_from(data, rows, ~out),
+        _learned_from(data, rows, learned),
         learner=learner if isinstance(learner, str) else type(model).__name__,
         seed=seed,
         held_out=tuple(hold_out),
@@ -80,16 +88,18 @@ def train(
     return Model(model, metadata, held_out_tasks=tasks if len(tasks) else None)
 
 
-def _held_out(rows: LearningRows, names: Sequence[str]) -> NDArray[np.bool_]:
-    """``(n,)`` whether each row is of a workload with one of these names."""
-    known = set(rows.rows["workload"])
-    missing = sorted(set(names) - known)
-    if missing or not known - set(names):
+def _held_out(rows: LearningRows, names: Sequence[str]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """``(n,)`` whether each row is of a workload with one of these names, and whether it is learned from."""
+    workload = rows.rows["workload"]
+    siblings = shape_siblings(workload.unique())
+    missing = sorted(set(names) - set(siblings))
+    out = {sibling for name in names for sibling in siblings.get(name, ())}
+    if missing or len(out) == len(siblings):
         raise CostModelError(
-            f"Workloads held out must be some of those in the dataset, and leave one to learn from, but got "
-            f"{', '.join(missing or names)}. The dataset has {', '.join(sorted(known))}."
+            "Workloads held out must be in the dataset, and leave another shape to learn from, but got "
+            f"{', '.join(missing or names)}. The dataset has {', '.join(sorted(siblings))}."
         )
-    return rows.rows["workload"].isin(list(names)).to_numpy()
+    return workload.isin(list(names)).to_numpy(), ~workload.isin(list(out)).to_numpy()
 
 
 def _judge(model: TransferModel, rows: LearningRows, out: NDArray[np.bool_]) -> "pd.DataFrame":

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from rich.console import Console
 
-from costmodel.dataset import Dataset, load_dataset
+from costmodel.dataset import Dataset, load_dataset, shape_siblings, without_final_report
 from costmodel.features import extract
 
 sys.path.append(str(Path(__file__).parents[1]))
@@ -53,7 +53,7 @@ Curve = Callable[[BudgetReplicates, np.ndarray], np.ndarray]
 def main() -> None:
     """Predict every curve from two points in several ways, and compare."""
     arguments = parse()
-    dataset = load_dataset(arguments.dataset)
+    dataset = without_final_report(load_dataset(arguments.dataset))
     green, mps = measured_curves(dataset, "green_context"), measured_curves(dataset, "mps")
     results = [result for first in FIRST for result in judge_all(green, mps, first)]
     table = pd.DataFrame(results)
@@ -146,9 +146,11 @@ class LearnedElsewhere:
     """Trees for each fold of the workloads, learned from the kernels of the others under green contexts."""
 
     def __init__(self, green: Curves, first: int) -> None:
-        names = np.sort(green.rows["workload"].unique())
-        order = np.random.default_rng(0).permutation(len(names))
-        self.fold_of = dict(zip(names, order % FOLDS, strict=True))
+        siblings = shape_siblings(sorted(green.rows["workload"].unique()))
+        groups = sorted(set(siblings.values()))
+        order = np.random.default_rng(0).permutation(len(groups))
+        fold_of = dict(zip(groups, order % FOLDS, strict=True))
+        self.fold_of = {name: fold_of[group] for name, group in siblings.items()}
         others = ~np.isin(green.sms, (first, WHOLE))
         self.models = []
         for fold in range(FOLDS):

@@ -41,6 +41,7 @@ from costmodel.dataset.splits import (
     choose_final_shapes,
     run_lengths,
     taken_by,
+    without_final_report,
     write_final_shapes,
 )
 from costmodel.errors import CostModelError
@@ -535,7 +536,9 @@ def test_a_folder_that_cannot_be_written_is_one_error(built: Path) -> None:
         make(built, SplitRecipe("random"))
 
 
-def test_a_final_report_judges_by_what_no_other_split_has_seen(tmp_path: Path, header: CardHeader) -> None:
+@pytest.fixture
+def built_with_final(tmp_path: Path, header: CardHeader) -> Path:
+    """A dataset of four shapes, one of which is kept for the final report."""
     with RecordStore(tmp_path / "a.jsonl") as store:
         store.append(
             [
@@ -545,7 +548,11 @@ def test_a_final_report_judges_by_what_no_other_split_has_seen(tmp_path: Path, h
         )
     built = build_dataset([tmp_path / "a.jsonl"], tmp_path / "built", header=header).path
     write_final_shapes(load_dataset(built))
-    dataset = load_dataset(built)
+    return built
+
+
+def test_a_final_report_judges_by_what_no_other_split_has_seen(built_with_final: Path) -> None:
+    dataset = load_dataset(built_with_final)
     final = make_split(dataset, SplitRecipe(FINAL_REPORT))
     (fold,) = final.folds
     kept = set(dataset.rows["workload"].iloc[fold.test])
@@ -564,6 +571,17 @@ def test_a_final_report_judges_by_what_no_other_split_has_seen(tmp_path: Path, h
                 assert not set(dataset.rows["workload"].iloc[rows]) & kept
     with pytest.raises(CostModelError, match="may be in no other split"):
         check_split(dataset, Split("x", SplitRecipe("random"), (), (fold,)))
+
+
+def test_what_is_kept_is_left_out_where_all_else_stays(built_with_final: Path) -> None:
+    whole = load_dataset(built_with_final)
+    (fold,) = make_split(whole, SplitRecipe(FINAL_REPORT)).folds
+    rest = without_final_report(whole)
+    assert set(rest.workloads) == set(whole.rows["workload"].iloc[fold.train])
+    assert rest.to_measurements() == [
+        measured for measured in whole.to_measurements() if measured.candidate.workload.name in rest.workloads
+    ]
+    assert without_final_report(rest) is rest
 
 
 def test_a_dataset_that_keeps_nothing_has_no_final_report(built: Path) -> None:

@@ -237,9 +237,22 @@ def test_train_holds_out_what_it_is_told(data) -> None:
     assert 0 < about.metrics["score_at_1"] < 1
 
 
+def test_train_learns_from_no_sibling_of_what_is_held_out() -> None:
+    workload, sibling = WORKLOADS[0], f"{WORKLOADS[0]}-float16"
+    seen: list[set[str]] = []
+    model = train(
+        gpu_landscape(workloads=(*WORKLOADS, sibling), configs_per_workload=8, sms=(8, 132)),
+        lambda _columns: Spy(seen),
+        hold_out=[workload],
+    )
+    assert set(model.metadata.workloads) == set(WORKLOADS[1:])
+    assert {task.partition("@")[0] for task in seen[0]} == set(WORKLOADS[1:])
+    assert set(model.held_out_tasks["workload"]) == {workload}
+
+
 def test_train_refuses_to_hold_out_everything_or_what_is_not_there(data) -> None:
     with pytest.raises(CostModelError, match="but got conv2d-x"):
         train(data, "ridge", hold_out=["conv2d-x"])
-    with pytest.raises(CostModelError, match="leave one to learn from"):
+    with pytest.raises(CostModelError, match="leave another shape"):
         train(data, "ridge", hold_out=WORKLOADS)
     assert train(data, "ridge").metadata.metrics == {}

@@ -2,12 +2,13 @@
 
 import json
 from functools import partial
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
 from fake_devices import Key, contents, dataset_of
-from fake_records import WORKLOADS
+from fake_records import WORKLOADS, fake_measurement
 from typer.testing import CliRunner
 
 from costmodel.cli import app
@@ -16,17 +17,38 @@ from costmodel.dataset import (
     Dataset,
     SplitRecipe,
     build_dataset,
+    load_dataset,
     make_split,
+    without_final_report,
+    write_final_shapes,
 )
 from costmodel.errors import CostModelError
 from costmodel.evaluation import WHOLE_DEVICE, cross_validate, evaluate_across
 from costmodel.evaluation.sides import join, novelty, put_apart, sample_tasks
+from costmodel.learners import Prediction
 from costmodel.records import Measurement, Outcome, RecordStore
 from costmodel.testing import gpu_landscape
-from costmodel.transfer import make_model
+from costmodel.transfer import TransferModel, make_model
 
 A, B = "NVIDIA RTX A4000", "NVIDIA TITAN RTX"
 RIDGE = {"ridge": partial(make_model, "ridge")}
+
+
+class Noting(TransferModel):
+    """Notes the tasks that it is trained on."""
+
+    def __init__(self, seen: list[set[str]]) -> None:
+        self.seen = seen
+
+    def fit(self, X, y, task_ids):
+        self.seen.append(set(task_ids))
+        return self
+
+    def predict(self, X):
+        return Prediction(np.zeros(len(X)))
+
+    def adapt(self, X, y):
+        raise NotImplementedError
 
 
 def latencies(device: str, workloads, budgets, tiles=range(1, 11), factor: float = 1.0) -> dict[Key, float]:
@@ -104,6 +126,30 @@ def test_a_report_of_two_datasets_has_a_whole_device_only_where_it_was_measured(
     assert np.isnan(part.statistics()[-1]["gap_recovered"])
     table = part.by_novelty()
     assert set(table["budget_is"]) == {"seen", "new"}
+
+
+def test_what_a_dataset_keeps_for_its_final_report_is_on_neither_side(
+    tmp_path: Path, header: CardHeader
+) -> None:
+    def kept_apart(name: str, sms: int) -> Dataset:
+        with RecordStore(tmp_path / f"{name}.jsonl") as store:
+            store.append(
+                [
+                    fake_measurement(f"matmul-m{m}-n64-k64", tile, sms)
+                    for m, tile in product((16, 32, 64, 128), (1, 2, 4))
+                ]
+            )
+        built = build_dataset([tmp_path / f"{name}.jsonl"], tmp_path / name, header=header).path
+        write_final_shapes(load_dataset(built))
+        return load_dataset(built)
+
+    train, test = kept_apart("train", 8), kept_apart("test", 32)
+    left = set(without_final_report(test).workloads)
+    assert len(left) == 3
+    seen: list[set[str]] = []
+    report = evaluate_across([train], test, {"spy": lambda _columns: Noting(seen)})
+    assert set(report.tasks["workload"]) == left
+    assert {task.partition("@")[0] for task in seen[0]} == left
 
 
 def test_only_the_whole_device_is_learned_of_a_workload_and_all_parts_are_judged() -> None:

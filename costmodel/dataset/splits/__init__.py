@@ -1,9 +1,15 @@
 """Who learns from what, and who is judged by what."""
 
 from costmodel.dataset.splits._file import read_split, write_split
-from costmodel.dataset.splits._final import FINAL_REPORT, choose_final_shapes, write_final_shapes
+from costmodel.dataset.splits._final import (
+    FINAL_REPORT,
+    choose_final_shapes,
+    without_final_report,
+    write_final_shapes,
+)
 from costmodel.dataset.splits._fold_sizes import FoldSize, fold_sizes
 from costmodel.dataset.splits._folds import Fold, draw_rows, on_whole_device
+from costmodel.dataset.splits._labels import shape_siblings
 from costmodel.dataset.splits._make import (
     LEAVE_ONE_OUT,
     STRATEGIES,
@@ -49,10 +55,12 @@ __all__ = [
     "on_whole_device",
     "read_split",
     "run_lengths",
+    "shape_siblings",
     "similarity_of",
     "taken_by",
     "task_agreements",
     "twin_groups",
+    "without_final_report",
     "write_final_shapes",
     "write_split",
 ]

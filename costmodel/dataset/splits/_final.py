@@ -68,6 +68,25 @@ def kept_for_final_report(dataset: Dataset) -> NDArray[np.bool_]:
     return dataset.rows["workload"].map(kept).to_numpy(dtype=np.bool_)
 
 
+def without_final_report(dataset: Dataset) -> Dataset:
+    """The dataset without what it keeps for its final report; itself where it keeps nothing.
+
+    Raises:
+        CostModelError: The file is damaged.
+    """
+    shapes = {name for names in _final_shapes(dataset).values() for name in names}
+    if not shapes:
+        return dataset
+    left = np.array([candidate.workload.shape.name not in shapes for candidate in dataset.candidates])
+    place = np.cumsum(left) - 1
+    rows = dataset.measurements[left[dataset.measurements["candidate"]]]
+    return Dataset(
+        tuple(candidate for candidate, is_left in zip(dataset.candidates, left, strict=True) if is_left),
+        dataset.platforms,
+        rows.assign(candidate=place[rows["candidate"]]).reset_index(drop=True),
+    )
+
+
 def _final_shapes(dataset: Dataset) -> Mapping[str, tuple[str, ...]]:
     file = dataset.file.path.parent / FILE_NAME if dataset.file else None
     if file is None or not file.is_file():

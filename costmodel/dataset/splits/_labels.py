@@ -1,5 +1,7 @@
 """What a split holds out of each row: its workload with siblings, its device with twins, and so on."""
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from costmodel.dataset.splits._folds import Labels
@@ -20,8 +22,9 @@ def labels_of(dataset: Dataset, column: str | None, twins: Twins) -> Labels | No
     if column is None:
         return None
     if column == "workload":
-        siblings = _siblings(dataset)
-        labels: Labels = dataset.rows["workload"].map(siblings).to_numpy()
+        siblings = shape_siblings(dataset.workloads)
+        joined = {name: " + ".join(group) for name, group in siblings.items()}
+        labels: Labels = dataset.rows["workload"].map(joined).to_numpy()
     elif column == "architecture":
         architectures = np.array([_architecture(platform.device) for platform in dataset.platforms])
         labels = architectures[dataset.rows["platform"]]
@@ -42,12 +45,15 @@ def labels_of(dataset: Dataset, column: str | None, twins: Twins) -> Labels | No
     return labels
 
 
-def _siblings(dataset: Dataset) -> dict[str, str]:
-    """By workload, the joined names of those that have its shape, in any dtype, layout or epilogue."""
+def shape_siblings(workloads: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """By the name of each of these workloads, those of its shape in any dtype, layout or epilogue.
+
+    Each is among its own siblings. What is known of one gives much of the others away.
+    """
     of_shape: dict[str, list[str]] = {}
-    for name in dataset.workloads:
+    for name in workloads:
         of_shape.setdefault(Workload.parse(name).shape.name, []).append(name)
-    return {name: " + ".join(names) for names in of_shape.values() for name in names}
+    return {name: tuple(names) for names in of_shape.values() for name in names}
 
 
 def _architecture(device: Device) -> str:
