@@ -1,8 +1,9 @@
 """A table of some kernels in the columns of a table of more of them, such as those that a model expects."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError
@@ -14,13 +15,14 @@ _OF_KIND, _VALUE = "/", "="
 
 
 def in_columns(table: FeatureTable, columns: Sequence[str] | None) -> FloatArray:
-    """``(n, d)`` values of a table of one kind of kernel, in the columns of a table of more of them.
+    """``(n, d)`` values of a table of some kinds of kernels, in the columns of a table of more of them.
 
-    What only other kernels have is as it would be beside them: 0 where it tells a kind or a chosen value,
-    else NaN. What only these kernels have is left out, as nothing was learned of it.
+    What only other kernels have is as it would be beside them: 0 where it tells a kind, or a value that
+    kernels of this kind may choose, else NaN. What only these kernels have is left out: nothing was learned
+    of it.
 
     Raises:
-        CostModelError: A column of all kernels, or the one that tells this kind, is in one table only.
+        CostModelError: A column of all kernels, or one that tells a kind in the table, is in one table only.
     """
     names = [column.name for column in table.columns]
     if columns is None or list(columns) == names:
@@ -33,11 +35,26 @@ def in_columns(table: FeatureTable, columns: Sequence[str] | None) -> FloatArray
             f"these kernels, but it is of {len(columns)} others ({', '.join(sorted(lost)[:3])} differ). "
             "Train it again on such kernels, with `costmodel train`."
         )
-    kinds = tuple(name for name in names if name.endswith(_OF_KIND))
-    found = np.full((len(table.values), len(columns)), np.nan)
-    for i, name in enumerate(columns):
-        if name in names:
-            found[:, i] = table.values[:, names.index(name)]
-        elif name.endswith(_OF_KIND) or (_VALUE in name and name.startswith(kinds)):
-            found[:, i] = 0.0
-    return found
+    at = {name: i for i, name in enumerate(names)}
+    owners = {name: table.values[:, i] == 1.0 for name, i in at.items() if name.endswith(_OF_KIND)}
+    return np.column_stack(
+        [
+            table.values[:, at[name]] if name in at else _beside(name, owners, len(table.values))
+            for name in columns
+        ]
+    )
+
+
+def _beside(name: str, owners: Mapping[str, NDArray[np.bool_]], rows: int) -> FloatArray:
+    """``(rows,)`` a column that only other kernels have.
+
+    Args:
+        name: Its name.
+        owners: By the name of the column that tells a kind, whether each row is of it.
+        rows: How many there are.
+    """
+    if name.endswith(_OF_KIND):
+        return np.zeros(rows)
+    kind, of_kind, parameter = name.partition(_OF_KIND)
+    may_choose = owners.get(kind + of_kind) if _VALUE in parameter else None
+    return np.full(rows, np.nan) if may_choose is None else np.where(may_choose, 0.0, np.nan)

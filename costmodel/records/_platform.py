@@ -83,7 +83,8 @@ def part_of(device: Device, sms: int | None = None) -> Platform:
 
     Args:
         device: The device.
-        sms: SMs of a green context, threads on a CPU; the whole device unless given.
+        sms: SMs of a green context, threads on a CPU; the whole device unless given, which has 0 where their
+            number is unknown.
 
     Raises:
         CostModelError: The device does not have that many.
@@ -93,7 +94,7 @@ def part_of(device: Device, sms: int | None = None) -> Platform:
         'NVIDIA H200/green_context/32'
     """
     granted = device.sms if sms is None else sms
-    if not 1 <= granted <= (device.sms or granted):
+    if granted != device.sms and not 1 <= granted <= (device.sms or granted):
         most = f"from 1 to the {device.sms} of" if device.sms else "at least 1 on"
         raise CostModelError(f"sms must be {most} {device.name}, but got {granted}.")
     part: Isolation = "threads" if device.kind == "cpu" else "green_context"

@@ -1,4 +1,4 @@
-"""``costmodel tune`` on kernels of other suites: one on several GPUs, several in one dataset, a new GPU."""
+"""Kernels of other suites: one on several GPUs, several in one dataset, a new GPU; tuned and predicted."""
 
 import json
 from pathlib import Path
@@ -126,14 +126,38 @@ def test_a_model_of_the_other_gpus_is_used(history: Path, new_gpu: Path, tmp_pat
     assert report["best"]["latency_s"][0] <= latencies(new_gpu, workload, NEW)[2]
 
 
+@pytest.mark.parametrize("kernel", [CONVOLUTION, GEMM])
+def test_a_model_of_several_kernels_predicts_each(
+    history: Path, new_gpu: Path, tmp_path: Path, kernel: str
+) -> None:
+    file, written = tmp_path / "old.costmodel", tmp_path / "ranking.json"
+    assert costmodel("train", history, "--out", file, "--learner", "ridge-on-sources").exit_code == 0
+    workload = name_of(new_gpu, kernel)
+    result = costmodel(
+        "model", "predict", file, workload, new_gpu, "--device", OLD[0], "--top", 12, "--json", written
+    )
+    assert result.exit_code == 0, result.output
+    ranked = [row["candidate_id"] for row in json.loads(written.read_text())["kernels"]]
+    assert len(ranked) == 12
+    data = load_dataset(history)
+    rows = data.rows.query("workload == @workload and device == @OLD[0]").sort_values("latency_s")
+    fastest = [data.candidates[i].candidate_id for i in rows["candidate"]]
+    assert set(ranked[:3]) & set(fastest[:1])
+
+
 def test_a_model_of_other_kernels_is_refused(new_gpu: Path, folder: Path, tmp_path: Path) -> None:
     """Nothing of this kernel's parameters is known to it."""
     other = build(folder, "gemm-only", (OLD[0], GEMM), (OLD[1], GEMM))
     file = tmp_path / "gemm.costmodel"
     assert costmodel("train", other, "--out", file, "--learner", "ridge-on-sources").exit_code == 0
-    result = costmodel("tune", name_of(new_gpu, CONVOLUTION), "--model", file, "--replay", new_gpu)
-    assert result.exit_code == 2
-    assert "feature columns" in result.stderr
+    workload = name_of(new_gpu, CONVOLUTION)
+    for command in (
+        ("tune", workload, "--model", file, "--replay", new_gpu),
+        ("model", "predict", file, workload, new_gpu, "--device", OLD[0]),
+    ):
+        result = costmodel(*command)
+        assert result.exit_code == 2
+        assert "feature columns" in result.stderr
 
 
 @pytest.mark.parametrize("source", ["nothing", "h100-sm-budgets"])

@@ -4,6 +4,7 @@ from costmodel.errors import CostModelError
 from costmodel.records import Device, part_of
 
 GPU = Device("Test GPU", "cuda", "sm_90", 132, 1980.0)
+UNKNOWN = Device("Unknown", "cuda", "", 0, 0.0)
 CPU = Device("Test CPU", "cpu", "x86_64", 8, 3000.0)
 
 
@@ -14,7 +15,9 @@ CPU = Device("Test CPU", "cpu", "x86_64", 8, 3000.0)
         (GPU, 132, "Test GPU/whole/132"),
         (GPU, 32, "Test GPU/green_context/32"),
         (CPU, 2, "Test CPU/threads/2"),
-        (Device("Unknown", "cuda", "", 0, 0.0), 16, "Unknown/green_context/16"),
+        (UNKNOWN, 16, "Unknown/green_context/16"),
+        (UNKNOWN, None, "Unknown/whole/0"),
+        (UNKNOWN, 0, "Unknown/whole/0"),
     ],
 )
 def test_the_part_is_set_apart_as_its_kind_of_device_can(device: Device, sms: int | None, name: str) -> None:
@@ -30,6 +33,6 @@ def test_more_or_fewer_than_a_device_has_are_refused(sms: int) -> None:
         part_of(GPU, sms)
 
 
-def test_all_of_an_unknown_number_is_refused() -> None:
-    with pytest.raises(CostModelError, match="at least 1 on Unknown, but got 0"):
-        part_of(Device("Unknown", "cuda", "", 0, 0.0))
+def test_fewer_than_none_of_an_unknown_number_are_refused() -> None:
+    with pytest.raises(CostModelError, match="at least 1 on Unknown, but got -1"):
+        part_of(UNKNOWN, -1)

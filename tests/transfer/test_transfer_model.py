@@ -10,7 +10,14 @@ from costmodel.errors import CostModelError
 from costmodel.features import extract
 from costmodel.records import Candidate, Config, Device, Workload, find_device, part_of
 from costmodel.testing import LANDSCAPE_DEVICE, gpu_landscape, landscape_platform
-from costmodel.transfer import Model, UnmeasuredDeviceWarning, load_model, read_device
+from costmodel.transfer import (
+    FromScratch,
+    Model,
+    ModelMetadata,
+    UnmeasuredDeviceWarning,
+    load_model,
+    read_device,
+)
 from costmodel.tuning import train
 
 WORKLOADS = ("matmul-m128-n768-k768", "matmul-m512-n512-k512", "matmul-m64-n2304-k768")
@@ -100,6 +107,22 @@ def test_on_a_device_never_measured_no_kernel_is_slower_with_more_sms(data, lear
     assert (np.diff(np.log(raw), axis=0) > 0.01).any()
     np.testing.assert_allclose(by_sms.loc[alone["candidate_id"], 64], alone["latency_s"], rtol=0.5)
     assert found.groupby("sms")["latency_s"].apply(lambda seconds: seconds.is_monotonic_increasing).all()
+
+
+def test_a_kernel_is_predicted_alike_whatever_kernels_stand_beside_it() -> None:
+    """Kernels of two suites and one of ours; each alone has other columns than the three together."""
+    foreign = [
+        Candidate(Workload(f"suite.{kernel}", {"x": 64}, ""), "test", Config(decisions))
+        for kernel in ("gemm", "stencil")
+        for decisions in ({"block": 16, "layout": "row"}, {"block": 32, "layout": "col"})
+    ]
+    ours = gpu_landscape(workloads=WORKLOADS[:1], configs_per_workload=8, sms=(132,)).candidates[:1]
+    every = [*foreign, *ours]
+    table = extract(every, [landscape_platform(132)] * len(every))
+    model = Model(FromScratch(), ModelMetadata(columns=tuple(column.name for column in table.columns)))
+    for kernels in ([0], [2], [4], [0, 2], [1, 4], [3, 0], [0, 1, 4]):
+        features = model.features([every[i] for i in kernels], [landscape_platform(132)] * len(kernels))
+        np.testing.assert_array_equal(features, table.values[kernels])
 
 
 def test_kernels_of_another_kind_of_device_are_refused(model, data) -> None:

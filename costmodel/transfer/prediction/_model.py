@@ -12,7 +12,7 @@ import numpy as np
 from costmodel.arrays import FloatArray
 from costmodel.columns import Column
 from costmodel.errors import CostModelError
-from costmodel.features import extract
+from costmodel.features import extract, in_columns
 from costmodel.records import Candidate, Device, Platform, Workload, part_of
 from costmodel.transfer._base import StorableModel, TransferModel
 from costmodel.transfer.prediction._candidates import Kernels, drawn_candidates, recorded_candidates
@@ -120,11 +120,10 @@ class Model:
         """``(n, d)`` features of kernels, each on the platform at its place, for the model to predict from.
 
         Raises:
-            CostModelError: The model is of other feature columns than these kernels have.
+            CostModelError: The model is of other feature columns than these kernels have: it learned from
+                none of their kind, or was trained by another version.
         """
-        table = extract(candidates, platforms)
-        self.require_columns(table.columns)
-        return table.values
+        return in_columns(extract(candidates, platforms), self.metadata.columns)
 
     def require_columns(self, columns: Sequence[Column]) -> None:
         """Refuse a model that was not trained on these feature columns.
