@@ -129,6 +129,14 @@ def tune(
             show_default="kernel-ridge; source-mixture for a kernel of another suite",
         ),
     ] = None,
+    keep_twins_apart: Annotated[
+        bool,
+        typer.Option(
+            "--keep-twins-apart",
+            help="In a replay, learn this workload from near-twins of the device too. On a device that is "
+            "always so.",
+        ),
+    ] = False,
     model: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Trained model to use instead of a history.", show_default=False),
@@ -192,7 +200,8 @@ def tune(
     """Find the kernel to run for the SMs that it will have, measuring only a shortlist.
 
     A model that learned from other kernels and other devices ranks all candidates, and each measurement
-    sharpens it. It learns from everything in the history but this workload on this device and its near-twins.
+    sharpens it. On a device it learns from everything in the history. A replay leaves out this workload on
+    this device and on its near-twins, which all but tell what is to be found.
 
     Examples:
     - `costmodel tune matmul-m16-n1024-k1024 --sms 32` replays recorded measurements: no GPU is needed.
@@ -233,6 +242,7 @@ def tune(
                 device=device,
                 model=model,
                 learner=learner,
+                keep_twins_apart=keep_twins_apart,
                 objective=objective,
                 weights=request.weights,
                 portfolio=portfolio,

@@ -1,8 +1,9 @@
 """What a search knows before it measures: a model of other kernels and other devices."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,9 @@ from costmodel.errors import CostModelError
 from costmodel.features import extract
 from costmodel.records import Workload
 from costmodel.transfer import Model, TransferModel, load_model, make_model
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -29,12 +33,19 @@ class Knowledge:
     facts: Mapping[str, str] = field(default_factory=lambda: {"model": "scratch", "trained_on": "nothing"})
 
 
-def learn(history: Dataset, workload: Workload, device: str, learner: str, seed: int) -> Knowledge:
-    """Train on what a dataset knows of other kernels, and of this one on other devices.
+def learn(  # noqa: PLR0913 (what to learn, from what and how)
+    history: Dataset,
+    workload: Workload,
+    device: str,
+    learner: str,
+    seed: int,
+    *,
+    held_out: Collection[str] = (),
+) -> Knowledge:
+    """Train on what a dataset knows of this kernel and of others, on any device.
 
-    What was measured of the workload on the device itself, or on a near-twin of it, is left out, as else a
-    replay would look up what it is to find. Kernels of other suites have parameters of their own: only those
-    of the same kind are learned from, see ``costmodel.features``.
+    Kernels of other suites have parameters of their own: only those of the same kind are learned from, see
+    ``costmodel.features``.
 
     Args:
         history: What was measured.
@@ -42,14 +53,19 @@ def learn(history: Dataset, workload: Workload, device: str, learner: str, seed:
         device: Name of the device that it is tuned on.
         learner: Name of what learns, see ``costmodel.transfer.make_model``.
         seed: Seed of its random choices.
+        held_out: Names of devices of which the workload is not learned, see ``held_out_devices``.
 
     Raises:
         CostModelError: No learner has this name.
     """
-    learned = _related(history, workload) & ~_measured_here(history, workload, device)
+    rows = history.rows
+    of_held_out = (rows["workload"] == workload.name) & rows["device"].isin(list(held_out))
+    learned = _related(history, workload) & ~of_held_out.to_numpy()
+    left_out = _left_out(rows.loc[of_held_out, "device"].unique(), device)
     if not learned.any():
-        return Knowledge()
-    rows = history.rows[learned]
+        nothing = Knowledge()
+        return replace(nothing, facts={**nothing.facts, **left_out})
+    rows = rows[learned]
     table = extract(
         [history.candidates[i] for i in rows["candidate"]], [history.platforms[i] for i in rows["platform"]]
     )
@@ -59,10 +75,26 @@ def learn(history: Dataset, workload: Workload, device: str, learner: str, seed:
         tuple(column.name for column in table.columns),
         {
             "model": learner,
-            "trained_on": _described(history, learned, workload.name),
+            "trained_on": f"{_described(rows, workload.name, device)} of {history.name}",
+            **left_out,
             "dataset_sha256": history.sha256,
         },
     )
+
+
+def held_out_devices(
+    history: Dataset, workload: Workload, device: str, *, keep_twins_apart: bool
+) -> tuple[str, ...]:
+    """Devices whose measurements of the workload tell what a replay of it on a device is to find, by name.
+
+    The device itself and, unless they are kept apart, its near-twins.
+    """
+    rows = history.rows
+    elsewhere = set(rows.loc[rows["workload"] == workload.name, "device"]) - {device}
+    if keep_twins_apart or not elsewhere or device not in set(rows["device"]):
+        return (device,)
+    groups = twin_groups(device_similarity(history))
+    return (device, *(name for group in groups if device in group for name in group if name in elsewhere))
 
 
 def from_model(model: Model | Path | str, replayed: tuple[str, str] | None) -> Knowledge:
@@ -109,25 +141,27 @@ def _parameters_of(workload: Workload) -> str:
     return workload.kind if workload.is_foreign else ""
 
 
-def _measured_here(history: Dataset, workload: Workload, device: str) -> NDArray[np.bool_]:
-    """``(n,)`` whether each row is of the workload on the device, or on one that is nearly the same."""
-    rows = history.rows
-    same = (rows["workload"] == workload.name).to_numpy()
-    here = {device}
-    if rows["device"][same].nunique() > 1:
-        here.update(*(group for group in twin_groups(device_similarity(history)) if device in group))
-    return same & rows["device"].isin(here).to_numpy()
+def _left_out(held_out: Iterable[str], device: str) -> dict[str, str]:
+    """Which near-twins of a device a replay does not learn from, and what would let it."""
+    twins = sorted(set(held_out) - {device})
+    if not twins:
+        return {}
+    which = f"a near-twin, {twins[0]}" if len(twins) == 1 else f"near-twins, {' and '.join(twins)}"
+    return {"left_out": f"this workload on {which} (--keep-twins-apart learns from it)"}
 
 
-def _described(history: Dataset, learned: NDArray[np.bool_], workload: str) -> str:
+def _described(rows: "pd.DataFrame", workload: str, device: str) -> str:
     """What was learned from, in a few words."""
-    rows = history.rows[learned]
-    others = rows.loc[rows["workload"] != workload, "workload"].nunique()
-    elsewhere = rows.loc[rows["workload"] == workload, "device"].nunique()
-    parts = [
-        f"{others} other workloads" if others != 1 else "1 other workload",
-        f"this one on {elsewhere} other devices" if elsewhere != 1 else "this one on 1 other device",
+    own = rows["workload"] == workload
+    others = rows.loc[~own, "workload"].nunique()
+    measured = set(rows.loc[own, "device"])
+    elsewhere = len(measured - {device})
+    places = [
+        *(["here"] if device in measured else []),
+        *([f"on {elsewhere} other device{'s' if elsewhere > 1 else ''}"] if elsewhere else []),
     ]
-    return " and ".join(part for part, count in zip(parts, (others, elsewhere), strict=True) if count) + (
-        f" of {history.name}"
-    )
+    parts = [
+        *([f"{others} other workload{'s' if others > 1 else ''}"] if others else []),
+        *([f"this one {' and '.join(places)}"] if places else []),
+    ]
+    return " and ".join(parts)

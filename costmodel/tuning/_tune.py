@@ -14,7 +14,7 @@ from costmodel.records import Candidate, Device, Workload
 from costmodel.search import BudgetRange, ModelSampler, SearchResult, Trial, open_study
 from costmodel.search import tune as search
 from costmodel.transfer import Model
-from costmodel.tuning._knowledge import Knowledge, from_model, learn
+from costmodel.tuning._knowledge import Knowledge, from_model, held_out_devices, learn
 from costmodel.tuning._measuring import REPLAY, opened_runner
 from costmodel.tuning._request import TuneRequest
 from costmodel.tuning._result import TuneResult
@@ -44,6 +44,7 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
     device: str | None = None,
     model: Model | Path | str | None = None,
     learner: str | None = None,
+    keep_twins_apart: bool = False,
     objective: str | None = None,
     weights: Sequence[float] = (),
     portfolio: int | None = None,
@@ -58,7 +59,8 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
     """Find the kernel to run for the SMs that it will have, measuring only a shortlist.
 
     A model that learned from other kernels and other devices ranks all candidates, and each measurement
-    sharpens it. It learns from everything in the history but this workload on this device and its near-twins.
+    sharpens it. On a device it learns from everything in the history. A replay leaves out this workload on
+    this device and on its near-twins, which all but tell what is to be found.
 
     Args:
         workload: What to tune, or its name.
@@ -76,6 +78,7 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
         learner: What learns from the history, see ``costmodel.transfer.make_model``. Unless given,
             ``kernel-ridge``, and for a kernel of another suite ``source-mixture``: of such a kernel nothing
             is known but how it ran on other devices.
+        keep_twins_apart: In a replay, learn this workload from near-twins of the device too.
         objective: What one kernel for several SM budgets is chosen by, its latency over the best at each:
             ``"worst-regret"`` unless given, ``"mean"`` or ``"weighted"``.
         weights: Weight of each SM budget in the objective ``"weighted"``.
@@ -108,10 +111,14 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
         platforms = request.platforms(opened)
         asked = workload if isinstance(workload, Workload) else Workload.parse(workload)
         recorded = opened.known_latencies(asked)
+        on, replayed = platforms[0].device, recorded is not None
         if model is None:
-            known = _learned(learn_from, asked, platforms[0].device, learner or _usual_learner(asked), seed)
+            apart = keep_twins_apart if replayed else None
+            known = _learned(
+                learn_from, asked, on, learner or _usual_learner(asked), seed, keep_twins_apart=apart
+            )
         else:
-            known = from_model(model, None if recorded is None else (name, platforms[0].device.name))
+            known = from_model(model, (name, on.name) if replayed else None)
         sampler = ModelSampler(
             opened.space(asked, platforms, known.columns),
             known.model,
@@ -138,13 +145,32 @@ def _usual_learner(workload: Workload) -> str:
     return "source-mixture" if workload.is_foreign else DEFAULT_LEARNER
 
 
-def _learned(
-    history: DatasetLike | None, workload: Workload, device: Device, learner: str, seed: int
+def _learned(  # noqa: PLR0913 (what to learn, from what and how)
+    history: DatasetLike | None,
+    workload: Workload,
+    device: Device,
+    learner: str,
+    seed: int,
+    *,
+    keep_twins_apart: bool | None,
 ) -> Knowledge:
-    """What the history tells; without one the dataset that ships does, but nothing of a CPU."""
+    """What the history tells; without one the dataset that ships does, but nothing of a CPU.
+
+    Args:
+        history: What was measured.
+        workload: What is tuned.
+        device: On which device.
+        learner: What learns.
+        seed: Seed of its random choices.
+        keep_twins_apart: In a replay, whether near-twins are learned from; None on a device, of which
+            everything is.
+    """
     if history == NOTHING or (history is None and device.kind == "cpu"):
         return Knowledge()
-    return learn(load_dataset(history), workload, device.name, learner, seed)
+    data, held_out = load_dataset(history), tuple[str, ...]()
+    if keep_twins_apart is not None:
+        held_out = held_out_devices(data, workload, device.name, keep_twins_apart=keep_twins_apart)
+    return learn(data, workload, device.name, learner, seed, held_out=held_out)
 
 
 def _searched(

@@ -4,12 +4,13 @@ import json
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 import costmodel
 from costmodel.dataset import dataset_from_measurements
 from costmodel.errors import CostModelError
 from costmodel.files import write_json
-from costmodel.testing import gpu_landscape
+from costmodel.testing import LANDSCAPE_DEVICE, gpu_landscape
 from costmodel.tuning import TuneRequest
 
 WORKLOAD = "matmul-m512-n512-k512"
@@ -74,6 +75,62 @@ def test_what_is_replayed_is_not_learned_from(dataset):
         learner="ridge",
     )
     assert tune(dataset, sms=8, trials=1).search.trials == honest.search.trials
+
+
+TWIN = structs.replace(LANDSCAPE_DEVICE, name="twin of the landscape GPU")
+
+
+class Measuring(costmodel.ReplayRunner):
+    """A device, as far as a search can tell."""
+
+    def known_latencies(self, workload):
+        return None
+
+
+@pytest.fixture(scope="module")
+def with_twin(dataset):
+    """The workload on two devices that measured the same, and a history of one of them."""
+    measured = dataset.to_measurements(WORKLOAD)
+    on_twin = [
+        structs.replace(each, platform=structs.replace(each.platform, device=TWIN)) for each in measured
+    ]
+    return dataset_from_measurements([*measured, *on_twin])
+
+
+def told_by(history, runner, **settings) -> tuple[dict[str, str], bool]:
+    """What a search says that it learned from, and whether it measured the best kernel first."""
+    result = costmodel.tune(
+        WORKLOAD, sms=8, trials=1, runner=runner, learn_from=history, learner="nearest-task", **settings
+    )
+    runs = [m for m in history.to_measurements(WORKLOAD) if m.platform.sms_granted == 8 and m.latency_s]
+    best = min(runs, key=lambda measurement: measurement.latency_s)
+    found = result.search.best.candidate.candidate_id == best.candidate.candidate_id
+    return dict(result.search.provenance.knowledge), found
+
+
+def test_a_replay_holds_near_twins_out_and_says_which_and_what_lets_it_learn_from_them(dataset, with_twin):
+    recorded = costmodel.ReplayRunner(dataset.to_measurements(WORKLOAD))
+    knowledge, _ = told_by(with_twin, recorded)
+    assert knowledge["trained_on"] == "nothing"
+    assert knowledge["left_out"] == (
+        "this workload on a near-twin, twin of the landscape GPU (--keep-twins-apart learns from it)"
+    )
+    knowledge, found = told_by(with_twin, recorded, keep_twins_apart=True)
+    assert knowledge["trained_on"].startswith("this one on 1 other device")
+    assert "left_out" not in knowledge
+    assert found
+
+
+def test_on_a_device_all_of_its_history_and_its_near_twins_is_learned_from(dataset, with_twin):
+    measured = dataset.to_measurements(WORKLOAD)
+    knowledge, found = told_by(with_twin, Measuring(measured))
+    assert knowledge["trained_on"].startswith("this one here and on 1 other device")
+    assert "left_out" not in knowledge
+    assert found
+    of_twin = [m for m in with_twin.to_measurements(WORKLOAD) if m.platform.device == TWIN]
+    knowledge, found = told_by(dataset_from_measurements(of_twin), Measuring(measured))
+    assert knowledge["trained_on"].startswith("this one on 1 other device")
+    assert found
 
 
 def test_nothing_is_learned_from_where_that_is_asked(dataset):
