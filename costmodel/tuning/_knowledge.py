@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.dataset import Dataset, device_similarity, twin_groups
+from costmodel.dataset import Dataset, device_similarity, shape_siblings, twin_groups
 from costmodel.errors import CostModelError
 from costmodel.features import extract
 from costmodel.records import Workload
@@ -53,13 +53,15 @@ def learn(  # noqa: PLR0913 (what to learn, from what and how)
         device: Name of the device that it is tuned on.
         learner: Name of what learns, see ``costmodel.transfer.make_model``.
         seed: Seed of its random choices.
-        held_out: Names of devices of which the workload is not learned, see ``held_out_devices``.
+        held_out: Names of devices of which the workload is not learned, nor others of its shape, see
+            ``held_out_devices``.
 
     Raises:
         CostModelError: No learner has this name.
     """
     rows = history.rows
-    of_held_out = (rows["workload"] == workload.name) & rows["device"].isin(list(held_out))
+    siblings = shape_siblings({workload.name, *history.workloads})[workload.name]
+    of_held_out = rows["workload"].isin(list(siblings)) & rows["device"].isin(list(held_out))
     learned = _related(history, workload) & ~of_held_out.to_numpy()
     left_out = _left_out(rows.loc[of_held_out, "device"].unique(), device)
     if not learned.any():

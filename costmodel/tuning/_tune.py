@@ -59,8 +59,8 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
     """Find the kernel to run for the SMs that it will have, measuring only a shortlist.
 
     A model that learned from other kernels and other devices ranks all candidates, and each measurement
-    sharpens it. On a device it learns from everything in the history. A replay leaves out this workload on
-    this device and on its near-twins, which all but tell what is to be found.
+    sharpens it. On a device it learns from everything in the history. A replay leaves out this workload, and
+    others of its shape, on this device and on its near-twins: they all but tell what is to be found.
 
     Args:
         workload: What to tune, or its name.

@@ -77,6 +77,17 @@ def test_what_is_replayed_is_not_learned_from(dataset):
     assert tune(dataset, sms=8, trials=1).search.trials == honest.search.trials
 
 
+def test_a_replay_learns_from_no_sibling_of_what_it_searches(dataset):
+    """Kernels in another dtype are good and bad in nearly the same order."""
+    sibling = gpu_landscape(seed=2, workloads=[f"{WORKLOAD}-float16"], configs_per_workload=40, sms=SMS)
+    history = dataset_from_measurements([*dataset.to_measurements(), *sibling.to_measurements()])
+    settings = {"sms": 8, "trials": 3, "replay": dataset, "learner": "nearest-task"}
+    without = costmodel.tune(WORKLOAD, learn_from=dataset, **settings)
+    found = costmodel.tune(WORKLOAD, learn_from=history, **settings)
+    assert found.search.trials == without.search.trials
+    assert found.search.provenance.knowledge["trained_on"].startswith("1 other workload of")
+
+
 TWIN = structs.replace(LANDSCAPE_DEVICE, name="twin of the landscape GPU")
 
 
