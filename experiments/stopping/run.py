@@ -158,7 +158,8 @@ def draw(table: pd.DataFrame, honesty: pd.DataFrame, path: Path) -> None:
     """Expected against true gain, and score over measurements of all rules, of the first learner."""
     learner = table["learner"].iloc[0]
     figure, (left, right) = plt.subplots(1, 2, figsize=(10.0, 4.0), layout="constrained")
-    for name, rows in honesty[honesty["expected"] > 0.0].groupby("learner"):
+    shown = honesty[(honesty["expected"] > 0.0) & (honesty["gained"] > 0.0)]  # the scales are logarithms
+    for name, rows in shown.groupby("learner"):
         left.loglog(100 * rows["expected"], 100 * rows["gained"], "o-", label=name)
     left.plot([0.01, 30.0], [0.01, 30.0], color="grey", linestyle=":", label="equal")
     left.set(xlabel="expected gain of the next measurement, %", ylabel="mean of what it gained, %")

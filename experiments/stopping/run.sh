@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Eight minutes on two cores; options of run.py may follow.
+# Five minutes on one core; options of run.py may follow.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 here=experiments/stopping
