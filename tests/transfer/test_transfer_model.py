@@ -87,26 +87,39 @@ def test_a_device_never_measured_is_told(model, data) -> None:
     assert model.has_measured(LANDSCAPE_DEVICE)
 
 
-@pytest.mark.parametrize("learner", ["kernel-ridge", "xgboost"])
+@pytest.mark.parametrize("learner", ["kernel-ridge+intervals", "xgboost"])
 def test_on_a_device_never_measured_no_kernel_is_slower_with_more_sms(data, learner) -> None:
-    model = train(data, learner, hold_out=[NEW])
-    every = [1, 7, *range(8, 129, 8)]
-    with pytest.warns(UnmeasuredDeviceWarning):
-        found = model.predict(NEW, device="RTX 4090", sms=every, kernels=data)
-    with pytest.warns(UnmeasuredDeviceWarning):
-        alone = model.predict(NEW, device="RTX 4090", sms=64, kernels=data)
-    by_sms = found.pivot(index="candidate_id", columns="sms", values="latency_s")
-    assert (np.diff(np.log(by_sms.to_numpy()), axis=1) < 1e-9).all()
-    # The model itself does rise somewhere, and what is asked at once or alone is about the same.
+    """Also where the budgets are asked for one by one, on the grid of budgets or off it."""
+    model, device = train(data, learner, hold_out=[NEW]), find_device("RTX 4090")
     candidates = [each for each in data.candidates if each.workload.name == NEW]
-    device = find_device("RTX 4090")
-    raw = [
-        model.model.predict(extract(candidates, [part_of(device, sms)] * len(candidates)).values).latency_s
-        for sms in by_sms.columns
-    ]
+    budgets = (*range(1, 12), 31, 32, 33, 100, 127, 128)
+    apart = [model.predictions_of(candidates, [part_of(device, sms)] * len(candidates)) for sms in budgets]
+    seconds = np.array([each["latency_s"] for each in apart])
+    assert (np.diff(np.log(seconds), axis=0) < 1e-9).all()
+    # The model itself does rise somewhere.
+    X = [extract(candidates, [part_of(device, sms)] * len(candidates)).values for sms in budgets]
+    raw = [model.model.predict(each).latency_s for each in X]
     assert (np.diff(np.log(raw), axis=0) > 0.01).any()
-    np.testing.assert_allclose(by_sms.loc[alone["candidate_id"], 64], alone["latency_s"], rtol=0.5)
-    assert found.groupby("sms")["latency_s"].apply(lambda seconds: seconds.is_monotonic_increasing).all()
+    for each in apart:
+        np.testing.assert_allclose(each["score"], -np.log(each["latency_s"]))
+
+
+@pytest.mark.parametrize("device", [find_device("RTX 4090"), LANDSCAPE_DEVICE])
+def test_what_is_asked_for_beside_it_does_not_change_a_prediction(model, data, device) -> None:
+    candidates = [each for each in data.candidates if each.workload.name == NEW]
+    pairs = [
+        (each, part_of(place, sms))
+        for each in candidates[:4]
+        for place in (device, find_device("H200"))
+        for sms in (3, 8, 50, 128)
+    ]
+    together = model.predictions_of(*map(list, zip(*pairs, strict=True)))
+    for i, (candidate, platform) in enumerate(pairs):
+        alone = model.predictions_of([candidate], [platform])
+        for name, values in together.items():
+            np.testing.assert_allclose(
+                alone[name], values[i], rtol=1e-9, err_msg=f"{name} of {platform.name}"
+            )
 
 
 def test_a_kernel_is_predicted_alike_whatever_kernels_stand_beside_it() -> None:

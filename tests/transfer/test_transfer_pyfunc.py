@@ -10,7 +10,7 @@ from costmodel.dataset import dataset_from_measurements
 from costmodel.errors import CostModelError
 from costmodel.records import Candidate, find_device
 from costmodel.testing import LANDSCAPE_DEVICE, gpu_landscape
-from costmodel.transfer import ModelMetadata, kernel_frame, load_model
+from costmodel.transfer import ModelMetadata, UnmeasuredDeviceWarning, kernel_frame, load_model
 from costmodel.transfer.prediction import OUTPUTS, PredictsFromFrame
 from costmodel.tuning import train
 
@@ -70,3 +70,18 @@ def test_a_model_of_other_columns_is_refused(model: PredictsFromFrame, candidate
 def test_the_frame_holds_lines_of_a_file_of_candidates(candidates) -> None:
     lines = kernel_frame(candidates, LANDSCAPE_DEVICE, 8)["candidate"]
     assert [msgspec.json.decode(line, type=Candidate) for line in lines] == list(candidates)
+
+
+def test_rows_are_predicted_as_the_model_predicts_on_a_device_never_measured(
+    model: PredictsFromFrame, candidates
+) -> None:
+    device = find_device("RTX 4090")
+    with pytest.warns(UnmeasuredDeviceWarning):
+        ranked = model.model.predict(candidates, device=device, sms=(20, 60))
+    frame = pd.concat([kernel_frame(candidates, device, sms) for sms in (20, 60)], ignore_index=True)
+    found = model.predict(frame).assign(
+        sms=frame["sms"], candidate_id=[each.candidate_id for each in candidates] * 2
+    )
+    both = ranked.merge(found, on=["sms", "candidate_id"])
+    assert len(both) == 2 * len(candidates)
+    np.testing.assert_allclose(both["latency_s_x"], both["latency_s_y"])

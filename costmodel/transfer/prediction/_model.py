@@ -17,6 +17,7 @@ from costmodel.records import Candidate, Device, Platform, Workload, part_of
 from costmodel.transfer._base import StorableModel, TransferModel
 from costmodel.transfer.prediction._candidates import Kernels, drawn_candidates, recorded_candidates
 from costmodel.transfer.prediction._devices import UnmeasuredDeviceWarning, device_named, refusals
+from costmodel.transfer.prediction._monotone import without_rises
 from costmodel.transfer.prediction._ranking import NEVER_MEASURED, ranked_kernels
 from costmodel.transfer.storage import MOST_BYTES, ModelMetadata, StoredModel, read_model, write_model
 
@@ -103,7 +104,10 @@ class Model:
         return device.name in {each.name for each in self.metadata.devices}
 
     def predictions(self, X: FloatArray) -> "dict[str, FloatArray]":
-        """``(n,)`` values for ``(n, d)`` features, by name: those columns of ``predict`` that are known."""
+        """``(n,)`` values for ``(n, d)`` features, by name: those columns of ``predict`` that are known.
+
+        These are the model's own: of a device that it has no measurement of, see ``predictions_of``.
+        """
         found = self.model.predict(X)
         tells, promises = (getattr(self.model, name, None) for name in ("unfamiliarity", "promises"))
         promised = np.ones(len(X), dtype=np.bool_) if promises is None else promises(X)
@@ -115,6 +119,28 @@ class Model:
             "unfamiliarity": None if tells is None else tells(X),
         }
         return {name: each for name, each in values.items() if each is not None}
+
+    def predictions_of(
+        self, candidates: Sequence[Candidate], platforms: Sequence[Platform]
+    ) -> "dict[str, FloatArray]":
+        """``(n,)`` values of kernels, each on the platform at its place, by name as in ``predict``.
+
+        What is said of one does not depend on the others. On a device that the model has no measurement of,
+        latencies do not rise with SMs, see ``without_rises``.
+
+        Raises:
+            CostModelError: The model is of other feature columns than these kernels have.
+        """
+        found = self._said(candidates, platforms)
+        if "latency_s" not in found:
+            return found
+        devices = dict.fromkeys(platform.device for platform in platforms)
+        for device in (each for each in devices if each.sms and not self.has_measured(each)):
+            at = [i for i, platform in enumerate(platforms) if platform.device == device]
+            held = without_rises(self._said, [candidates[i] for i in at], [platforms[i] for i in at])
+            for name, values in held.items():
+                found[name][at] = values
+        return found
 
     def features(self, candidates: Sequence[Candidate], platforms: Sequence[Platform]) -> FloatArray:
         """``(n, d)`` features of kernels, each on the platform at its place, for the model to predict from.
@@ -161,6 +187,11 @@ class Model:
             for name, value in self._facts().items()
         )
         return f"<table><caption>Model</caption>{rows}</table>"
+
+    def _said(
+        self, candidates: Sequence[Candidate], platforms: Sequence[Platform]
+    ) -> "dict[str, FloatArray]":
+        return self.predictions(self.features(candidates, platforms))
 
     def _facts(self) -> dict[str, str]:
         """What shows a model in a few lines."""

@@ -1,40 +1,60 @@
 """Latencies that do not rise with SMs, for devices that no measurement holds in check."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from costmodel.arrays import FloatArray
-from costmodel.records import Device
+from costmodel.records import Candidate, Device, Platform, part_of
 
-# SMs that green contexts are granted by.
-_STEP = 8
+# SMs that green contexts are granted by, and fewer, as MPS grants them.
+_STEP, _FEW = 8, (1, 2, 4)
+_SECONDS = ("latency_s", "low_s", "high_s")
 
 Predictions = Mapping[str, FloatArray]
+# What a model says of kernels, each on the platform at its place.
+Predict = Callable[[Sequence[Candidate], Sequence[Platform]], Predictions]
 
 
-def budget_grid(device: Device, asked: Iterable[int]) -> list[int]:
-    """Numbers of SMs, ascending: those asked for, every eighth, and the whole device."""
-    return sorted({*asked, *range(_STEP, device.sms + 1, _STEP), *([device.sms] if device.sms else [])})
+def budget_grid(device: Device) -> list[int]:
+    """Numbers of SMs, ascending: every eighth, some fewer than that, and the whole device."""
+    return sorted({*(sms for sms in _FEW if sms < device.sms), *range(_STEP, device.sms, _STEP), device.sms})
 
 
-def without_rises(by_budget: Mapping[int, Predictions]) -> dict[int, Predictions]:
-    """Predictions whose latency does not rise with SMs, nearest to those given in the square of its log.
+def without_rises(
+    predict: Predict, candidates: Sequence[Candidate], platforms: Sequence[Platform]
+) -> dict[str, FloatArray]:
+    """``(n,)`` latencies and scores that do not rise with SMs, nearest to a model's in the square of the log.
 
-    Isotonic regression of each kernel over its budgets (Barlow et al., "Statistical Inference under Order
-    Restrictions", 1972). Intervals move with their latency, and the score is -log latency.
+    Isotonic regression of each kernel over ``budget_grid`` (Barlow et al., "Statistical Inference under Order
+    Restrictions", 1972), whichever budgets are asked for, so that those asked for apart agree too; between
+    them the log latency is linear in the log of the number of SMs. Intervals move with their latency, and the
+    score is -log latency.
 
     Args:
-        by_budget: By ascending number of SMs, what a model says of the same n kernels, with ``latency_s``.
+        predict: The model, which tells ``latency_s``.
+        candidates: n kernels.
+        platforms: Where: parts of one device, of which it is known how many SMs it has.
     """
     from scipy.optimize import isotonic_regression
 
-    log_s = np.log(np.column_stack([each["latency_s"] for each in by_budget.values()]))
-    fitted = np.array([isotonic_regression(row, increasing=False).x for row in log_s]).reshape(log_s.shape)
-    return {sms: _moved(each, fitted[:, i] - log_s[:, i]) for i, (sms, each) in enumerate(by_budget.items())}
+    device = platforms[0].device
+    grid, kernels = budget_grid(device), {each.candidate_id: each for each in candidates}
+    parts = [part_of(device, sms) for sms in grid]
+    said = predict([each for each in kernels.values() for _ in parts], parts * len(kernels))
+    log_s = {name: np.log(said[name]).reshape(-1, len(grid)) for name in _SECONDS if name in said}
+    fitted = [isotonic_regression(row, increasing=False).x for row in log_s["latency_s"]]
+    moved = np.array(fitted) - log_s["latency_s"]
+    row = dict(zip(kernels, range(len(kernels)), strict=True))
+    rows = np.array([row[each.candidate_id] for each in candidates])
+    asked = np.log([platform.sms_granted for platform in platforms])
+    place = np.interp(asked, np.log(grid), np.arange(len(grid)))
+    found = {name: np.exp(_between(values + moved, rows, place)) for name, values in log_s.items()}
+    return {**found, "score": -np.log(found["latency_s"])}
 
 
-def _moved(found: Predictions, by: FloatArray) -> Predictions:
-    """Predictions with latencies moved by ``(n,)`` natural logs."""
-    seconds = {name: found[name] * np.exp(by) for name in ("latency_s", "low_s", "high_s") if name in found}
-    return {**found, **seconds, "score": -np.log(seconds["latency_s"])}
+def _between(table: FloatArray, rows: FloatArray, place: FloatArray) -> FloatArray:
+    """``(n,)`` values of a table in these rows at these places between its columns, linear between them."""
+    left, right = np.floor(place).astype(np.intp), np.ceil(place).astype(np.intp)
+    share = place - left
+    return np.asarray((1.0 - share) * table[rows, left] + share * table[rows, right])

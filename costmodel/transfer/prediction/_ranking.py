@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from costmodel.records import Candidate, Platform, part_of
-from costmodel.transfer.prediction._monotone import Predictions, budget_grid, without_rises
+from costmodel.records import Candidate, Platform
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,29 +36,15 @@ def ranked_kernels(
     notes = pd.Series([reason or unmeasured for reason in refused], name="note")
     runs = [i for i, reason in enumerate(refused) if not reason]
     ranked = []
-    for platform, found in _predictions_on(model, [candidates[int(i)] for i in runs], platforms):
-        predicted = pd.DataFrame(found, index=runs).reindex(kernels.index)
-        table = pd.concat([kernels, predicted, notes], axis=1)
+    found = model.predictions_of(
+        [candidates[i] for _ in platforms for i in runs], [platform for platform in platforms for _ in runs]
+    )
+    for place, platform in enumerate(platforms):
+        at = slice(place * len(runs), (place + 1) * len(runs))
+        predicted = pd.DataFrame({name: values[at] for name, values in found.items()}, index=runs)
+        table = pd.concat([kernels, predicted.reindex(kernels.index), notes], axis=1)
         table.insert(0, "sms", platform.sms_granted)
         ranked.append(table.sort_values("score", ascending=False, kind="stable"))
     every = pd.concat(ranked, ignore_index=True).dropna(axis="columns", how="all")
     every.attrs["platforms"] = [platform.name for platform in platforms]
     return every if notes.any() else every.drop(columns="note")
-
-
-def _predictions_on(
-    model: "Model", candidates: Sequence[Candidate], platforms: Sequence[Platform]
-) -> list[tuple[Platform, Predictions]]:
-    """What a model says of kernels on each of these parts of one device.
-
-    On a device that it has no measurement of, latencies may not rise with SMs, see ``without_rises``.
-    """
-    device, asked = platforms[0].device, [platform.sms_granted for platform in platforms]
-    unseen = not model.has_measured(device)
-    found: dict[int, Predictions] = {}
-    for sms in budget_grid(device, asked) if unseen else dict.fromkeys(asked):
-        part = part_of(device, sms)
-        found[sms] = model.predictions(model.features(candidates, [part] * len(candidates)))
-    if unseen and "latency_s" in found[asked[0]]:
-        found = without_rises(found)
-    return [(platform, found[platform.sms_granted]) for platform in platforms]

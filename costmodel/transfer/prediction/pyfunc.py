@@ -59,7 +59,7 @@ class PredictsFromFrame:
         """
         import pandas as pd
 
-        found = self.model.predictions(self.model.features(*_kernels(frame)))
+        found = self.model.predictions_of(*_kernels(frame))
         return pd.DataFrame(found, index=frame.index).reindex(columns=list(OUTPUTS))
 
 
