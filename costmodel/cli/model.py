@@ -151,25 +151,30 @@ def _readable(value: Any) -> str:
 
 
 def _print_ranking(title: str, ranking: "pd.DataFrame") -> None:
-    """Columns that the ranking does not have are left out; a note that all rows share is one line."""
-    notes = list(dict.fromkeys(ranking.get("note", [])))
+    """Columns that the ranking does not have are left out; notes that all rows share are one line."""
+    from costmodel.transfer import NOTE_SEPARATOR
+
+    notes = [note.split(NOTE_SEPARATOR) for note in ranking.get("note", [""] * len(ranking))]
+    shared = [note for note in notes[0] if note and all(note in each for each in notes)]
+    own = [NOTE_SEPARATOR.join(note for note in each if note not in shared) for each in notes]
     columns = {
         "latency": "latency_s" in ranking,
         "90 % interval": "low_s" in ranking,
         "": "unfamiliarity" in ranking,
-        "note": len(notes) > 1,
+        "note": any(own),
         "config": True,
     }
     table = titled_table(title)
     table.add_column("rank", justify="right")
     for name in (name for name, shown in columns.items() if shown):
         table.add_column(name, justify="right" if name.startswith(("lat", "90")) else "left", overflow="fold")
-    for rank, row in enumerate(ranking.to_dict("records"), 1):
-        cells = _cells(row)
+    for rank, (row, note) in enumerate(zip(ranking.to_dict("records"), own, strict=True), 1):
+        cells = {**_cells(row), "note": note}
         table.add_row(str(rank), *(cells[name] for name, shown in columns.items() if shown))
     console.print(table)
-    if len(notes) == 1:
-        console.print(f"Note: {notes[0]}; check a few by measuring them.", highlight=False)
+    if shared:
+        told = NOTE_SEPARATOR.join(shared)
+        console.print(f"Note: {told}. Check a few by measuring them.", soft_wrap=True, highlight=False)
 
 
 def _cells(row: "dict[Hashable, Any]") -> dict[str, str]:
@@ -178,7 +183,6 @@ def _cells(row: "dict[Hashable, Any]") -> dict[str, str]:
         "latency": _microseconds(row, "latency_s"),
         "90 % interval": f"{_microseconds(row, 'low_s')} - {_microseconds(row, 'high_s')}",
         "": "!" if row.get("unfamiliarity", 0.0) > 1.0 else "",
-        "note": row.get("note", ""),
         "config": " ".join(f"{name}={_short(value)}" for name, value in row["config"].items()),
     }
 

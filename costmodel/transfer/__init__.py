@@ -18,6 +18,7 @@ from costmodel.transfer.models import (
     SourceMixture,
 )
 from costmodel.transfer.prediction import (
+    NOTE_SEPARATOR,
     Model,
     UnmeasuredDeviceWarning,
     describe_model,
@@ -29,6 +30,7 @@ from costmodel.transfer.storage import ModelCard, ModelMetadata, read_card, soft
 from costmodel.transfer.uncertainty import Conformal
 
 __all__ = [
+    "NOTE_SEPARATOR",
     "Alarm",
     "Conformal",
     "DriftMonitor",

@@ -89,6 +89,11 @@ def test_a_device_never_measured_is_told_in_one_line(files) -> None:
     result = costmodel(*arguments, "--device", "H200", "--sms", 8)
     assert result.exit_code == 0, result.output
     assert result.stdout.count("never measured on this device") == 1
+    assert "no interval" not in result.stdout, "a model without intervals"
+    arguments[1] = files["kernel-ridge+intervals"]
+    with_intervals = costmodel(*arguments, "--device", "H200", "--sms", 8).stdout
+    assert with_intervals.count("no interval, as all that was learned from is of one architecture") == 1
+    assert "90 % interval" not in with_intervals
     assert "never measured" not in costmodel(*arguments, "--device", LANDSCAPE_DEVICE.name).stdout
 
 

@@ -1,6 +1,7 @@
 """A trained model as an object."""
 
 from dataclasses import replace
+from typing import Self
 
 import numpy as np
 import pytest
@@ -8,12 +9,14 @@ from msgspec import structs
 
 from costmodel.errors import CostModelError
 from costmodel.features import extract
+from costmodel.learners import Prediction
 from costmodel.records import Candidate, Config, Device, Workload, find_device, part_of
 from costmodel.testing import LANDSCAPE_DEVICE, gpu_landscape, landscape_platform
 from costmodel.transfer import (
     FromScratch,
     Model,
     ModelMetadata,
+    StorableModel,
     UnmeasuredDeviceWarning,
     load_model,
     read_device,
@@ -21,6 +24,7 @@ from costmodel.transfer import (
 from costmodel.tuning import train
 
 WORKLOADS = ("matmul-m128-n768-k768", "matmul-m512-n512-k512", "matmul-m64-n2304-k768")
+HIP = Device("AMD GPU", "hip", "", 999, 9999.0)
 NEW, RECORDED = WORKLOADS[0], "matmul-m16-n1024-k1024"
 
 
@@ -82,9 +86,58 @@ def test_a_model_just_trained_and_one_out_of_a_file_are_the_same(model, data, tm
 def test_a_device_never_measured_is_told(model, data) -> None:
     with pytest.warns(UnmeasuredDeviceWarning, match=r"H200: never measured on this device.*landscape GPU"):
         found = model.predict(NEW, device="H200", kernels=data)
-    assert set(found["note"]) == {"never measured on this device"}
+    assert set(found["note"].str.split("; ").str[0]) == {"never measured on this device"}
+    assert (
+        found["note"].str.contains("no interval, as all that was learned from is of one architecture").all()
+    )
     assert not model.has_measured(find_device("H200"))
     assert model.has_measured(LANDSCAPE_DEVICE)
+
+
+class SlowOnMoreMemory(StorableModel):
+    """Believes kernels to take as many seconds as log2 of the bandwidth says."""
+
+    def __init__(self, columns) -> None:
+        self.at = [column.name for column in columns].index("log2_bandwidth")
+
+    def fit(self, X, y, task_ids) -> Self:
+        return self
+
+    def predict(self, X) -> Prediction:
+        return Prediction(-np.log(X[:, self.at]), X[:, self.at])
+
+    def adapt(self, X, y):
+        raise NotImplementedError
+
+    def state(self):
+        return {}
+
+    def load_state(self, state) -> Self:
+        return self
+
+
+@pytest.mark.parametrize(
+    ("better", "worse", "is_told"),
+    [
+        ({"bandwidth_gb_s": 4000.0}, {}, True),
+        ({"bandwidth_gb_s": 4000.0, "sms": 160}, {}, True),
+        ({}, {}, False),  # as fast
+        ({"bandwidth_gb_s": 4000.0}, {"clock_mhz": 900.0}, False),
+        ({"bandwidth_gb_s": 4000.0}, {"l2_bytes": 1_000_000}, False),
+        ({"bandwidth_gb_s": 4000.0, "kind": "hip"}, {}, False),
+    ],
+)
+@pytest.mark.parametrize("sms", [8, None])
+def test_slower_on_a_device_that_is_worse_in_nothing_is_told(data, better, worse, is_told, sms) -> None:
+    assert LANDSCAPE_DEVICE.bandwidth_gb_s < 4000.0
+    new = structs.replace(LANDSCAPE_DEVICE, name="new GPU", **better, **worse)
+    model = train(data, SlowOnMoreMemory)
+    foreign = [Candidate(each.workload, "test", each.config) for each in data.candidates[:3]]
+    both = replace(model, metadata=structs.replace(model.metadata, devices=(LANDSCAPE_DEVICE, HIP)))
+    with pytest.warns(UnmeasuredDeviceWarning):
+        found = both.predict(foreign, device=new, sms=sms)
+    told = found["note"].str.endswith("predicted slower than on landscape GPU, which is better in nothing")
+    assert told.tolist() == [is_told] * 3
 
 
 @pytest.mark.parametrize("learner", ["kernel-ridge+intervals", "xgboost"])

@@ -3,12 +3,12 @@
 from costmodel.transfer.prediction._describe import describe_model
 from costmodel.transfer.prediction._devices import UnmeasuredDeviceWarning, read_device
 from costmodel.transfer.prediction._model import Model, load_model
-from costmodel.transfer.prediction._ranking import NEVER_MEASURED
+from costmodel.transfer.prediction._notes import NOTE_SEPARATOR
 from costmodel.transfer.prediction.pyfunc import INPUTS, OUTPUTS, PredictsFromFrame, kernel_frame
 
 __all__ = [
     "INPUTS",
-    "NEVER_MEASURED",
+    "NOTE_SEPARATOR",
     "OUTPUTS",
     "Model",
     "PredictsFromFrame",

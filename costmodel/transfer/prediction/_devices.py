@@ -83,6 +83,16 @@ def read_device(path: Path, name: str | None = None) -> Device:
     return device
 
 
+def outdone(device: Device, learned: Sequence[Device]) -> list[Device]:
+    """Those of the devices learned from that are better in nothing, as far as is known, than this one."""
+    return [
+        each
+        for each in learned
+        if each.kind == device.kind
+        and all(own >= other for own, other in zip(_means(device), _means(each), strict=True))
+    ]
+
+
 def refusals(candidates: Sequence[Candidate], device: Device, learned: Sequence[Device]) -> list[str]:
     """Why each kernel cannot run on a device; empty for one that can, as far as is known.
 
@@ -101,6 +111,21 @@ def refusals(candidates: Sequence[Candidate], device: Device, learned: Sequence[
         for row, needed, block in zip(rows, shared, threads, strict=True):
             found[row] = found[row] or _refused_by_size(needed, block, device)
     return found
+
+
+def _means(device: Device) -> tuple[float, ...]:
+    """What makes kernels fast, the more the faster; 0 where it is unknown."""
+    clocks = device.sms * device.clock_mhz
+    return (
+        device.sms,
+        clocks * device.fp32_lanes_per_sm,
+        clocks * device.tensor_flops_per_sm_clock,
+        device.bandwidth_gb_s,
+        device.l2_bytes,
+        device.shared_bytes_per_sm,
+        device.registers_per_sm,
+        device.max_threads_per_sm,
+    )
 
 
 def _refused_by_kind(candidate: Candidate, device: Device, learned: set[str]) -> str:

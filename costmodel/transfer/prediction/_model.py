@@ -18,7 +18,8 @@ from costmodel.transfer._base import StorableModel, TransferModel
 from costmodel.transfer.prediction._candidates import Kernels, drawn_candidates, recorded_candidates
 from costmodel.transfer.prediction._devices import UnmeasuredDeviceWarning, device_named, refusals
 from costmodel.transfer.prediction._monotone import without_rises
-from costmodel.transfer.prediction._ranking import NEVER_MEASURED, ranked_kernels
+from costmodel.transfer.prediction._notes import NEVER_MEASURED
+from costmodel.transfer.prediction._ranking import ranked_kernels
 from costmodel.transfer.storage import MOST_BYTES, ModelMetadata, StoredModel, read_model, write_model
 
 if TYPE_CHECKING:
@@ -72,10 +73,11 @@ class Model:
             One row for each kernel and number of SMs, the best first for each number: ``sms``,
             ``candidate_id``, ``config``, ``score`` (higher is better), ``latency_s``, its interval from
             ``low_s`` to ``high_s`` (none on an unseen device, where all that was learned from are of one
-            architecture), ``unfamiliarity`` (above 1 nothing is promised) and ``note`` (why a
-            kernel cannot run there, that the device was never measured). Columns without any value are left
-            out, and kernels that cannot run have no prediction and stand last. Names of the platforms are
-            in ``attrs["platforms"]``.
+            architecture), ``unfamiliarity`` (above 1 nothing is promised) and ``note`` (why a kernel cannot
+            run there; that the device was never measured, why there is no interval, and that a prediction is
+            slower than on a device of which nothing is better). Columns without any value are left out, and
+            kernels that cannot run have no prediction and stand last. Names of the platforms are in
+            ``attrs["platforms"]``.
 
         Raises:
             CostModelError: There are no such kernels or devices, none of them can run there, or the model is

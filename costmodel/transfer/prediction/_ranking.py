@@ -3,14 +3,15 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from costmodel.records import Candidate, Platform
+from costmodel.transfer.prediction._notes import notes_on
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from costmodel.transfer.prediction._model import Model
-
-NEVER_MEASURED = "never measured on this device"
 
 
 def ranked_kernels(
@@ -26,25 +27,26 @@ def ranked_kernels(
     """
     import pandas as pd
 
-    unmeasured = "" if model.has_measured(platforms[0].device) else NEVER_MEASURED
     kernels = pd.DataFrame(
         {
             "candidate_id": [candidate.candidate_id for candidate in candidates],
             "config": [candidate.config.decisions for candidate in candidates],
         }
     )
-    notes = pd.Series([reason or unmeasured for reason in refused], name="note")
+    reasons = pd.Series(list(refused))
     runs = [i for i, reason in enumerate(refused) if not reason]
+    of_rows = [candidates[i] for _ in platforms for i in runs]
+    at_rows = [platform for platform in platforms for _ in runs]
+    found = model.predictions_of(of_rows, at_rows)
+    told = {**found, "note": np.array(notes_on(model, of_rows, at_rows, found), dtype=object)}
     ranked = []
-    found = model.predictions_of(
-        [candidates[i] for _ in platforms for i in runs], [platform for platform in platforms for _ in runs]
-    )
     for place, platform in enumerate(platforms):
         at = slice(place * len(runs), (place + 1) * len(runs))
-        predicted = pd.DataFrame({name: values[at] for name, values in found.items()}, index=runs)
-        table = pd.concat([kernels, predicted.reindex(kernels.index), notes], axis=1)
+        predicted = pd.DataFrame({name: values[at] for name, values in told.items()}, index=runs)
+        table = pd.concat([kernels, predicted.reindex(kernels.index)], axis=1)
+        table["note"] = table["note"].fillna(reasons)
         table.insert(0, "sms", platform.sms_granted)
         ranked.append(table.sort_values("score", ascending=False, kind="stable"))
     every = pd.concat(ranked, ignore_index=True).dropna(axis="columns", how="all")
     every.attrs["platforms"] = [platform.name for platform in platforms]
-    return every if notes.any() else every.drop(columns="note")
+    return every if every["note"].any() else every.drop(columns="note")
