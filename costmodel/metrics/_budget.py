@@ -3,6 +3,7 @@
 import numpy as np
 
 from costmodel.arrays import FloatArray
+from costmodel.metrics._score import best_latency
 
 
 def budget_gap_error(latency_s: FloatArray, full_device_choice: int) -> float:
@@ -15,9 +16,7 @@ def budget_gap_error(latency_s: FloatArray, full_device_choice: int) -> float:
     Raises:
         ValueError: No latency is finite.
     """
-    best = float(latency_s.min(initial=np.inf))
-    if not np.isfinite(best):
-        raise ValueError(f"at least one latency must be finite, but got none in {latency_s.size}")
+    best = best_latency(latency_s)
     return float(latency_s[full_device_choice]) / best - 1.0
 
 

@@ -19,7 +19,7 @@ def score(latency_s: FloatArray) -> FloatArray:
     Raises:
         ValueError: No latency is finite.
     """
-    return _best(latency_s) / latency_s
+    return best_latency(latency_s) / latency_s
 
 
 def score_at_k(predicted_score: FloatArray, latency_s: FloatArray, k: int) -> float:
@@ -32,7 +32,7 @@ def score_at_k(predicted_score: FloatArray, latency_s: FloatArray, k: int) -> fl
     """
     if k < 1:
         raise ValueError(f"k must be at least 1, but got {k}")
-    best, chosen_s = _best(latency_s), np.inf
+    best, chosen_s = best_latency(latency_s), np.inf
     for tied_s in tie_groups(predicted_score, latency_s):
         if tied_s.size > k:
             fastest_s = np.minimum(chosen_s, np.sort(tied_s))
@@ -47,7 +47,7 @@ def regret_error(predicted_score: FloatArray, latency_s: FloatArray) -> float:
     Raises:
         ValueError: No latency is finite, or see ``tie_groups``.
     """
-    return float(tie_groups(predicted_score, latency_s)[0].mean()) / _best(latency_s) - 1.0
+    return float(tie_groups(predicted_score, latency_s)[0].mean()) / best_latency(latency_s) - 1.0
 
 
 def log_excess(predicted_score: FloatArray, latency_s: FloatArray) -> float:
@@ -56,7 +56,7 @@ def log_excess(predicted_score: FloatArray, latency_s: FloatArray) -> float:
     Raises:
         ValueError: No latency is finite, or see ``tie_groups``.
     """
-    best = _best(latency_s)
+    best = best_latency(latency_s)
     ran = (tied[np.isfinite(tied)] for tied in tie_groups(predicted_score, latency_s))
     first = next(tied for tied in ran if tied.size)
     return float(np.log(first / best).mean())
@@ -70,7 +70,7 @@ def ranked_n_eps(predicted_score: FloatArray, latency_s: FloatArray, eps: float)
     Raises:
         ValueError: No latency is finite, or see ``tie_groups``.
     """
-    most_s, before = _best(latency_s) * (1.0 + eps), 0
+    most_s, before = best_latency(latency_s) * (1.0 + eps), 0
     for tied in tie_groups(predicted_score, latency_s):
         hits = int((tied <= most_s).sum())
         if hits:
@@ -91,7 +91,7 @@ def n_eps(ordered_latency_s: FloatArray, eps: float, best_s: float | None = None
     Raises:
         ValueError: ``best_s`` is None and no latency is finite.
     """
-    best = _best(ordered_latency_s) if best_s is None else best_s
+    best = best_latency(ordered_latency_s) if best_s is None else best_s
     hits = np.flatnonzero(ordered_latency_s <= best * (1.0 + eps))
     return float(hits[0] + 1) if hits.size else float("inf")
 
@@ -103,7 +103,12 @@ def relative_error(predicted_s: FloatArray, latency_s: FloatArray) -> float:
     return float(np.median(errors)) if errors.size else float("nan")
 
 
-def _best(latency_s: FloatArray) -> float:
+def best_latency(latency_s: FloatArray) -> float:
+    """The least latency of a task.
+
+    Raises:
+        ValueError: No latency is finite.
+    """
     best = float(latency_s.min(initial=np.inf))
     if not np.isfinite(best):
         raise ValueError(f"at least one latency must be finite, but got none in {latency_s.size}")

@@ -41,9 +41,12 @@ def test_score_is_best_over_latency_and_zero_for_failures() -> None:
     assert score(np.array([2.0, 1.0, INF])).tolist() == [0.5, 1.0, 0.0]
 
 
-def test_score_needs_a_finite_latency() -> None:
-    with pytest.raises(ValueError, match="must be finite"):
-        score(np.array([INF]))
+@pytest.mark.parametrize("size", [0, 2])
+def test_metrics_of_a_task_need_a_finite_latency(size) -> None:
+    latency = np.full(size, INF)
+    for metric in (score, lambda latency: budget_gap_error(latency, 0), lambda latency: n_eps(latency, 0.05)):
+        with pytest.raises(ValueError, match=f"at least one latency must be finite, but got none in {size}"):
+            metric(latency)
 
 
 @given(tasks())
@@ -154,6 +157,8 @@ def test_gap_recovered_pools_logs_over_tasks() -> None:
     assert gap_recovered(np.array([16.0, 2.0]), full, best) == pytest.approx(1 - 4 / 3)
     assert gap_recovered(np.array([INF, 2.0]), full, best) == -INF
     assert math.isnan(gap_recovered(full, best, best))
+    # Half of a gap of 2 % is a half as well.
+    assert gap_recovered(1.01 * best, 1.01**2 * best, best) == pytest.approx(0.5)
 
 
 def test_relative_error_looks_at_configs_that_ran() -> None:

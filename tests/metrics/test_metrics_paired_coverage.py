@@ -40,6 +40,7 @@ def test_coverage_of_a_known_distribution_is_its_level() -> None:
     share = coverage_score(np.full(20_000, 1 / end), np.full(20_000, end), latency)
     assert share == pytest.approx(0.9, abs=0.01)
     assert median_width(np.array([1.0, 2.0, 1.0]), np.array([2.0, 3.0, 4.0])) == 2.0
+    assert math.isnan(median_width(np.zeros(0), np.zeros(0)))
 
 
 def test_a_ratio_is_drawn_with_its_denominator() -> None:
@@ -47,6 +48,9 @@ def test_a_ratio_is_drawn_with_its_denominator() -> None:
     below, clusters = rng.uniform(1, 5, 60), np.repeat(np.arange(12), 5)
     # A constant ratio has no spread, however unequal the terms are.
     assert cluster_bootstrap_ratio(3 * below, below, clusters) == pytest.approx((3.0, 3.0))
+    # Terms may be small, and a draw of the clusters without any has no ratio.
+    below[clusters < 9] = 0.0
+    assert cluster_bootstrap_ratio(3e-9 * below, 1e-9 * below, clusters) == pytest.approx((3.0, 3.0))
     values = rng.normal(size=60)
     assert cluster_bootstrap_ratio(values, np.ones(60), clusters) == cluster_bootstrap_interval(
         values, clusters
