@@ -45,6 +45,28 @@ def test_a_line_torn_anywhere_leaves_what_was_before(tmp_path: Path) -> None:
         assert records_of(again) == [*RECORDS[:kept], b'{"n":9}']
 
 
+@pytest.mark.parametrize("blocks", [1, 2])
+@pytest.mark.parametrize("more", [-1, 0, 1])
+def test_a_long_last_line_is_found_whole_or_torn(tmp_path: Path, blocks: int, more: int) -> None:
+    # The end of a file is read in blocks of 64 KiB; a newline may stand at either side of their borders.
+    path = tmp_path / "a.jsonl"
+    opened(path).append([b"1", b'""'])
+    length = len(path.read_bytes().splitlines(keepends=True)[-1])
+    long = json.dumps("x" * (blocks * (1 << 16) + more - length)).encode()
+    opened(path).append([long])
+    whole = path.read_bytes()
+    assert records_of(opened(path)) == [b"1", b'""', long]
+    path.write_bytes(whole[:-1])
+    opened(path)
+    assert path.read_bytes() + Path(f"{path}.torn").read_bytes() == whole[:-1]
+    assert records_of(opened(path)) == [b"1", b'""']
+
+
+def test_a_folder_is_no_file(tmp_path: Path) -> None:
+    with pytest.raises(CostModelError, match=r"Cannot write journal .*: Is a directory"):
+        opened(tmp_path)
+
+
 def test_damage_before_the_last_line_names_the_line(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     lines = opened(path)

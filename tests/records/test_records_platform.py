@@ -14,6 +14,7 @@ CPU = Device("Test CPU", "cpu", "x86_64", 8, 3000.0)
         (GPU, None, "Test GPU/whole/132"),
         (GPU, 132, "Test GPU/whole/132"),
         (GPU, 32, "Test GPU/green_context/32"),
+        (GPU, 1, "Test GPU/green_context/1"),
         (CPU, 2, "Test CPU/threads/2"),
         (UNKNOWN, 16, "Unknown/green_context/16"),
         (UNKNOWN, None, "Unknown/whole/0"),
