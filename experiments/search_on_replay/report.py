@@ -58,7 +58,7 @@ def to_the_cap(group: pd.DataFrame, cap: int) -> np.ndarray:
 
 def markdown(table: Mapping[str, Mapping[str, Any]]) -> str:
     """The table of ``summary`` for a README."""
-    columns = list(next(iter(table.values())))
+    columns = [column for column in next(iter(table.values())) if column != "tasks"]
     lines = [["search", *columns], ["---", *["---:"] * len(columns)]]
     lines += [[name, *(str(row[column]) for column in columns)] for name, row in table.items()]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)

@@ -22,6 +22,7 @@ from tasks import Task, model_file, tasks_of
 
 from costmodel.dataset import Dataset, Split, SplitRecipe, load_dataset, make_split
 from costmodel.files import write_whole
+from costmodel.records import content_id
 from costmodel.transfer import load_model
 
 sys.path.append(str(Path(__file__).parents[1]))
@@ -57,6 +58,8 @@ def main() -> None:
         arguments.until,
         arguments.out,
     )
+    searched = content_id(*(task.name for task in tasks(settings)))
+    kept = [kept_rows(arguments, path, searched) for path in (arguments.json, arguments.curves)]
     settings.out.mkdir(parents=True, exist_ok=True)
     fit_all(settings)
     left = [
@@ -70,8 +73,11 @@ def main() -> None:
         for future in track(as_completed(futures), "searching", total=len(futures)):
             future.result()
     results = read(settings.out, settings.searches)
-    table = with_kept(summary(results, settings.cap), arguments, arguments.json)
-    drawn = with_kept(curves(results, settings.cap), arguments, arguments.curves)
+    made = (summary(results, settings.cap), curves(results, settings.cap))
+    names = search_names(arguments.learner, stock=True, gp=True)
+    table, drawn = (
+        in_order({**old, **of_tasks(new, searched)}, names) for new, old in zip(made, kept, strict=True)
+    )
     print(markdown(table))
     for path, document in ((arguments.json, table), (arguments.curves, drawn)):
         if path:
@@ -80,11 +86,35 @@ def main() -> None:
         draw(drawn, arguments.plot)
 
 
-def with_kept(made: Mapping[str, Any], arguments: argparse.Namespace, path: Path | None) -> dict[str, Any]:
-    """What was made of each search; what the file has of those that were not asked for."""
-    kept = json.loads(path.read_text()) if arguments.search and path and path.exists() else {}
-    names = search_names(arguments.learner, stock=True, gp=True)
-    return {name: entry for name in names if (entry := made.get(name, kept.get(name)))}
+def kept_rows(arguments: argparse.Namespace, path: Path | None, searched: str) -> dict[str, Any]:
+    """What a file has of the searches that are not made now; nothing where all are.
+
+    Args:
+        arguments: The command line.
+        path: The file.
+        searched: What the tasks are known by: rows of others cannot stand beside those that are made.
+    """
+    if not (arguments.search and path and path.exists()):
+        return {}
+    rows = json.loads(path.read_text())
+    kept = {name: row for name, row in rows.items() if name not in arguments.search}
+    others = [name for name, row in kept.items() if row.get("tasks") != searched]
+    if others:
+        sys.exit(
+            f"{path} must have searches of the tasks that are searched now, but those of {'; '.join(others)} "
+            "are of others. Make all again, without --search, or name another file."
+        )
+    return kept
+
+
+def of_tasks(rows: Mapping[str, Any], searched: str) -> dict[str, Any]:
+    """Rows that say of which tasks they are."""
+    return {name: {**row, "tasks": searched} for name, row in rows.items()}
+
+
+def in_order(rows: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """Rows by name, in this order."""
+    return {name: rows[name] for name in names if name in rows}
 
 
 def chosen(arguments: argparse.Namespace) -> list[str]:

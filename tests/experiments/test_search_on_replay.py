@@ -112,16 +112,34 @@ def test_some_searches_are_made_and_the_other_rows_are_kept(dataset, tmp_path):
     path = tmp_path / "result.json"
     assert run(dataset, tmp_path / "before", "--search", "random order", "--json", path).returncode == 0
     row = json.loads(path.read_text())["random order"] | {"searches": 1}
-    path.write_text(json.dumps({"Optuna GP": row, "random order": row}))
+    path.write_text(json.dumps({"stock XGBoost": row, "random order": row}))
+    drawn = tmp_path / "before" / "curves.json"
+    curve = json.loads(drawn.read_text())["random order"]
+    (tmp_path / "curves.json").write_text(json.dumps({"stock XGBoost": curve}))
     done = run(dataset, tmp_path, "--search", "random order", "--search", "ours, nothing known")
     assert done.returncode == 0, done.stderr
     assert {row["search"] for row in results(tmp_path)} == {"random order", "ours, nothing known"}
     table = json.loads(path.read_text())
-    assert list(table) == ["ours, nothing known", "Optuna GP", "random order"]
+    assert list(table) == ["ours, nothing known", "stock XGBoost", "random order"]
     assert [row["searches"] for row in table.values()] == [8, 1, 8]
+    curves = json.loads((tmp_path / "curves.json").read_text())
+    assert list(curves) == list(table)
+    assert curves["stock XGBoost"] == curve
     refused = run(dataset, tmp_path, "--search", "luck")
     assert refused.returncode == 1
     assert "--search must be among ours, kernel-ridge; " in refused.stderr
+
+
+def test_searches_of_other_tasks_are_not_kept_beside_those_that_are_made(dataset, tmp_path):
+    (tmp_path / "curves.json").write_text(json.dumps({"stock XGBoost": {"searches": 360}}))
+    refused = run(dataset, tmp_path, "--search", "random order")
+    assert refused.returncode == 1
+    assert "those of stock XGBoost are of others. Make all again, without --search" in refused.stderr
+    assert not results(tmp_path)
+    done = run(
+        dataset, tmp_path, "--every", "2", "--search", "random order", "--curves", tmp_path / "own.json"
+    )
+    assert done.returncode == 0, done.stderr
 
 
 class InOrder(PoolSampler):
