@@ -1,12 +1,20 @@
-"""Appends fake measurements, three at a time and never one twice, and prints each key once it is on disk."""
+"""Appends fake measurements, three at a time and never one twice, and tells each key once it is on disk."""
 
+import os
 import sys
 from pathlib import Path
+from typing import Protocol
 
 from costmodel.records import Candidate, Config, Device, Measurement, Outcome, Platform, RecordStore, Workload
 
 DEVICE = Device("Test GPU", "cuda", "sm_90", 132, 1980.0)
 WORKLOAD = Workload.parse("matmul-m128-n768-k3072")
+
+
+class HasFileno(Protocol):
+    """A stream or a pipe."""
+
+    def fileno(self) -> int: ...
 
 
 def measurement(number: int) -> Measurement:
@@ -22,18 +30,23 @@ def measurement(number: int) -> Measurement:
     )
 
 
-def main() -> None:
-    with RecordStore(Path(sys.argv[1])) as store:
-        print("open", flush=True)
+def append_until_killed(path: Path, listener: HasFileno) -> None:
+    """Append, and write lines to the file descriptor of ``listener``: that the store is open, and keys."""
+
+    def say(*words: str) -> None:
+        os.write(listener.fileno(), f"{' '.join(words)}\n".encode())
+
+    with RecordStore(path) as store:
+        say("open")
         batch: list[Measurement] = []
         for number in range(len(store.keys()), sys.maxsize):
             batch.append(measurement(number))
             if len(batch) == 3:
                 fresh = [m for m in batch if m.key not in store]
                 store.append(fresh)
-                print(*(m.key for m in fresh), flush=True)
+                say(*(m.key for m in fresh))
                 batch.clear()
 
 
 if __name__ == "__main__":
-    main()
+    append_until_killed(Path(sys.argv[1]), sys.stdout)

@@ -3,27 +3,24 @@
 import os
 import signal
 import socket
-import subprocess
-import sys
 import time
 from datetime import datetime, timedelta
 from importlib.util import find_spec
-from pathlib import Path
 from uuid import uuid4
 
 import optuna
 import postgres as postgres_server
 import pytest
 import sqlalchemy
+from fresh_processes import Process
 from optuna.trial import TrialState, create_trial
-from tune_until_killed import SlowFormula, latency_s, make_space
+from tune_until_killed import SlowFormula, latency_s, make_space, tune_shared
 
 from costmodel.errors import CostModelError
 from costmodel.search import ModelSampler, give_up_abandoned, open_study, tune
 from costmodel.search.samplers import CHOICE, HEARTBEAT, OWNER, is_abandoned
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
-WORKER = Path(__file__).with_name("tune_until_killed.py")
 FINISHED = (TrialState.COMPLETE, TrialState.FAIL)
 
 
@@ -53,15 +50,15 @@ def start():
     """Starts workers, which do not outlive the test."""
     workers = []
 
-    def start_worker(place, count, seconds=0.0, dies_after="never"):
-        arguments = [str(x) for x in (place, count, seconds, dies_after)]
-        workers.append(subprocess.Popen([sys.executable, str(WORKER), *arguments]))
+    def start_worker(*arguments, **options):
+        workers.append(Process(target=tune_shared, args=arguments, kwargs=options))
+        workers[-1].start()
         return workers[-1]
 
     yield start_worker
     for worker in workers:
         worker.kill()
-        worker.wait()
+        worker.join()
 
 
 def _configs(place, states):
@@ -70,18 +67,22 @@ def _configs(place, states):
     return [space.config(t.params).decisions for t in study.get_trials(states=states)]
 
 
-def _wait_until(place, count, process):
-    deadline = time.monotonic() + 60
-    while len(_configs(place, FINISHED)) < count:
-        assert time.monotonic() < deadline
-        assert process.poll() is None
+def _ended(worker):
+    """Its exit code, once it has ended."""
+    worker.join()
+    return worker.exitcode
+
+
+def _wait_until(condition, worker):
+    while not condition():
+        assert worker.is_alive()
         time.sleep(0.05)
 
 
 def test_two_processes_share_a_study_without_losing_or_repeating(place, start):
     open_study(place, "shared")
-    workers = [start(place, 8, seconds=0.05) for _ in range(2)]
-    assert [worker.wait(100) for worker in workers] == [0, 0]
+    workers = [start(place, 8, seconds=0.2) for _ in range(2)]
+    assert [_ended(worker) for worker in workers] == [0, 0]
     measured = _configs(place, FINISHED)
     assert len(measured) == 8
     assert len({tuple(c.items()) for c in measured}) == 8
@@ -90,7 +91,7 @@ def test_two_processes_share_a_study_without_losing_or_repeating(place, start):
 
 
 def test_a_killed_worker_loses_nothing_and_the_study_ends_like_an_uninterrupted_one(place, start):
-    assert start(place, 7, dies_after=3).wait(100) == -signal.SIGKILL
+    assert _ended(start(place, 7, dies_after=3)) == -signal.SIGKILL
     assert len(_configs(place, FINISHED)) == 3
     assert len(_configs(place, (TrialState.RUNNING,))) == 1
     result = tune(SlowFormula(), ModelSampler(make_space()), 7, study=open_study(place, "shared"))
@@ -101,11 +102,9 @@ def test_a_killed_worker_loses_nothing_and_the_study_ends_like_an_uninterrupted_
 
 def test_a_worker_joins_while_another_is_killed(place, start):
     first = start(place, 1000, seconds=1.0)
-    _wait_until(place, 1, first)
-    first.send_signal(signal.SIGKILL)
-    second = start(place, 4)
-    first.wait(10)
-    assert second.wait(100) == 0
+    _wait_until(lambda: _configs(place, FINISHED), first)
+    first.kill()
+    assert _ended(start(place, 4)) == 0
     measured = _configs(place, FINISHED)
     assert len(measured) == len({tuple(c.items()) for c in measured}) == 4
 
@@ -126,9 +125,7 @@ def test_a_trial_that_nobody_claimed_holds_up_nobody_for_long(place):
 def test_what_a_living_worker_measures_is_left_to_it(place, start):
     other = start(place, 1000, seconds=5.0)
     study = open_study(place, "shared")
-    deadline = time.monotonic() + 60
-    while not any(CHOICE in t.system_attrs for t in study.trials) and time.monotonic() < deadline:
-        time.sleep(0.05)
+    _wait_until(lambda: any(CHOICE in t.system_attrs for t in study.trials), other)
     give_up_abandoned(study)
     assert [t.state for t in study.trials] == [TrialState.RUNNING]
     study.sampler = ModelSampler(make_space())
@@ -136,7 +133,7 @@ def test_what_a_living_worker_measures_is_left_to_it(place, start):
     theirs = make_space().config(study.trials[0].system_attrs[CHOICE])
     assert mine != theirs
     other.kill()
-    other.wait(10)
+    other.join()
     give_up_abandoned(study)
     assert [t.state for t in study.trials] == [TrialState.PRUNED, TrialState.RUNNING]
 
@@ -184,7 +181,7 @@ def test_a_grpc_proxy_serves_two_workers(tmp_path):
     ).start()
     proxies = [GrpcStorageProxy(port=port) for _ in range(2)]
     for proxy in proxies:
-        proxy.wait_server_ready(timeout=30)
+        proxy.wait_server_ready(timeout=600)
     studies = [optuna.load_study(study_name="shared", storage=proxy) for proxy in proxies]
     for study in studies:
         study.sampler = ModelSampler(make_space())

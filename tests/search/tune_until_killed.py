@@ -3,7 +3,6 @@
 import logging
 import os
 import signal
-import sys
 import time
 
 import optuna
@@ -67,11 +66,9 @@ class SlowFormula(Runner):
         ]
 
 
-def main(place, count, seconds, dies_after):
-    runner = SlowFormula(float(seconds), int(dies_after) if dies_after != "never" else None)
-    tune(runner, ModelSampler(make_space()), int(count), study=open_study(place, "shared"))
-
-
-if __name__ == "__main__":
+def tune_shared(place, count, seconds=0.0, dies_after=None):
+    """Take part in the study at ``place`` until it has ``count`` trials."""
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    main(*sys.argv[1:])
+    tune(
+        SlowFormula(seconds, dies_after), ModelSampler(make_space()), count, study=open_study(place, "shared")
+    )
