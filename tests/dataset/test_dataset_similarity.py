@@ -1,5 +1,6 @@
 """How alike devices are: against SciPy, on planted twins, and on the data that the thresholds are from."""
 
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from scipy.stats import spearmanr
 from costmodel.dataset import dataset_from_measurements, device_similarity, load_dataset, twin_groups
 from costmodel.dataset.importers import read_source
 from costmodel.dataset.splits import DeviceSimilarity
+from costmodel.records import Measurement
 
 TILES = range(1, 13)
 
@@ -159,10 +161,14 @@ def test_h100_and_h200_are_twins() -> None:
 
 @needs_public_data
 def test_public_devices_are_twins_as_the_module_says() -> None:
+    @cache
+    def measurements(folder: str) -> list[Measurement]:
+        files = sorted((KERNEL_TUNER / folder).glob("*.json.gz"))
+        return [one for file in files for one in read_source(file).measurements]
+
     def twins(*folders: str) -> tuple[tuple[str, ...], ...]:
-        files = sorted(file for folder in folders for file in (KERNEL_TUNER / folder).glob("*.json.gz"))
-        measurements = (one for file in files for one in read_source(file).measurements)
-        return twin_groups(device_similarity(dataset_from_measurements(measurements)))
+        dataset = dataset_from_measurements(one for folder in folders for one in measurements(folder))
+        return twin_groups(device_similarity(dataset))
 
     turing = ("NVIDIA GeForce RTX 2080 Ti", "NVIDIA TITAN RTX")
     ampere = ("NVIDIA GeForce RTX 3060 Laptop GPU", "NVIDIA GeForce RTX 3090")

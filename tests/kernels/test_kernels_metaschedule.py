@@ -319,7 +319,7 @@ def test_draws_near_parents_go_on_at_random_when_these_have_no_more_neighbours()
 
 
 def test_an_exhausted_space_ends_the_draw() -> None:
-    workload = Workload.parse("softmax-m32-n2")
+    workload = Workload.parse("softmax-m2-n2")
     found = sample_candidates(workload, "cuda", 10_000, seed=0)
     programs = {open_space(workload, "cuda").program_hash(candidate.config) for candidate in found}
     assert len(programs) == len(found) < 200
