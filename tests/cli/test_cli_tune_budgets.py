@@ -171,7 +171,6 @@ def test_options_that_do_not_go_together_are_refused(
 
 
 @pytest.mark.tvm
-@pytest.mark.timeout(300)  # builders import TVM, which takes a loaded machine a minute
 def test_one_kernel_for_two_thread_budgets_is_found_on_the_cpu(tmp_path: Path) -> None:
     pytest.importorskip("tvm")
     arguments = ("--runner", "cpu", "--sms", "1,2", "--trials", "3", "--screened", "500")

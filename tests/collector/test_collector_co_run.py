@@ -58,7 +58,7 @@ class Watch:
         if self._lane == 1:
             self._device.failed.set()
             raise RuntimeError("lane 1 is broken")
-        assert self._device.failed.wait(60)
+        assert self._device.failed.wait(600)
 
     def close(self) -> None:
         self._device.closed[self._lane] += 1
@@ -117,7 +117,7 @@ class Waiting(Watch):
 
     def time(self, runs: int) -> float:
         wanted = [self._count(lane) + self._times for lane in self._others]
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 600
         while any(self._count(lane) < enough for lane, enough in zip(self._others, wanted, strict=True)):
             assert time.monotonic() < deadline, "another lane has stopped"
             time.sleep(0.001)

@@ -76,13 +76,13 @@ def test_a_killed_real_campaign_goes_on_and_leaves_no_process_behind(tmp_path: P
         child = start_tiny(folder, temporary=temporary)
         wait_for_progress(child, folder, len(stored) + 1)
         kill(child.pid, signal.SIGKILL)
-        child.communicate(timeout=60)
+        child.communicate(timeout=600)
         before, stored = stored, stored_keys(folder)
         assert stored[: len(before)] == before
         # What the first one left is gone with the second.
         assert len(list(temporary.glob("costmodel-*"))) == 1
     child = start_tiny(folder, "--json", tmp_path / "report.json", temporary=temporary)
-    child.communicate(timeout=60)
+    child.communicate(timeout=600)
     assert child.returncode == 0
     before, stored = stored, stored_keys(folder)
     assert stored[: len(before)] == before
@@ -106,4 +106,4 @@ def test_workers_end_with_a_killed_parent_even_while_a_kernel_hangs(tmp_path: Pa
         assert child.stdout is not None
         assert child.stdout.readline() == "hanging\n"
         child.kill()
-        child.communicate(timeout=60)  # until the last process has closed stdout
+        child.communicate(timeout=600)  # until the last process has closed stdout

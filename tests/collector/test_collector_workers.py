@@ -90,16 +90,16 @@ def workers(tmp_path: Path) -> Iterator[Workers]:
 
 def test_a_job_may_succeed_fail_hang_or_die(workers: Workers) -> None:
     with pytest.raises(ZeroDivisionError):
-        workers.submit(divmod, 1, 0).result(30)
+        workers.submit(divmod, 1, 0).result(600)
     with pytest.raises(TimeoutError):
-        workers.submit(time.sleep, 600, timeout_s=0.1).result(30)
+        workers.submit(time.sleep, 600, timeout_s=0.1).result(600)
     with pytest.raises(WorkerDiedError, match="exit code 7"):
-        workers.submit(os._exit, 7).result(30)
-    assert workers.submit(divmod, 7, 2).result(30) == (3, 1)
+        workers.submit(os._exit, 7).result(600)
+    assert workers.submit(divmod, 7, 2).result(600) == (3, 1)
 
 
 def test_temporary_files_of_a_worker_go_into_its_folder(workers: Workers, tmp_path: Path) -> None:
-    assert workers.submit(os.getenv, "TMPDIR").result(30) == str(tmp_path)
+    assert workers.submit(os.getenv, "TMPDIR").result(600) == str(tmp_path)
 
 
 def test_what_a_restart_loses_is_told(workers: Workers) -> None:
@@ -107,14 +107,14 @@ def test_what_a_restart_loses_is_told(workers: Workers) -> None:
     workers.restart()
     for future in (running, waiting):
         with pytest.raises(WorkerDiedError):
-            future.result(30)
-    assert workers.submit(divmod, 7, 2).result(30) == (3, 1)
+            future.result(600)
+    assert workers.submit(divmod, 7, 2).result(600) == (3, 1)
 
 
 def test_what_closing_loses_is_cancelled(workers: Workers) -> None:
     running, waiting = workers.submit(time.sleep, 600), workers.submit(time.sleep, 600)
     workers.close()
-    assert not wait([running, waiting], 30).not_done
+    assert not wait([running, waiting], 600).not_done
     for future in (running, waiting):
         with pytest.raises(CancelledError):
             future.result()
@@ -123,5 +123,5 @@ def test_what_closing_loses_is_cancelled(workers: Workers) -> None:
 def test_a_job_that_its_caller_gave_up_disturbs_nobody(workers: Workers, caplog) -> None:
     given_up, wanted = workers.submit(time.sleep, 0.1), workers.submit(divmod, 7, 2)
     assert given_up.cancel()
-    assert wanted.result(30) == (3, 1)
+    assert wanted.result(600) == (3, 1)
     assert not caplog.records

@@ -113,7 +113,6 @@ def test_names_are_taken_at_equal_distances() -> None:
 
 
 @pytest.mark.rehearsal
-@pytest.mark.timeout(300)  # two processes that import TVM, one that builds; two busy cores need two minutes
 def test_stock_search_is_compared_with_a_campaign(tmp_path: Path) -> None:
     platform = Platform(Device("A CPU", "cpu", "x86_64", sms=2, clock_mhz=1000.0), "threads", 2, 2)
     with RecordStore(tmp_path / "campaign" / "measurements.jsonl") as store:

@@ -56,7 +56,6 @@ def run(folder: Path) -> tuple[dict[str, Any], str]:
 
 
 @pytest.mark.rehearsal
-@pytest.mark.timeout(400)  # a dozen processes import TVM; two busy cores need two minutes
 def test_a_network_is_tuned_run_and_right(tmp_path: Path) -> None:
     found, printed = run(tmp_path)
     workloads = {row["workload"] for row in found["tasks"] if row["workload"]}

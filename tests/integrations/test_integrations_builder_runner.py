@@ -31,7 +31,7 @@ def builder() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def runner() -> Iterator[Any]:
-    runner = Runner(1, kind="cpu", timing=TIMING, run_timeout_s=4.0, build_workers=1)
+    runner = Runner(1, kind="cpu", timing=TIMING, build_workers=1)
     yield runner
     runner.close()
 
@@ -122,6 +122,6 @@ def test_a_runner_takes_what_the_stock_builder_exports(runner) -> None:
 def test_a_stock_runner_takes_what_our_builder_exports(builder) -> None:
     (built,) = builder.build([to_build()])
     config = ms.runner.EvaluatorConfig(number=1, repeat=1, min_repeat_ms=0)
-    stock = ms.runner.LocalRunner(timeout_sec=60, evaluator_config=config)
+    stock = ms.runner.LocalRunner(timeout_sec=600, evaluator_config=config)
     (future,) = stock.run([to_run(str(built.artifact_path))])
     assert future.result().error_msg is None

@@ -45,7 +45,6 @@ def small_search(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     logger.propagate = True
 
 
-@pytest.mark.timeout(300)  # 20 s on two quiet cores, most of it three imports of TVM
 def test_three_lines_tune_on_a_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (lines,) = re.findall(r"```python\n(.*?)```", inspect.getdoc(costmodel.integrations.tvm) or "", re.DOTALL)

@@ -122,7 +122,6 @@ def test_what_is_kept_of_it_is_small_and_of_nobody(path: Path) -> None:
 
 
 @each
-@pytest.mark.timeout(400)
 def test_it_runs(path: Path) -> None:
     """With the outputs that are kept, no word on stderr, and without packages that it does not need."""
     kept = read(path)
