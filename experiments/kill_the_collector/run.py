@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 TESTS = Path(__file__).resolve().parents[2] / "tests"
-sys.path += [str(TESTS / "collect"), str(TESTS / "records")]
+sys.path += [str(TESTS / "collector"), str(TESTS / "records")]
 
 from append_until_killed import measurement  # noqa: E402
 from collect_until_killed import Say, Tally, Witness, kill_campaigns  # noqa: E402

@@ -2,6 +2,7 @@
 
 import os
 import re
+import subprocess
 import sys
 from collections.abc import Iterator
 from importlib.util import module_from_spec, spec_from_file_location
@@ -16,7 +17,8 @@ EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 FOLDERS = sorted(path.parent for path in EXPERIMENTS.glob("*/run.py"))
 SECTIONS = ("Question", "Expectation", "Config", "Run", "Result", "Verdict")
 # Both load TVM, or tests of the collector, when they are imported.
-IMPORTED = [folder for folder in FOLDERS if folder.name not in ("network_on_part", "kill_the_collector")]
+STARTED = ("network_on_part", "kill_the_collector")
+IMPORTED = [folder for folder in FOLDERS if folder.name not in STARTED]
 
 by_name = pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
 
@@ -52,6 +54,13 @@ def needed(folder: Path) -> list[str]:
     }
     written = ["co_run", "pipeline_throughput", "stock_comparison"]
     return names.get(folder.name, ["--json", "r"] if folder.name in written else [])
+
+
+@pytest.mark.parametrize("name", STARTED)
+def test_what_is_not_imported_starts(name: str) -> None:
+    path = EXPERIMENTS / name / "run.py"
+    done = subprocess.run([sys.executable, path, "--help"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 @by_name
