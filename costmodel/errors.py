@@ -1,7 +1,10 @@
 """Errors that a user can act on, and what others' errors say."""
 
 import json
+import re
 import sys
+from collections.abc import Callable, Iterable
+from difflib import get_close_matches
 from importlib.metadata import PackageNotFoundError, distribution
 
 _NAME = "sm-costmodel"
@@ -29,6 +32,32 @@ class SpaceExhaustedError(CostModelError):
 
 class InvalidConfigError(CostModelError):
     """A config that no kernel can be made of: an outcome to learn from, not a failure of the program."""
+
+
+def letters_and_digits(name: str) -> str:
+    """What of a name counts where people misspell it."""
+    return re.sub("[^a-z0-9]", "", name.lower())
+
+
+def did_you_mean(name: str, known: Iterable[str], key: Callable[[str], str] = letters_and_digits) -> str:
+    """What stands behind a message on an unknown name: a question, with a space before it, or nothing.
+
+    It offers up to three names: first those that hold this one, then those spelled like it.
+
+    Args:
+        name: What was got.
+        known: The names that there are.
+        key: What of a name is compared.
+
+    Example:
+        >>> did_you_mean("kernel_rige", ["kernel-ridge", "xgboost"])
+        " Did you mean 'kernel-ridge'?"
+    """
+    names, wanted = {key(each): each for each in known}, key(name)
+    holding = [each for each in names if wanted and wanted in each]
+    alike = get_close_matches(wanted, names, n=3, cutoff=0.5)
+    near = list(dict.fromkeys(names[each] for each in (*holding, *alike)))[:3]
+    return f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
 
 
 def last_line(error: BaseException) -> str:

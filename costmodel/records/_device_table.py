@@ -1,6 +1,5 @@
 """Devices by name: the table that ships, and rows of one's own."""
 
-import difflib
 import re
 import tomllib
 from importlib.resources import files
@@ -10,7 +9,7 @@ from typing import Annotated
 
 import msgspec
 
-from costmodel.errors import CostModelError
+from costmodel.errors import CostModelError, did_you_mean
 from costmodel.records._platform import Device, DeviceKind
 
 Size = Annotated[int, msgspec.Meta(ge=0)]
@@ -153,10 +152,10 @@ def find_entry(name: str, extra: Path | None = None) -> DeviceEntry:
     """The row of a device, see ``find_device``."""
     entries = {_key(each): entry for entry in known_devices(extra) for each in entry.names}
     if _key(name) not in entries:
-        near = ", ".join(_near(_key(name), entries)) or "none"
+        known = dict.fromkeys(entry.device.name for entry in entries.values())
         raise CostModelError(
-            f"The device must be one that `costmodel devices list` shows, but got {name!r}. Names near it: "
-            f"{near}."
+            f"The device must be one that `costmodel devices list` shows, but got {name!r}."
+            + did_you_mean(name, known, _key)
         )
     return entries[_key(name)]
 
@@ -184,13 +183,6 @@ def find_device(name: str, extra: Path | None = None) -> Device:
 def _key(name: str) -> str:
     """What of a name tells devices apart."""
     return _NO_PART_OF_A_NAME.sub("", name.lower())
-
-
-def _near(key: str, entries: dict[str, DeviceEntry]) -> list[str]:
-    """Names of devices with a key that holds this one or is spelled like it."""
-    alike = difflib.get_close_matches(key, entries, n=4)
-    holding = [each for each in entries if key in each]
-    return list(dict.fromkeys(entries[each].device.name for each in holding + alike))
 
 
 def _shipped() -> _Table:

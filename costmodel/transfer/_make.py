@@ -1,10 +1,9 @@
 """Unfitted models by name, for the columns of a feature table."""
 
-import difflib
 from collections.abc import Callable, Mapping, Sequence
 
 from costmodel.columns import Column
-from costmodel.errors import CostModelError
+from costmodel.errors import CostModelError, did_you_mean
 from costmodel.learners import Learner, learner_class, learner_names
 from costmodel.transfer._base import StorableModel
 from costmodel.transfer.guard import Guarded
@@ -32,11 +31,10 @@ def make_model(name: str, columns: Sequence[Column], seed: int = 0) -> StorableM
     """
     learner, *wrappers = name.split("+")
     if learner not in learner_names() or not set(wrappers) <= set(WRAPPERS):
-        near = difflib.get_close_matches(learner, learner_names(), n=1)
         raise CostModelError(
             f"A learner must be one of {', '.join(learner_names())}, behind which may stand "
             f"{' or '.join('+' + wrapper for wrapper in WRAPPERS)}, but got {name!r}."
-            + (f" Did you mean {near[0]!r}?" if near and near[0] != learner else "")
+            + ("" if learner in learner_names() else did_you_mean(learner, learner_names()))
         )
     model = _as_model(learner, columns, seed)
     for wrapper in wrappers:

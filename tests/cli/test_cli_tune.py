@@ -152,7 +152,7 @@ def test_a_study_of_unknown_kind_is_refused(dataset: Path, tmp_path: Path) -> No
 
 def test_unknown_workload_lists_the_nearest(dataset: Path) -> None:
     result = costmodel("tune", "matmul-m512-n512-k51", "--replay", dataset)
-    assert_refused(result, "'matmul-m512-n512-k51'", f"Near it are {WORKLOAD}")
+    assert_refused(result, "'matmul-m512-n512-k51'", f"Did you mean {WORKLOAD!r}")
 
 
 def test_unlike_workload_lists_all(dataset: Path) -> None:

@@ -137,15 +137,15 @@ def test_aliases(name: str, found: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "near"),
-    [("A100", "NVIDIA A100-PCIE-40GB, NVIDIA A100-SXM4-40GB"), ("RTX 3099", "NVIDIA GeForce RTX 3090")],
+    [("A100", "NVIDIA A100-PCIE-40GB' or 'NVIDIA A100-SXM4-40GB"), ("RTX 3099", "NVIDIA GeForce RTX 3090")],
 )
 def test_a_name_that_is_not_one_device_is_refused_with_names_near_it(name: str, near: str) -> None:
-    with pytest.raises(CostModelError, match=rf"got '{name}'.*near it: .*{near}"):
+    with pytest.raises(CostModelError, match=rf"got '{name}'.*Did you mean .*{near}"):
         find_device(name)
 
 
 def test_a_name_unlike_all_is_refused() -> None:
-    with pytest.raises(CostModelError, match="near it: none"):
+    with pytest.raises(CostModelError, match=r"'\.$"):
         find_device("zzzzzzzz")
 
 

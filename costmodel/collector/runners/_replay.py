@@ -3,12 +3,11 @@
 The idea is Kernel Tuner's simulation mode (van Werkhoven, 2019, doi:10.1016/j.future.2018.08.004).
 """
 
-import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from costmodel.collector.runners._base import Runner
-from costmodel.errors import CostModelError
+from costmodel.errors import CostModelError, did_you_mean
 from costmodel.records import (
     Candidate,
     Isolation,
@@ -139,10 +138,9 @@ class ReplayRunner(Runner):
         name = workload if isinstance(workload, str) else workload.name
         known = sorted({m.candidate.workload.name for m in self._recorded.values()})
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
             raise CostModelError(
-                f"A replay can only tune workloads that were recorded, but got {name!r}. "
-                + (f"Did you mean {' or '.join(near)}?" if near else f"Recorded are {', '.join(known)}.")
+                f"A replay can only tune workloads that were recorded, but got {name!r}."
+                + (did_you_mean(name, known) or f" Recorded are {', '.join(known)}.")
             )
         return name
 

@@ -1,6 +1,5 @@
 """A dataset in memory: candidates, platforms and one row for each measurement."""
 
-import difflib
 import hashlib
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,7 +12,7 @@ import pandas as pd
 
 from costmodel.dataset.table._display import dataset_facts, html_table
 from costmodel.dataset.table._schema import FILE_NAME
-from costmodel.errors import CostModelError
+from costmodel.errors import CostModelError, did_you_mean
 from costmodel.records import Candidate, Measurement, Outcome, Platform, Workload
 
 
@@ -195,10 +194,9 @@ class Dataset:
         name = workload.name if isinstance(workload, Workload) else workload
         chosen: pd.DataFrame = self.measurements[np.array(self.measured_workloads) == name]
         if chosen.empty:
-            near = difflib.get_close_matches(name, self.workloads, n=3, cutoff=0)
             raise CostModelError(
-                f"The workload must be one of the {len(self.workloads)} of {self.name}, but got {name!r}. "
-                f"Near it are {', '.join(near)}."
+                f"The workload must be one of the {len(self.workloads)} of {self.name}, but got {name!r}."
+                + did_you_mean(name, self.workloads)
             )
         return chosen
 

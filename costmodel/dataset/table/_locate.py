@@ -1,10 +1,9 @@
 """Where a dataset lies: a path, or the name of one that ships with the package."""
 
-import difflib
 from pathlib import Path
 
 from costmodel.dataset.table._schema import FILE_NAME
-from costmodel.errors import CostModelError
+from costmodel.errors import CostModelError, did_you_mean
 from costmodel.files import shipped
 
 # The first is used where none is named: small, of one GPU. The other is ten times as large, of two.
@@ -29,11 +28,10 @@ def find_dataset(dataset: str | Path | None = None) -> Path:
         return path
     if str(path) in SHIPPED_DATASETS:
         return _shipped(str(path))
-    near = difflib.get_close_matches(str(path), SHIPPED_DATASETS, n=1)
     raise CostModelError(
         f"A dataset must be a folder with {FILE_NAME}, a parquet file, or the name of one that ships "
         f"({', '.join(SHIPPED_DATASETS)}): {_file_of(path)} is not there."
-        + (f" Did you mean {near[0]}?" if near else "")
+        + did_you_mean(str(path), SHIPPED_DATASETS)
     )
 
 
