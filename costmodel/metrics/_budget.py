@@ -6,32 +6,32 @@ from costmodel.arrays import FloatArray
 from costmodel.metrics._score import best_latency
 
 
-def budget_gap_error(latency_s: FloatArray, full_device_choice: int) -> float:
-    """Latency of the full-device choice / best latency at this budget - 1, at least 0.
+def budget_gap_error(latency_s: FloatArray, whole_device_choice: int) -> float:
+    """Latency of the whole-device choice / best latency at this budget - 1, at least 0.
 
     Args:
         latency_s: ``(n,)`` seconds at this SM budget; inf for a config that failed.
-        full_device_choice: Position of the config that is fastest on the whole device.
+        whole_device_choice: Position of the config that is fastest on the whole device.
 
     Raises:
         ValueError: No latency is finite.
     """
     best = best_latency(latency_s)
-    return float(latency_s[full_device_choice]) / best - 1.0
+    return float(latency_s[whole_device_choice]) / best - 1.0
 
 
-def gap_recovered(chosen_s: FloatArray, full_choice_s: FloatArray, best_s: FloatArray) -> float:
+def gap_recovered(chosen_s: FloatArray, whole_choice_s: FloatArray, best_s: FloatArray) -> float:
     """Share of the budget gap that a choice wins back, pooled over tasks; higher is better.
 
     ``1 - sum(log(chosen / best)) / sum(log(full_choice / best))``: 1 for the best config of every task, 0 for
-    a choice as good as the full-device choice, negative for a worse one, -inf where a chosen config fails.
-    NaN where the full-device choice is the best in every task, so that nothing can be won.
+    a choice as good as the whole-device choice, negative for a worse one, -inf where a chosen config fails.
+    NaN where the whole-device choice is the best in every task, so that nothing can be won.
 
     Args:
         chosen_s: ``(t,)`` latency of the chosen config in each task.
-        full_choice_s: ``(t,)`` latency of the full-device choice, at the task's budget.
+        whole_choice_s: ``(t,)`` latency of the whole-device choice, at the task's budget.
         best_s: ``(t,)`` best latency, finite.
     """
-    gap = float(np.log(full_choice_s / best_s).sum())
+    gap = float(np.log(whole_choice_s / best_s).sum())
     lost = float(np.log(chosen_s / best_s).sum())
     return 1.0 - lost / gap if gap > 0.0 else float("nan")

@@ -55,7 +55,7 @@ def plot_budget_gap(description: Description, file: Path) -> None:
         budgets = [budget for budget in description.budgets if budget.device == device]
         gaps = {(task.workload, task.platform): task.budget_gap for task in description.tasks}
         panels.append(_panel(device, budgets, gaps, _gap_cell))
-    title = "Cost of running the full-device choice on fewer SMs\nMean budget gap in %; !: some choices fail"
+    title = "Cost of running the whole-device choice on fewer SMs\nMean budget gap in %; !: some choices fail"
     _draw_heat_maps(panels, title, "YlOrRd", file)
 
 

@@ -139,7 +139,7 @@ def _gap_table(description: Description, device: str) -> TextTable:
     workloads = dict.fromkeys(task.workload for task in description.tasks)
     rows = ((w, *(_percent(gaps.get((w, b.platform), np.nan)) for b in budgets)) for w in workloads)
     header = ("workload \\ SMs", *(budget.label for budget in budgets))
-    title = f"Budget gap on {device}: full-device choice against the best kernel"
+    title = f"Budget gap on {device}: whole-device choice against the best kernel"
     return TextTable(title, header, tuple(rows))
 
 

@@ -2,8 +2,8 @@
 
 Notations:
     task: one workload on one platform.
-    full-device choice: of a workload on a device, the kernel that is fastest with the most SMs measured.
-    budget gap: latency of the full-device choice / best latency of the task - 1. 0 is best.
+    whole-device choice: of a workload on a device, the kernel that is fastest with the most SMs measured.
+    budget gap: latency of the whole-device choice / best latency of the task - 1. 0 is best.
 """
 
 from collections import Counter
@@ -31,7 +31,7 @@ class Task:
         best_latency_s: Seconds of the fastest kernel; inf if all failed.
         near_best_share: Share of the working kernels within 10 % of the best; NaN if all failed.
         spread: log10 of worst / best latency of the working kernels; NaN if all failed.
-        budget_gap: Gap of the full-device choice; inf if it fails here, NaN if it was not measured here.
+        budget_gap: Gap of the whole-device choice; inf if it fails here, NaN if it was not measured here.
     """
 
     workload: str
@@ -72,7 +72,7 @@ class Budget:
 def describe_tasks(dataset: Dataset) -> tuple[Task, ...]:
     """Each task, by workload, then device, SMs and isolation."""
     rows = dataset.rows
-    choices = _full_device_choices(rows)
+    choices = _whole_device_choices(rows)
     outcomes = _outcomes_by_task(dataset)
     tasks = []
     for _, task in rows.groupby(["workload", "platform"]):
@@ -97,8 +97,8 @@ def _platform_order(platform: Platform) -> tuple[str, int, str]:
     return platform.device.name, platform.sms_granted, platform.isolation
 
 
-def _full_device_choices(rows: pd.DataFrame) -> dict[tuple[str, str], int]:
-    """The full-device choice of each (workload, device), where any kernel works with the most SMs."""
+def _whole_device_choices(rows: pd.DataFrame) -> dict[tuple[str, str], int]:
+    """The whole-device choice of each (workload, device), where any kernel works with the most SMs."""
     groups = ["workload", "device"]
     most = rows["sms_granted"] == rows.groupby(groups)["sms_granted"].transform("max")
     working = rows[most & np.isfinite(rows["latency_s"])]
