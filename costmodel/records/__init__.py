@@ -14,7 +14,7 @@ from costmodel.records._device_table import (
 )
 from costmodel.records._identity import content_id
 from costmodel.records._kernel_resources import KernelResources
-from costmodel.records._line_file import LineFile, SharedLineFile
+from costmodel.records._line_file import SharedLineFile
 from costmodel.records._measurement import Measurement, Outcome, measurement_key
 from costmodel.records._operators import OPERATORS, Operator
 from costmodel.records._peak_rates import PeakRates, peak_rates
@@ -39,7 +39,6 @@ __all__ = [
     "Isolation",
     "KernelLaunch",
     "KernelResources",
-    "LineFile",
     "Measurement",
     "Operator",
     "Outcome",

@@ -26,10 +26,9 @@ from costmodel.tracking._lifetime import mark_dead_runs
 from costmodel.tracking._log import RunLog, TrackedRun, Untracked, tracked_run
 from costmodel.tracking._mlflow import MlflowTracker
 from costmodel.tracking._read import Comparison, Difference, compare_runs, find_run
-from costmodel.tracking._uri import DEFAULT_URI, how_to_look, resolve_tracking_uri
+from costmodel.tracking._uri import how_to_look, resolve_tracking_uri
 
 __all__ = [
-    "DEFAULT_URI",
     "Artifact",
     "ChildRun",
     "ColumnType",

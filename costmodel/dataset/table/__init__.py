@@ -16,7 +16,6 @@ from costmodel.dataset.table._parquet import (
     check_dataset,
     iter_datasets,
     load_dataset,
-    open_parquet,
     write_parquet,
 )
 from costmodel.dataset.table._rows import iter_measurements
@@ -39,7 +38,6 @@ __all__ = [
     "iter_datasets",
     "iter_measurements",
     "load_dataset",
-    "open_parquet",
     "parquet_file",
     "sha256_of",
     "to_dataset",

@@ -1,7 +1,6 @@
 """Few kernels for many SM budgets, and which runs when."""
 
 from costmodel.search.portfolio._dispatch import (
-    DISPATCH_VERSION,
     DispatchRange,
     DispatchTable,
     dispatch_ranges,
@@ -11,7 +10,6 @@ from costmodel.search.portfolio._dispatch import (
 from costmodel.search.portfolio._portfolio import BudgetRange, best_portfolio, served_s, smallest_portfolio
 
 __all__ = [
-    "DISPATCH_VERSION",
     "BudgetRange",
     "DispatchRange",
     "DispatchTable",

@@ -1,6 +1,6 @@
 """Models that learn from source tasks and adapt to a new one."""
 
-from costmodel.transfer.models._calibrated import FAILURE_LOG_PENALTY, Calibrated
+from costmodel.transfer.models._calibrated import Calibrated
 from costmodel.transfer.models._multitask import PooledMultitask
 from costmodel.transfer.models._predicted_optimum import PredictedOptimum
 from costmodel.transfer.models._residual import Residual
@@ -10,7 +10,6 @@ from costmodel.transfer.models._source_choice import SimilarSources
 from costmodel.transfer.models._source_mixture import SourceMixture
 
 __all__ = [
-    "FAILURE_LOG_PENALTY",
     "Calibrated",
     "FromScratch",
     "PooledMultitask",

@@ -4,10 +4,9 @@ from costmodel.transfer.prediction._describe import describe_model
 from costmodel.transfer.prediction._devices import UnmeasuredDeviceWarning, read_device
 from costmodel.transfer.prediction._model import Model, load_model
 from costmodel.transfer.prediction._notes import NOTE_SEPARATOR
-from costmodel.transfer.prediction.pyfunc import INPUTS, OUTPUTS, PredictsFromFrame, kernel_frame
+from costmodel.transfer.prediction.pyfunc import OUTPUTS, PredictsFromFrame, kernel_frame
 
 __all__ = [
-    "INPUTS",
     "NOTE_SEPARATOR",
     "OUTPUTS",
     "Model",

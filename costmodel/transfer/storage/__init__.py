@@ -3,7 +3,6 @@
 from costmodel.transfer.storage._archive import MOST_BYTES
 from costmodel.transfer.storage._metadata import ModelMetadata, software_versions
 from costmodel.transfer.storage._store import (
-    FORMAT_VERSION,
     ModelCard,
     StoredModel,
     read_card,
@@ -12,7 +11,6 @@ from costmodel.transfer.storage._store import (
 )
 
 __all__ = [
-    "FORMAT_VERSION",
     "MOST_BYTES",
     "ModelCard",
     "ModelMetadata",

@@ -2,10 +2,9 @@
 
 from costmodel.dataset.importers.metaschedule._database import (
     METASCHEDULE,
-    NO_REASON,
     PROGRAM_TABLE,
     PROGRAMS_NAME,
     RECORDS_NAME,
 )
 
-__all__ = ["METASCHEDULE", "NO_REASON", "PROGRAMS_NAME", "PROGRAM_TABLE", "RECORDS_NAME"]
+__all__ = ["METASCHEDULE", "PROGRAMS_NAME", "PROGRAM_TABLE", "RECORDS_NAME"]
