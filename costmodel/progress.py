@@ -86,14 +86,16 @@ class _Bar:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
         from rich.progress import Progress as RichProgress
+        from rich.table import Column
 
+        # Where there is no room it is the text that is cut, not the numbers.
         columns = (
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
+            TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True, ratio=1)),
+            BarColumn(bar_width=20),
             MofNCompleteColumn(),
             TimeRemainingColumn(),
         )
-        self._bar = RichProgress(*columns, console=Console(stderr=True), transient=True)
+        self._bar = RichProgress(*columns, console=Console(stderr=True), transient=True, expand=True)
         self._task = self._bar.add_task(what, total=total)
 
     def start(self) -> None:

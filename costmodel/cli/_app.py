@@ -1,5 +1,6 @@
 """The application: its commands, and how it ends."""
 
+import errno
 import sys
 from importlib import import_module
 from typing import Annotated, Any
@@ -8,6 +9,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
+from costmodel.cli._interrupt import what_is_left
 from costmodel.errors import CostModelError
 from costmodel.version import __version__
 
@@ -52,6 +54,10 @@ COMMANDS = {
 }
 
 
+# What a disk can do at any write, and no check before can rule out.
+_DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
+
+
 class _Commands(TyperGroup):
     """The commands of ``COMMANDS``, imported on call; errors for the user become one line and exit code 2."""
 
@@ -72,8 +78,14 @@ class _Commands(TyperGroup):
             print("Error:", " ".join(str(error).split()), file=sys.stderr)
             raise typer.Exit(2) from None
         except KeyboardInterrupt as interrupt:
-            print("Interrupted.", *interrupt.args, file=sys.stderr)
+            notes = getattr(interrupt, "__notes__", ())
+            print("Interrupted.", *(interrupt.args or [what_is_left(ctx)]), *notes, file=sys.stderr)
             raise typer.Exit(130) from None
+        except OSError as error:
+            if error.errno not in _DISK_ERRORS:
+                raise
+            print(f"Error: Cannot write {error.filename or 'a file'}: {error.strerror}.", file=sys.stderr)
+            raise typer.Exit(2) from None
 
 
 def _load(target: str) -> Any:

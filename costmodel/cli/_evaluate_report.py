@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from costmodel.cli._output import console, print_table, titled_table
+from costmodel.cli._output import console, print_line, print_table, titled_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,7 +20,7 @@ def print_report(report: "EvaluationReport") -> None:
     from costmodel.evaluation import NOTE, SHOTS_NOTE
 
     for remark in report.remarks:
-        console.print(remark, soft_wrap=True, highlight=False)
+        print_line(remark)
     summary = report.statistics()
     print_table(_score_table(report, summary))
     if report.partial_budgets:
@@ -147,20 +147,19 @@ def _print_novelty(report: "EvaluationReport") -> None:
         f"{count} of a {workload} workload on a {device} device at a {budget} SM budget"
         for (workload, device, budget), count in sorted(Counter(kinds).items())
     ]
-    console.print(f"Tasks: {'; '.join(parts)}.", highlight=False)
+    print_line(f"Tasks: {'; '.join(parts)}.")
     of_twins = tasks[(tasks["workload_is"] == "seen") & (tasks["device_is"] == "twin")]
     if len(of_twins):
-        console.print(
+        print_line(
             f"Of {len(of_twins)} tasks the workload was learned on a near-twin of the device: what they show "
             "is not worth more than a repeated measurement.",
             style="yellow",
-            highlight=False,
         )
 
 
 def _table(title: str, headers: Sequence[str]) -> Table:
     table = titled_table(title)
-    table.add_column("learner", no_wrap=True)
+    table.add_column("learner")
     for header in headers:
         table.add_column(header, justify="right")
     return table

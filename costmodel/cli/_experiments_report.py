@@ -7,7 +7,7 @@ from rich.markdown import Markdown
 from rich.markup import escape
 from rich.table import Table
 
-from costmodel.cli._output import console, print_table, titled_table
+from costmodel.cli._output import console, print_line, print_table, titled_table
 from costmodel.progress import duration
 
 if TYPE_CHECKING:
@@ -60,13 +60,13 @@ def print_comparison(found: "Comparison") -> None:
         if differences:
             print_table(_side_by_side(title, found.runs, differences))
     if not found.parameters:
-        console.print("Their parameters are the same.", highlight=False)
+        print_line("Their parameters are the same.")
 
 
 def _print_experiment(experiment: str, runs: "Sequence[RunRecord]") -> None:
     table = titled_table(f"{experiment}: {len(runs)} runs" if len(runs) > 1 else f"{experiment}: 1 run")
     for name in ("run", "status", "started (UTC)", "took"):
-        table.add_column(name, no_wrap=True, min_width=SHOWN_ID)
+        table.add_column(name)
     table.add_column("name", overflow="fold")
     table.add_column("result", overflow="fold")
     ids = {run.run_id for run in runs}
@@ -74,7 +74,7 @@ def _print_experiment(experiment: str, runs: "Sequence[RunRecord]") -> None:
         _add(table, top, "")
         for child in (run for run in reversed(runs) if run.parent_id == top.run_id):
             _add(table, child, "  ")
-    console.print(table)
+    print_table(table)
 
 
 def _add(table: Table, run: "RunRecord", indent: str) -> None:
@@ -103,11 +103,11 @@ def _print_pairs(title: str, pairs: Mapping[str, str]) -> None:
         return
     table = titled_table(title)
     table.show_header = False
-    table.add_column("", style="bold", no_wrap=True)
+    table.add_column("", style="bold")
     table.add_column("", overflow="fold")
     for name, value in pairs.items():
         table.add_row(escape(name), escape(value))
-    console.print(table)
+    print_table(table)
 
 
 def _side_by_side(title: str, runs: "Sequence[RunRecord]", differences: "Sequence[Difference]") -> Table:

@@ -1,90 +1,47 @@
-"""What the commands share: where and how they print, and the files that they write."""
+"""Where and how the commands print."""
 
+import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from textwrap import fill
+from typing import TYPE_CHECKING, Any
 
-import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Column, Table
 
 from costmodel import files
-from costmodel.files import check_picture, check_writable
 
 if TYPE_CHECKING:
     from costmodel.dataset import Split
 
-# A file or a pipe has no width; at the default of 80 columns names would fold.
-console = Console(width=None if sys.stdout.isatty() else 140)
-
-
-def output_option(*names: str, metavar: str = "FILE", **settings: Any) -> Any:
-    """An option that names a file to write; that it can be is checked before the command begins.
-
-    Args:
-        names: Of the option; that of the parameter if none.
-        metavar: ``DIR`` for a folder; ``FILE.png`` for a picture, whose format its ending says.
-        settings: As of ``typer.Option``.
-    """
-
-    def check(path: Path | None) -> Path | None:
-        if path is not None and metavar == "FILE.png":
-            check_picture(path)
-        if path is not None:
-            check_writable(path, folder=metavar == "DIR")
-        return path
-
-    return typer.Option(*names, metavar=metavar, callback=check, **settings)
-
-
-JsonOption = Annotated[
-    Path | None,
-    output_option("--json", help="Also write the result as JSON.", show_default=False),
-]
-KeepTwinsApartOption = Annotated[
-    bool,
-    typer.Option("--keep-twins-apart", help="Hold out each device alone, near-twins too."),
-]
-FoldsOption = Annotated[
-    int,
-    typer.Option(
-        "--folds",
-        metavar="K",
-        help="Put what is held out into K groups, each held out as one; 0: one after the other.",
-    ),
-]
-DatasetArgument = Annotated[
-    Path | None,
-    typer.Argument(
-        metavar="DATASET",
-        help="Folder or parquet file of a dataset, or the name of one that ships: h100-sm-budgets, which is "
-        "taken if none is given, or sm-budgets.",
-        show_default=False,
-    ),
-]
+# A file or a pipe has no width of its own.
+_PIPE_WIDTH = 140
+console = Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else _PIPE_WIDTH)
 
 
 def titled_table(title: str) -> Table:
-    """An empty table under its title."""
-    return Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    """An empty table under its title.
+
+    A column with ``overflow="fold"`` holds text, which is wrapped between words where there is no room.
+    """
+    return Table(title=title, box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
 
 
-@contextmanager
-def resumable() -> Iterator[None]:
-    """Tell whom interrupts this that the same command goes on."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt("Run the same command again: it goes on where it stopped.") from None
+def print_line(text: str, style: str = "") -> None:
+    """Print a sentence as one line, which a terminal shows wrapped; paths and names stay whole."""
+    if console.is_terminal:
+        text = fill(text, console.width, break_long_words=False, break_on_hyphens=False)
+    console.print(text, style=style, soft_wrap=True, highlight=False, markup=False)
 
 
 def print_table(table: Table) -> None:
-    """Print a table; one that is wider than the terminal in parts, which all begin with its first column."""
+    """Print a table under its title; one that is too wide in parts, which all begin with its first column."""
+    if table.title:
+        print_line(str(table.title), "bold")
     for part in _parts(table):
         console.print(part)
 
@@ -92,7 +49,7 @@ def print_table(table: Table) -> None:
 def print_twins(split: "Split") -> None:
     """Say which devices are held out as one."""
     for group in split.twins:
-        console.print(f"Near-twins, held out together: {', '.join(group)}", soft_wrap=True, highlight=False)
+        print_line(f"Near-twins, held out together: {', '.join(group)}")
 
 
 def write_json(path: Path | None, obj: Any) -> None:
@@ -103,24 +60,43 @@ def write_json(path: Path | None, obj: Any) -> None:
 
 def _parts(table: Table) -> Iterator[Table]:
     """The table, or several that have its first column and as many of the others as there is room for."""
+    first, *others = table.columns
     taken: list[Column] = []
-    for column in table.columns[1:]:
-        if taken and _width(_with_columns(table, [*taken, column])) > console.width:
-            yield _with_columns(table, taken)
-            table, taken = copy(table), []
-            table.title = None
+    for column in others:
+        if taken and _width(table, [first, *taken, column]) > console.width:
+            yield _part(table, [first, *taken])
+            taken = []
         taken.append(column)
-    yield _with_columns(table, taken)
+    yield _part(table, [first, *taken])
+
+
+def _part(table: Table, columns: Sequence[Column]) -> Table:
+    """Some columns without the title: only text is wrapped, and nothing is ever cut."""
+    fits = _width(table, columns) <= console.width
+    return _with_columns(
+        table,
+        [replace(column, overflow="fold", no_wrap=fits and not _is_text(column)) for column in columns],
+    )
+
+
+def _width(table: Table, columns: Sequence[Column]) -> int:
+    """Characters that columns take where text is wrapped between its words and nothing else is."""
+    narrow = [replace(each, max_width=_longest_word(each)) if _is_text(each) else each for each in columns]
+    wide = console.options.update(width=10_000)
+    return console.measure(_with_columns(table, narrow), options=wide).maximum
+
+
+def _is_text(column: Column) -> bool:
+    return column.overflow == "fold"
+
+
+def _longest_word(column: Column) -> int:
+    cells = (column.header, *column.cells)
+    return max((len(word) for cell in cells for word in str(cell).split()), default=1)
 
 
 def _with_columns(table: Table, columns: Sequence[Column]) -> Table:
     part = copy(table)
-    part.columns = [replace(column, _index=i) for i, column in enumerate([table.columns[0], *columns])]
+    part.title = None
+    part.columns = [replace(column, _index=i) for i, column in enumerate(columns)]
     return part
-
-
-def _width(table: Table) -> int:
-    """Characters that a table takes where nothing is folded; its title may be."""
-    untitled = copy(table)
-    untitled.title = None
-    return console.measure(untitled, options=console.options.update(width=1000)).maximum

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import typer
 
-from costmodel.cli._output import console
+from costmodel.cli._output import print_line
 
 if TYPE_CHECKING:
     from costmodel.search import Trial
@@ -86,10 +86,16 @@ class Tracking:
         with tracked_run(tracker, name, self.experiment) as run:
             run.log(describe_environment())
             run.log(describe_config(config))
-            yield run
+            try:
+                yield run
+            except KeyboardInterrupt as interrupt:
+                interrupt.add_note(
+                    f"Run {run.run_id[:8]} of experiment {self.experiment} keeps what was logged."
+                )
+                raise
         look = how_to_look(tracker.uri, tracker.page(run.run_id))
-        console.print(f"Tracked as run {run.run_id[:8]} of experiment {self.experiment}.", highlight=False)
-        console.print(f"To look at it: {look}", soft_wrap=True, highlight=False)
+        print_line(f"Tracked as run {run.run_id[:8]} of experiment {self.experiment}.")
+        print_line(f"To look at it: {look}")
 
 
 class TrialLog:

@@ -5,7 +5,9 @@ from typing import Annotated
 
 import typer
 
-from costmodel.cli._output import JsonOption, console, resumable, titled_table, write_json
+from costmodel.cli._interrupt import resumable
+from costmodel.cli._options import JsonOption, count_option, number_option, output_option
+from costmodel.cli._output import print_line, print_table, titled_table, write_json
 from costmodel.progress import duration
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode="markdown")
@@ -20,7 +22,7 @@ ConfigArgument = Annotated[
 ]
 DevicesOption = Annotated[
     int,
-    typer.Option(min=1, help="Devices of one model that measure at once, the first ones of this machine."),
+    count_option(help="Devices of one model that measure at once, the first ones of this machine."),
 ]
 
 
@@ -34,19 +36,20 @@ def plan(
     config: ConfigArgument,
     builders: Annotated[
         int | None,
-        typer.Option(min=1, help="Build processes; by default those that `run` would start here."),
+        count_option(help="Build processes; by default those that `run` would start here."),
     ] = None,
     devices: DevicesOption = 1,
     json: JsonOption = None,
 ) -> None:
     """Estimate what a campaign takes, before any time is spent on it. Needs no device.
 
-    Example: `costmodel collect plan configs/sm-budgets.toml --builders 16`
+    Examples:
+    - `costmodel collect plan configs/sm-budgets.toml --builders 16`
     """
     from costmodel.collector import estimate_campaign
 
     estimate = estimate_campaign(config, builders=builders, devices=devices)
-    table = titled_table(f"{config}, {estimate.builders} build processes, {estimate.devices} device(s)")
+    table = titled_table(f"{config}, build processes: {estimate.builders}, devices: {estimate.devices}")
     table.add_column("what")
     table.add_column("estimate", justify="right")
     for what, value in (
@@ -58,7 +61,7 @@ def plan(
         ("in all, as both overlap", duration(estimate.total_s)),
     ):
         table.add_row(what, value)
-    console.print(table)
+    print_table(table)
     write_json(json, estimate)
 
 
@@ -67,11 +70,16 @@ def run(
     config: ConfigArgument,
     out: Annotated[
         Path,
-        typer.Option(help="Folder for the measurements. A campaign that was stopped goes on in its folder."),
+        output_option(
+            metavar="DIR",
+            help="Folder for the measurements. A campaign that was stopped goes on in its folder.",
+        ),
     ],
     time_limit: Annotated[
         float | None,
-        typer.Option(
+        number_option(
+            "above 0 and at most 1,000,000,000",
+            lambda seconds: 0 < seconds <= 1e9,
             metavar="SECONDS",
             help="Stop cleanly after this time; the config's limit by default.",
             show_default=False,
@@ -81,15 +89,15 @@ def run(
     candidates: Annotated[
         Path | None,
         typer.Option(
-            metavar="FOLDER",
+            metavar="DIR",
             help="Measure the candidates that the campaign in this folder drew, and draw none.",
             show_default=False,
         ),
     ] = None,
     dataset: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FOLDER", help="Also build a dataset of all that is measured then.", show_default=False
+        output_option(
+            metavar="DIR", help="Also build a dataset of all that is measured then.", show_default=False
         ),
     ] = None,
     json: JsonOption = None,
@@ -111,22 +119,23 @@ def run(
 
     with resumable():
         result = collect(config, out, time_limit_s=time_limit, devices=devices, candidates=candidates)
-    console.print(result.measured_on)
-    console.print(result.sentence)
-    if dataset:
-        built = result.dataset(dataset)
-        console.print(f"{dataset}: {len(built.measurements):,} measurements, sha256 {built.sha256[:16]}")
+        print_line(result.measured_on)
+        print_line(result.sentence)
+        if dataset:
+            built = result.dataset(dataset)
+            print_line(f"{dataset}: {len(built.measurements):,} measurements, sha256 {built.sha256[:16]}")
     write_json(json, result.to_dict())
 
 
 @app.command()
 def status(
-    out: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of a campaign.", show_default=False)],
+    out: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a campaign.", show_default=False)],
     json: JsonOption = None,
 ) -> None:
     """Tell what is missing of a campaign. Needs no device, and a running campaign is not disturbed.
 
-    Example: `costmodel collect status out/h100`
+    Examples:
+    - `costmodel collect status out/h100`
     """
     from costmodel.collector import campaign_status
 
@@ -138,5 +147,5 @@ def status(
     for w in found.workloads:
         counts = (w.rounds, w.kernels, w.measured, w.missing, w.repeats, w.failed)
         table.add_row(w.workload, *map(str, counts))
-    console.print(table)
+    print_table(table)
     write_json(json, found)

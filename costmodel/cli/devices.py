@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
-from costmodel.cli._output import JsonOption, console, titled_table, write_json
+from costmodel.cli._options import JsonOption, count_option
+from costmodel.cli._output import print_line, print_table, titled_table, write_json
 
 if TYPE_CHECKING:
     from costmodel.records import DeviceEntry, PeakRates
@@ -46,7 +47,7 @@ def list_devices(own: OwnOption = None, json: JsonOption = None) -> None:
 def show(
     name: Annotated[str, typer.Argument(help="Name or alias, such as `RTX_3090`.")],
     sms: Annotated[
-        int | None, typer.Option(help="SMs that are granted; all if not given.", show_default=False)
+        int | None, count_option(help="SMs that are granted; all if not given.", show_default=False)
     ] = None,
     own: OwnOption = None,
     json: JsonOption = None,
@@ -68,9 +69,10 @@ def _print_devices(entries: "list[DeviceEntry]") -> None:
     from costmodel.records import peak_rates
 
     table = titled_table(f"{len(entries)} devices")
-    table.add_column("device", overflow="fold")
-    for name in ("architecture", "SMs", "MHz", "fp32 TFLOPS", "Tensor TFLOPS", "GB/s"):
-        table.add_column(name, justify="left" if name == "architecture" else "right")
+    for name in ("device", "architecture"):
+        table.add_column(name)
+    for name in ("SMs", "MHz", "fp32\nTFLOPS", "Tensor\nTFLOPS", "GB/s"):
+        table.add_column(name, justify="right")
     for entry in entries:
         device, rates = entry.device, peak_rates(entry.device)
         table.add_row(
@@ -82,7 +84,7 @@ def _print_devices(entries: "list[DeviceEntry]") -> None:
             _known(rates.tensor_tflops),
             _known(rates.bandwidth_gb_s),
         )
-    console.print(table)
+    print_table(table)
 
 
 def _print_entry(entry: "DeviceEntry", rates: "PeakRates") -> None:
@@ -106,10 +108,10 @@ def _print_entry(entry: "DeviceEntry", rates: "PeakRates") -> None:
         ("shared memory of an SM", _known(device.shared_bytes_per_sm / 2**10, "KiB")),
         ("registers of an SM", _known(device.registers_per_sm)),
         ("threads, blocks of an SM", f"{device.max_threads_per_sm}, {device.max_blocks_per_sm}"),
-        ("source", entry.source),
     ):
         table.add_row(label, value)
-    console.print(table)
+    print_table(table)
+    print_line(f"Source: {entry.source}")
 
 
 def _known(value: float, unit: str = "") -> str:

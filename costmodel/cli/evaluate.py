@@ -8,15 +8,16 @@ from msgspec.structs import asdict
 
 from costmodel.cli._complete import complete_learner, complete_split
 from costmodel.cli._evaluate_report import print_report
-from costmodel.cli._output import (
+from costmodel.cli._options import (
     DatasetArgument,
     FoldsOption,
     JsonOption,
     KeepTwinsApartOption,
-    console,
+    count_option,
     output_option,
-    write_json,
+    seed_option,
 )
+from costmodel.cli._output import print_line, write_json
 from costmodel.cli._tracking import (
     ExperimentOption,
     Tracking,
@@ -87,10 +88,8 @@ def evaluate(
         str | None,
         typer.Option(metavar="NAME", help="Compare the others with it, task by task.", show_default=False),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the learners, and of random measurements.")] = (
-        _DEFAULTS.seed
-    ),
-    seeds: Annotated[int, typer.Option(min=1, help="Runs of each learner that depends on a seed.")] = (
+    seed: Annotated[int, seed_option("Seed of the learners, and of random measurements.")] = (_DEFAULTS.seed),
+    seeds: Annotated[int, count_option(help="Runs of each learner that depends on a seed.")] = (
         _DEFAULTS.seeds
     ),
     shots: Annotated[
@@ -107,9 +106,7 @@ def evaluate(
     ] = _DEFAULTS.first,
     tasks: Annotated[
         int | None,
-        typer.Option(
-            min=1,
-            metavar="N",
+        count_option(
             help="Judge N tasks, spread over SM budgets and workloads.",
             show_default="all",
         ),
@@ -167,10 +164,10 @@ def evaluate(
         print_report(report)
         if plot:
             report.plot(plot)
-            console.print(f"Drawn: {plot}", soft_wrap=True, highlight=False)
+            print_line(f"Drawn: {plot}")
         if out:
             report.save(out)
-            console.print(f"Written: {out}", soft_wrap=True, highlight=False)
+            print_line(f"Written: {out}")
         if json:
             write_json(json, report.to_dict())
         run.log(describe_report(report))

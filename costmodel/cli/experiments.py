@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from costmodel.cli._experiments_report import print_comparison, print_run, print_runs
-from costmodel.cli._output import JsonOption, write_json
+from costmodel.cli._options import JsonOption
+from costmodel.cli._output import write_json
 from costmodel.cli._tracking import ExperimentOption, Tracking, TrackingUriOption, open_tracker
 from costmodel.errors import CostModelError
 

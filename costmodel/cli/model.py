@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
-from costmodel.cli._output import JsonOption, console, titled_table, write_json
+from costmodel.cli._options import JsonOption, count_option, seed_option
+from costmodel.cli._output import print_line, print_table, titled_table, write_json
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -79,15 +80,13 @@ def predict(
     ] = None,
     sms: Annotated[
         int | None,
-        typer.Option(
-            min=1, help="SMs that the kernel will have; the whole device if not given.", show_default=False
+        count_option(
+            help="SMs that the kernel will have; the whole device if not given.", show_default=False
         ),
     ] = None,
-    draw: Annotated[
-        int, typer.Option("-n", "--draw", min=1, help="Configs to draw, where they are drawn.")
-    ] = 64,
-    seed: Annotated[int, typer.Option(help="Seed of the draw.")] = 0,
-    top: Annotated[int, typer.Option(min=1, help="Kernels to show, the best first.")] = 10,
+    draw: Annotated[int, count_option("-n", "--draw", help="Configs to draw, where they are drawn.")] = 64,
+    seed: Annotated[int, seed_option("Seed of the draw.")] = 0,
+    top: Annotated[int, count_option(help="Kernels to show, the best first.")] = 10,
     json: JsonOption = None,
 ) -> None:
     """Rank the kernels of a workload by a model, without measuring any.
@@ -115,7 +114,7 @@ def predict(
         )
     (platform,) = ranking.attrs["platforms"]
     if workload in model.metadata.workloads:
-        console.print(f"The model has learned from measurements of {workload}.", highlight=False)
+        print_line(f"The model has learned from measurements of {workload}.")
     _print_ranking(f"{workload} on {platform}: {len(ranking)} kernels", ranking.head(top))
     kernels = ranking.head(top).to_dict("records")
     write_json(json, {"model": file, "workload": workload, "platform": platform, "kernels": kernels})
@@ -123,15 +122,17 @@ def predict(
 
 def _print_card(file: Path, card: "ModelCard") -> None:
     table = titled_table(str(file))
+    table.show_header = False
     table.add_column("", style="bold")
     table.add_column("", overflow="fold")
     table.add_row("model", _named(card.model))
     about = msgspec.structs.asdict(card.metadata)
     for name, value in {**about, "devices": [device.name for device in card.metadata.devices]}.items():
         is_long = isinstance(value, list | tuple) and len(value) > 4
-        table.add_row(name.replace("_", " "), f"{len(value)}" if is_long else _readable(value))
+        shown = value[:16] if name == "dataset_sha256" else f"{len(value)}" if is_long else _readable(value)
+        table.add_row(name.replace("_", " "), shown)
     table.add_row("size", f"{card.bytes / 1e6:.2f} MB")
-    console.print(table)
+    print_table(table)
 
 
 def _named(description: dict[str, Any]) -> str:
@@ -167,14 +168,16 @@ def _print_ranking(title: str, ranking: "pd.DataFrame") -> None:
     table = titled_table(title)
     table.add_column("rank", justify="right")
     for name in (name for name, shown in columns.items() if shown):
-        table.add_column(name, justify="right" if name.startswith(("lat", "90")) else "left", overflow="fold")
+        is_number, is_text = name.startswith(("lat", "90")), name in ("note", "config")
+        table.add_column(
+            name, justify="right" if is_number else "left", overflow="fold" if is_text else "ellipsis"
+        )
     for rank, (row, note) in enumerate(zip(ranking.to_dict("records"), own, strict=True), 1):
         cells = {**_cells(row), "note": note}
         table.add_row(str(rank), *(cells[name] for name, shown in columns.items() if shown))
-    console.print(table)
+    print_table(table)
     if shared:
-        told = NOTE_SEPARATOR.join(shared)
-        console.print(f"Note: {told}. Check a few by measuring them.", soft_wrap=True, highlight=False)
+        print_line(f"Note: {NOTE_SEPARATOR.join(shared)}. Check a few by measuring them.")
 
 
 def _cells(row: "dict[Hashable, Any]") -> dict[str, str]:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
-from costmodel.cli._output import DatasetArgument, JsonOption, console, write_json
+from costmodel.cli._options import DatasetArgument, JsonOption, folds_option, output_option, seed_option
+from costmodel.cli._output import console, print_line, write_json
 from costmodel.cli._tracking import (
     ExperimentOption,
     Tracking,
@@ -29,7 +30,7 @@ def train(
     context: typer.Context,
     dataset: DatasetArgument = None,
     *,
-    out: Annotated[Path, typer.Option(metavar="FILE", help="Model to write, such as h100.costmodel.")],
+    out: Annotated[Path, output_option(help="Model to write, such as h100.costmodel.")],
     learner: Annotated[
         str, typer.Option(help="What learns; `costmodel evaluate` compares all that there are.")
     ] = DEFAULT_LEARNER,
@@ -43,12 +44,9 @@ def train(
     ] = None,
     folds: Annotated[
         int,
-        typer.Option(
-            metavar="K",
-            help="Judge models like it that learn without one of K groups of workloads.",
-        ),
+        folds_option("Judge models like it that learn without one of K groups of workloads."),
     ] = 0,
-    seed: Annotated[int, typer.Option(help="Seed of the learner.")] = 0,
+    seed: Annotated[int, seed_option("Seed of the learner.")] = 0,
     json: JsonOption = None,
     track: TrackOption = False,
     tracking_uri: TrackingUriOption = None,
@@ -84,14 +82,12 @@ def train(
 
 def _print_trained(model: "Model", out: Path) -> None:
     about = model.metadata
-    console.print(
+    print_line(
         f"{about.learner} learned from {about.rows} measurements of {len(about.workloads)} workloads "
-        f"({about.tasks} tasks): {out}",
-        soft_wrap=True,
-        highlight=False,
+        f"({about.tasks} tasks): {out}"
     )
     for name, value in about.metrics.items():
-        console.print(f"  {name} on what was held out: {value:.3f}", highlight=False)
+        print_line(f"  {name} on what was held out: {value:.3f}")
 
 
 def _example(data: "Dataset") -> "pd.DataFrame":

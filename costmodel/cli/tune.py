@@ -7,17 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
 
 from costmodel.cli._complete import complete_learner, complete_workload
-from costmodel.cli._output import (
-    JsonOption,
-    console,
-    output_option,
-    print_table,
-    write_json,
-)
+from costmodel.cli._interrupt import resumable, watch_output
+from costmodel.cli._options import JsonOption, count_option, output_option, seed_option
+from costmodel.cli._output import print_line, print_table, titled_table, write_json
 from costmodel.cli._tracking import (
     ExperimentOption,
     Tracking,
@@ -78,9 +72,8 @@ def tune(
     ] = None,
     portfolio: Annotated[
         int | None,
-        typer.Option(
+        count_option(
             metavar="K",
-            min=1,
             help="Choose at most K kernels, and the ranges of SMs in which each should run. Without --sms "
             "for all SM budgets that were recorded, or some that the device grants.",
             show_default=False,
@@ -95,7 +88,7 @@ def tune(
         ),
     ] = None,
     runner: Annotated[RunnerName, typer.Option(help="What measures.")] = RunnerName.REPLAY,
-    trials: Annotated[int, typer.Option(min=1, help="Candidates to measure.")] = 16,
+    trials: Annotated[int, count_option(help="Candidates to measure.")] = 16,
     learn_from: Annotated[
         str | None,
         typer.Option(
@@ -143,8 +136,7 @@ def tune(
     ] = None,
     screened: Annotated[
         int,
-        typer.Option(
-            min=1,
+        count_option(
             help="Configs to draw and screen at a time, without building any: a second for 50,000, so that "
             "there is no need for a small random pool. A replay screens all that it holds.",
         ),
@@ -167,7 +159,7 @@ def tune(
             show_default=False,
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of all random choices.")] = 0,
+    seed: Annotated[int, seed_option("Seed of all random choices.")] = 0,
     plot: Annotated[
         Path | None,
         output_option(
@@ -231,7 +223,7 @@ def tune(
         if model is None and runner is not RunnerName.CPU and learn_from != NOTHING:
             run.log([dataset_used(load_dataset(learn_from), "training")])
         log = TrialLog(run)
-        with _told_how_to_go_on(study):
+        with resumable() if study else _hint_at_studies():
             result = search(
                 workload,
                 sms=request.sms,
@@ -254,33 +246,31 @@ def tune(
                 measure_curves=bool(plot or report),
                 on_trial=log.add,
             )
-        _print(result)
-        write_json(json, result.to_dict())
-        if plot or runner is RunnerName.REPLAY:
-            picture = plot or _default_picture(result)
-            result.plot(picture)
-            _print_line(f"Picture: {picture}")
-        if dispatch:
-            result.save_dispatch_table(dispatch)
-            _print_line(f"Dispatch table: {dispatch}")
-        if report:
-            result.save_report(report)
-            _print_line(f"Report: {report}")
+            _print(result)
+            write_json(json, result.to_dict())
+            if plot or runner is RunnerName.REPLAY:
+                picture = plot or _default_picture(result)
+                watch_output(context, picture)
+                result.plot(picture)
+                print_line(f"Picture: {picture}")
+            if dispatch:
+                result.save_dispatch_table(dispatch)
+                print_line(f"Dispatch table: {dispatch}")
+            if report:
+                result.save_report(report)
+                print_line(f"Report: {report}")
         run.log(describe_search(result, log.told))
         run.log(describe_page(page_of(result)))
 
 
 @contextmanager
-def _told_how_to_go_on(study: str | None) -> Iterator[None]:
-    """Tell whom interrupts a search what is left of it."""
+def _hint_at_studies() -> Iterator[None]:
+    """Tell whom interrupts a search that is not kept how to keep it."""
     try:
         yield
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(
-            "Run the same command again: it goes on where it stopped."
-            if study
-            else "Nothing was kept: with --study FILE, the same command goes on where it stopped."
-        ) from None
+    except KeyboardInterrupt as interrupt:
+        interrupt.add_note("With --study FILE, the same command goes on where it stopped.")
+        raise
 
 
 def _default_picture(result: "TuneResult") -> Path:
@@ -292,18 +282,13 @@ def _default_picture(result: "TuneResult") -> Path:
 
 def _print(result: "TuneResult") -> None:
     """Print what measured, the trials, the chosen kernels, and the answer with where it came from."""
-    _print_line(result.search.provenance.runner)
+    print_line(result.search.provenance.runner)
     for table in result.tables:
-        shown = Table(box=SIMPLE_HEAD)
+        shown = titled_table("")
         for name in table.header:
-            long = name == "grid x block"  # the one column that may be long
-            shown.add_column(name, justify="left" if long else "right", no_wrap=not long)
+            shown.add_column(name, justify="left" if name == "grid x block" else "right")
         for row in table.rows:
             shown.add_row(*row)
         print_table(shown)
     for sentence in result.answer:
-        _print_line(sentence)
-
-
-def _print_line(text: str) -> None:
-    console.print(text, soft_wrap=True, highlight=False)
+        print_line(sentence)

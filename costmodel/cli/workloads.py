@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from costmodel.cli._output import JsonOption, console, titled_table, write_json
+from costmodel.cli._options import JsonOption
+from costmodel.cli._output import print_table, titled_table, write_json
 
 if TYPE_CHECKING:
     from costmodel.workloads import CatalogueEntry, Extraction
@@ -77,18 +78,19 @@ def extract(
 def _print_catalogue(entries: "list[CatalogueEntry]") -> None:
     table = titled_table(f"{len(entries)} workloads")
     for name, justify in (("workload", "left"), ("MFLOP", "right"), ("MB", "right"), ("launches", "left")):
-        table.add_column(name, justify=justify, overflow="fold")  # type: ignore[arg-type]
+        is_text = name == "launches"
+        table.add_column(name, justify=justify, overflow="fold" if is_text else "ellipsis")  # type: ignore[arg-type]
     for entry in entries:
         launches = ", ".join(f"{count} in {network}" for network, count in entry.networks.items())
         flops, moved = entry.workload.flops, entry.workload.min_bytes
         table.add_row(entry.workload.name, f"{flops / 1e6:,.1f}", f"{moved / 1e6:,.1f}", launches)
-    console.print(table)
+    print_table(table)
 
 
 def _print_extraction(extraction: "Extraction") -> None:
     table = titled_table(f"{extraction.network}, {extraction.dtype}")
     table.add_column("launches", justify="right")
-    table.add_column("kernel", overflow="fold")
+    table.add_column("kernel")
     for name, count in extraction.workloads.items():
         table.add_row(str(count), name)
     for name, count in extraction.left_out.items():
@@ -99,4 +101,4 @@ def _print_extraction(extraction: "Extraction") -> None:
             "its launches."
         )
         table.caption_justify = "left"
-    console.print(table)
+    print_table(table)

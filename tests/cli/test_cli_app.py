@@ -1,14 +1,15 @@
+import errno
 import os
 import subprocess
 import sys
 
 import pytest
+from command_line import find
 
-from costmodel import __version__
-from costmodel.cli import _app, main
-from costmodel.cli._app import COMMANDS
-from costmodel.cli._output import resumable
-from costmodel.errors import CostModelError
+from costmodel import __version__, records
+from costmodel.cli import main
+
+COMMANDS = {name: command.help for name, command in find()[0].commands.items()}
 
 
 def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
@@ -17,16 +18,6 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     with pytest.raises(SystemExit) as ended:
         main()
     return int(ended.value.code or 0)
-
-
-def fake_command(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
-    """Puts a command in the place of ``train`` that ends with this error."""
-
-    def command() -> None:
-        raise error
-
-    monkeypatch.setitem(_app.COMMANDS, "train", (f"{__name__}:command", "Fake."))
-    monkeypatch.setattr(sys.modules[__name__], "command", command, raising=False)
 
 
 def test_version(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -43,7 +34,7 @@ def test_help_lists_every_command_and_imports_none() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.endswith("set()\n")
     shown = " ".join(done.stdout.replace("│", " ").split())
-    for name, (_, summary) in COMMANDS.items():
+    for name, summary in COMMANDS.items():
         assert f"{name} {summary}" in shown
 
 
@@ -55,7 +46,7 @@ def test_each_command_says_in_its_own_help_what_the_list_says(
     assert run(monkeypatch, name, "--help") == 0
     shown = capsys.readouterr().out
     assert f"costmodel {name}" in shown
-    assert COMMANDS[name][1] in shown
+    assert COMMANDS[name] in shown
 
 
 @pytest.mark.parametrize(
@@ -71,26 +62,22 @@ def test_wrong_usage(
 def test_an_error_for_the_user_is_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    fake_command(monkeypatch, CostModelError("It must be\nso, but [bold]is not[/bold]."))
-    assert run(monkeypatch, "train") == 2
-    assert capsys.readouterr().err == "Error: It must be so, but [bold]is not[/bold].\n"
+    assert run(monkeypatch, "model", "info", "so, but\n[bold]is not[/bold]") == 2
+    said = capsys.readouterr().err
+    assert said.startswith("Error: ")
+    assert "so, but [bold]is not[/bold]" in said
+    assert said.count("\n") == 1
 
 
-def test_interrupted(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    fake_command(monkeypatch, KeyboardInterrupt())
-    assert run(monkeypatch, "train") == 130
-    assert capsys.readouterr().err == "Interrupted.\n"
-
-
-def test_what_goes_on_says_so_when_it_is_interrupted(
+def test_a_disk_that_fills_up_is_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(KeyboardInterrupt) as interrupt, resumable():
-        raise KeyboardInterrupt
-    fake_command(monkeypatch, interrupt.value)
-    assert run(monkeypatch, "train") == 130
-    said = "Interrupted. Run the same command again: it goes on where it stopped.\n"
-    assert capsys.readouterr().err == said
+    def fill(_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "study.log")
+
+    monkeypatch.setattr(records, "known_devices", fill)
+    assert run(monkeypatch, "devices", "list") == 2
+    assert capsys.readouterr().err == "Error: Cannot write study.log: No space left on device.\n"
 
 
 def test_the_package_is_the_command() -> None:
@@ -137,8 +124,12 @@ def test_a_shell_completes(line: str, offered: set[str]) -> None:
     assert set(done.stdout.split()) == offered
 
 
-def test_a_programming_error_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
-    fake_command(monkeypatch, ZeroDivisionError("bug"))
-    monkeypatch.setattr(sys, "argv", ["costmodel", "train"])
-    with pytest.raises(ZeroDivisionError, match="bug"):
+@pytest.mark.parametrize("error", [ZeroDivisionError("bug"), FileNotFoundError(errno.ENOENT, "bug")])
+def test_a_programming_error_is_not_hidden(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    def fail(_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(records, "known_devices", fail)
+    monkeypatch.setattr(sys, "argv", ["costmodel", "devices", "list"])
+    with pytest.raises(type(error), match="bug"):
         main()

@@ -1,25 +1,61 @@
+import os
+import subprocess
+
 import pytest
+from command_line import command, in_terminal
 
-from costmodel.cli._output import console, print_table, titled_table, write_json
-
-
-def test_no_path_writes_nothing() -> None:
-    write_json(None, object())
+from costmodel.records import known_devices
+from costmodel.workloads import catalogue
 
 
-@pytest.mark.parametrize("width", [40, 80, 200])
-def test_a_table_is_printed_in_parts_that_fit(
-    width: int, capsys: pytest.CaptureFixture[str], monkeypatch
-) -> None:
-    monkeypatch.setattr(console, "width", width)
-    table = titled_table("Wide")
-    for name in ("learner", *(f"column {i}" for i in range(9))):
-        table.add_column(name, no_wrap=True)
-    table.add_row("kernel-ridge", *(f"cell {i}" for i in range(9)))
-    print_table(table)
-    out = capsys.readouterr().out
-    assert all(len(line) <= width for line in out.splitlines())
-    # Every cell once, and the first column on each part.
-    assert [out.count(f"cell {i}") for i in range(9)] == [1] * 9
-    assert out.count("kernel-ridge") == out.count("learner") == {40: 5, 80: 2, 200: 1}[width]
-    assert out.count("Wide") == 1
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_a_table_is_printed_in_parts_that_fit(width: int) -> None:
+    lines = in_terminal(width, "devices", "list")
+    shown = "\n".join(lines)
+    assert max(map(len, lines)) <= width
+    # Every cell once and whole, and the first column on each part.
+    rates = ("4,814.3", "7,672.3", "2,382.4")
+    assert [shown.count(rate) for rate in rates] == [1] * 3
+    parts = {60: 3, 80: 2, 200: 1}[width]
+    assert [shown.count(entry.device.name) >= parts for entry in known_devices()] == [True] * len(
+        known_devices()
+    )
+    assert shown.count("NVIDIA H200") == shown.count(" device ") == parts
+    assert shown.count(" devices") == 1
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_text_is_wrapped_between_words_and_names_are_whole(width: int) -> None:
+    lines = in_terminal(
+        width, "workloads", "list", "--network", "decoder_1b-prefill128", "--dtype", "float16"
+    )
+    assert max(map(len, lines)) <= width
+    shown = " ".join("\n".join(lines).split())
+    for entry in catalogue("decoder_1b-prefill128", "float16"):
+        assert f" {entry.workload.name} " in shown
+        for network, count in entry.networks.items():
+            assert f" {count} in {network}" in shown
+
+
+def test_a_terminal_wraps_sentences_between_words() -> None:
+    lines = in_terminal(80, "devices", "show", "H100 SXM")
+    (entry,) = (entry for entry in known_devices() if "H100 SXM" in entry.names)
+    assert f"Source: {entry.source}" in " ".join(" ".join(lines).split())
+    assert max(map(len, lines)) <= 80
+
+
+def test_a_pipe_gets_sentences_in_one_line_and_tables_as_wide_as_asked() -> None:
+    def lines(**variables: str) -> list[str]:
+        unset = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+        done = subprocess.run(
+            command("devices", "show", "H100 SXM"),
+            env=unset | variables,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return done.stdout.splitlines()
+
+    (entry,) = (entry for entry in known_devices() if "H100 SXM" in entry.names)
+    assert lines()[-1] == lines(COLUMNS="40")[-1] == f"Source: {entry.source}"
+    assert max(map(len, lines(COLUMNS="40")[:-1])) <= 40

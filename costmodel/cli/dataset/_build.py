@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from costmodel.cli._output import JsonOption, console, output_option, write_json
+from costmodel.cli._options import JsonOption, output_option
+from costmodel.cli._output import print_line, write_json
 from costmodel.cli.dataset._arguments import (
     ColumnsOption,
     PlatformOption,
@@ -59,7 +60,7 @@ def build(
         workload = "suite.gemm-x4096-y4096"
         device = { column = "gpu", values = { "3090" = "RTX 3090" } }
         isolation = "whole"
-        outcome = { column = "status", values = { "yes" = "ok", "no" = "compile_error" } }
+        outcome = { column = "status", values = { "0" = "ok", "1" = "timeout" } }
         [parameters]
         block = "block_size_x"
         order = { column = "layout", type = "text" }
@@ -103,14 +104,11 @@ def merge(
 
 
 def _print_report(report: "BuildReport") -> None:
-    console.print(
+    print_line(
         f"{report.path}: {report.measurements:,} of {report.records:,} records, {report.duplicates:,} "
         f"dropped as duplicates, {sum(report.rejects.values()):,} rejected; sha256 {report.sha256[:16]}",
-        soft_wrap=True,
-        highlight=False,
     )
     for reason, count in report.rejects.items():
-        console.print(f"  {count:,} rejected: {reason}", soft_wrap=True, highlight=False, markup=False)
+        print_line(f"  {count:,} rejected: {reason}")
     for finding in report.findings:
-        text = f"  {finding.severity}: {finding.concerns}: {finding.message}"
-        console.print(text, soft_wrap=True, highlight=False, markup=False)
+        print_line(f"  {finding.severity}: {finding.concerns}: {finding.message}")

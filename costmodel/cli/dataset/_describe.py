@@ -5,15 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from rich.table import Table
 
-from costmodel.cli._output import (
-    DatasetArgument,
-    JsonOption,
-    console,
-    output_option,
-    print_table,
-    titled_table,
-    write_json,
-)
+from costmodel.cli._options import DatasetArgument, JsonOption, output_option
+from costmodel.cli._output import print_line, print_table, titled_table, write_json
 from costmodel.progress import track
 
 if TYPE_CHECKING:
@@ -39,7 +32,7 @@ def describe(
     sha256 = dataset_hash(path)
     describer = Describer.of(path, track)
     description = describer.description()
-    console.print(f"{path} (sha256 {sha256[:16]})", soft_wrap=True, highlight=False)
+    print_line(f"{path} (sha256 {sha256[:16]})")
     for table in summary_tables(description):
         if table.rows:
             print_table(_rich_table(table))

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from costmodel.cli._output import JsonOption, console, print_table, titled_table, write_json
+from costmodel.cli._options import JsonOption
+from costmodel.cli._output import print_line, print_table, titled_table, write_json
 from costmodel.progress import track
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def diff(
 
 def _print(found: "Diff", first: Path, second: Path) -> None:
     table = titled_table(f"{first} and {second}")
-    table.add_column("workload", overflow="fold")
+    table.add_column("workload")
     for name in ("first only", "second only", "equal", "changed", "second / first"):
         table.add_column(name, justify="right")
     for w in found.workloads:
@@ -55,15 +56,14 @@ def _print(found: "Diff", first: Path, second: Path) -> None:
         table.add_row(w.workload, *counts, f"{w.ratio:.4f}" if w.ratio == w.ratio else "-")
     print_table(table)
     if found.is_empty:
-        console.print("Both hold the same.")
+        print_line("Both hold the same.")
     if found.shift.count:
         shift = found.shift
-        console.print(
+        print_line(
             f"{shift.count:,} latencies changed: median {shift.median:.2%}, 90th percentile {shift.p90:.2%}, "
-            f"largest {shift.max:.2%}.",
-            highlight=False,
+            f"largest {shift.max:.2%}."
         )
     for what, changes in (("outcome", found.outcomes), ("field", found.fields)):
         if changes:
             listed = ", ".join(f"{name} {count:,}" for name, count in changes.items())
-            console.print(f"By {what}: {listed}.", highlight=False, soft_wrap=True)
+            print_line(f"By {what}: {listed}.")

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from costmodel.cli._output import JsonOption, console, write_json
+from costmodel.cli._options import JsonOption, output_option
+from costmodel.cli._output import print_line, write_json
 from costmodel.cli.dataset._arguments import DatasetPath
 from costmodel.progress import track
 
@@ -26,9 +27,16 @@ class ExportFormat(StrEnum):
 
 def export(
     dataset: DatasetPath,
-    format_name: Annotated[ExportFormat, typer.Option("--format", help="What to write.")],
+    format_name: Annotated[
+        ExportFormat,
+        typer.Option(
+            "--format",
+            metavar="FORMAT",
+            help="What to write: records, parquet, kernel-tuner, t4 or metaschedule.",
+        ),
+    ],
     out: Annotated[
-        Path, typer.Option(metavar="PATH", help="New file for `records` and `parquet`, else a folder.")
+        Path, output_option(metavar="PATH", help="New file for `records` and `parquet`, else a folder.")
     ],
     workload: Annotated[
         str | None, typer.Option(metavar="NAME", help="Take one workload.", show_default=False)
@@ -64,12 +72,8 @@ def export(
 
 
 def _print_report(report: "ExportReport") -> None:
-    console.print(
-        f"{report.measurements:,} measurements in {len(report.files):,} files",
-        soft_wrap=True,
-        highlight=False,
-    )
+    print_line(f"{report.measurements:,} measurements in {len(report.files):,} files")
     for reason, count in report.left_out.items():
-        console.print(f"  {count:,} left out: {reason}", soft_wrap=True, highlight=False, markup=False)
+        print_line(f"  {count:,} left out: {reason}")
     if report.lost:
-        console.print(f"  lost: {report.lost}", soft_wrap=True, highlight=False, markup=False)
+        print_line(f"  lost: {report.lost}")

@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from costmodel.cli._output import (
+from costmodel.cli._interrupt import watch_output
+from costmodel.cli._options import (
     FoldsOption,
     JsonOption,
     KeepTwinsApartOption,
-    console,
-    print_twins,
-    titled_table,
-    write_json,
+    count_option,
+    number_option,
+    seed_option,
 )
+from costmodel.cli._output import print_line, print_table, print_twins, titled_table, write_json
 from costmodel.cli.dataset._arguments import DatasetPath
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 
 def split(
+    context: typer.Context,
     dataset: DatasetPath,
     *,
     strategy: Annotated[
@@ -34,9 +36,17 @@ def split(
         ),
     ],
     name: Annotated[str, typer.Option(metavar="NAME", help="Name of the split.")],
-    seed: Annotated[int, typer.Option(help="Seed of random and few-shot.")] = 0,
-    share: Annotated[float, typer.Option(help="Of random: share of each task to hold out.")] = 0.2,
-    shots: Annotated[int, typer.Option(help="Of few-shot: rows of each held-out task to learn from.")] = 8,
+    seed: Annotated[int, seed_option("Seed of random and few-shot.")] = 0,
+    share: Annotated[
+        float,
+        number_option(
+            "above 0 and below 1",
+            lambda share: 0 < share < 1,
+            metavar="SHARE",
+            help="Of random: share of each task to hold out.",
+        ),
+    ] = 0.2,
+    shots: Annotated[int, count_option(help="Of few-shot: rows of each held-out task to learn from.")] = 8,
     base: Annotated[
         str, typer.Option(metavar="STRATEGY", help="Of few-shot: strategy that holds tasks out.")
     ] = "leave-one-workload-out",
@@ -53,16 +63,17 @@ def split(
     - `costmodel dataset split datasets/mine --strategy leave-one-device-out --name devices-v1`
     - `costmodel dataset split datasets/mine --strategy few-shot --shots 4 --seed 1 --name four-shots`
     """
-    from costmodel.dataset import SplitRecipe, fold_sizes, load_dataset, make_split, write_split
+    from costmodel.dataset import SplitRecipe, find_dataset, fold_sizes, load_dataset, make_split, write_split
 
+    watch_output(context, find_dataset(dataset) / "splits")
     recipe = SplitRecipe(strategy, seed, share, shots, base, keep_twins_apart, folds)
     loaded = load_dataset(dataset)
     made = make_split(loaded, recipe, name)
     file = write_split(loaded, made, force=force)
     sizes = fold_sizes(loaded, made)
-    console.print(_fold_table(made, sizes))
+    print_table(_fold_table(made, sizes))
     print_twins(made)
-    console.print(f"Written: {file} ({strategy}, folds: {len(sizes)})", soft_wrap=True, highlight=False)
+    print_line(f"Written: {file} ({strategy}, folds: {len(sizes)})")
     write_json(
         json,
         {
@@ -80,7 +91,7 @@ def split(
 
 def _fold_table(made: "Split", sizes: "Iterable[FoldSize]") -> Table:
     table = titled_table(made.name)
-    table.add_column("held out", overflow="fold")
+    table.add_column("held out")
     columns = {
         "train_rows": "train rows",
         "shots": "of these shots",

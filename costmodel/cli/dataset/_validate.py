@@ -9,7 +9,8 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from costmodel.cli._output import JsonOption, console, output_option, titled_table, write_json
+from costmodel.cli._options import JsonOption, output_option
+from costmodel.cli._output import print_line, print_table, titled_table, write_json
 from costmodel.cli.dataset._arguments import (
     ColumnsOption,
     PlatformOption,
@@ -75,21 +76,24 @@ def _print(examination: "Examination") -> None:
     prefix = f"{root}{os.sep}" if root.name else ""
     counts = titled_table(f"Files under {root}" if prefix else "Files")
     for name in ("file", "device", "records", "ok", "rejected"):
-        counts.add_column(name, overflow="fold", justify="left" if name in ("file", "device") else "right")
+        counts.add_column(name, justify="left" if name in ("file", "device") else "right")
     for file in examination.files:
         cells = (f"{file.records:,}", f"{file.ok:,}", f"{file.rejected:,}")
         counts.add_row(Text(str(file.path).removeprefix(prefix)), Text(", ".join(file.devices)), *cells)
-    console.print(counts)
+    print_table(counts)
     if examination.findings:
-        console.print(_finding_table(examination.findings, prefix))
+        print_table(_finding_table(examination.findings, prefix))
     else:
-        console.print("Nothing is wrong with them.")
+        print_line("Nothing is wrong with them.")
 
 
 def _finding_table(findings: Iterable["Finding"], prefix: str) -> Table:
     table = titled_table("Findings")
     for name in ("severity", "concerns", "count", "message"):
-        table.add_column(name, overflow="fold", justify="right" if name == "count" else "left")
+        is_text = name in ("concerns", "message")
+        table.add_column(
+            name, justify="right" if name == "count" else "left", overflow="fold" if is_text else "ellipsis"
+        )
     for finding in findings:
         concerns, message = (text.replace(prefix, "") for text in (finding.concerns, finding.message))
         severity = Text(finding.severity, style=_COLOURS[finding.severity])

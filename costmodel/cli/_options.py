@@ -1,0 +1,95 @@
+"""Options and arguments that commands share, and how their values are checked before anything runs."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from costmodel.cli._interrupt import watch_output
+from costmodel.files import check_picture, check_writable
+
+# The largest number of anything that is counted, so that a slip of the finger is refused at once.
+_MOST = 1_000_000
+# Every library that draws at random takes these.
+_LARGEST_SEED = 2**32 - 1
+
+
+def output_option(*names: str, metavar: str = "FILE", **settings: Any) -> Any:
+    """An option that names a file to write; that it can be is checked before the command begins.
+
+    Args:
+        names: Of the option; that of the parameter if none.
+        metavar: ``DIR`` for a folder; ``PATH`` for a file or a folder; ``FILE.png`` for a picture,
+            whose format its ending says.
+        settings: As of ``typer.Option``.
+    """
+
+    def check(context: typer.Context, path: Path | None) -> Path | None:
+        if path is not None and metavar == "FILE.png":
+            check_picture(path)
+        if path is not None:
+            check_writable(path, folder=metavar == "DIR" or (metavar == "PATH" and path.is_dir()))
+            watch_output(context, path)
+        return path
+
+    return typer.Option(*names, metavar=metavar, callback=check, **settings)
+
+
+def number_option(must: str, holds: Callable[[Any], bool], *names: str, **settings: Any) -> Any:
+    """An option that takes a number.
+
+    Args:
+        must: What it must be, as a message says it.
+        holds: Whether a number is.
+        names: Of the option; that of the parameter if none.
+        settings: As of ``typer.Option``.
+    """
+
+    def check(number: float | None) -> float | None:
+        if number is not None and not holds(number):
+            raise typer.BadParameter(f"It must be {must}, but got {number}.")
+        return number
+
+    return typer.Option(*names, callback=check, **settings)
+
+
+def count_option(*names: str, least: int = 1, most: int = _MOST, metavar: str = "N", **settings: Any) -> Any:
+    """An option that says how many, from ``least`` to ``most``; see ``number_option``."""
+    must = f"a whole number from {least} to {most:,}"
+    return number_option(must, lambda n: least <= n <= most, *names, metavar=metavar, **settings)
+
+
+def seed_option(text: str) -> Any:
+    """An option that takes a seed; ``text`` is its help."""
+    return count_option(least=0, most=_LARGEST_SEED, help=text)
+
+
+def folds_option(text: str) -> Any:
+    """An option that takes a number of folds, of which there cannot be one; ``text`` is its help."""
+    must = f"0 or a whole number from 2 to {_MOST:,}"
+    return number_option(
+        must, lambda folds: folds == 0 or 2 <= folds <= _MOST, "--folds", metavar="K", help=text
+    )
+
+
+JsonOption = Annotated[
+    Path | None,
+    output_option("--json", help="Also write the result as JSON.", show_default=False),
+]
+KeepTwinsApartOption = Annotated[
+    bool,
+    typer.Option("--keep-twins-apart", help="Hold out each device alone, near-twins too."),
+]
+FoldsOption = Annotated[
+    int, folds_option("Put what is held out into K groups, each held out as one; 0: one after the other.")
+]
+DatasetArgument = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="DATASET",
+        help="Folder or parquet file of a dataset, or the name of one that ships: h100-sm-budgets, which is "
+        "taken if none is given, or sm-budgets.",
+        show_default=False,
+    ),
+]

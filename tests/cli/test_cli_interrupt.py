@@ -1,0 +1,84 @@
+"""Ctrl-C: each command says truly what is left, and whether the same command goes on."""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from command_line import command
+
+pytestmark = pytest.mark.timeout(300)
+
+WORKLOAD = "matmul-m16-n1024-k1024"
+GOES_ON = "Run the same command again: it goes on where it stopped."
+
+
+def interrupted(begun: Callable[[subprocess.Popen[str]], int | None], *arguments: object) -> str:
+    """What a command says on stderr that gets Ctrl-C, with all its processes, once it has begun."""
+    # A shell makes its background jobs ignore SIGINT, and these tests with them.
+    listen = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    python, option, main, *rest = command(*arguments)
+    with subprocess.Popen(
+        [python, option, f"{listen}; {main}", *rest],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        held = begun(process)
+        os.killpg(process.pid, signal.SIGINT)
+        said = process.communicate()[1]
+    if held is not None:
+        os.close(held)
+    assert process.returncode == 130, said
+    assert "Traceback" not in said
+    return said
+
+
+def exists(file: Path) -> Callable[[subprocess.Popen[str]], None]:
+    """Waits until a file has something in it."""
+
+    def wait(process: subprocess.Popen[str]) -> None:
+        while process.poll() is None and not (file.exists() and file.stat().st_size):
+            time.sleep(0.02)
+
+    return wait
+
+
+def opened(pipe: Path) -> Callable[[subprocess.Popen[str]], int]:
+    """Waits until a command reads a named pipe, in which it finds nothing while it is held open."""
+    os.mkfifo(pipe)
+    return lambda _: os.open(pipe, os.O_WRONLY)
+
+
+def test_a_search_that_is_kept_goes_on(tmp_path: Path) -> None:
+    study = tmp_path / "study.log"
+    search = ("tune", WORKLOAD, "--sms", 32, "--learner", "ridge", "--trials", 60, "--study", study)
+    assert GOES_ON in interrupted(exists(study), *search, "--plot", tmp_path / "a.png")
+
+
+@pytest.mark.tvm
+def test_a_campaign_goes_on(tmp_path: Path) -> None:
+    pytest.importorskip("tvm")
+    begun = exists(tmp_path / "cpu" / "campaign.json")
+    assert GOES_ON in interrupted(begun, "collect", "run", "cpu-quick", "--out", tmp_path / "cpu")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ("evaluate", "--out", "OUT", "--config"),
+        ("dataset", "build", "h100-sm-budgets", "--out", "OUT", "--card"),
+        ("dataset", "merge", "h100-sm-budgets", "--out", "OUT", "--card"),
+        ("devices", "list", "--json", "OUT", "--own"),
+    ],
+    ids=" ".join,
+)
+def test_what_cannot_go_on_says_that_nothing_was_written(tmp_path: Path, line: tuple[str, ...]) -> None:
+    out, pipe = tmp_path / "out", tmp_path / "pipe"
+    arguments = [out if each == "OUT" else each for each in line]
+    assert interrupted(opened(pipe), *arguments, pipe) == "Interrupted. Nothing was written.\n"
+    assert not out.exists()
