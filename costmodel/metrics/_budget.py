@@ -24,8 +24,8 @@ def gap_recovered(chosen_s: FloatArray, whole_choice_s: FloatArray, best_s: Floa
     """Share of the budget gap that a choice wins back, pooled over tasks; higher is better.
 
     ``1 - sum(log(chosen / best)) / sum(log(whole_choice / best))``: 1 for the best config of every task, 0
-    for a choice as good as the whole-device choice, negative for a worse one, -inf where a chosen config fails.
-    NaN where the whole-device choice is the best in every task, so that nothing can be won.
+    for a choice as good as the whole-device choice, negative for a worse one, -inf where a chosen config
+    fails. NaN where the whole-device choice is the best in every task, so that nothing can be won.
 
     Args:
         chosen_s: ``(t,)`` latency of the chosen config in each task.
