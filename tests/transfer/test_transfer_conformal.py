@@ -14,6 +14,7 @@ from costmodel.transfer.uncertainty import (
     ShotQuantiles,
     group_codes,
     group_folds,
+    rehearse,
 )
 
 DATASET = Path(__file__).parents[2] / "datasets" / "h100-sm-budgets"
@@ -80,6 +81,14 @@ def test_a_model_without_latency_gets_intervals_from_its_measurements() -> None:
     # more than is promised, and half of the width would be too little.
     assert 0.9 <= np.mean(inside) <= 0.98
     assert np.mean(inside_half) < 0.8
+
+
+def test_a_search_is_told_the_std_of_the_model_inside() -> None:
+    model = Conformal(Residual(RidgeLearner()), (0,)).fit(*noisy_rows(20, 0))
+    X, y, _ = noisy_rows(2, 1)
+    inside = model.model.adapt(X[:5], y[:5]).std(X)
+    assert np.ptp(inside) > 0.0
+    np.testing.assert_array_equal(model.adapt(X[:5], y[:5]).std(X), inside)
 
 
 @pytest.fixture(scope="module")
@@ -155,6 +164,13 @@ def test_unfamiliarity_is_the_distance_in_usual_distances() -> None:
     assert known.unfamiliarity(np.array([[np.nan, 0.0]]))[0] > 0.9
 
 
+def test_what_rounding_leaves_of_a_constant_column_is_no_scale() -> None:
+    X = np.column_stack([np.arange(10.0), np.full(10, 1e9 / 3.0)])
+    assert X.std(axis=0)[1] > 0.0
+    known = Familiarity().fit(X, np.arange(10) // 5)
+    assert known.unfamiliarity(X + np.array([0.0, 1e-6])).max() < 0.01
+
+
 def test_groups_stay_together_and_folds_are_even() -> None:
     X = np.repeat(np.arange(11.0), 7)[:, None]
     groups = group_codes(X, (0,), np.zeros(len(X)))
@@ -179,6 +195,38 @@ def test_small_buckets_are_drawn_to_all_and_unknown_ones_take_the_nearest() -> N
     pooled = np.quantile(scores, 0.95)
     assert abs(small[1] - pooled) < 0.2 * pooled
     np.testing.assert_array_equal(near, small)
+
+
+class Noting:
+    """A model that keeps what it was adapted to."""
+
+    def __init__(self, model: Residual) -> None:
+        self.model = model
+        self.predict = model.predict
+        self.adapted: list[np.ndarray] = []
+
+    def adapt(self, X, y):
+        self.adapted.append(X)
+        return self.model.adapt(X, y)
+
+
+def test_what_is_rehearsed_is_a_search_that_measures_the_best_scores() -> None:
+    X, y, tasks = noisy_rows(2, 0)
+    y[::7] = np.inf
+    model = Noting(Residual(RidgeLearner()).fit(*noisy_rows(20, 1)))
+    rehearsed = list(rehearse(model, X, y, tasks))
+    assert [each.shots for each in rehearsed] == [1, 2, 4, 8, 16] * 2
+    predictor, rest = model.model, X[tasks == 0]
+    for shots, measured, found in zip((1, 2, 4, 8, 16), model.adapted, rehearsed, strict=False):
+        best = np.argsort(-predictor.predict(rest).score)[: shots - (len(X[tasks == 0]) - len(rest))]
+        rest = np.delete(rest, best, axis=0)
+        at = (X[:, None] == measured[None]).all(axis=2).any(axis=1)
+        assert at.sum() == shots
+        assert not (rest[:, None] == measured[None]).all(axis=2).any()
+        predictor = model.model.adapt(X[at], y[at])
+        left = (tasks == 0) & ~at & np.isfinite(y)
+        off = np.log(y[left] / predictor.predict(X[left]).latency_s)
+        np.testing.assert_allclose(found.scores, off / predictor.std(X[left]))
 
 
 def test_quantiles_by_shots_lie_between_those_rehearsed() -> None:

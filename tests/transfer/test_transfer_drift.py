@@ -62,7 +62,7 @@ def test_failures_are_above_everything_and_reset_forgets() -> None:
     for _ in range(4):
         alarm = monitor.add(predicted_s=1.0, low_s=0.5, high_s=2.0, measured_s=np.inf)
     assert alarm is not None
-    assert alarm.reason == "above"
+    assert (alarm.reason, alarm.measurements) == ("above", 4)
     assert alarm.evidence > 1.0
     monitor.reset()
     assert monitor.alarm is None

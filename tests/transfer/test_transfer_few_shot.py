@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
-from scipy.stats import spearmanr
+from scipy.special import logit
+from scipy.stats import norm, spearmanr
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
@@ -171,6 +172,19 @@ def test_the_guard_gives_way_to_measurements_that_contradict() -> None:
     later = model.adapt(target_X[:9], 1000 * target_y[:9]).predict(target_X).score
     alone = model.fallback.adapt(target_X[:9], 1000 * target_y[:9]).predict(target_X).score
     np.testing.assert_array_equal(later, alone)
+
+
+def test_a_level_speaks_by_how_likely_it_is_if_the_model_is_right_and_if_it_is_wrong() -> None:
+    X, y, tasks = family()
+    sources, (target_X, target_y) = without(X, y, tasks, 6)
+    model = Guarded(Residual(KernelRidge()), FromScratch(), (0,), level_doubt=3.0).fit(*sources)
+    measured = target_X[:3], 3.0 * target_y[:3]
+    surprise = model.model.adapt(*measured).level_surprise()
+    assert abs(surprise) > 1.0
+    doubtful = logit(model.weight(*measured))
+    model.level_doubt = 1.0  # right or wrong, a level is as likely: only the order counts
+    spoken = doubtful - logit(model.weight(*measured))
+    assert spoken == pytest.approx(norm.logpdf(surprise) - norm.logpdf(surprise, scale=3.0))
 
 
 def test_what_was_refuted_once_stays_so() -> None:

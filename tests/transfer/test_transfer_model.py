@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Self
 
+import msgspec
 import numpy as np
 import pytest
 from msgspec import structs
@@ -227,6 +228,19 @@ def test_what_cannot_be_predicted_is_said(model, data) -> None:
     nowhere = replace(model, metadata=structs.replace(model.metadata, devices=()))
     with pytest.raises(CostModelError, match="device must be named"):
         nowhere.predict(NEW, kernels=data)
+
+
+def test_kernels_are_read_from_a_file_of_candidates(model, data, tmp_path) -> None:
+    file = tmp_path / "kernels.jsonl"
+    file.write_bytes(b"\n\n".join(msgspec.json.encode(each) for each in data.candidates))
+    assert model.predict(NEW, kernels=file).equals(model.predict(NEW, kernels=data))
+    with pytest.raises(CostModelError, match=rf"{file} must hold candidates of .* those of {NEW}, "):
+        model.predict("matmul-m2-n2-k2", kernels=str(file))
+    file.write_bytes(file.read_bytes()[:-9])
+    with pytest.raises(CostModelError, match=rf"{file} must hold one candidate a line, as JSON with `work"):
+        model.predict(NEW, kernels=file)
+    with pytest.raises(CostModelError, match=r"Cannot read .*none\.jsonl: No such file"):
+        model.predict(NEW, kernels=tmp_path / "none.jsonl")
 
 
 def test_configs_are_drawn_for_a_workload_that_nobody_recorded() -> None:

@@ -4,7 +4,7 @@ from costmodel.transfer.uncertainty._conformal import Conformal
 from costmodel.transfer.uncertainty._familiarity import Familiarity
 from costmodel.transfer.uncertainty._folds import Codes, group_codes, group_folds
 from costmodel.transfer.uncertainty._mondrian import MondrianQuantiles
-from costmodel.transfer.uncertainty._rehearsal import Rehearsed, ShotQuantiles, std_of
+from costmodel.transfer.uncertainty._rehearsal import Rehearsed, ShotQuantiles, rehearse, std_of
 from costmodel.transfer.uncertainty._unseen_devices import UnseenDevices
 
 __all__ = [
@@ -17,5 +17,6 @@ __all__ = [
     "UnseenDevices",
     "group_codes",
     "group_folds",
+    "rehearse",
     "std_of",
 ]
