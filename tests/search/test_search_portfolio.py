@@ -133,6 +133,8 @@ def test_weights_belong_to_the_weighted_objective():
     ]:
         with pytest.raises(CostModelError, match=r"[Ww]eight"):
             Objective.make(name, 2, weights)
+    assert Objective.make(ObjectiveName.MEAN, 3).weights == (1.0, 1.0, 1.0)
+    assert Objective.make(ObjectiveName.WEIGHTED, 2, (0.5, 3.0)).weights == (0.5, 3.0)
 
 
 def test_fewest_sms_within_a_tolerance():

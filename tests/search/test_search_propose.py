@@ -167,6 +167,16 @@ def test_a_slow_sketch_of_which_little_is_known_gets_its_chance():
     assert chosen == 201  # not 200: of its own sketch it promises less than most
 
 
+def test_each_sketch_has_its_own_finalists_at_each_budget():
+    improvement = np.random.default_rng(0).random((300, 2)) + np.repeat([2.0, 1.0, 0.0], 100)[:, None]
+    sketches = np.repeat(["a", "b", "c"], 100)
+    expected = set()
+    for budget in improvement.T:
+        order = np.argsort(-budget)
+        expected.update(order[:64], *(order[sketches[order] == sketch][:8] for sketch in "abc"))
+    assert finalists(improvement, sketches) == sorted(expected)
+
+
 def measure(candidates, kind="cuda"):
     """A formula of the launches that small and large parts of a GPU answer differently; big blocks fail."""
     isolation, device = "green_context", LANDSCAPE_DEVICE

@@ -1,12 +1,13 @@
 import numpy as np
 import optuna
 import pytest
+from optuna.distributions import IntDistribution
 from optuna.samplers import BaseSampler, GPSampler, NSGAIISampler, TPESampler
 
 from costmodel.errors import CostModelError
 from costmodel.search import History, ModelSampler, PoolSampler, RandomOrderSampler
 from costmodel.search.samplers import PREDICTED_LATENCY, PREDICTED_RANK
-from costmodel.spaces import Pool
+from costmodel.spaces import DeclaredSpace, Pool
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 
@@ -142,6 +143,27 @@ def test_ties_are_broken_by_the_seed_and_not_by_the_order_of_the_pool(pool, igno
 def test_the_seed_decides_the_order(make, pool, latencies):
     runs = [_positions(_optimized(make(pool, seed=s), pool, latencies, 15), pool) for s in (1, 1, 2)]
     assert runs[0] == runs[1] != runs[2]
+
+
+@pytest.mark.parametrize(
+    "make", [RandomOrderSampler, lambda space, seed: ModelSampler(space, screened=64, seed=seed)]
+)
+def test_the_seed_decides_what_is_drawn_from_a_large_space(make):
+    space = DeclaredSpace("line", {"x": IntDistribution(1, 10**6)})
+
+    def proposed(seed):
+        study = optuna.create_study(sampler=make(space, seed=seed))
+        return [study.ask(space.distributions).params["x"] for _ in range(5)]
+
+    first, again, other = map(proposed, (1, 1, 2))
+    assert first == again
+    assert not set(first) & set(other)
+
+
+def test_what_was_not_screened_is_drawn_once_all_that_was_is_taken():
+    space = DeclaredSpace("line", {"x": IntDistribution(1, 10**6)})
+    study = optuna.create_study(sampler=ModelSampler(space, screened=4))
+    assert len({study.ask(space.distributions).params["x"] for _ in range(10)}) == 10
 
 
 def test_a_parameter_outside_the_pool_is_refused(sampler, pool):

@@ -8,6 +8,7 @@ from costmodel.collector import ReplayRunner
 from costmodel.errors import CostModelError
 from costmodel.records import Outcome
 from costmodel.search import ModelSampler, RandomOrderSampler, open_study, tune
+from costmodel.search.samplers import LATENCIES
 from costmodel.spaces import Pool
 from costmodel.testing import landscape_platform
 
@@ -96,6 +97,7 @@ def test_failures_fail_their_trial_and_never_become_a_latency(runner, pool):
     failed = [trial for trial in study.trials if trial.user_attrs["outcomes"] != ["ok"]]
     assert failed
     assert all(trial.state is optuna.trial.TrialState.FAIL and trial.value is None for trial in failed)
+    assert all(trial.user_attrs[LATENCIES] == [None] for trial in failed)
 
 
 def test_a_search_where_all_fail_says_so(records, pool, latencies):

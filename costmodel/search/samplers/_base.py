@@ -139,7 +139,7 @@ class SpaceSampler(BaseSampler):
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
         """Parameters of the config that was chosen."""
-        choice: dict[str, Any] = study._storage.get_trial_system_attrs(trial._trial_id).get(CHOICE, {})
+        choice: dict[str, Any] = study._storage.get_trial_system_attrs(trial._trial_id)[CHOICE]
         return choice
 
     def sample_independent(
