@@ -24,8 +24,8 @@ TrackingUriOption = Annotated[
     typer.Option(
         metavar="FILE_OR_URL",
         help="Where runs are: a server such as http://localhost:5000, a database, or a file that ends in .db "
-        "for SQLite.",
-        show_default="$COSTMODEL_TRACKING_URI, $MLFLOW_TRACKING_URI or out/mlflow.db",
+        "for SQLite. Else what COSTMODEL_TRACKING_URI or MLFLOW_TRACKING_URI says, or out/mlflow.db.",
+        show_default=False,
     ),
 ]
 ExperimentOption = Annotated[

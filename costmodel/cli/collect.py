@@ -78,8 +78,8 @@ def run(
     time_limit: Annotated[
         float | None,
         number_option(
-            "above 0 and at most 1,000,000,000",
-            lambda seconds: 0 < seconds <= 1e9,
+            "at least 0 and at most 1,000,000,000",
+            lambda seconds: 0 <= seconds <= 1e9,
             metavar="SECONDS",
             help="Stop cleanly after this time; the config's limit by default.",
             show_default=False,

@@ -58,9 +58,9 @@ def tune(
     objective: Annotated[
         str | None,
         typer.Option(
-            metavar="worst-regret|mean|weighted",
-            help="What one kernel for several SM budgets is chosen by: its latency over the best at each, "
-            "the worst or the geometric mean, worst-regret if not given.",
+            metavar="RULE",
+            help="What one kernel for several SM budgets is chosen by, of its latency over the best at each: "
+            "worst-regret (if not given), mean (geometric) or weighted (see --weights).",
             show_default=False,
         ),
     ] = None,
@@ -165,7 +165,7 @@ def tune(
         output_option(
             metavar="FILE.png",
             help="Picture of latency over SM budgets: .png, .svg or .pdf. A replay draws "
-            "out/tune-WORKLOAD-SMS.png if not given; a device measures more for it, and draws only if given.",
+            "out/tune-*.png if not given; a device measures more for it, and draws only if given.",
             show_default=False,
         ),
     ] = None,

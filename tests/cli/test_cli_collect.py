@@ -241,7 +241,7 @@ def status(folder: Path, report: Path) -> Path:
 def test_the_campaigns_that_come_with_it_can_be_planned(tmp_path: Path, config: Path) -> None:
     result = invoke("plan", config, "--builders", 16, "--json", tmp_path / "plan.json")
     assert result.exit_code == 0, result.stderr
-    assert "16 build processes, 1 device(s)" in " ".join(result.stdout.split())
+    assert "build processes: 16, devices: 1" in " ".join(result.stdout.split())
     estimate = json.loads((tmp_path / "plan.json").read_text())
     campaign = CampaignConfig.load(config)
     assert estimate["workloads"] == len(campaign.workloads)

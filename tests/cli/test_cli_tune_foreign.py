@@ -170,7 +170,10 @@ def test_without_a_history_of_its_kind_a_kernel_is_tuned_from_nothing(
     assert report["best"]["latency_s"] == pytest.approx([best_s])
 
 
-def test_of_several_kernels_the_user_names_one(new_gpu: Path) -> None:
-    result = costmodel("tune", "gem", "--replay", new_gpu)
+@pytest.mark.parametrize(
+    ("named", "offered"), [("kernel", (CONVOLUTION, GEMM)), ("zzz", (CONVOLUTION, GEMM)), ("gem", (GEMM,))]
+)
+def test_of_several_kernels_the_user_names_one(new_gpu: Path, named: str, offered: tuple[str, ...]) -> None:
+    result = costmodel("tune", named, "--replay", new_gpu)
     assert result.exit_code == 2
-    assert all(name in result.stderr for name in load_dataset(new_gpu).workloads)
+    assert all(name_of(new_gpu, kernel) in result.stderr for kernel in offered)

@@ -196,7 +196,7 @@ class Dataset:
         if chosen.empty:
             raise CostModelError(
                 f"The workload must be one of the {len(self.workloads)} of {self.name}, but got {name!r}."
-                + did_you_mean(name, self.workloads)
+                + (did_you_mean(name, self.workloads) or f" It has {', '.join(self.workloads)}.")
             )
         return chosen
 
