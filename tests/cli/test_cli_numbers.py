@@ -4,6 +4,7 @@ from typer.testing import CliRunner
 
 from costmodel.cli import app
 
+ZERO_MEANS = ("--seed", "--folds", "--time-limit")  # a seed; each value alone; nothing new
 OUT_OF_RANGE = ("-1", "nan", "inf", "-inf", "1e999", str(10**30))
 
 
