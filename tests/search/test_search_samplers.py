@@ -205,6 +205,22 @@ def test_the_model_learns_each_result_and_failures_as_infinite(pool, oracle, lat
     assert all(np.isinf(y[0]) and np.isfinite(y[1:]).all() for y in oracle.adapted_to)
 
 
+def test_a_history_is_in_the_order_of_what_was_told_and_knows_what_waits(pool, latencies):
+    study = optuna.create_study(sampler=RandomOrderSampler(pool))
+    fast, slow = (study.ask(pool.distributions) for _ in range(2))
+    study.tell(slow, 2.0)
+    study.tell(fast, 1.0)
+    waiting = pool.candidates[
+        int(np.flatnonzero(~np.isin(range(len(pool)), _positions(study, pool)))[0])
+    ].config
+    study.enqueue_trial(pool.params(waiting))
+    history = History.of(study, pool)
+    assert history.measured == tuple(pool.config(trial.params) for trial in (slow, fast))
+    assert history.value.tolist() == [2.0, 1.0]
+    assert history.pending == (waiting,)
+    assert waiting.config_id in history.tried
+
+
 def test_the_prediction_is_kept_with_the_trial(pool, oracle, latencies):
     study = _optimized(ModelSampler(pool, oracle), pool, latencies, n_trials=3)
     assert [t.system_attrs[PREDICTED_LATENCY] for t in study.trials] == [[y] for y in sorted(latencies)[:3]]
