@@ -10,7 +10,7 @@ BIN := .venv/bin
 # Beside other tests, threads of BLAS wait for each other: commands take 10 to 30 % more processor time.
 test test-rehearsals test-notebooks test-docs test-torch: export OMP_NUM_THREADS := 1
 
-.PHONY: help tune test test-rehearsals test-notebooks test-docs test-torch docs check reproduce
+.PHONY: help tune test test-rehearsals test-notebooks test-docs test-torch docs check mutation reproduce
 .DELETE_ON_ERROR:
 
 help: ## List the targets
@@ -44,12 +44,16 @@ check: .venv/dev.stamp ## Check style, format, types and the direction of import
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+mutation: .venv/mutation.stamp ## Change the code at random and count what the tests notice, under an hour
+	PYTHON=$(BIN)/python experiments/mutation/run.sh
+
 reproduce: .venv/dev.stamp ## Make the figures of README.md again and compare, under an hour on two cores
 	PYTHON=$(BIN)/python experiments/reproduce/run.sh $(if $(CACHES),--caches $(CACHES))
 
 # Replaying needs no TVM: `make tune` installs 300 MB less than the tests. `costmodel evaluate` compares xgboost too.
 .venv/replay.stamp: extras := xgboost-cpu
 .venv/dev.stamp: extras := tvm,xgboost-cpu,mlflow,dev
+.venv/mutation.stamp: extras := tvm,xgboost-cpu,mlflow,dev,mutation
 .venv/notebooks.stamp: extras := tvm,xgboost-cpu,mlflow,dev,notebooks
 .venv/torch.stamp: extras := tvm,xgboost-cpu,mlflow,dev,torch
 .venv/docs.stamp: extras := tvm,xgboost-cpu,mlflow,dev,docs
