@@ -16,6 +16,7 @@ from costmodel.kernels.metaschedule._draw import draw_columns
 from costmodel.kernels.metaschedule._lowered import kernel_launches
 from costmodel.kernels.metaschedule._parameters import Recorded, Suggester
 from costmodel.kernels.metaschedule._postprocess import apply_postprocessors
+from costmodel.kernels.metaschedule._recorded_trace import read_config
 from costmodel.kernels.metaschedule._same_operator import SameOperator
 from costmodel.kernels.metaschedule._sketch import Sketch, skeleton_of
 from costmodel.kernels.metaschedule._target import make_target
@@ -224,10 +225,23 @@ class MetaScheduleSpace:
         skeleton = skeleton_of(trace)
         for position, sketch in enumerate(self.sketches):
             if sketch.skeleton == skeleton:
-                decisions = sketch.decisions_of(trace)
+                samples = [inst for inst in trace.insts if inst.kind.name.startswith("Sample")]
+                decisions = sketch.decisions_of([trace.decisions[inst] for inst in samples])
                 if sketch.holds(decisions):
                     return Config({SKETCH: position, **decisions})
         raise self._foreign("it follows none")
+
+    def read_config(self, trace: Any) -> Config | None:
+        """The config of a trace in JSON, read without replaying it: a fraction of a millisecond.
+
+        Args:
+            trace: Its JSON as MetaSchedule's databases keep it.
+
+        Returns:
+            What ``config_of`` gives of it where TVM applies the decisions as they are written; None where the
+            instructions are not those of a sketch to the letter, or a decision is none of its choices.
+        """
+        return read_config(self.sketches, trace)
 
     def config_like(self, trace: Any) -> Config | None:
         """The config that makes the choices of a trace of the same operator written in another way.
@@ -251,7 +265,7 @@ class MetaScheduleSpace:
         if position is None:
             return None
         sketch = self.sketches[position]
-        decisions = sketch.decisions_like(choices)
+        decisions = sketch.decisions_of(choices.decisions)
         return Config({SKETCH: position, **decisions}) if sketch.holds(decisions) else None
 
     def other_program(self, context: Any, design_spaces: Sequence[Any]) -> SameOperator:

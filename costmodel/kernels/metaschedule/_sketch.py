@@ -3,14 +3,14 @@
 import json
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import Trace
 
-from costmodel.kernels.metaschedule._choices import Choices, choices_of
+from costmodel.kernels.metaschedule._choices import choices_of
 from costmodel.kernels.metaschedule._parameters import Categorical, Parameter, Tile
 from costmodel.kernels.metaschedule._shared_memory import PIPELINE_STAGES, SharedMemory, shared_memory_bounds
 from costmodel.kernels.metaschedule._sketch_names import SketchNames
@@ -111,19 +111,18 @@ class Sketch:
         """Whether the constraints hold: arithmetic that saves lowering most of what would be refused."""
         return all(bound.holds(decisions) for bound in self.constraints)
 
-    def decisions_of(self, trace: Any) -> dict[str, Decision]:
-        """Decisions of a simplified trace of this sketch."""
-        samples = [inst for inst in trace.insts if inst.kind.name.startswith("Sample")]
-        return {
-            parameter.name: _from_trace(parameter, trace.decisions[inst])
-            for inst, parameter in zip(samples, self.parameters, strict=True)
-        }
+    def samples(self, decisions: Sequence[Any]) -> bool:
+        """Whether each decision of a trace, of any origin, is of the type that its parameter samples."""
+        return all(
+            _is_sample(parameter, decision)
+            for parameter, decision in zip(self.parameters, decisions, strict=True)
+        )
 
-    def decisions_like(self, choices: Choices) -> dict[str, Decision]:
-        """The decisions of choices that begin as those of this sketch."""
+    def decisions_of(self, decisions: Sequence[Any]) -> dict[str, Decision]:
+        """Decisions by name, from those of a trace that samples what this sketch samples, and maybe more."""
         return {
             parameter.name: _from_trace(parameter, decision)
-            for parameter, decision in zip(self.parameters, choices.decisions, strict=False)
+            for parameter, decision in zip(self.parameters, decisions, strict=False)
         }
 
 
@@ -159,6 +158,17 @@ def _parameter(inst: Any, name: str, decision: Any) -> Parameter:
         return Categorical(name, _COMPUTE_LOCATIONS, (1.0,) * len(_COMPUTE_LOCATIONS))
     parts, max_innermost = map(int, inst.attrs)
     return Tile(name, math.prod(int(factor) for factor in decision), parts, max_innermost)
+
+
+def _is_sample(parameter: Parameter, decision: Any) -> bool:
+    """Whether a decision is factors for a tile, a position among the choices, or a loop's position."""
+    if isinstance(parameter, Tile):
+        return isinstance(decision, list) and all(type(factor) is int for factor in decision)
+    assert isinstance(parameter, Categorical)
+    positions = (
+        _COMPUTE_LOCATIONS if parameter.choices == _COMPUTE_LOCATIONS else range(len(parameter.choices))
+    )
+    return type(decision) is int and decision in positions
 
 
 def _to_trace(parameter: Parameter, value: Decision) -> Any:

@@ -1,5 +1,6 @@
 """Kernels of a program that nobody has recognised, by the traces that schedule it."""
 
+import json
 from typing import Any
 
 from costmodel.kernels.metaschedule._sample import lowered_launches
@@ -20,21 +21,18 @@ class TracedProgram:
         self._module: Any = None
         self._is_read = False
 
-    def launches(self, trace: Any) -> tuple[KernelLaunch, ...]:
-        """What the kernels launch that a trace makes of the program: 10 to 50 ms.
-
-        Grid, block, tiles and cached buffers are those of the lowered program; nothing is recognised, and
-        nothing compiled.
+    def replay(self, trace: Any) -> Any:
+        """The schedule that a trace makes of the program: 5 to 30 ms.
 
         Args:
             trace: Its JSON, with the postprocessors' instructions, as a database keeps it.
 
         Returns:
-            The kernels in order of launch; none where program or trace cannot be read or lowered.
+            The ``tvm.s_tir.Schedule``; None where program or trace cannot be read or applied.
         """
         module = self._read()
         if module is None:
-            return ()
+            return None
         from tvm.s_tir import Schedule
         from tvm.s_tir.schedule import Trace
 
@@ -44,8 +42,24 @@ class TracedProgram:
                 register_tensor_intrinsics()  # which takes seconds
             Trace.apply_json_to_schedule(trace, schedule)
         except Exception:  # noqa: BLE001 (TVM raises its own error types for what does not fit)
-            return ()
-        return lowered_launches(schedule.mod)
+            return None
+        return schedule
+
+    def replayed(self, trace: Any) -> Any:
+        """The trace that TVM keeps of a replay, in JSON; None where it cannot be replayed."""
+        schedule = self.replay(trace)
+        if schedule is None:
+            return None
+        return json.loads(json.dumps(schedule.trace.as_json(), default=lambda number: number.value))
+
+    def launches(self, trace: Any) -> tuple[KernelLaunch, ...]:
+        """What the kernels launch that a trace makes of the program: 10 to 50 ms.
+
+        Grid, block, tiles and cached buffers are those of the lowered program; nothing is recognised, and
+        nothing compiled. There are none where the trace cannot be replayed, or what it makes not be lowered.
+        """
+        schedule = self.replay(trace)
+        return () if schedule is None else lowered_launches(schedule.mod)
 
     def _read(self) -> Any:
         """The program; None where it cannot be read."""
