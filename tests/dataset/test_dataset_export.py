@@ -26,7 +26,7 @@ from costmodel.dataset.exporters import (
     t4_document,
     write_json_file,
 )
-from costmodel.dataset.importers import read_source
+from costmodel.dataset.importers import ReadOptions, read_source
 from costmodel.errors import CostModelError
 from costmodel.kernels.metaschedule import sample_candidates
 from costmodel.records import (
@@ -241,7 +241,8 @@ def test_a_metaschedule_export_gives_configs_platforms_and_latencies_again(
         "metaschedule_Test_GPU_green_context_32",
         "metaschedule_Test_GPU_green_context_8",
     ]
-    found = [m for folder in folders for m in read_source(folder).measurements]
+    lowered = ReadOptions(lower_traces=True)
+    found = [m for folder in folders for m in read_source(folder, lowered).measurements]
     expected = {m.key: m for m in [*ours, failed]}
     assert {m.key for m in found} == expected.keys()
     for one in found:

@@ -1,7 +1,10 @@
 """MetaSchedule databases: without TVM as foreign kernels, with TVM as configs of our spaces, and damage."""
 
 import json
+import zlib
 from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -174,7 +177,7 @@ def test_a_program_of_ours_is_known_by_its_hash(tuned, options: ReadOptions) -> 
     assert source.rejects == []
     *ours, foreign = source.measurements
     assert [m.candidate.config for m in ours] == configs
-    assert all(m.candidate.workload.name == MATMUL and m.candidate.launches for m in ours)
+    assert all(m.candidate.workload.name == MATMUL and not m.candidate.launches for m in ours)
     assert [m.latencies_s for m in ours] == [(1e-5, 2e-5), (3e-5,), ()]
     assert foreign.candidate.workload.kind.startswith("metaschedule.p")
     with pytest.raises(CostModelError, match=r"One of the 1 programs .* but none is"):
@@ -195,11 +198,14 @@ def test_a_file_of_the_platform_can_name_the_program(tuned, tmp_path: Path) -> N
 
 
 @pytest.mark.tvm
-def test_what_nobody_recognises_has_the_launches_of_its_lowered_program(tuned, options: ReadOptions) -> None:
+def test_kernels_have_the_launches_of_their_lowered_programs_on_request(tuned, options: ReadOptions) -> None:
     """Without names its program is anybody's; its kernels are those that our space lowers to."""
     folder, configs = tuned
     space = open_space(Workload.parse(MATMUL), "cuda")
-    measurements = list(read_source(folder, options).measurements)
+    named = replace(options, lower_traces=True, workloads=(Workload.parse(MATMUL),))
+    ours = [m.candidate for m in read_source(folder, named).measurements][:3]
+    assert ours == [space.candidate(config) for config in configs]
+    measurements = list(read_source(folder, replace(options, lower_traces=True)).measurements)
     *scheduled, unscheduled = [m.candidate for m in measurements]
     assert all(candidate.workload.is_foreign for candidate in scheduled)
     assert [c.launches for c in scheduled] == [space.candidate(config).launches for config in configs]
@@ -208,3 +214,45 @@ def test_what_nobody_recognises_has_the_launches_of_its_lowered_program(tuned, o
     names = [column.name for column in table.columns]
     blocks = table.values[:, names.index("log2_blocks")]
     assert np.array_equal(blocks[:3], np.log2([c.launches[0].blocks for c in scheduled]))
+
+
+def with_decision(folder: Path, number: int, change: Callable[[list[Any]], None]) -> None:
+    """Write a tuned database again with the decisions of one of its records changed."""
+    path = folder / "database_tuning_record.json"
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    change(records[number - 1][1][0][1])
+    path.write_bytes(json_lines(records))
+
+
+@pytest.mark.tvm
+def test_a_decision_that_tvm_does_not_apply_is_an_error_of_the_file(tuned, options: ReadOptions) -> None:
+    folder, _ = tuned
+    with_decision(folder, 2, lambda decisions: decisions[0].__setitem__(1, [1, 1, 1, 1, 5]))
+    with pytest.raises(CostModelError, match=r"in line 2 tile\.C\.0 is \(1, 1, 1, 1, 5\) there and .*, 32\)"):
+        read_source(folder, options)
+
+
+@pytest.mark.tvm
+def test_what_is_not_written_as_a_choice_of_ours_is_replayed(tuned, options: ReadOptions) -> None:
+    """TVM gives the outermost factor what is left of the loop's extent."""
+    folder, configs = tuned
+    outer, *inner = configs[1].decisions["tile.C.i"]
+    with_decision(folder, 2, lambda decisions: decisions[0].__setitem__(1, [outer * 7, *inner]))
+    named = ReadOptions(options.platform, workloads=(Workload.parse(MATMUL),))
+    assert [m.candidate.config for m in read_source(folder, named).measurements][:3] == configs
+
+
+@pytest.mark.tvm
+@pytest.mark.parametrize("is_in_sample", [True, False])
+def test_one_record_in_fifty_is_replayed(tuned, options: ReadOptions, is_in_sample: bool) -> None:
+    """Which, its checksum says: the fourth is replayed or not, by its seconds."""
+    folder, _ = tuned
+    path = folder / "database_tuning_record.json"
+    first, second, third, _ = path.read_text().splitlines(keepends=True)
+    wrong = json.loads(second)
+    wrong[1][0][1][0][1] = [1, 1, 1, 1, 5]
+    lines = (f"{json.dumps([wrong[0], [wrong[1][0], [s / 1e6], *wrong[1][2:]]])}\n" for s in range(1, 1000))
+    fourth = next(line for line in lines if (zlib.crc32(line.encode()) % 50 == 0) == is_in_sample)
+    path.write_text(first + second + third + fourth)
+    with pytest.raises(CostModelError, match="in line 4") if is_in_sample else nullcontext():
+        assert len(read_source(folder, options).measurements) == 4

@@ -39,8 +39,14 @@ WorkloadOption = Annotated[
         show_default=False,
     ),
 ]
-
-
+LowerOption = Annotated[
+    bool,
+    typer.Option(
+        "--lower-traces",
+        help="Lower each trace of a MetaSchedule database for what its kernels launch, features of foreign "
+        "kernels and of a CPU's: some 30 ms a record (needs TVM).",
+    ),
+]
 ProblemSizeOption = Annotated[
     str | None,
     typer.Option(
@@ -52,14 +58,20 @@ ProblemSizeOption = Annotated[
 
 
 def read_options(
-    platform: Path | None, columns: Path | None, workload: list[str] | None, problem_size: str | None
+    platform: Path | None,
+    columns: Path | None,
+    workload: list[str] | None,
+    problem_size: str | None,
+    *,
+    lower_traces: bool = False,
 ) -> "ReadOptions":
     """What files of other programs do not say."""
     from costmodel.dataset import ReadOptions
     from costmodel.records import Workload
 
     workloads = tuple(map(Workload.parse, workload or ()))
-    return ReadOptions(platform, columns, workloads, _sizes(problem_size) if problem_size else ())
+    sizes = _sizes(problem_size) if problem_size else ()
+    return ReadOptions(platform, columns, workloads, sizes, lower_traces)
 
 
 def _sizes(text: str) -> tuple[int, ...]:

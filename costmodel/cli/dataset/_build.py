@@ -9,6 +9,7 @@ from costmodel.cli._options import JsonOption, output_option
 from costmodel.cli._output import print_line, write_json
 from costmodel.cli.dataset._arguments import (
     ColumnsOption,
+    LowerOption,
     PlatformOption,
     ProblemSizeOption,
     WorkloadOption,
@@ -43,6 +44,7 @@ def build(
     columns: ColumnsOption = None,
     workload: WorkloadOption = None,
     problem_size: ProblemSizeOption = None,
+    lower_traces: LowerOption = False,
     json: JsonOption = None,
 ) -> None:
     """Build a dataset: one checked parquet file with its card, pictures and checksums.
@@ -71,7 +73,7 @@ def build(
     """
     from costmodel.dataset import build_dataset, read_card_header
 
-    options = read_options(platform, columns, workload, problem_size)
+    options = read_options(platform, columns, workload, problem_size, lower_traces=lower_traces)
     report = build_dataset(files, out, header=read_card_header(card), options=options, track=track)
     _print_report(report)
     write_json(json, report)

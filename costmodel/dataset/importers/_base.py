@@ -27,12 +27,14 @@ class ReadOptions:
         columns: TOML file that says which column of a table is what.
         workloads: What was measured, for formats that do not name it.
         problem_size: Sizes of the problem, x first, for caches of Kernel Tuner that do not say them.
+        lower_traces: Whether TVM lowers the traces of a MetaSchedule database, for what their kernels launch.
     """
 
     platform: Path | None = None
     columns: Path | None = None
     workloads: tuple[Workload, ...] = ()
     problem_size: tuple[int, ...] = ()
+    lower_traces: bool = False
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,9 @@
 A line of ``database_workload.json`` is ``[structural hash, program]``, one of ``database_tuning_record.json``
 ``[position of the program, [trace, seconds of each run, target, arguments]]``. Source: TVM 0.27,
 ``src/s_tir/meta_schedule/database/json_database.cc``. Neither says the device: that comes from a file of the
-platform. Programs are told apart by their hash, and traces read without TVM. Where it is installed, it lowers
-what a trace makes of its program, whatever that computes: what the kernels launch tells configs apart that no
-model has seen the parameters of.
+platform. Programs are told apart by their hash, and decisions read from the traces. Where TVM is installed, a
+sample of them is replayed, and on request all are lowered, whatever their programs compute: what kernels
+launch tells configs apart that no model has seen the parameters of.
 """
 
 import re
@@ -21,13 +21,14 @@ from costmodel.dataset.importers._base import Format, InputFile, ReadOptions
 from costmodel.dataset.importers._document import parse_json
 from costmodel.dataset.importers._entry import MOST_S, EntryError, seconds
 from costmodel.dataset.importers._origin import Origin
-from costmodel.dataset.importers._platform_file import PlatformFile, needed_platform, platform_file_for
+from costmodel.dataset.importers._platform_file import needed_platform, platform_file_for
 from costmodel.dataset.importers._source import Reject, Source
 from costmodel.dataset.importers._unpack import Stream, lines_of, unpacked
-from costmodel.dataset.importers.metaschedule._trace import config_of_trace
-from costmodel.errors import CostModelError, InvalidConfigError, MissingExtraError
-from costmodel.kernels.metaschedule import TargetKind, TracedProgram, database_workload, open_space
-from costmodel.records import Candidate, Measurement, Outcome, Platform, Workload, content_id
+from costmodel.dataset.importers.metaschedule._kernels import ForeignKernels, OurKernels
+from costmodel.dataset.importers.metaschedule._program import Program, ReplayDiffersError
+from costmodel.errors import CostModelError, MissingExtraError
+from costmodel.kernels.metaschedule import database_workload
+from costmodel.records import DeviceKind, Measurement, Outcome, Platform, Workload
 
 RECORDS_NAME = "database_tuning_record.json"
 PROGRAMS_NAME = "database_workload.json"
@@ -40,13 +41,10 @@ _TARGETS = {"cuda": ("cuda",), "hip": ("rocm", "hip"), "cpu": ("llvm", "c")}
 
 
 def _read_database(file: InputFile, options: ReadOptions) -> Source:
-    platform = platform_file_for(file.path, options.platform)
-    return Source.of(file.path, _entries(file.path, platform, options.workloads))
+    return Source.of(file.path, _entries(file.path, options))
 
 
-def _entries(
-    path: Path, platform: PlatformFile | None, workloads: Sequence[Workload]
-) -> Iterator[Measurement | Reject]:
+def _entries(path: Path, options: ReadOptions) -> Iterator[Measurement | Reject]:
     """Read a database, one record at a time.
 
     A record becomes a config of our space where its program is one of ours (as the platform's file says, or
@@ -55,18 +53,22 @@ def _entries(
 
     Args:
         path: The file of the records; that of the programs stands beside it.
-        platform: Where it was measured.
-        workloads: Workloads whose programs to look for; this needs TVM.
+        options: Where it was measured, workloads whose programs to look for, which needs TVM, and whether to
+            lower traces.
 
     Raises:
-        CostModelError: A file cannot be read, nothing says the platform, or no program is as named.
-        MissingExtraError: Workloads are named, and TVM is not there.
+        CostModelError: A file cannot be read, nothing says the platform, no program is as named, or TVM makes
+            something else of a trace than was read from it.
+        MissingExtraError: Workloads are named or traces are to be lowered, and TVM is not there.
     """
-    where = needed_platform(platform, path)
+    where = needed_platform(platform_file_for(path, options.platform), path)
     origin = Origin.of(path)
     software = {**where.platform.software, "metaschedule_database": origin.text}
-    names = _names(where.workloads, workloads)
-    programs = _programs(_beside(path), names)
+    kind = where.platform.device.kind
+    names = {} if kind == "hip" else _names(where.workloads, options.workloads)
+    if options.lower_traces and find_spec("tvm") is None:
+        raise MissingExtraError("Lowering the traces of a MetaSchedule database", "tvm")
+    programs = _programs(_beside(path), names, kind, lower=options.lower_traces)
     if names and not any(program and program.ours for program in programs):
         raise CostModelError(
             f"One of the {len(programs)} programs of {path} must be one of the workloads that are named, but "
@@ -80,15 +82,11 @@ def _entries(
             yield database.measurement(line)
         except EntryError as error:
             yield origin.reject(str(error), line.decode(errors="replace"), number)
-
-
-@dataclass(frozen=True)
-class _Program:
-    """A program of the database: what it is as a foreign kernel, as ours where it is known, and as TVM's."""
-
-    foreign: Workload
-    ours: Workload | None
-    traced: TracedProgram
+        except ReplayDiffersError as error:
+            raise CostModelError(
+                f"{path} must hold traces that TVM applies as they are written, but in line {number} {error}."
+                " Install the version of TVM that wrote it, or leave the line out."
+            ) from None
 
 
 @dataclass(frozen=True)
@@ -96,7 +94,7 @@ class _Database:
     """What the records share; a program is None where its line is damaged."""
 
     platform: Platform
-    programs: Sequence[_Program | None]
+    programs: Sequence[Program | None]
 
     def measurement(self, line: bytes) -> Measurement:
         """The measurement of a line.
@@ -113,7 +111,7 @@ class _Database:
         self._check_target(target)
         latencies_s = _latencies_s(run_secs)
         return Measurement(
-            candidate=self._candidate(program, trace),
+            candidate=program.candidate(trace, line),
             platform=self.platform,
             outcome=Outcome.OK if latencies_s else Outcome.LAUNCH_ERROR,
             latencies_s=latencies_s,
@@ -126,29 +124,6 @@ class _Database:
         kind = target.get("kind") if isinstance(target, dict) else None
         if kind is not None and kind not in _TARGETS[self.platform.device.kind]:
             raise EntryError("the target of a record must be of the platform's kind of device")
-
-    def _candidate(self, program: _Program, trace: Any) -> Candidate:
-        config = config_of_trace(trace)  # also keeps what is no trace away from TVM
-        kind = self.platform.device.kind
-        if program.ours and kind != "hip":
-            found = _candidate_of_ours(program.ours, kind, trace)
-            if found:
-                return found
-        launches = program.traced.launches(trace) if find_spec("tvm") else ()
-        return Candidate(program.foreign, "metaschedule-trace", config, launches)
-
-
-def _candidate_of_ours(workload: Workload, kind: TargetKind, trace: Any) -> Candidate | None:
-    """The candidate of a trace in our space; None where it was drawn from another."""
-    space = open_space(workload, kind)
-    try:
-        config = space.config_of(trace)
-    except CostModelError:
-        return None
-    try:
-        return space.candidate(config)
-    except InvalidConfigError:  # made for a device with other limits; its launches stay unknown
-        return Candidate(workload, space.name, config)
 
 
 def _parsed(line: bytes) -> tuple[Any, list[Any]]:
@@ -173,15 +148,17 @@ def _latencies_s(run_secs: Any) -> tuple[float, ...]:
     return tuple(seconds(value, 1.0, "run seconds") for value in values)
 
 
-def _programs(path: Path, names: Mapping[str, Workload]) -> list[_Program | None]:
-    """The programs in order; lines are known by their checksum and kept no longer."""
-    programs: list[_Program | None] = []
+def _programs(
+    path: Path, names: Mapping[str, Workload], kind: DeviceKind, *, lower: bool
+) -> list[Program | None]:
+    """The programs in order; None where a line is damaged."""
+    programs: list[Program | None] = []
     for _, line in _lines(path):
         try:
             match parse_json(line.decode()):
                 case [str(program), str(text)]:
-                    foreign = Workload(f"metaschedule.p{content_id(text)}", {}, "")
-                    programs.append(_Program(foreign, names.get(program), TracedProgram(program, text)))
+                    ours = OurKernels(names[program], kind) if kind != "hip" and program in names else None
+                    programs.append(Program(ForeignKernels(program, text), ours, lower))
                 case _:
                     programs.append(None)
         except (ValueError, RecursionError):
@@ -193,8 +170,6 @@ def _names(said: Mapping[str, Workload], workloads: Sequence[Workload]) -> dict[
     """Workloads by the hash of their programs: those that are looked for, and those that a file says."""
     if (workloads or said) and find_spec("tvm") is None:
         raise MissingExtraError("Reading a MetaSchedule database into our own spaces", "tvm")
-    if not workloads:
-        return dict(said)
     return {**{database_workload(workload)[0]: workload for workload in workloads}, **said}
 
 
