@@ -35,7 +35,7 @@ def build(
         typer.Argument(
             metavar="FILE",
             help="Record stores, as `costmodel collect` writes them, datasets, cache files of Kernel Tuner, "
-            "T4 files, JSON databases of MetaSchedule, and tables in CSV or Parquet.",
+            "T4 files, JSON databases of MetaSchedule, logs of auto_scheduler, and tables in CSV or Parquet.",
         ),
     ],
     out: OutOption,

@@ -8,6 +8,7 @@ from pathlib import Path
 from costmodel.dataset.importers._base import Format, InputFile, ReadOptions
 from costmodel.dataset.importers._own import DATASET, RECORD_STORE
 from costmodel.dataset.importers._source import Source
+from costmodel.dataset.importers.auto_scheduler import AUTO_SCHEDULER
 from costmodel.dataset.importers.kernel_tuner import KERNEL_TUNER
 from costmodel.dataset.importers.metaschedule import METASCHEDULE, PROGRAM_TABLE, RECORDS_NAME
 from costmodel.dataset.importers.t4 import T4
@@ -16,14 +17,16 @@ from costmodel.dataset.table import FILE_NAME
 from costmodel.errors import CostModelError
 
 # The first that recognises a file reads it.
-FORMATS: tuple[Format, ...] = (PROGRAM_TABLE, METASCHEDULE, T4, DATASET, TABLE, KERNEL_TUNER, RECORD_STORE)
+FORMATS: tuple[Format, ...] = (
+    *(PROGRAM_TABLE, METASCHEDULE, AUTO_SCHEDULER),
+    *(T4, DATASET, TABLE, KERNEL_TUNER, RECORD_STORE),
+)
 
 
 def read_source(path: Path, options: ReadOptions | None = None) -> Source:
     """Read a file, or the folder of a dataset or of a MetaSchedule database.
 
-    Record stores are read without their lock. Cache files of Kernel Tuner, T4 files and CSV files may be
-    gzipped.
+    Record stores are read without their lock. Files of other programs may be gzipped.
 
     Raises:
         CostModelError: The file cannot be read, is damaged, of no known format, or needs an option that is

@@ -12,6 +12,8 @@ from costmodel.errors import CostModelError
 Stream = BufferedReader | gzip.GzipFile
 
 _GZIP = b"\x1f\x8b"
+_MOST_LINE = 64 * 2**20
+_MOST_TOTAL = 16 * 2**30
 
 
 @contextmanager
@@ -57,3 +59,21 @@ def lines_of(file: Stream, *, most_bytes: int, most_total: int) -> Iterator[byte
         if total > most_total:
             raise ValueError(f"it must have at most {most_total:,} bytes unpacked, and this has more")
         yield line
+
+
+def numbered_lines(path: Path, what: str) -> Iterator[tuple[int, bytes]]:
+    """Lines of a file that are not empty, one at a time, with their numbers from 1.
+
+    Args:
+        path: The file.
+        what: What it must be, for messages.
+
+    Raises:
+        CostModelError: It cannot be read, or is too large to be that.
+    """
+    with unpacked(path) as (file, _):
+        try:
+            lines = lines_of(file, most_bytes=_MOST_LINE, most_total=_MOST_TOTAL)
+            yield from ((number, line) for number, line in enumerate(lines, start=1) if line.strip())
+        except ValueError as error:
+            raise CostModelError(f"{path} must be {what}, but: {error}.") from None

@@ -23,7 +23,7 @@ from costmodel.dataset.importers._entry import MOST_S, EntryError, seconds
 from costmodel.dataset.importers._origin import Origin
 from costmodel.dataset.importers._platform_file import needed_platform, platform_file_for
 from costmodel.dataset.importers._source import Reject, Source
-from costmodel.dataset.importers._unpack import Stream, lines_of, unpacked
+from costmodel.dataset.importers._unpack import numbered_lines
 from costmodel.dataset.importers.metaschedule._kernels import ForeignKernels, OurKernels
 from costmodel.dataset.importers.metaschedule._program import Program, ReplayDiffersError
 from costmodel.errors import CostModelError, MissingExtraError
@@ -33,8 +33,6 @@ from costmodel.records import DeviceKind, Measurement, Outcome, Platform, Worklo
 RECORDS_NAME = "database_tuning_record.json"
 PROGRAMS_NAME = "database_workload.json"
 NO_REASON = "MetaSchedule records no reason"
-_MOST_LINE = 64 * 2**20
-_MOST_TOTAL = 16 * 2**30
 _IS_PROGRAM = re.compile(rb'\s*\[\s*"-?\d+"\s*,\s*"')
 # TVM's target kinds by ours.
 _TARGETS = {"cuda": ("cuda",), "hip": ("rocm", "hip"), "cpu": ("llvm", "c")}
@@ -77,7 +75,7 @@ def _entries(path: Path, options: ReadOptions) -> Iterator[Measurement | Reject]
             "out `--workload`."
         )
     database = _Database(msgspec.structs.replace(where.platform, software=software), programs)
-    for number, line in _lines(path):
+    for number, line in numbered_lines(path, "a MetaSchedule database"):
         try:
             yield database.measurement(line)
         except EntryError as error:
@@ -153,7 +151,7 @@ def _programs(
 ) -> list[Program | None]:
     """The programs in order; None where a line is damaged."""
     programs: list[Program | None] = []
-    for _, line in _lines(path):
+    for _, line in numbered_lines(path, "a MetaSchedule database"):
         try:
             match parse_json(line.decode()):
                 case [str(program), str(text)]:
@@ -183,21 +181,6 @@ def _beside(path: Path) -> Path:
             f"named as {RECORDS_NAME}, with {PROGRAMS_NAME} in the same folder. Copy both files."
         )
     return programs
-
-
-def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Lines that are not empty, with their numbers."""
-    with unpacked(path) as (file, _):
-        yield from _numbered(file, path)
-
-
-def _numbered(file: Stream, path: Path) -> Iterator[tuple[int, bytes]]:
-    try:
-        for number, line in enumerate(lines_of(file, most_bytes=_MOST_LINE, most_total=_MOST_TOTAL), start=1):
-            if line.strip():
-                yield number, line
-    except ValueError as error:
-        raise CostModelError(f"{path} must be a MetaSchedule database, but: {error}.") from None
 
 
 # The programs hold no measurement.
