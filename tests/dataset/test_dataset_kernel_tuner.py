@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from public_data import KERNEL_TUNER, needs_public_data
 
 from costmodel.dataset import build_dataset, load_dataset
-from costmodel.dataset.importers import ReadOptions, read_source
+from costmodel.dataset.importers import Document, ReadOptions, read_source
 from costmodel.errors import CostModelError
 from costmodel.records import Outcome, Workload, find_device
 
@@ -245,9 +245,13 @@ def test_damaged_files_are_one_error(tmp_path: Path) -> None:
 
 def test_a_small_file_cannot_unpack_to_any_size(tmp_path: Path) -> None:
     bomb = tmp_path / "bomb.json.gz"
-    bomb.write_bytes(gzip.compress(b" " * (128 * 2**20 + 1)))
-    with pytest.raises(CostModelError, match=r"at most 134,217,728 bytes unpacked"):
+    bomb.write_bytes(gzip.compress(b'{"cache": {"16": "' + b"x" * 2**27))
+    with pytest.raises(CostModelError, match="a value must have at most 67,108,864 characters"):
         read_source(bomb)
+    bomb.write_bytes(gzip.compress(b'{"cache": {}}' + b" " * 2**20))
+    with pytest.raises(CostModelError, match=r"at most 1,000,000 bytes unpacked, and this has more"):
+        Document.open(bomb, most_bytes=1_000_000)
+    assert Document.open(bomb).counts == {"cache": 0}
 
 
 def test_stores_and_caches_become_one_dataset(store: Path, tmp_path: Path, header) -> None:

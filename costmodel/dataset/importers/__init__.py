@@ -1,6 +1,7 @@
 """Readers of record stores, datasets and files of other programs; see ``_read.FORMATS``."""
 
 from costmodel.dataset.importers._base import Format, InputFile, ReadOptions
+from costmodel.dataset.importers._document import Document
 from costmodel.dataset.importers._exported import KEY, with_records
 from costmodel.dataset.importers._platform_file import SUFFIX
 from costmodel.dataset.importers._read import FORMATS, read_source
@@ -18,6 +19,7 @@ __all__ = [
     "PROGRAMS_NAME",
     "RECORDS_NAME",
     "SUFFIX",
+    "Document",
     "Format",
     "InputFile",
     "ReadOptions",

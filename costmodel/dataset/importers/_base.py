@@ -5,9 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
-from costmodel.dataset.importers._document import read_document
+from costmodel.dataset.importers._document import Document
 from costmodel.dataset.importers._source import Source
 from costmodel.dataset.importers._unpack import unpacked
 from costmodel.records import Workload
@@ -73,9 +72,9 @@ class InputFile:
         return self.first_key not in ("", _KEY_OF_LINES)
 
     @cached_property
-    def document(self) -> tuple[dict[str, Any], bool]:
-        """The JSON object that it is, and whether it was closed; see ``read_document``."""
-        return read_document(self.path)
+    def document(self) -> Document:
+        """The JSON object that it is."""
+        return Document.open(self.path)
 
 
 @dataclass(frozen=True)

@@ -1,44 +1,29 @@
-"""JSON documents of other programs, plain or gzipped, of which nothing may be lost."""
+"""JSON documents of other programs, plain or gzipped, of which nothing may be lost, read an entry at a time.
 
+The standard library's decoder takes one value after the other from a window of the text. A streaming parser
+(yajl, which ijson drives) changes texts that are escaped by halves, keeps one of two equal keys, and refuses
+NaN and integers beyond 64 bits, all of which stand in files and have to be told.
+"""
+
+import codecs
 import json
 import re
+from collections.abc import Generator, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from costmodel.dataset.importers._unpack import unpacked
+from costmodel.dataset.importers._unpack import MOST_TOTAL, Stream, unpacked
 from costmodel.errors import CostModelError
 
-# Several times the largest public cache of Kernel Tuner. A small file can unpack to any size.
-MOST_BYTES = 128 * 2**20
+# Fields whose entries are read one at a time, and how these are held together.
+_STREAMED = {"cache": "{", "results": "["}
+_CLOSING = {"{": "}", "[": "]"}
+_CHUNK = 2**20
+_MOST_VALUE = 64 * 2**20  # characters of an entry, or of a field that is not streamed
+_SPACE = re.compile(r"[ \t\n\r]*")
 # The escapes of a text, from left to right; group 1 is half of a character beyond the first 65,536.
 _ESCAPE = re.compile(r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|u([dD][89a-fA-F])|.)", re.DOTALL)
-
-
-def read_document(path: Path, *, most_bytes: int = MOST_BYTES) -> tuple[dict[str, Any], bool]:
-    """Read a JSON object, and say whether it was closed: Kernel Tuner closes a cache when tuning ends.
-
-    Args:
-        path: The file.
-        most_bytes: Refuse to unpack more.
-
-    Raises:
-        CostModelError: The file cannot be read or is no such document.
-    """
-    with unpacked(path, "cache") as (file, _):
-        data = file.read(most_bytes + 1)
-    try:
-        if len(data) > most_bytes:
-            raise ValueError(  # noqa: TRY301 (told below like what the parser finds)
-                f"it must have at most {most_bytes:,} bytes unpacked, and this has more"
-            )
-        document, closed = _parse_unclosed(data.decode())
-        if not isinstance(document, dict):
-            raise TypeError("it must be a JSON object")  # noqa: TRY301
-    except (ValueError, TypeError, RecursionError) as error:
-        raise CostModelError(
-            f"{path} must be a cache file of Kernel Tuner or a T4 file, but: {error}."
-        ) from None
-    return document, closed
 
 
 def parse_json(text: str) -> Any:
@@ -48,17 +33,253 @@ def parse_json(text: str) -> Any:
         ValueError: It is not such JSON.
         RecursionError: It is nested too deeply.
     """
-    if any(escape[1] for escape in _ESCAPE.finditer(text)):
-        raise ValueError("characters must not be escaped by halves")
+    _check_escapes(text)
     return json.loads(text, object_pairs_hook=_object)
 
 
-def _parse_unclosed(text: str) -> tuple[Any, bool]:
-    """The document, and whether it was closed; what was written until then counts."""
-    try:
-        return parse_json(text), True
-    except json.JSONDecodeError:
-        return parse_json(text.rstrip().removesuffix(",") + "}}"), False
+@dataclass(frozen=True)
+class Document:
+    """A JSON object whose large fields stay on disk.
+
+    Attributes:
+        path: The file.
+        fields: Its other fields.
+        counts: By name of a field that is streamed (an object ``cache``, a list ``results``), its entries.
+        closed: Whether the object was closed: Kernel Tuner closes a cache when tuning ends.
+    """
+
+    path: Path
+    fields: Mapping[str, Any]
+    counts: Mapping[str, int]
+    closed: bool
+
+    @classmethod
+    def open(cls, path: Path, *, most_bytes: int = MOST_TOTAL) -> "Document":
+        """Read all of it once, to know that it can be read.
+
+        Args:
+            path: The file.
+            most_bytes: Refuse to unpack more.
+
+        Raises:
+            CostModelError: The file cannot be read or is no such document.
+        """
+        fields: dict[str, Any] = {}
+        counts: dict[str, int] = {}
+        keys: set[int] = set()
+        closed = True
+        try:
+            for part in _parts_of(path, most_bytes):
+                match part:
+                    case _Field(name, value):
+                        _check_new(name, fields.keys() | counts.keys())
+                        fields[name] = value
+                    case _Begin(name):
+                        _check_new(name, fields.keys() | counts.keys())
+                        counts[name] = 0
+                        keys.clear()
+                    case _Entry(name, key, _):
+                        if key is not None:
+                            _check_new(hash(key), keys)
+                            keys.add(hash(key))
+                        counts[name] += 1
+                    case _Unclosed():
+                        closed = False
+        except (ValueError, RecursionError) as error:
+            raise CostModelError(
+                f"{path} must be a cache file of Kernel Tuner or a T4 file, but: {error}."
+            ) from None
+        return cls(path, fields, counts, closed)
+
+    def __contains__(self, name: str) -> bool:
+        """Whether it has a field of this name."""
+        return name in self.fields or name in self.counts
+
+    def entries(self, name: str) -> Iterator[tuple[str, Any]]:
+        """The entries of a field that is streamed, in order, with their keys; an empty one in a list.
+
+        Raises:
+            CostModelError: The file cannot be read any more.
+        """
+        for part in _parts_of(self.path, MOST_TOTAL):
+            if isinstance(part, _Entry) and part.name == name:
+                yield part.key or "", part.value
+
+
+class _Field(NamedTuple):
+    """A field that is read whole."""
+
+    name: str
+    value: Any
+
+
+class _Begin(NamedTuple):
+    """A field whose entries follow."""
+
+    name: str
+
+
+class _Entry(NamedTuple):
+    """An entry of a field; of a list it has no key."""
+
+    name: str
+    key: str | None
+    value: Any
+
+
+class _Unclosed(NamedTuple):
+    """The end of a document that ends behind an entry."""
+
+
+_Part = _Field | _Begin | _Entry | _Unclosed
+
+
+def _parts_of(path: Path, most_bytes: int) -> Iterator[_Part]:
+    with unpacked(path, "cache") as (file, _):
+        yield from _parts(_Window(file, most_bytes))
+
+
+def _parts(text: "_Window") -> Iterator[_Part]:
+    """The parts of a document in order.
+
+    Raises:
+        ValueError: It is no JSON object.
+    """
+    text.expect("{")
+    more = not text.take("}")
+    while more:
+        name = text.key()
+        if text.peek() == _STREAMED.get(name):
+            yield _Begin(name)
+            is_open = yield from _entries(text, name)
+            if is_open:
+                yield _Unclosed()
+                return
+        else:
+            yield _Field(name, text.value())
+        more = text.take(",")
+        if not more:
+            text.expect("}")
+    if text.peek():
+        raise ValueError(f"nothing must stand behind it, but at character {text.position:,} something does")
+
+
+def _entries(text: "_Window", name: str) -> Generator[_Entry, None, bool]:
+    """The entries of a field; returns whether the text ends behind one, which an object's may."""
+    opening = _STREAMED[name]
+    text.expect(opening)
+    more = not text.take(_CLOSING[opening])
+    while more:
+        if opening == "{" and not text.peek():
+            return True
+        yield _Entry(name, text.key() if opening == "{" else None, text.value())
+        more = text.take(",") or (opening == "{" and not text.peek())
+        if not more:
+            text.expect(_CLOSING[opening])
+    return False
+
+
+class _Window:
+    """The text of a file, from which JSON is taken, as much of it at a time as it takes.
+
+    Args:
+        file: The file.
+        most_bytes: Refuse to read more.
+    """
+
+    def __init__(self, file: Stream, most_bytes: int) -> None:
+        self._file, self._left = file, most_bytes
+        self._most_bytes = most_bytes
+        self._decode = codecs.getincrementaldecoder("utf-8")().decode
+        self._text, self._at, self._before = "", 0, 0
+        self._is_all = False
+
+    @property
+    def position(self) -> int:
+        """Characters taken so far."""
+        return self._before + self._at
+
+    def peek(self) -> str:
+        """The next character that is no space; empty at the end."""
+        while True:
+            found = _SPACE.match(self._text, self._at)
+            assert found
+            self._at = found.end()
+            if self._at < len(self._text) or self._is_all:
+                return self._text[self._at : self._at + 1]
+            self._read(_CHUNK)
+
+    def take(self, character: str) -> bool:
+        """Take the next character if it is this one; whether it was."""
+        is_it = self.peek() == character
+        self._at += is_it
+        return is_it
+
+    def expect(self, character: str) -> None:
+        """Take the next character.
+
+        Raises:
+            ValueError: It is another.
+        """
+        if not self.take(character):
+            raise ValueError(
+                f"{character} must stand at character {self.position:,}, but {self.peek()!r} does"
+            )
+
+    def key(self) -> str:
+        """Take the key of an object, and the colon behind it.
+
+        Raises:
+            ValueError: There is none.
+        """
+        key = self.value()
+        if not isinstance(key, str):
+            raise ValueError(f"a key must stand before character {self.position:,}")  # noqa: TRY004 (as others)
+        self.expect(":")
+        return key
+
+    def value(self) -> Any:
+        """Take a value.
+
+        Raises:
+            ValueError: There is none, or it is too long.
+            RecursionError: It is nested too deeply.
+        """
+        self.peek()
+        while True:
+            try:
+                value, end = _take(self._text, self._at)
+                if end < len(self._text) or self._is_all:  # a number at the end of the window may go on
+                    break
+            except json.JSONDecodeError as error:
+                if self._is_all:
+                    raise ValueError(f"{error.msg} at character {self._before + error.pos:,}") from None
+            if len(self._text) - self._at > _MOST_VALUE:
+                raise ValueError(f"a value must have at most {_MOST_VALUE:,} characters, and one has more")
+            self._read(max(_CHUNK, len(self._text) - self._at))
+        _check_escapes(self._text[self._at : end])
+        self._at = end
+        return value
+
+    def _read(self, size: int) -> None:
+        """Move the window on: what was taken leaves it."""
+        data = self._file.read(min(size, self._left + 1))
+        self._left -= len(data)
+        if self._left < 0:
+            raise ValueError(f"it must have at most {self._most_bytes:,} bytes unpacked, and this has more")
+        self._is_all = not data
+        self._before += self._at
+        self._text, self._at = self._text[self._at :] + self._decode(data, self._is_all), 0
+
+
+def _check_escapes(text: str) -> None:
+    if any(escape[1] for escape in _ESCAPE.finditer(text)):
+        raise ValueError("characters must not be escaped by halves")
+
+
+def _check_new(key: Any, known: Any) -> None:
+    if key in known:
+        raise ValueError("a key stands twice in one object")
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -67,3 +288,6 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) != len(pairs):
         raise ValueError("a key stands twice in one object")
     return found
+
+
+_take = json.JSONDecoder(object_pairs_hook=_object).raw_decode

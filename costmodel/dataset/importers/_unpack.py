@@ -13,7 +13,7 @@ Stream = BufferedReader | gzip.GzipFile
 
 _GZIP = b"\x1f\x8b"
 _MOST_LINE = 64 * 2**20
-_MOST_TOTAL = 16 * 2**30
+MOST_TOTAL = 16 * 2**30
 
 
 @contextmanager
@@ -73,7 +73,7 @@ def numbered_lines(path: Path, what: str) -> Iterator[tuple[int, bytes]]:
     """
     with unpacked(path) as (file, _):
         try:
-            lines = lines_of(file, most_bytes=_MOST_LINE, most_total=_MOST_TOTAL)
+            lines = lines_of(file, most_bytes=_MOST_LINE, most_total=MOST_TOTAL)
             yield from ((number, line) for number, line in enumerate(lines, start=1) if line.strip())
         except ValueError as error:
             raise CostModelError(f"{path} must be {what}, but: {error}.") from None

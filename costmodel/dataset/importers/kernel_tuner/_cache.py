@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from costmodel.dataset.importers._base import Format, InputFile, ReadOptions
+from costmodel.dataset.importers._document import Document
 from costmodel.dataset.importers._entry import EntryError
 from costmodel.dataset.importers._exported import KEY, records_behind
 from costmodel.dataset.importers._origin import Origin
@@ -31,13 +31,12 @@ _AMD = re.compile(r"AMD|Radeon|Instinct|\bMI\d|\bW\d{4}\b")
 
 
 class _Cache(msgspec.Struct):
-    """The fields of a cache that are read; entries are checked one by one."""
+    """The fields of a cache that are read, but for its entries."""
 
     device_name: str
     kernel_name: str
     tune_params_keys: list[str]
     tune_params: dict[str, list[int | float | str | bool]]
-    cache: dict[str, Any]
     problem_size: ProblemSize | Size | None = None
 
 
@@ -45,7 +44,6 @@ class _OwnCache(msgspec.Struct):
     """The fields that are read of a cache that we exported: its entries have their records with them."""
 
     tune_params_keys: list[str]
-    cache: dict[str, Any]
 
 
 def read_cache(file: InputFile, options: ReadOptions) -> Source:
@@ -60,25 +58,27 @@ def read_cache(file: InputFile, options: ReadOptions) -> Source:
     Raises:
         CostModelError: The file is no cache.
     """
-    path, (document, closed) = file.path, file.document
+    path, document = file.path, file.document
     origin = Origin.of(path)
     try:
+        if "cache" not in document.counts:
+            raise ValueError("it must have an object `cache`")  # noqa: TRY301 (told below like what else is wrong)
         if KEY in document:
-            own = msgspec.convert(document, _OwnCache)
-            return Source.of(path, _own_records(own, origin))
-        cache = msgspec.convert(document, _Cache)
+            own = msgspec.convert(document.fields, _OwnCache)
+            return Source.of(path, _own_records(own, document, origin))
+        cache = msgspec.convert(document.fields, _Cache)
         found = platform_file_for(path, options.platform)
         where = _measured_on(cache.device_name.strip(), path, found)
         space = _space(cache, _problem_size(cache, path, found, options), where.platform, origin)
     except (ValueError, OverflowError, msgspec.MsgspecError) as error:
         raise CostModelError(f"{path} must be a cache file of Kernel Tuner, but: {error}.") from None
-    configs = {space.workload.name: len(cache.cache)}
-    entries = chain(_entries(cache, space, origin), where.repairs(len(cache.cache)))
-    return Source.of(path, entries, configs, closed=closed)
+    count = document.counts["cache"]
+    entries = chain(_entries(document, space, origin), where.repairs(count))
+    return Source.of(path, entries, {space.workload.name: count}, closed=document.closed)
 
 
-def _entries(cache: _Cache, space: Space, origin: Origin) -> Iterator[Entry]:
-    for key, entry in cache.cache.items():
+def _entries(document: Document, space: Space, origin: Origin) -> Iterator[Entry]:
+    for key, entry in document.entries("cache"):
         try:
             yield (measurement := read_entry(space, key, entry))
         except EntryError as error:
@@ -88,9 +88,9 @@ def _entries(cache: _Cache, space: Space, origin: Origin) -> Iterator[Entry]:
             yield from map(Overhead, overheads(entry, measurement.latencies_s))
 
 
-def _own_records(cache: _OwnCache, origin: Origin) -> Iterator[Measurement | Reject]:
+def _own_records(cache: _OwnCache, document: Document, origin: Origin) -> Iterator[Measurement | Reject]:
     show = partial(show_entry, cache.tune_params_keys)
-    for key, entry in cache.cache.items():
+    for key, entry in document.entries("cache"):
         try:
             yield from records_behind(entry, show)
         except EntryError as error:

@@ -1,11 +1,12 @@
 """T4 files: results of any auto-tuner in the format that the community agreed on; see ``_t4_result``."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
 from costmodel.dataset.importers._base import Format, InputFile, ReadOptions
+from costmodel.dataset.importers._document import Document
 from costmodel.dataset.importers._entry import EntryError
 from costmodel.dataset.importers._exported import KEY, records_behind
 from costmodel.dataset.importers._origin import Origin
@@ -20,8 +21,7 @@ def _is_t4(file: InputFile, _: ReadOptions) -> bool:
     """Whether a file is a T4 file, and no cache of Kernel Tuner."""
     if not file.is_document:
         return False
-    document, _closed = file.document
-    return "results" in document and "cache" not in document
+    return "results" in file.document and "cache" not in file.document
 
 
 def _read_t4(file: InputFile, options: ReadOptions) -> Source:
@@ -32,13 +32,12 @@ def _read_t4(file: InputFile, options: ReadOptions) -> Source:
     Raises:
         CostModelError: It has no list of results, or nothing says the platform or the workload.
     """
-    path, (document, _) = file.path, file.document
-    results = document["results"]
-    if not isinstance(results, list):
+    path, document = file.path, file.document
+    if "results" not in document.counts:
         raise CostModelError(f"{path} must be a T4 file with a list of results, but results is no list.")
     origin = Origin.of(path)
     if KEY in document:
-        return Source.of(path, _own_records(results, origin))
+        return Source.of(path, _own_records(document, origin))
     where = needed_platform(platform_file_for(path, options.platform), path)
     workloads = options.workloads
     workload = where.workload or (workloads[0] if len(workloads) == 1 else None)
@@ -51,10 +50,10 @@ def _read_t4(file: InputFile, options: ReadOptions) -> Source:
     software = {**where.platform.software, "t4_file": origin.text}
     measured_on = msgspec.structs.replace(where.platform, software=software)
 
-    unit = _time_unit(document.get("metadata"))
+    unit = _time_unit(document.fields.get("metadata"))
 
     def entries() -> Iterator[Measurement | Reject]:
-        for number, result in enumerate(results, start=1):
+        for number, (_, result) in enumerate(document.entries("results"), start=1):
             try:
                 yield read_result(result, workload, measured_on, unit)
             except EntryError as error:
@@ -69,8 +68,8 @@ def _time_unit(metadata: Any) -> str:
     return unit if isinstance(unit, str) else ""
 
 
-def _own_records(results: Sequence[Any], origin: Origin) -> Iterator[Measurement | Reject]:
-    for number, result in enumerate(results, start=1):
+def _own_records(document: Document, origin: Origin) -> Iterator[Measurement | Reject]:
+    for number, (_, result) in enumerate(document.entries("results"), start=1):
         try:
             yield from records_behind(result, show_result)
         except EntryError as error:

@@ -1,0 +1,131 @@
+"""JSON documents read an entry at a time hold what the standard library reads of them whole."""
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from costmodel.dataset.importers import Document
+from costmodel.errors import CostModelError
+
+WINDOW = 2**20  # bytes that are read at a time
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def document_of(folder: Path, data: bytes) -> Document:
+    path = folder / "document.json"
+    path.write_bytes(data)
+    return Document.open(path)
+
+
+def whole(document: Document) -> dict[str, Any]:
+    """All of a document, as if it had been parsed at once."""
+    streamed: dict[str, Any] = {name: list(document.entries(name)) for name in document.counts}
+    assert document.counts == {name: len(entries) for name, entries in streamed.items()}
+    return {
+        **document.fields,
+        **({"cache": dict(streamed["cache"])} if "cache" in streamed else {}),
+        **({"results": [result for _, result in streamed["results"]]} if "results" in streamed else {}),
+    }
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(
+    fields=st.dictionaries(st.sampled_from(["a", "cache", "results", "é"]), VALUES),
+    cache=st.dictionaries(st.text(), VALUES),
+    results=st.lists(VALUES),
+    is_ascii=st.booleans(),
+)
+def test_any_document_is_what_it_is_whole(
+    tmp_path: Path, fields: dict[str, Any], cache: dict[str, Any], results: list[Any], is_ascii: bool
+) -> None:
+    for content in (fields, {**fields, "cache": cache}, {"results": results, **fields}):
+        try:
+            data = json.dumps(content, indent=None if cache else 1, ensure_ascii=is_ascii).encode()
+        except UnicodeEncodeError:  # half of a character
+            continue
+        document = document_of(tmp_path, data)
+        assert document.closed
+        assert whole(document) == content
+
+
+@pytest.mark.parametrize("fill", ["é", "\\", "1"])
+@pytest.mark.parametrize("shift", range(2))
+def test_windows_may_end_anywhere(tmp_path: Path, fill: str, shift: int) -> None:
+    """Texts, numbers and characters of several bytes across the ends of windows; an entry over several."""
+    near = WINDOW - 60 + shift
+    cache = {
+        "first": fill * (near // len(json.dumps(fill, ensure_ascii=False).encode()[1:-1])),
+        "long": [fill * WINDOW, 1234567890.25e-3] * 2,
+        **{f"{i}": 10**i for i in range(100)},
+    }
+    content = {"a": 1, "cache": cache, "b": [True, None]}
+    data = json.dumps(content, ensure_ascii=False).encode()
+    assert len(data) > 3 * WINDOW
+    path = tmp_path / "document.json.gz"
+    path.write_bytes(gzip.compress(data, 1))
+    assert whole(Document.open(path)) == content
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"a": {"b": [1]}, "cache": {"1,\\n": {"time": 1.5}, "é": {"times": [[0, 12]]}, "3": 123, "4": "x,"}},
+        {"cache": {}, "results": [{"time": 1.5}, 3]},
+    ],
+)
+def test_a_document_may_end_behind_any_entry_of_a_cache(tmp_path: Path, content: dict[str, Any]) -> None:
+    """As when it was parsed whole, with what closes a cache put behind it."""
+    text = json.dumps(content)
+    for end in range(len(text)):
+        cut = text[:end]
+        try:
+            expected = json.loads(cut.rstrip().removesuffix(",") + "}}")
+        except json.JSONDecodeError:
+            expected = {}
+        if "cache" in expected:
+            document = document_of(tmp_path, cut.encode())
+            assert not document.closed
+            assert whole(document) == expected
+        else:
+            with pytest.raises(CostModelError, match="must be a cache file of Kernel Tuner or a T4 file"):
+                document_of(tmp_path, cut.encode())
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "{ must stand at character 0"),
+        (b"[1]", "{ must stand at character 0"),
+        (b"\xef\xbb\xbf{}", "{ must stand at character 0"),
+        (b'{"cache": {}} {', "nothing must stand behind it"),
+        (b'{"cache": {}', "} must stand"),
+        (b'{"cache": {"a": 1,,', "Expecting value"),
+        (b'{"cache": {"a": 1,}}', "Expecting value"),
+        (b'{"cache": {"a": 1 "b": 2}}', "} must stand"),
+        (b'{"cache": {"a" 1}}', ": must stand"),
+        (b'{"cache": {3: 1}}', "a key must stand"),
+        (b'{"results": [1', "] must stand"),
+        (b'{"results": [1}', "] must stand"),
+        (b'{"cache": {"a": 1, "b": 2, "a": 3}}', "a key stands twice"),
+        (b'{"cache": {"a": {"b": 1, "b": 2}}}', "a key stands twice"),
+        (b'{"cache": {}, "cache": {}}', "a key stands twice"),
+        (b'{"a": 1, "a": 1}', "a key stands twice"),
+        (b'{"cache": {"\\ud800": 1}}', "escaped by halves"),
+        (b'{"cache": {"a": "\xff"}}', "utf-8"),
+        (b'{"cache": {"a": "\xc3', "utf-8|Unterminated"),
+        (b'{"a": ' + b"[" * 100_000, "recursion"),
+    ],
+)
+def test_what_is_wrong_is_one_error(tmp_path: Path, data: bytes, message: str) -> None:
+    with pytest.raises(CostModelError, match=message):
+        document_of(tmp_path, data)
