@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from fake_auto_scheduler import fake_line
 from fake_caches import fake_cache
 from fake_foreign import (
     COLUMN_MAP,
@@ -95,6 +96,16 @@ def lying_files() -> Iterator[Damaged]:
             [(0, 0), (0, 1), (0, 1, 0), (0, 1, 0, 1), (0, 1, 0, 1, 0, 1), (0, 1, 1, 0)],
             json_lines,
         ),
+        (
+            "log.json",
+            [fake_line()],
+            [
+                *((0, "v"), (0, "i"), (0, "i", 0, 0), (0, "i", 0, 1), (0, "i", 0, 2, 1), (0, "i", 1, 1)),
+                *((0, "i", 1, 1, 5), (0, "i", 1, 1, 5, 1), (0, "i", 1, 1, 5, 3), (0, "i", 1, 1, 5, 4, 0)),
+                *((0, "r", 0), (0, "r", 0, 0), (0, "r", 1), (0, "r", 3)),
+            ],
+            json_lines,
+        ),
     )
     may_be_empty = [("runs.csv", (0, name)) for name in ("run_1", "sms")]
     for file, document, places, encode in formats:
@@ -133,6 +144,7 @@ def whole_files() -> dict[str, bytes]:
         "runs.parquet": table.getvalue(),
         "database_tuning_record.json": json_lines(fake_records()),
         "database_workload.json": b"",
+        "log.json": json_lines([fake_line(), fake_line(costs=[2e-3])]),
         "map.toml": COLUMN_MAP.encode(),
         "platform.toml": PLATFORM_TOML.encode(),
     }

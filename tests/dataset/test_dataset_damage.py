@@ -18,7 +18,7 @@ from costmodel.records import Workload
 LIES = list(lying_files())
 # What an undamaged file gives.
 WHOLE = {"cache.json": 12, "own_cache.json": 2, "t4.json": 6, "own_t4.json": 2, "runs.csv": 4}
-WHOLE |= {"runs.parquet": 4, "database_tuning_record.json": 4}
+WHOLE |= {"runs.parquet": 4, "database_tuning_record.json": 4, "log.json": 2}
 
 
 def read(folder: Path, damaged: Damaged) -> Source | None:

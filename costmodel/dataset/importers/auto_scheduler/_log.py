@@ -22,7 +22,7 @@ from costmodel.dataset.importers._origin import Origin
 from costmodel.dataset.importers._platform_file import PlatformFile, needed_platform, platform_file_for
 from costmodel.dataset.importers._source import Reject, Source
 from costmodel.dataset.importers._unpack import numbered_lines
-from costmodel.dataset.importers.auto_scheduler._steps import Step, config_of_steps
+from costmodel.dataset.importers.auto_scheduler._steps import Step, Whole, config_of_steps
 from costmodel.dataset.importers.auto_scheduler._task import (
     device_kind,
     platform_of_target,
@@ -53,7 +53,7 @@ class _Task(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
 
     workload_key: str
     target: str
-    hardware: list[int] = []
+    hardware: list[Whole] = []
     target_host: str = ""
     layout_rewrite: int = 0
     inputs: list[str] = []
@@ -148,6 +148,8 @@ def _latencies_s(result: _Result) -> tuple[float, ...]:
 def _time(timestamp: float) -> str:
     """The time in UTC; empty for 0, which stands for none."""
     try:
+        if not timestamp >= 0:
+            raise ValueError  # noqa: TRY301 (as datetime itself does)
         return datetime.fromtimestamp(timestamp, UTC).isoformat() if timestamp else ""
     except (ValueError, OverflowError, OSError):
         raise EntryError("a timestamp must be seconds since 1970") from None

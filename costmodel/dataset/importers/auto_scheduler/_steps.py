@@ -7,67 +7,71 @@ as they are when the step is taken. Source: TVM 0.14, ``src/auto_scheduler/trans
 import math
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from costmodel.dataset.importers._entry import factors
 from costmodel.records import SKETCH, Config, Decision, content_id
 
+_MOST_DIGITS = 15  # of the value of a pragma
+# Beyond, JSON readers disagree.
+Whole = Annotated[int, msgspec.Meta(ge=-(2**53), le=2**53)]
+
 
 class _Step(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     """A step of the stage that it changes."""
 
-    stage: int
+    stage: Whole
 
 
 class _Split(_Step, tag="SP"):
-    iterator: int
-    extent: int
-    lengths: list[int]
-    inner_to_outer: int
+    iterator: Whole
+    extent: Whole
+    lengths: list[Whole]
+    inner_to_outer: Whole
 
 
 class _ComputeAt(_Step, tag="CA"):
-    target_stage: int
-    target_iterator: int
+    target_stage: Whole
+    target_iterator: Whole
 
 
 class _Pragma(_Step, tag="PR"):
-    iterator: int
+    iterator: Whole
     pragma: str
 
 
 class _Annotation(_Step, tag="AN"):
-    iterator: int
-    annotation: int
+    iterator: Whole
+    annotation: Whole
 
 
 class _Fuse(_Step, tag="FU"):
-    iterators: list[int]
+    iterators: list[Whole]
 
 
 class _Reorder(_Step, tag="RE"):
-    iterators: list[int]
+    iterators: list[Whole]
 
 
 class _FollowSplit(_Step, tag="FSP"):
-    iterator: int
-    source_step: int
-    splits: int
+    iterator: Whole
+    source_step: Whole
+    splits: Whole
 
 
 class _FollowFusedSplit(_Step, tag="FFSP"):
-    iterator: int
-    source_steps: list[int]
-    level: int
-    is_factor: int
+    iterator: Whole
+    source_steps: list[Whole]
+    level: Whole
+    is_factor: Whole
 
 
 class _StorageAlign(_Step, tag="SA"):
-    iterator: int
-    factor: int
-    offset: int
+    iterator: Whole
+    factor: Whole
+    offset: Whole
 
 
 class _ComputeInline(_Step, tag="CI"):
@@ -80,7 +84,7 @@ class _ComputeRoot(_Step, tag="CR"):
 
 class _CacheRead(_Step, tag="CHR"):
     scope: str
-    readers: list[int]
+    readers: list[Whole]
 
 
 class _CacheWrite(_Step, tag="CHW"):
@@ -88,8 +92,8 @@ class _CacheWrite(_Step, tag="CHW"):
 
 
 class _RFactor(_Step, tag="RF"):
-    iterator: int
-    factor_iterator: int
+    iterator: Whole
+    factor_iterator: Whole
 
 
 Step = (
@@ -142,7 +146,7 @@ def _chosen(step: Step) -> tuple[str, Decision, Any]:
             return f"compute_at.{stage}", target_iterator, ["CA", stage, target_stage]
         case _Pragma(stage, iterator, pragma):
             name, _, value = pragma.partition("$")
-            if value.isdecimal():
+            if value.isdecimal() and len(value) <= _MOST_DIGITS:
                 return f"{name}.{stage}", int(value), ["PR", stage, iterator, name]
     return "", 0, msgspec.to_builtins(step)
 
