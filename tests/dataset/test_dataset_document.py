@@ -76,6 +76,15 @@ def test_windows_may_end_anywhere(tmp_path: Path, fill: str, shift: int) -> None
     assert whole(Document.open(path)) == content
 
 
+@pytest.mark.parametrize("digits", range(1, 9))
+def test_a_number_goes_on_behind_the_end_of_a_window(tmp_path: Path, digits: int) -> None:
+    head = '{"cache": {"first": "", "number": '
+    content = {"cache": {"first": "x" * (WINDOW - digits - len(head)), "number": 123456789}}
+    data = json.dumps(content).encode()
+    assert data[WINDOW - digits :].startswith(b"123456789")
+    assert whole(document_of(tmp_path, data)) == content
+
+
 @pytest.mark.parametrize(
     "content",
     [
