@@ -18,8 +18,8 @@ from typing import Any
 import msgspec
 
 from costmodel.dataset.importers._base import Format, InputFile, ReadOptions
-from costmodel.dataset.importers._document import parse_json
 from costmodel.dataset.importers._entry import MOST_S, EntryError, seconds
+from costmodel.dataset.importers._json import parse_json
 from costmodel.dataset.importers._origin import Origin
 from costmodel.dataset.importers._platform_file import needed_platform, platform_file_for
 from costmodel.dataset.importers._source import Reject, Source
