@@ -4,7 +4,7 @@ from costmodel.dataset._build import BuildReport, build_dataset, merge_datasets
 from costmodel.dataset._used import dataset_used
 from costmodel.dataset.checks import Examination, Finding, Severity, examine, write_rejects
 from costmodel.dataset.exporters import EXPORT_FORMATS, ExportReport, export_dataset
-from costmodel.dataset.importers import ReadOptions
+from costmodel.dataset.importers import LOWER_TRACES, ReadOptions
 from costmodel.dataset.publish import (
     CardHeader,
     Describer,
@@ -49,6 +49,7 @@ from costmodel.dataset.table import (
 
 __all__ = [
     "EXPORT_FORMATS",
+    "LOWER_TRACES",
     "SHIPPED_DATASETS",
     "STRATEGIES",
     "BuildReport",

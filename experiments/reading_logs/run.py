@@ -22,7 +22,7 @@ from costmodel.dataset.importers import ReadOptions, read_source
 from costmodel.records import Workload
 path, platform, lower, *names = sys.argv[1:]
 named = tuple(map(Workload.parse, names))
-options = ReadOptions(Path(platform), workloads=named, lower_traces=lower == "lower")
+options = ReadOptions(Path(platform), workloads=named, lower_traces=lower)
 source = read_source(Path(path), options)
 assert not source.rejects
 print(len(source.measurements))
@@ -78,13 +78,13 @@ def measure(folder: Path, records: int, megabytes: int, lines: int) -> list[Cost
     write_cache(small, megabytes * 10**5)
     write_cache(large, megabytes * 10**6)
 
-    def read(file: Path, lower: str = "", names: Sequence[str] = ()) -> list[str]:
+    def read(file: Path, lower: str = "none", names: Sequence[str] = ()) -> list[str]:
         return [READ, str(file), str(platform), lower, *names]
 
     return [
         run("imports alone", [NOTHING]),
         run("MetaSchedule, our spaces", read(database, "", WORKLOADS)),
-        run("MetaSchedule, our spaces, each lowered", read(database, "lower", WORKLOADS)),
+        run("MetaSchedule, our spaces, each lowered", read(database, "all", WORKLOADS)),
         run("MetaSchedule, foreign kernels", read(database)),
         run("auto_scheduler", read(log)),
         run("Kernel Tuner, a tenth", read(small)),

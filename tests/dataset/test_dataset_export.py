@@ -241,7 +241,7 @@ def test_a_metaschedule_export_gives_configs_platforms_and_latencies_again(
         "metaschedule_Test_GPU_green_context_32",
         "metaschedule_Test_GPU_green_context_8",
     ]
-    lowered = ReadOptions(lower_traces=True)
+    lowered = ReadOptions(lower_traces="all")
     found = [m for folder in folders for m in read_source(folder, lowered).measurements]
     expected = {m.key: m for m in [*ours, failed]}
     assert {m.key for m in found} == expected.keys()

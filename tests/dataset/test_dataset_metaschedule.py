@@ -198,14 +198,20 @@ def test_a_file_of_the_platform_can_name_the_program(tuned, tmp_path: Path) -> N
 
 
 @pytest.mark.tvm
-def test_kernels_have_the_launches_of_their_lowered_programs_on_request(tuned, options: ReadOptions) -> None:
+def test_kernels_have_the_launches_of_their_lowered_programs(tuned, options: ReadOptions) -> None:
     """Without names its program is anybody's; its kernels are those that our space lowers to."""
     folder, configs = tuned
     space = open_space(Workload.parse(MATMUL), "cuda")
-    named = replace(options, lower_traces=True, workloads=(Workload.parse(MATMUL),))
-    ours = [m.candidate for m in read_source(folder, named).measurements][:3]
-    assert ours == [space.candidate(config) for config in configs]
-    measurements = list(read_source(folder, replace(options, lower_traces=True)).measurements)
+    named = replace(options, workloads=(Workload.parse(MATMUL),))
+    for which, expected in (
+        ("all", [space.candidate(config).launches for config in configs]),
+        ("needed", [()] * 3),
+    ):
+        measured = read_source(folder, replace(named, lower_traces=which)).measurements
+        assert [m.candidate.launches for m in measured][:3] == expected
+    none = read_source(folder, replace(options, lower_traces="none")).measurements
+    assert {m.candidate.launches for m in none} == {()}
+    measurements = list(read_source(folder, options).measurements)
     *scheduled, unscheduled = [m.candidate for m in measurements]
     assert all(candidate.workload.is_foreign for candidate in scheduled)
     assert [c.launches for c in scheduled] == [space.candidate(config).launches for config in configs]

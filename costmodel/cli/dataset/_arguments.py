@@ -40,11 +40,11 @@ WorkloadOption = Annotated[
     ),
 ]
 LowerOption = Annotated[
-    bool,
+    str,
     typer.Option(
-        "--lower-traces",
-        help="Lower each trace of a MetaSchedule database for what its kernels launch, features of foreign "
-        "kernels and of a CPU's: some 30 ms a record (needs TVM).",
+        metavar="WHICH",
+        help="Traces of a MetaSchedule database that TVM lowers for what their kernels launch, some 30 ms "
+        "each: needed (of foreign kernels and of a CPU's, whose features nothing else tells), all or none.",
     ),
 ]
 ProblemSizeOption = Annotated[
@@ -63,15 +63,22 @@ def read_options(
     workload: list[str] | None,
     problem_size: str | None,
     *,
-    lower_traces: bool = False,
+    lower_traces: str = "needed",
 ) -> "ReadOptions":
-    """What files of other programs do not say."""
-    from costmodel.dataset import ReadOptions
+    """What files of other programs do not say.
+
+    Raises:
+        CostModelError: A value is none of those that there are.
+    """
+    from costmodel.dataset import LOWER_TRACES, ReadOptions
     from costmodel.records import Workload
 
     workloads = tuple(map(Workload.parse, workload or ()))
     sizes = _sizes(problem_size) if problem_size else ()
-    return ReadOptions(platform, columns, workloads, sizes, lower_traces)
+    for which in LOWER_TRACES:
+        if which == lower_traces:
+            return ReadOptions(platform, columns, workloads, sizes, which)
+    raise CostModelError(f"--lower-traces must be {', '.join(LOWER_TRACES)}, but got {lower_traces!r}.")
 
 
 def _sizes(text: str) -> tuple[int, ...]:

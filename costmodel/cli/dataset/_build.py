@@ -44,7 +44,7 @@ def build(
     columns: ColumnsOption = None,
     workload: WorkloadOption = None,
     problem_size: ProblemSizeOption = None,
-    lower_traces: LowerOption = False,
+    lower_traces: LowerOption = "needed",
     json: JsonOption = None,
 ) -> None:
     """Build a dataset: one checked parquet file with its card, pictures and checksums.

@@ -1,6 +1,6 @@
 """Readers of record stores, datasets and files of other programs; see ``_read.FORMATS``."""
 
-from costmodel.dataset.importers._base import Format, InputFile, ReadOptions
+from costmodel.dataset.importers._base import LOWER_TRACES, Format, InputFile, LowerTraces, ReadOptions
 from costmodel.dataset.importers._document import Document
 from costmodel.dataset.importers._exported import KEY, with_records
 from costmodel.dataset.importers._platform_file import SUFFIX
@@ -15,6 +15,7 @@ from costmodel.dataset.importers.t4 import show_result
 __all__ = [
     "FORMATS",
     "KEY",
+    "LOWER_TRACES",
     "MOST_IN_MEMORY",
     "PROGRAMS_NAME",
     "RECORDS_NAME",
@@ -22,6 +23,7 @@ __all__ = [
     "Document",
     "Format",
     "InputFile",
+    "LowerTraces",
     "ReadOptions",
     "RecordSpool",
     "Reject",

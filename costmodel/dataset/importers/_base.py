@@ -5,11 +5,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Literal, get_args
 
 from costmodel.dataset.importers._document import Document
 from costmodel.dataset.importers._source import Source
 from costmodel.dataset.importers._unpack import unpacked
 from costmodel.records import Workload
+
+LowerTraces = Literal["needed", "all", "none"]
+LOWER_TRACES: tuple[LowerTraces, ...] = get_args(LowerTraces)
 
 _HEAD_BYTES = 256
 _FIRST_KEY = re.compile(rb'\s*\{\s*"(\w+)"')
@@ -26,14 +30,16 @@ class ReadOptions:
         columns: TOML file that says which column of a table is what.
         workloads: What was measured, for formats that do not name it.
         problem_size: Sizes of the problem, x first, for caches of Kernel Tuner that do not say them.
-        lower_traces: Whether TVM lowers the traces of a MetaSchedule database, for what their kernels launch.
+        lower_traces: Which traces of a MetaSchedule database TVM, where it is installed, lowers for what
+            their kernels launch: ``needed`` are those of foreign kernels and of a CPU, whose features nothing
+            else tells; ``all`` or ``none``.
     """
 
     platform: Path | None = None
     columns: Path | None = None
     workloads: tuple[Workload, ...] = ()
     problem_size: tuple[int, ...] = ()
-    lower_traces: bool = False
+    lower_traces: LowerTraces = "needed"
 
 
 @dataclass(frozen=True)

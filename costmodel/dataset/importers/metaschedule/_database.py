@@ -4,8 +4,8 @@ A line of ``database_workload.json`` is ``[structural hash, program]``, one of `
 ``[position of the program, [trace, seconds of each run, target, arguments]]``. Source: TVM 0.27,
 ``src/s_tir/meta_schedule/database/json_database.cc``. Neither says the device: that comes from a file of the
 platform. Programs are told apart by their hash, and decisions read from the traces. Where TVM is installed, a
-sample of them is replayed, and on request all are lowered, whatever their programs compute: what kernels
-launch tells configs apart that no model has seen the parameters of.
+sample of them is replayed, and foreign ones are lowered, whatever their programs compute: what kernels launch
+tells configs apart that no model has seen the parameters of.
 """
 
 import re
@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from costmodel.dataset.importers._base import Format, InputFile, ReadOptions
+from costmodel.dataset.importers._base import Format, InputFile, LowerTraces, ReadOptions
 from costmodel.dataset.importers._entry import MOST_S, EntryError, seconds
 from costmodel.dataset.importers._json import parse_json
 from costmodel.dataset.importers._origin import Origin
@@ -51,22 +51,20 @@ def _entries(path: Path, options: ReadOptions) -> Iterator[Measurement | Reject]
 
     Args:
         path: The file of the records; that of the programs stands beside it.
-        options: Where it was measured, workloads whose programs to look for, which needs TVM, and whether to
-            lower traces.
+        options: Where it was measured, workloads whose programs to look for, which needs TVM, and which
+            traces to lower.
 
     Raises:
         CostModelError: A file cannot be read, nothing says the platform, no program is as named, or TVM makes
             something else of a trace than was read from it.
-        MissingExtraError: Workloads are named or traces are to be lowered, and TVM is not there.
+        MissingExtraError: Workloads are named or all traces are to be lowered, and TVM is not there.
     """
     where = needed_platform(platform_file_for(path, options.platform), path)
     origin = Origin.of(path)
     software = {**where.platform.software, "metaschedule_database": origin.text}
     kind = where.platform.device.kind
     names = {} if kind == "hip" else _names(where.workloads, options.workloads)
-    if options.lower_traces and find_spec("tvm") is None:
-        raise MissingExtraError("Lowering the traces of a MetaSchedule database", "tvm")
-    programs = _programs(_beside(path), names, kind, lower=options.lower_traces)
+    programs = _programs(_beside(path), names, kind, _lowered(options.lower_traces, kind))
     if names and not any(program and program.ours for program in programs):
         raise CostModelError(
             f"One of the {len(programs)} programs of {path} must be one of the workloads that are named, but "
@@ -147,21 +145,30 @@ def _latencies_s(run_secs: Any) -> tuple[float, ...]:
 
 
 def _programs(
-    path: Path, names: Mapping[str, Workload], kind: DeviceKind, *, lower: bool
+    path: Path, names: Mapping[str, Workload], kind: DeviceKind, lowered: tuple[bool, bool]
 ) -> list[Program | None]:
-    """The programs in order; None where a line is damaged."""
+    """The programs in order, with what of them is lowered; None where a line is damaged."""
     programs: list[Program | None] = []
     for _, line in numbered_lines(path, "a MetaSchedule database"):
         try:
             match parse_json(line.decode()):
                 case [str(program), str(text)]:
                     ours = OurKernels(names[program], kind) if kind != "hip" and program in names else None
-                    programs.append(Program(ForeignKernels(program, text), ours, lower))
+                    programs.append(Program(ForeignKernels(program, text), ours, *lowered))
                 case _:
                     programs.append(None)
         except (ValueError, RecursionError):
             programs.append(None)
     return programs
+
+
+def _lowered(which: LowerTraces, kind: DeviceKind) -> tuple[bool, bool]:
+    """Whether to lower foreign traces, and ours, whose features on a GPU follow from their decisions."""
+    if find_spec("tvm") is None:
+        if which == "all":
+            raise MissingExtraError("Lowering all traces of a MetaSchedule database", "tvm")
+        return False, False
+    return which != "none", which == "all" or (which == "needed" and kind == "cpu")
 
 
 def _names(said: Mapping[str, Workload], workloads: Sequence[Workload]) -> dict[str, Workload]:

@@ -23,13 +23,15 @@ class Program:
     Attributes:
         foreign: As a program of others.
         ours: As a workload of ours, where it is known as one.
-        lower: Whether to lower each trace, for what its kernels launch.
+        lower_foreign: Whether to lower each foreign trace, for what its kernels launch.
+        lower_ours: Whether to lower each of ours.
         records: How many were read.
     """
 
     foreign: ForeignKernels
     ours: OurKernels | None
-    lower: bool
+    lower_foreign: bool
+    lower_ours: bool
     records: int = 0
 
     def candidate(self, trace: Any, line: bytes) -> Candidate:
@@ -50,10 +52,10 @@ class Program:
         if self.ours and config:
             if is_sampled:
                 _check(config, self.ours.applied(trace))
-            return self.ours.candidate(config, lower=self.lower)
+            return self.ours.candidate(config, lower=self.lower_ours)
         if is_sampled:
             _check(named, self.foreign.applied(trace, named))
-        return self.foreign.candidate(named, trace, lower=self.lower)
+        return self.foreign.candidate(named, trace, lower=self.lower_foreign)
 
 
 def _check(read: Config, applied: Config | None) -> None:
