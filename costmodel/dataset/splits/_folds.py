@@ -59,7 +59,7 @@ def draw_rows(dataset: Dataset, seed: int) -> NDArray[np.float64]:
 
     No order of rows enters, and a row keeps its number when others are measured.
     """
-    candidates = [candidate.candidate_id for candidate in dataset.candidates]
+    candidates = dataset.columns.ids
     platforms = [platform.platform_id for platform in dataset.platforms]
     pairs = zip(dataset.rows["candidate"], dataset.rows["platform"], strict=True)
     digests = (hashlib.sha256(f"{seed}/{candidates[c]}/{platforms[p]}".encode()).digest() for c, p in pairs)

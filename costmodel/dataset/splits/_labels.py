@@ -1,6 +1,7 @@
 """What a split holds out of each row: its workload with siblings, its device with twins, and so on."""
 
 import numpy as np
+import pandas as pd
 
 from costmodel.dataset.splits._folds import Labels
 from costmodel.dataset.table import Dataset
@@ -21,13 +22,14 @@ def labels_of(dataset: Dataset, column: str | None, twins: Twins) -> Labels | No
         return None
     if column == "workload":
         siblings = _siblings(dataset)
-        labels: Labels = dataset.rows["workload"].map(siblings).to_numpy()
+        labels: Labels = dataset.rows["workload"].astype(object).map(siblings).to_numpy()
     elif column == "architecture":
         architectures = np.array([_architecture(platform.device) for platform in dataset.platforms])
         labels = architectures[dataset.rows["platform"]]
     else:
         group_of = {device: " + ".join(group) for group in twins for device in group}
-        labels = dataset.rows[column].replace(group_of).to_numpy()
+        names = dataset.rows[column].to_numpy()
+        labels = pd.Series(names).map(lambda name: group_of.get(name, name)).to_numpy()
     distinct = np.unique(labels)
     if len(distinct) < 2:
         help_ = (

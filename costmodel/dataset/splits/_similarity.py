@@ -39,7 +39,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from costmodel.dataset.table import Dataset
+from costmodel.dataset.table import Dataset, named
 from costmodel.records import Platform
 
 LEAST_CONFIGS = 8
@@ -114,7 +114,7 @@ def device_similarity(dataset: Dataset) -> DeviceSimilarity:
 def latencies_by_part(dataset: Dataset) -> pd.DataFrame:
     """The rows of a dataset for ``task_agreements``."""
     parts = [device_part(platform) for platform in dataset.platforms]
-    return dataset.rows.assign(part=[parts[i] for i in dataset.rows["platform"]])
+    return dataset.rows.assign(part=named(dataset.rows["platform"].to_numpy(), parts))
 
 
 def device_part(platform: Platform) -> str:
