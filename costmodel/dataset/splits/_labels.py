@@ -30,7 +30,7 @@ def labels_of(dataset: Dataset, column: str | None, twins: Twins) -> Labels | No
         group_of = {device: " + ".join(group) for group in twins for device in group}
         names = dataset.rows[column].to_numpy()
         labels = pd.Series(names).map(lambda name: group_of.get(name, name)).to_numpy()
-    distinct = np.unique(labels)
+    distinct = pd.factorize(labels, sort=True)[1]
     if len(distinct) < 2:
         help_ = (
             "These are near-twins, which are held out together; keep them apart (--keep-twins-apart) to hold "

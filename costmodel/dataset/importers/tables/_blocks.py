@@ -3,9 +3,11 @@
 import csv
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from io import BytesIO
 from itertools import chain
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pc
 
@@ -46,38 +48,36 @@ def csv_blocks(file: Stream, delimiter: str) -> Iterator[tuple[list[str], Block]
     header: list[str] = next(reader, [])
     yield header, []
     rows = partial(_row_blocks, header=header, delimiter=delimiter)
-    before = reader.line_num
-    while block := _next_block(lines):
-        text = b"".join(block)
+    before, total = reader.line_num, len(first)
+    while text := _next_block(file):
+        total += len(text)
+        ends = np.flatnonzero(np.frombuffer(text, np.uint8) == ord("\n"))
+        longest = int(np.diff(ends, prepend=-1, append=len(text) - 1).max())
+        if longest > MOST_LINE:
+            raise ValueError(f"a line must have at most {MOST_LINE:,} bytes, and one has more")
+        if total > MOST_TOTAL:
+            raise ValueError(f"it must have at most {MOST_TOTAL:,} bytes unpacked, and this has more")
         if b'"' in text:  # a cell may go on in the next block
-            block_and_rest = chain(block, lines)
-            yield from ((header, each) for each in rows(block_and_rest, before=before))
+            rest = lines_of(file, most_bytes=MOST_LINE, most_total=MOST_TOTAL - total)
+            yield from ((header, each) for each in rows(chain(BytesIO(text), rest), before=before))
             return
-        table = _table(text, header, delimiter) if _is_plain(block, text) else None
+        table = _table(text, header, delimiter) if longest < _MOST_CELL and _is_plain(text) else None
         if table is not None:
             yield header, table
         else:
-            yield from ((header, each) for each in rows(block, before=before))
-        before += len(block)
+            yield from ((header, each) for each in rows(BytesIO(text), before=before))
+        before += len(ends)
 
 
-def _next_block(lines: Iterator[bytes]) -> list[bytes]:
-    """Some lines."""
-    block: list[bytes] = []
-    size = 0
-    for line in lines:
-        block.append(line)
-        size += len(line)
-        if size > _BLOCK:
-            break
-    return block
+def _next_block(file: Stream) -> bytes:
+    """Some whole lines."""
+    text = file.read(_BLOCK)
+    return text if text.endswith(b"\n") else text + file.readline(MOST_LINE + 1)
 
 
-def _is_plain(lines: Sequence[bytes], text: bytes) -> bool:
+def _is_plain(text: bytes) -> bool:
     """Whether each line is a row for any reader of CSV."""
-    return (
-        max(map(len, lines)) < _MOST_CELL and b"\0" not in text and text.count(b"\r") == text.count(b"\r\n")
-    )
+    return b"\0" not in text and text.count(b"\r") == text.count(b"\r\n")
 
 
 def _table(text: bytes, header: Sequence[str], delimiter: str) -> Any:

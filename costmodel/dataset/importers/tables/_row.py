@@ -25,6 +25,7 @@ from costmodel.records import (
 
 Row = Mapping[str, Any]
 _MOST_SMS = 2**31
+_MOST_KNOWN = 4096  # texts whose value is kept
 
 
 class RowReader:
@@ -41,6 +42,7 @@ class RowReader:
         self._platform = platform
         self._software = {**(platform.software if platform else columns.software), "table": source}
         self.parameters = columns.typed_parameters
+        self._decisions: dict[tuple[str, str], Decision] = {}
         self._space = f"table-{content_id(sorted(self.parameters))[:6]}"
 
     def measurement(self, row: Row) -> Measurement:
@@ -64,8 +66,18 @@ class RowReader:
 
     def candidate(self, row: Row) -> Candidate:
         """What was measured, from the cells of its workload and parameters."""
-        config = Config({name: _parameter(row[by.column], by) for name, by in self.parameters.items()})
+        config = Config({name: self._decision(name, row[by.column]) for name, by in self.parameters.items()})
         return Candidate(_workload(_cell(row, self.columns.workload, "")), self._space, config)
+
+    def _decision(self, name: str, cell: Any) -> Decision:
+        """The value of a parameter; texts, which repeat, are read once."""
+        if not isinstance(cell, str):
+            return _parameter(cell, self.parameters[name])
+        if (name, cell) not in self._decisions:
+            if len(self._decisions) >= _MOST_KNOWN:
+                self._decisions.clear()
+            self._decisions[name, cell] = _parameter(cell, self.parameters[name])
+        return self._decisions[name, cell]
 
     def outcome(self, row: Row) -> Outcome:
         """How it ended."""
