@@ -3,27 +3,25 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self, get_args
+from typing import Any, Self
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from costmodel.dataset.table._candidates import CANDIDATES, Candidates, candidate_table, decode_decisions
-from costmodel.dataset.table._lists import lengths_of, medians
+from costmodel.dataset.table._candidates import CANDIDATES, Candidates, candidate_table
+from costmodel.dataset.table._lists import medians
 from costmodel.dataset.table._same import Codes, codes_of, distinct
 from costmodel.dataset.table._schema import SCHEMA
+from costmodel.dataset.table._values import check_ids, check_values
 from costmodel.records import (
     SCHEMA_VERSION,
     Candidate,
-    DeviceKind,
-    Isolation,
     Measurement,
     Outcome,
     Platform,
     Workload,
-    content_id,
 )
 
 _PLATFORM = ("platform_id", "device", "isolation", "sms_requested", "sms_granted", "software")
@@ -118,11 +116,11 @@ class Records:
             ValueError: A row holds what no measurement can.
         """
         table = table.combine_chunks()
-        _check_values(table)
+        check_values(table)
         of_candidate = table.select(CANDIDATES.names)
         first, candidate = distinct(of_candidate, ["candidate_id"])
         candidates = of_candidate.take(first).cast(CANDIDATES)
-        _check_ids(candidates)
+        check_ids(candidates)
         of_platform = table.select(_PLATFORM)
         first, platform = distinct(of_platform, ["platform_id", "software", "sms_requested"])
         platforms = tuple(map(_platform_of, of_platform.take(first).to_pylist()))
@@ -280,49 +278,3 @@ def _platform_of(row: dict[str, Any]) -> Platform:
     if platform.platform_id != said:
         raise ValueError(f"platform_id of {platform.name} must be {platform.platform_id}, but got {said}")
     return platform
-
-
-def _check_ids(candidates: Any) -> None:
-    """Check that each candidate's id is that of its workload, space and config."""
-    workloads = {name: Workload.parse(name) for name in candidates["workload"].unique().to_pylist()}
-    columns = (candidates[name].to_pylist() for name in ("candidate_id", "workload", "space", "config"))
-    for said, workload, space, config in zip(*columns, strict=True):
-        found = content_id(workloads[workload], space, decode_decisions(config))
-        if found != said:
-            raise ValueError(f"candidate_id of {config} of {workload} must be {found}, but got {said}")
-
-
-def _check_values(table: Any) -> None:
-    """Check what the types of the columns cannot say."""
-    table.validate(full=True)
-    for name in table.column_names:
-        if _has_nulls(table[name].combine_chunks()):
-            raise ValueError(f"{name} must have a value in each row and list")
-    lists, kinds = table["latencies_s"].combine_chunks(), pc.struct_field(table["device"], "kind")
-    ok = np.asarray(pc.equal(table["outcome"], Outcome.OK.value))
-    repeats = np.asarray(lists.flatten())
-    for holds, must in (
-        (_are_among(table["outcome"], list(Outcome)), f"outcome must be one of {', '.join(Outcome)}"),
-        (_are_among(table["l2_policy"], ["warm", "flushed"]), "l2_policy must be warm or flushed"),
-        (_are_among(table["isolation"], get_args(Isolation)), "isolation must be one that is known"),
-        (_are_among(kinds, get_args(DeviceKind)), "device.kind must be one that is known"),
-        (_are_among(table["schema_version"], [SCHEMA_VERSION]), f"schema_version must be {SCHEMA_VERSION}"),
-        (np.array_equal(ok, lengths_of(lists) > 0), "latencies_s must be given exactly when ok"),
-        (np.all(np.isfinite(repeats) & (repeats > 0)), "latencies_s must be positive and finite"),
-    ):
-        if not holds:
-            raise ValueError(must)
-
-
-def _are_among(column: Any, allowed: Sequence[Any]) -> bool:
-    return set(column.unique().to_pylist()) <= set(allowed)
-
-
-def _has_nulls(array: Any) -> bool:
-    """Whether a column holds a null, at any depth."""
-    if array.null_count:
-        return True
-    if pa.types.is_struct(array.type) or pa.types.is_list(array.type):
-        inner = array.flatten()
-        return any(map(_has_nulls, inner if isinstance(inner, list) else [inner]))
-    return False
