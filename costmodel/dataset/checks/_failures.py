@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+import numpy as np
 import pandas as pd
 
 from costmodel.dataset.checks._finding import MOST_EXAMPLES, Finding, Severity
@@ -36,9 +37,13 @@ def failure_findings(held: Held) -> Iterator[Finding]:
 
 def _shared(working: pd.DataFrame) -> pd.DataFrame:
     """The rows of tasks of which enough rows share a latency."""
-    task = ["file", "device", "platform"]
-    equal = working.groupby([*task, "latency_s"])["candidate"].transform("size") >= _LEAST_EQUAL
-    shared: pd.DataFrame = working[equal.groupby([working[name] for name in task]).transform("any")]
+    task = working.groupby(["file", "device", "platform"]).ngroup().to_numpy()
+    latency = working["latency_s"].to_numpy()
+    order = np.lexsort((latency, task))
+    begins = np.diff(task[order], prepend=-1).astype(np.bool_) | (np.diff(latency[order], prepend=-1.0) != 0)
+    runs = np.flatnonzero(begins)
+    long = runs[np.diff(runs, append=len(order)) >= _LEAST_EQUAL]
+    shared: pd.DataFrame = working[np.isin(task, task[order[long]])]
     return shared
 
 

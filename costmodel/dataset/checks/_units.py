@@ -155,15 +155,21 @@ def _apart_from_others(workload: str, rows: pd.DataFrame) -> Iterator[Finding]:
 
 def _scales(rows: pd.DataFrame) -> "pd.Series[float]":
     """The scale of each source that shares enough configs, from low to high."""
-    sources = [rows["file"].astype(str), rows["device"].astype(str)]
-    source, names = pd.factorize(pd.MultiIndex.from_arrays(sources), sort=True)
+    names = rows.groupby(["file", "device"]).size().index
     if len(names) < 2:
         return pd.Series(dtype=np.float64)
-    logs = np.log10(rows["latency_s"]).groupby([rows["candidate"], source]).median().unstack()
-    shared = logs[logs.count(axis=1) >= 2]
-    offsets = shared.sub(shared.median(axis=1), axis=0).median()
-    scales: pd.Series[float] = offsets[shared.count() >= _LEAST_SHARED].sort_values()
-    return scales.set_axis(names[scales.index])
+    source = rows.groupby(["file", "device"]).ngroup().to_numpy()
+    pairs = pd.Series(np.log10(rows["latency_s"].to_numpy())).groupby(
+        [pd.factorize(rows["candidate"])[0], source]
+    )
+    logs = pairs.median() if pairs.ngroups < len(rows) else pairs.first()
+    candidate, source = (logs.index.get_level_values(i).to_numpy() for i in (0, 1))
+    matrix = np.full((candidate.max() + 1, len(names)), np.nan)
+    matrix[candidate, source] = logs.to_numpy()
+    shared = matrix[(~np.isnan(matrix)).sum(axis=1) >= 2]
+    enough = (~np.isnan(shared)).sum(axis=0) >= _LEAST_SHARED
+    offsets = (shared - np.nanmedian(shared, axis=1, keepdims=True))[:, enough]
+    return pd.Series(np.nanmedian(offsets, axis=0), names[enough], dtype=np.float64).sort_values()
 
 
 def _bound_s(workload: Workload, platform: Platform) -> float:
