@@ -25,12 +25,11 @@ from costmodel.records import Measurement
 # A dataset, the name of one that ships, or a path.
 DatasetLike = Dataset | str | Path
 
-GROUP_ROWS = 16_384  # of the groups of rows in a file
+GROUP_ROWS = 16_384  # of the groups of rows in a file; read at once, too
 # Columns whose texts repeat, which are read as places in a dictionary.
 _REPEATED = [
     *("workload", "kind", "dims", "dtype", "candidate_id", "space", "config", "platform_id", "software"),
 ]
-_BATCH_ROWS = 4 * GROUP_ROWS  # read at once
 
 
 @contextmanager
@@ -75,8 +74,8 @@ def iter_records(dataset: DatasetLike | None, track: Track = untracked) -> Itera
         yield dataset.to_records()
         return
     with open_parquet(dataset) as file:
-        batches = file.iter_batches(_BATCH_ROWS)
-        for batch in track(batches, "reading", -(-file.metadata.num_rows // _BATCH_ROWS)):
+        batches = file.iter_batches(GROUP_ROWS)
+        for batch in track(batches, "reading", -(-file.metadata.num_rows // GROUP_ROWS)):
             try:
                 yield Records.from_table(pa.Table.from_batches([batch]))
             except (ValueError, msgspec.MsgspecError, CostModelError) as error:

@@ -141,7 +141,7 @@ class Records:
             platform_of = np.array([platforms.of(each) for each in part.platforms], np.int64)
             rows.append(_moved(part.rows, candidate_of[start:end], platform_of))
             start = end
-        return cls(candidates.take(first), tuple(platforms.objects), pa.concat_tables(rows).combine_chunks())
+        return cls(candidates.take(first), tuple(platforms.objects), pa.concat_tables(rows))
 
     def take(self, positions: Codes) -> "Records":
         """Some of the measurements, in this order, and their candidates and platforms."""
