@@ -1,6 +1,5 @@
 """Record stores and foreign files to a published dataset: the file, its card with pictures, its checksums."""
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from costmodel.dataset.importers import ReadOptions
 from costmodel.dataset.publish import CardHeader, Describer, render_card, render_page, write_plots
 from costmodel.dataset.table import (
     FILE_NAME,
+    Dataset,
     check_dataset,
     dataset_hash,
     parquet_file,
@@ -84,9 +84,9 @@ def build_dataset(
         with write_parquet(out / FILE_NAME) as write:
 
             def take(validation: Validation) -> None:
-                if validation.accepted:
-                    write(validation.table)
-                    describer.add(validation.dataset)
+                if len(validation.accepted):
+                    write(validation.accepted)
+                    describer.add(Dataset.of(validation.accepted))
 
             examination = examine(sorted(files), options, on_workload=take, track=track)
             _check_not_empty(examination)
@@ -105,7 +105,7 @@ def build_dataset(
         records=examination.accepted + examination.duplicates + len(examination.rejects),
         measurements=examination.accepted,
         duplicates=examination.duplicates,
-        rejects=dict(Counter(reject.reason for reject in examination.rejects).most_common()),
+        rejects=dict(examination.rejects.counts().most_common()),
         findings=tuple(f for f in examination.findings if f.kind not in SORTED_OUT_KINDS),
     )
 

@@ -15,7 +15,7 @@ from costmodel.records._device_table import (
 from costmodel.records._identity import content_id
 from costmodel.records._kernel_resources import KernelResources
 from costmodel.records._line_file import SharedLineFile
-from costmodel.records._measurement import Measurement, Outcome, measurement_key
+from costmodel.records._measurement import SCHEMA_VERSION, Measurement, Outcome, measurement_key
 from costmodel.records._operators import OPERATORS, Operator
 from costmodel.records._peak_rates import PeakRates, peak_rates
 from costmodel.records._platform import Device, DeviceKind, Isolation, Platform, TargetKind, part_of
@@ -26,6 +26,7 @@ from costmodel.records._workload import DTYPE_BYTES, Workload
 __all__ = [
     "DTYPE_BYTES",
     "OPERATORS",
+    "SCHEMA_VERSION",
     "SKETCH",
     "Architecture",
     "Candidate",

@@ -8,16 +8,15 @@ one.
 from collections.abc import Sequence
 
 import numpy as np
-import pandas as pd
 
-from costmodel.dataset import Dataset
+from costmodel.dataset import Dataset, dataset_from_measurements
 from costmodel.records import (
     Candidate,
     Config,
     Decision,
     Device,
-    DeviceState,
     KernelLaunch,
+    Measurement,
     Outcome,
     Platform,
     Workload,
@@ -86,12 +85,13 @@ def gpu_landscape(
     fails = rng.random(len(candidates)) < _FAILING_SHARE
     quirk = rng.normal(0.0, _NOISE, len(candidates))
     noise = rng.normal(0.0, _NOISE / 3, (len(candidates), len(platforms)))
-    rows = [
-        _row(i, j, np.inf if fails[i] else landscape_latency(c, p) * float(np.exp(quirk[i] + noise[i, j])))
+    return dataset_from_measurements(
+        _measured(
+            c, p, np.inf if fails[i] else landscape_latency(c, p) * float(np.exp(quirk[i] + noise[i, j]))
+        )
         for i, c in enumerate(candidates)
         for j, p in enumerate(platforms)
-    ]
-    return Dataset(candidates, platforms, pd.DataFrame(rows))
+    )
 
 
 def landscape_platform(sms: int) -> Platform:
@@ -132,27 +132,17 @@ def _blocks_per_sm(launch: KernelLaunch, device: Device) -> int:
     return max(1, min(device.max_blocks_per_sm, by_threads, by_shared, device.registers_per_sm // registers))
 
 
-def _row(candidate: int, platform: int, latency_s: float) -> dict[str, object]:
+def _measured(candidate: Candidate, platform: Platform, latency_s: float) -> Measurement:
     ok = bool(np.isfinite(latency_s))
-    return {
-        "candidate": candidate,
-        "platform": platform,
-        "visit": 0,
-        "outcome": str(Outcome.OK if ok else Outcome.LAUNCH_ERROR),
-        "latency_s": latency_s,
-        "latencies_s": np.array([latency_s] if ok else []),
-        "runs_per_repeat": 1 if ok else 0,
-        "l2_policy": "warm",
-        "kernel_hash": "",
-        "resources": (),
-        "before": DeviceState(),
-        "after": DeviceState(),
-        "attempts": 1,
-        "board": "",
-        "co_runners": (),
-        "measured_at": "2026-01-01T00:00:00+00:00",
-        "error": "" if ok else "too many resources requested for launch",
-    }
+    return Measurement(
+        candidate=candidate,
+        platform=platform,
+        outcome=Outcome.OK if ok else Outcome.LAUNCH_ERROR,
+        latencies_s=(latency_s,) if ok else (),
+        runs_per_repeat=1 if ok else 0,
+        measured_at="2026-01-01T00:00:00+00:00",
+        error="" if ok else "too many resources requested for launch",
+    )
 
 
 def _sample_candidates(workload: Workload, count: int, rng: np.random.Generator) -> list[Candidate]:

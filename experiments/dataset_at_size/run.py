@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -48,6 +49,8 @@ CARD = "\n".join(
     f'{name} = "made up"' for name in ("title", "summary", "method", "limits", "licence", "citation")
 )
 PANDAS = "import sys, pandas; print(len(pandas.read_csv(sys.argv[1])))"
+POLARS = "import sys, polars; print(len(polars.read_csv(sys.argv[1])))"  # where it is installed
+SPLIT = ["--strategy", "random", "--name", "fifth"]
 
 
 @dataclass(frozen=True)
@@ -94,17 +97,21 @@ def measure(folder: Path, rows: int, tiles: int) -> list[Cost]:
     (folder / "card.toml").write_text(CARD)
     rows = write_rows(file, rows, tiles)
     print(f"{rows:,} rows, {file.stat().st_size / 1e6:,.0f} MB", file=sys.stderr, flush=True)
-    costmodel = [sys.executable, "-c", "from costmodel.cli import main; main()", "dataset"]
+    dataset = [sys.executable, "-m", "costmodel", "dataset"]
     columns, out = ["--columns", str(folder / "map.toml")], folder / "out"
+    card = ["--card", str(folder / "card.toml")]
     commands = {
         "pandas.read_csv": [sys.executable, "-c", PANDAS, str(file)],
-        "dataset validate": [*costmodel, "validate", str(file), *columns],
-        "dataset build": [
-            *[*costmodel, "build", str(file), *columns, "--card", str(folder / "card.toml")],
-            *["--out", str(out)],
-        ],
-        "dataset describe": [*costmodel, "describe", str(out)],
+        "polars.read_csv": [sys.executable, "-c", POLARS, str(file)],
+        "dataset validate": [*dataset, "validate", str(file), *columns],
+        "dataset build": [*dataset, "build", str(file), *columns, *card, "--out", str(out)],
+        "dataset describe": [*dataset, "describe", str(out)],
+        "dataset split": [*dataset, "split", str(out), *SPLIT],
+        "dataset diff": [*dataset, "diff", str(out), str(out)],
+        "dataset export": [*dataset, "export", str(out), "--format", "parquet", "--out", f"{out}.parquet"],
     }
+    if find_spec("polars") is None:
+        del commands["polars.read_csv"]
     return [run(what, command, rows) for what, command in commands.items()]
 
 

@@ -62,7 +62,7 @@ def train(learner: str) -> StorableModel:
     rows = data.rows.iloc[::4]
     platforms: list[Platform] = [data.platforms[i] for i in rows["platform"]]
     table = extract([data.candidates[i] for i in rows["candidate"]], platforms)
-    tasks = (rows["workload"] + "@" + rows["platform"].astype(str)).to_numpy()
+    tasks = (rows["workload"].astype(str) + "@" + rows["platform"].astype(str)).to_numpy()
     return make_model(learner, COLUMNS).fit(table.values, rows["latency_s"].to_numpy(), tasks)
 
 

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from costmodel.dataset.checks import Sieve
 from costmodel.dataset.exporters import file_name
 from costmodel.dataset.importers import ReadOptions, Source, read_source
+from costmodel.dataset.table import Records
 from costmodel.errors import CostModelError
 from costmodel.records import Workload
 
@@ -30,8 +31,11 @@ def read(folder: Path, damaged: Damaged) -> Source | None:
     except CostModelError:
         return None
     assert msgspec.json.encode(source.rejects)
-    validation = Sieve().sift(source.measurements)
-    assert all(Workload.parse(m.candidate.workload.name) == m.candidate.workload for m in validation.accepted)
+    validation = Sieve().sift(Records.of(source.measurements))
+    assert all(
+        Workload.parse(m.candidate.workload.name) == m.candidate.workload
+        for m in validation.accepted.measurements()
+    )
     return source
 
 

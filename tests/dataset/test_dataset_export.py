@@ -27,6 +27,7 @@ from costmodel.dataset.exporters import (
     write_json_file,
 )
 from costmodel.dataset.importers import ReadOptions, read_source
+from costmodel.dataset.table import Records
 from costmodel.errors import CostModelError
 from costmodel.kernels.metaschedule import sample_candidates
 from costmodel.records import (
@@ -202,13 +203,13 @@ def drawn_measurements(draw: st.DrawFn) -> Measurement:
 def test_nothing_is_lost_on_the_way(drawn: list[Measurement]) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        export_records(iter(drawn), folder / "a.jsonl")
+        export_records(iter([Records.of(drawn)]), folder / "a.jsonl")
         assert list(read_records(folder / "a.jsonl")) == drawn
-        export_parquet(iter(drawn), folder / "a.parquet")
+        export_parquet(iter([Records.of(drawn)]), folder / "a.parquet")
         assert list(iter_measurements(folder / "a.parquet")) == drawn
         for document in (kernel_tuner_cache, t4_document):
             found: list[Measurement] = []
-            for task, records in by_task(drawn).items():
+            for task, records in by_task([Records.of(drawn)]):
                 file = folder / f"{task}.json"
                 write_json_file(file, document(records))
                 assert file.parent == folder

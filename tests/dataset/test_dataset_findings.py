@@ -272,7 +272,7 @@ def test_entries_that_are_not_read_as_they_are_written(
     tmp_path: Path, fields: dict[str, Any], count: int, text: str
 ) -> None:
     examination = examine([write_cache(tmp_path / "a.json", changed(fields, count))])
-    assert examination.rejects == ()
+    assert len(examination.rejects) == 0
     (finding,) = [f for f in examination.findings if text in f.message]
     assert (finding.kind, finding.severity, finding.count) == ("repair", Severity.NOTE, count)
 

@@ -3,7 +3,7 @@
 import msgspec
 from fake_records import STATE, fake_measurement
 
-from costmodel.dataset.table import SCHEMA, to_table
+from costmodel.dataset.table import SCHEMA, Records
 from costmodel.records import (
     Candidate,
     Config,
@@ -34,7 +34,7 @@ def test_every_field_of_a_record_has_a_column() -> None:
 
 def test_each_column_holds_what_was_recorded() -> None:
     record = msgspec.structs.replace(fake_measurement(), co_runners=("a", "b"))
-    (row,) = to_table([record]).to_pylist()
+    (row,) = Records.of([record]).table().to_pylist()
     nested = {"candidate", "platform", "latencies_s", "co_runners", "before", "after", "resources"}
     for name in names(Measurement) - nested:
         assert row[name] == getattr(record, name)

@@ -8,6 +8,7 @@ from fake_records import WORKLOADS, fake_measurement
 
 from costmodel.dataset import CardHeader, build_dataset
 from costmodel.dataset.importers import MOST_IN_MEMORY, RecordSpool
+from costmodel.dataset.table import Records
 from costmodel.records import Config, DeviceState, Measurement, RecordStore
 
 replace = msgspec.structs.replace
@@ -16,7 +17,7 @@ replace = msgspec.structs.replace
 def filled(records: list[Measurement], most_in_memory: int) -> RecordSpool:
     spool = RecordSpool(most_in_memory)
     for record in records:
-        spool.append(record)
+        spool.append(Records.of([record]))
     return spool
 
 
@@ -33,11 +34,11 @@ def test_records_come_back_by_workload_in_their_order(most: int) -> None:
     assert len(spool) == 8
     assert spool.workloads == set(WORKLOADS[:2])
     for position, name in enumerate(WORKLOADS[:2]):
-        assert list(spool.of(name)) == records[position::2]
+        assert list(spool.of(name).measurements()) == records[position::2]
     assert sorted(spool, key=records.index) == records
     assert records[5] in spool
     assert fake_measurement(tile=512) not in spool
-    assert list(spool.of("softmax-m7-n7")) == []
+    assert len(spool.of("softmax-m7-n7")) == 0
 
 
 @pytest.mark.parametrize("most", [2, 100])
@@ -55,7 +56,7 @@ def test_a_closed_spool_is_empty() -> None:
     spool = filled([fake_measurement()], 1)
     spool.close()
     assert not spool
-    spool.append(fake_measurement(tile=2))
+    spool.append(Records.of([fake_measurement(tile=2)]))
     assert list(spool) == [fake_measurement(tile=2)]
 
 

@@ -5,6 +5,7 @@ import io
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -186,3 +187,43 @@ def test_a_table_becomes_a_dataset(tmp_path: Path, header) -> None:
     report = build_dataset([tmp_path / "runs.csv"], tmp_path / "out", header=header, options=options)
     assert (report.measurements, report.rejects) == (4, {})
     assert len(load_dataset(tmp_path / "out").rows) == 4
+
+
+ODD = (
+    {},
+    {"run_1": " 10 "},
+    {"run_1": "1_0"},
+    {"run_1": "+10"},
+    {"run_1": "ten"},
+    {"run_1": "nan"},
+    {"run_1": "", "run_2": "5"},
+    {"run_2": ""},
+    {"block_x": "16.0"},
+    {"block_x": "1e2"},
+    {"block_x": "many"},
+    {"status": "ugly"},
+    {"status": "bad", "run_1": ""},
+    {"when": ""},
+    {"when": "yesterday"},
+    {"gpu": "Voodoo 2"},
+    {"layout": "\u00fcber"},
+)
+
+
+def test_blocks_of_plain_lines_and_single_rows_are_read_alike(tmp_path: Path) -> None:
+    """Quotes are what makes rows be read one by one; the order and the numbers of rows stay."""
+    first = next(iter(fake_rows()))
+    rows = [{**first, **cells, "layout": f"{i}"} for i, cells in enumerate(ODD * 3)]
+    plain = csv_text(rows)
+    header, *lines = plain.splitlines()
+    quoted = "\n".join([header, *(f'"{line.split(",")[0]}",{line.partition(",")[2]}' for line in lines)])
+    by_block, by_row = (read(tmp_path, text) for text in (plain, quoted))
+    assert len(by_row.rejects) == 3 * 6
+    assert len(by_block.measurements) == 3 * (len(ODD) - 6)
+    without_file = [
+        [msgspec.structs.replace(m, platform=msgspec.structs.replace(m.platform, software={})) for m in s]
+        for s in (by_block.measurements, by_row.measurements)
+    ]
+    assert without_file[0] == without_file[1]
+    reasons = [[(r.reason, r.record["number"]) for r in each.rejects] for each in (by_block, by_row)]
+    assert reasons[0] == reasons[1]

@@ -194,7 +194,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
                         candidate=data.candidates[row.candidate],
                         platform=data.platforms[row.platform],
                         outcome=Outcome(row.outcome),
-                        latencies_s=tuple(row.latencies_s.tolist()),
+                        latencies_s=tuple(row.latencies_s),
                         runs_per_repeat=1,
                         measured_at=row.measured_at,
                         error=row.error,

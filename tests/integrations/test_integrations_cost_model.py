@@ -35,7 +35,7 @@ def pretrained() -> StorableModel:
     rows = data.rows.iloc[::10]
     candidates = [data.candidates[i] for i in rows["candidate"]]
     platforms = [data.platforms[i] for i in rows["platform"]]
-    tasks = (rows["workload"] + rows["platform"].astype(str)).to_numpy()
+    tasks = (rows["workload"].astype(str) + rows["platform"].astype(str)).to_numpy()
     model = make_model("ridge", COLUMNS)
     return model.fit(extract(candidates, platforms).values, rows["latency_s"].to_numpy(), tasks)
 

@@ -3,18 +3,20 @@
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from itertools import chain
 from pathlib import Path
 
 import msgspec
+import numpy as np
 
 from costmodel.dataset._track import Track, untracked
 from costmodel.dataset.checks._finding import Finding
 from costmodel.dataset.checks._findings import Findings
+from costmodel.dataset.checks._held import Held
+from costmodel.dataset.checks._rejected import Rejects
 from costmodel.dataset.checks._sieve import Sieve, Validation
 from costmodel.dataset.importers import ReadOptions, Reject, Source, read_source
+from costmodel.dataset.table import Records
 from costmodel.errors import CostModelError
-from costmodel.records import Measurement
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ class Examination:
     files: tuple[FileCount, ...]
     accepted: int
     duplicates: int
-    rejects: tuple[Reject, ...]
+    rejects: Rejects
     findings: tuple[Finding, ...]
 
 
@@ -94,7 +96,7 @@ class Judge:
         self._sources = sources
         self._sieve, self._findings = Sieve(), Findings()
         self._accepted = self._duplicates = 0
-        self._rejects = [reject for source in sources for reject in source.rejects]
+        self._rejects = Rejects([reject for source in sources for reject in source.rejects])
         self._counts = [_Count() for _ in sources]
 
     @property
@@ -104,17 +106,17 @@ class Judge:
 
     def judge(self, workload: str) -> Validation:
         """Sort out the records of a workload."""
-        files: dict[str, list[Measurement]] = {}
+        files: dict[str, list[Records]] = {}
         for source, count in zip(self._sources, self._counts, strict=True):
-            records = list(source.measurements.of(workload))
-            files.setdefault(str(source.path), []).extend(records)
-            count.devices.update(record.platform.device.name for record in records)
-            count.ok += sum(bool(record.latencies_s) for record in records)
-        validation = self._sieve.sift(chain.from_iterable(files.values()))
-        self._findings.add(files, validation)
+            records = source.measurements.of(workload)
+            files.setdefault(str(source.path), []).append(records)
+            count.add(records)
+        held = Held.of(workload, files)
+        validation = self._sieve.sift(held.records)
+        self._findings.add(held, validation)
         self._accepted += len(validation.accepted)
         self._duplicates += validation.duplicates
-        self._rejects += validation.rejects
+        self._rejects.add(validation.rejected, validation.reasons)
         return validation
 
     def examination(self) -> Examination:
@@ -123,7 +125,7 @@ class Judge:
             files=tuple(map(_file_count, self._sources, self._counts)),
             accepted=self._accepted,
             duplicates=self._duplicates,
-            rejects=tuple(self._rejects),
+            rejects=self._rejects,
             findings=self._findings.all(self._sources, self._duplicates),
         )
 
@@ -134,6 +136,10 @@ class _Count:
 
     devices: set[str] = field(default_factory=set)
     ok: int = 0
+
+    def add(self, records: Records) -> None:
+        self.devices |= {records.platforms[at].device.name for at in np.unique(records.platform)}
+        self.ok += int(np.isfinite(records.latency_s).sum())
 
 
 def _file_count(source: Source, count: _Count) -> FileCount:
@@ -155,6 +161,7 @@ def write_rejects(rejects: Iterable[Reject], file: Path) -> None:
     """
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(msgspec.json.Encoder().encode_lines(rejects))
+        with file.open("wb") as lines:
+            lines.writelines(msgspec.json.encode(reject) + b"\n" for reject in rejects)
     except OSError as error:
         raise CostModelError(f"Cannot write {file}: {error.strerror}.") from error

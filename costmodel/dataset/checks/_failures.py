@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator
 
+import numpy as np
 import pandas as pd
 
-from costmodel.dataset.checks._finding import Finding, Severity, some
-from costmodel.dataset.checks._record_table import working_alone
+from costmodel.dataset.checks._finding import MOST_EXAMPLES, Finding, Severity
+from costmodel.dataset.checks._held import Held
 
 # In 2,511 tasks of public caches and of this project's datasets the slowest config is alone with its latency,
 # and values that three configs or more share, as coarse timers give, are at most 3.4 times the median. Slow
@@ -15,9 +16,9 @@ _FAR = 10.0
 _LEAST_CONFIGS = 10
 
 
-def failure_findings(table: pd.DataFrame) -> Iterator[Finding]:
-    """Values in place of failures, by file, device and workload; ``table`` as by ``record_table``."""
-    for (file, device, workload), rows in working_alone(table).groupby(["file", "device", "workload"]):
+def failure_findings(held: Held) -> Iterator[Finding]:
+    """Values in place of failures of a workload, by file and device."""
+    for (file, device), rows in _shared(held.working).groupby(["file", "device"]):
         equal = [_stand_ins(task) for _, task in rows.groupby("platform")]
         stand_ins = pd.concat(equal)
         if len(stand_ins):
@@ -25,13 +26,25 @@ def failure_findings(table: pd.DataFrame) -> Iterator[Finding]:
             yield Finding(
                 kind="failure value",
                 severity=Severity.ERROR,
-                concerns=f"{file}: {workload} on {device}",
+                concerns=f"{file}: {held.workload.name} on {device}",
                 count=len(stand_ins),
                 message=f"A failure must be an outcome, but {len(stand_ins):,} records share exactly "
                 f"{values}, the largest or far from all others: give them the outcome that they had, "
                 "and no latency.",
-                examples=some([str(r.candidate.config.decisions) for r in stand_ins["record"]]),
+                examples=tuple(held.decisions(stand_ins.head(MOST_EXAMPLES))),
             )
+
+
+def _shared(working: pd.DataFrame) -> pd.DataFrame:
+    """The rows of tasks of which enough rows share a latency."""
+    task = working.groupby(["file", "device", "platform"]).ngroup().to_numpy()
+    latency = working["latency_s"].to_numpy()
+    order = np.lexsort((latency, task))
+    begins = np.diff(task[order], prepend=-1).astype(np.bool_) | (np.diff(latency[order], prepend=-1.0) != 0)
+    runs = np.flatnonzero(begins)
+    long = runs[np.diff(runs, append=len(order)) >= _LEAST_EQUAL]
+    shared: pd.DataFrame = working[np.isin(task, task[order[long]])]
+    return shared
 
 
 def _stand_ins(task: pd.DataFrame) -> pd.DataFrame:

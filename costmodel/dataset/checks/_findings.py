@@ -1,16 +1,24 @@
 """What is wrong with measurements of many sources, found without being told what to look for."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import chain
 
+import numpy as np
 import pandas as pd
 
 from costmodel.dataset.checks._failures import failure_findings
 from costmodel.dataset.checks._finding import Finding
+from costmodel.dataset.checks._held import Held
 from costmodel.dataset.checks._noise import NoiseTallies
 from costmodel.dataset.checks._ranges import RangeTallies
-from costmodel.dataset.checks._record_table import record_table
-from costmodel.dataset.checks._rejects import duplicate_findings, reject_findings, repair_findings
+from costmodel.dataset.checks._rejects import (
+    RejectCount,
+    count_rejects,
+    duplicate_findings,
+    name_of_record,
+    reject_findings,
+    repair_findings,
+)
 from costmodel.dataset.checks._sieve import Validation
 from costmodel.dataset.checks._spaces import space_findings
 from costmodel.dataset.checks._suites import suite_findings
@@ -22,9 +30,9 @@ from costmodel.dataset.checks._units import (
     peak_shares,
     unit_findings,
 )
-from costmodel.dataset.importers import Reject, Source
+from costmodel.dataset.importers import Source
 from costmodel.dataset.splits import device_part, similarity_of, task_agreements
-from costmodel.records import Measurement
+from costmodel.dataset.table import Records, codes_of, named
 
 
 class Findings:
@@ -36,30 +44,27 @@ class Findings:
         self._noise = NoiseTallies()
         self._shares: list[pd.DataFrame] = []
         self._agreements: list[pd.DataFrame] = []
-        self._rejects: dict[str, list[Reject]] = {}
+        self._rejects: dict[str, dict[str, RejectCount]] = {}
 
-    def add(self, files: Mapping[str, Sequence[Measurement]], validation: Validation) -> None:
+    def add(self, held: Held, validation: Validation) -> None:
         """Judge a workload.
 
         Args:
-            files: Its records in each file.
-            validation: What became of all of them together, the very objects.
+            held: Its records in each file.
+            validation: What became of all of them together.
         """
-        table = record_table(files)
         for find in (failure_findings, unit_findings, launch_findings, suite_findings):
-            self._found += find(table)
-        self._noise.add(table)
-        self._shares.append(peak_shares(table))
-        for file, records in files.items():
-            self._ranges.add(file, records)
-        if validation.accepted:
-            accepted = record_table({"": validation.accepted})
-            parts = [device_part(record.platform) for record in accepted["record"]]
-            self._agreements.append(task_agreements(accepted.assign(part=parts)[accepted["alone"]]))
-        # A record does not know its file.
-        file_of = {id(record): file for file, records in files.items() for record in records}
-        for reject in validation.rejects:
-            self._rejects.setdefault(file_of[id(reject.record)], []).append(reject)
+            self._found += find(held)
+        self._noise.add(held)
+        self._ranges.add(held)
+        self._shares.append(peak_shares(held))
+        if len(validation.accepted):
+            self._agreements.append(_agreements(held.workload.name, validation.accepted))
+        for at, reason in zip(validation.rejected_at.tolist(), validation.reasons, strict=True):
+            of_file = self._rejects.setdefault(held.files[held.file[at]], {})
+            found = of_file.setdefault(reason, RejectCount())
+            if found.add():
+                found.examples.append(name_of_record(held.records, at))
 
     def all(self, sources: Sequence[Source], duplicates: int) -> tuple[Finding, ...]:
         """All findings, the worst first.
@@ -68,7 +73,7 @@ class Findings:
             sources: What was read from each file.
             duplicates: Records that are equal to others.
         """
-        of_readers = ((str(source.path), source.rejects) for source in sources)
+        of_readers = ((str(source.path), count_rejects(source.rejects)) for source in sources)
         rejects = (reject_findings(*of_file) for of_file in (*of_readers, *self._rejects.items()))
         findings = chain(
             self._found,
@@ -83,3 +88,17 @@ class Findings:
             space_findings(sources),
         )
         return tuple(sorted(findings, key=lambda finding: finding.rank))
+
+
+def _agreements(workload: str, records: Records) -> pd.DataFrame:
+    """How each two devices agree on what enters."""
+    rows = pd.DataFrame(
+        {
+            "part": named(records.platform, [device_part(each) for each in records.platforms]),
+            "device": named(records.platform, [each.device.name for each in records.platforms]),
+            "candidate": codes_of(records.candidates["candidate_id"])[records.candidate],
+            "latency_s": records.latency_s,
+        }
+    )
+    rows["workload"] = named(np.zeros(len(rows), np.int64), [workload])
+    return task_agreements(rows[records.alone])

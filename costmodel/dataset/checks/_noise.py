@@ -12,8 +12,9 @@ import numpy as np
 import pandas as pd
 
 from costmodel.arrays import FloatArray
-from costmodel.dataset.checks._finding import Finding, Severity, some
-from costmodel.dataset.checks._record_table import working_alone
+from costmodel.dataset.checks._finding import MOST_EXAMPLES, Finding, Severity, some
+from costmodel.dataset.checks._held import Held
+from costmodel.dataset.table import reduced
 
 # The median A/A shift is .0009 to .0064 on the 40 platforms of this project's datasets: some eight times that
 # of the noisiest. It is also what two files of one device may differ by.
@@ -40,20 +41,22 @@ class NoiseTallies:
         self._spreads: dict[tuple[str, str], _Spread] = {}
         self._shifts: dict[tuple[str, str], list[FloatArray]] = {}
 
-    def add(self, table: pd.DataFrame) -> None:
-        """Take in the records of a workload; ``table`` as by ``record_table``."""
-        working = working_alone(table)
-        for (file, device), rows in working.groupby(["file", "device"]):
-            stds = np.array([_relative_std(record.latencies_s) for record in rows["record"]])
+    def add(self, held: Held) -> None:
+        """Take in the records of a workload."""
+        working = held.working
+        lists = held.records.rows["latencies_s"].take(working.index.to_numpy())
+        stds = reduced(lists, _relative_std)
+        for (file, device), rows in working.assign(std=stds).groupby(["file", "device"]):
             spread = self._spreads.setdefault((str(file), str(device)), _Spread())
-            spread.stds.append(stds[~np.isnan(stds)])
-            noisy = rows[stds > _WIDEST_STD]
-            spread.examples += [f"{row.workload} on {row.platform}" for row in noisy.head().itertuples()]
-        visits = working.assign(visit=[record.visit for record in working["record"]])
-        for (file, platform), rows in visits.groupby(["file", "platform"]):
-            medians = rows.pivot_table(
-                index="candidate", columns="visit", values="latency_s", aggfunc="median"
-            )
+            spread.stds.append(rows["std"].dropna().to_numpy())
+            noisy = rows[rows["std"] > _WIDEST_STD].head(MOST_EXAMPLES)
+            spread.examples += [f"{held.workload.name} on {platform}" for platform in noisy["platform"]]
+        if (working["visit"] == 1).any():
+            self._add_shifts(working)
+
+    def _add_shifts(self, working: pd.DataFrame) -> None:
+        for (file, platform), rows in working.groupby(["file", "platform"]):
+            medians = rows.groupby(["candidate", "visit"])["latency_s"].median().unstack()
             pairs = medians.reindex(columns=[0, 1]).dropna()
             shifts = (pairs[1] / pairs[0] - 1).abs().to_numpy()
             self._shifts.setdefault((str(file), str(platform)), []).append(shifts)
@@ -66,9 +69,12 @@ class NoiseTallies:
             yield from _shift_finding(f"{file}: {platform}", np.concatenate(shifts))
 
 
-def _relative_std(latencies_s: tuple[float, ...]) -> float:
-    """NaN where there is one repeat."""
-    return float(np.std(latencies_s, ddof=1) / np.mean(latencies_s)) if len(latencies_s) > 1 else np.nan
+def _relative_std(latencies_s: FloatArray) -> FloatArray:
+    """``(k,)`` of ``(k, repeats)``; NaN where there is one repeat."""
+    if latencies_s.shape[1] == 1:
+        return np.full(len(latencies_s), np.nan)
+    std: FloatArray = np.std(latencies_s, axis=1, ddof=1) / np.mean(latencies_s, axis=1)
+    return std
 
 
 def _spread_finding(concerns: str, stds: FloatArray, examples: list[str]) -> Iterator[Finding]:

@@ -1,10 +1,12 @@
 """What did not enter as it is written: rejected and equal records, and entries that were read otherwise."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from costmodel.dataset.checks._finding import Finding, Severity, some
+from costmodel.dataset.checks._finding import MOST_EXAMPLES, Finding, Severity
 from costmodel.dataset.checks._sieve import SAME_KEY
 from costmodel.dataset.importers import Reject, Source
+from costmodel.dataset.table import Records
 
 _REJECTED, _CONFLICT, _DUPLICATE = "rejected", "conflict", "duplicate"
 # Kinds that count what `Validation` and the rejects of sources count as well.
@@ -30,25 +32,52 @@ def duplicate_findings(sources: Sequence[Source], duplicates: int) -> Iterator[F
         yield Finding(_DUPLICATE, Severity.NOTE, files, duplicates, message)
 
 
-def reject_findings(file: str, rejects: Iterable[Reject]) -> Iterator[Finding]:
-    """What does not enter of a file, one finding a reason."""
-    of_reason: dict[str, list[Reject]] = {}
+@dataclass
+class RejectCount:
+    """How many records have one reason, and names of the first."""
+
+    count: int = 0
+    examples: list[str] = field(default_factory=list)
+
+    def add(self) -> bool:
+        """Count one more; whether it is among those to be named."""
+        self.count += 1
+        return self.count <= MOST_EXAMPLES
+
+
+def count_rejects(rejects: Iterable[Reject]) -> dict[str, RejectCount]:
+    """What the reader of a file rejected, by reason."""
+    found: dict[str, RejectCount] = {}
     for reject in rejects:
-        of_reason.setdefault(reject.reason, []).append(reject)
-    for reason, group in of_reason.items():
+        counted = found.setdefault(reject.reason, RejectCount())
+        if counted.add():
+            counted.examples.append(_name(reject))
+    return found
+
+
+def reject_findings(file: str, rejects: Mapping[str, RejectCount]) -> Iterator[Finding]:
+    """What does not enter of a file, one finding a reason."""
+    for reason, found in rejects.items():
         yield Finding(
             kind=_CONFLICT if reason == SAME_KEY else _REJECTED,
             severity=Severity.WARNING,
             concerns=file,
-            count=len(group),
-            message=f"{reason}: {len(group):,} records do not enter. Correct them "
+            count=found.count,
+            message=f"{reason}: {found.count:,} records do not enter. Correct them "
             "where they come from, or go without them.",
-            examples=some([_name(reject) for reject in group]),
+            examples=tuple(found.examples),
         )
 
 
+def name_of_record(records: Records, at: int) -> str:
+    """What tells a record from others: its candidate and platform."""
+    candidate = records.candidates.slice(int(records.candidate[at]), 1)
+    workload, candidate_id = (candidate[name][0].as_py() for name in ("workload", "candidate_id"))
+    return f"{workload} {candidate_id} on {records.platforms[records.platform[at]].name}"
+
+
 def _name(reject: Reject) -> str:
-    """What tells a rejected record from others: its candidate and platform, or the start of its entry."""
+    """The name of a record, or the start of an entry."""
     record = reject.record
     if isinstance(record, dict):
         return str(record.get("entry", ""))[:80]

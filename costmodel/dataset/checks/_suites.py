@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 
 from costmodel.dataset.checks._finding import Finding, Severity, some
+from costmodel.dataset.checks._held import Held
 from costmodel.dataset.checks._noise import WIDEST_SHIFT
-from costmodel.dataset.checks._record_table import working_alone
 
 # A/A visits of this project's datasets, taken for two files: in the 113 tasks with ten kernels or more that
 # were met twice, the correlation is at least .986 and the shift at most 1.0 %; in the 16 such tasks that the
@@ -17,19 +17,22 @@ _LEAST_CORRELATION = 0.95
 _LEAST_SHARED = 10
 
 
-def suite_findings(table: pd.DataFrame) -> Iterator[Finding]:
-    """Pairs of files that disagree on a device; ``table`` as by ``record_table``."""
-    working = working_alone(table)
-    per_workload = working.groupby("workload")["file"].transform("nunique") > 1
-    for (device, workload), rows in working[per_workload].groupby(["device", "workload"], sort=True):
+def suite_findings(held: Held) -> Iterator[Finding]:
+    """Pairs of files that disagree on a device."""
+    if held.working["file"].nunique() < 2:
+        return
+    # By id, so that the examples do not depend on the order of the records.
+    for device, rows in held.working.groupby("device"):
         for first, second in combinations(sorted(set(rows["file"])), 2):
             pair = rows[rows["file"].isin([first, second])]
-            yield from _disagreement(f"{workload} on {device}", pair, first, second)
+            named_by = pair.assign(candidate=held.ids(pair.index.tolist()), file=pair["file"].astype(str))
+            yield from _disagreement(f"{held.workload.name} on {device}", named_by, first, second)
 
 
 def _disagreement(what: str, rows: pd.DataFrame, first: str, second: str) -> Iterator[Finding]:
     """How the latencies of two files differ on the platforms that both have."""
-    logs = np.log(rows["latency_s"]).groupby([rows["platform"], rows["candidate"], rows["file"]]).median()
+    keys = [rows["platform"].astype(str), rows["candidate"], rows["file"]]
+    logs = np.log(rows["latency_s"]).groupby(keys).median()
     shared = logs.unstack().reindex(columns=[first, second]).dropna()
     for platform, both in shared.groupby(level=0):
         if len(both) < _LEAST_SHARED:

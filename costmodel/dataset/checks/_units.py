@@ -15,8 +15,8 @@ from functools import cache
 import numpy as np
 import pandas as pd
 
-from costmodel.dataset.checks._finding import Finding, Severity, some
-from costmodel.dataset.checks._record_table import working_alone
+from costmodel.dataset.checks._finding import MOST_EXAMPLES, Finding, Severity, some
+from costmodel.dataset.checks._held import Held
 from costmodel.dataset.importers import Source
 from costmodel.errors import CostModelError
 from costmodel.records import Device, Platform, Workload, find_device, peak_rates
@@ -40,35 +40,30 @@ _SHORTEST_LAUNCH_S = 5e-7
 _LARGEST_OVERHEAD = 37.0
 
 
-def unit_findings(table: pd.DataFrame) -> Iterator[Finding]:
-    """Files of which a workload is a power of 1,000 off from others; ``table`` as by ``record_table``."""
-    for workload, rows in working_alone(table).groupby("workload", sort=True):
-        by_kind = rows.groupby([record.platform.device.kind == "cpu" for record in rows["record"]])
-        for _, alike in by_kind:
-            yield from _apart_from_others(str(workload), alike)
+def unit_findings(held: Held) -> Iterator[Finding]:
+    """Files of which a workload is a power of 1,000 off from others."""
+    on_cpu = np.array([each.device.kind == "cpu" for each in held.records.platforms], dtype=np.bool_)
+    for _, alike in held.working.groupby(on_cpu[held.working["place"]]):
+        yield from _apart_from_others(held.workload.name, alike)
 
 
-def launch_findings(table: pd.DataFrame) -> Iterator[Finding]:
-    """Tasks of a GPU that take less time than a launch, where no bound of their workload is known.
-
-    Args:
-        table: As by ``record_table``.
-    """
-    working = working_alone(table)
-    fast = working[working["latency_s"] < _SHORTEST_LAUNCH_S]
-    for (file, device, workload), rows in fast.groupby(["file", "device", "workload"], sort=True):
-        first = rows["record"].iloc[0]
-        if first.platform.device.kind == "cpu" or first.candidate.workload.flops:
+def launch_findings(held: Held) -> Iterator[Finding]:
+    """Tasks of a GPU that take less time than a launch, where no bound of their workload is known."""
+    if held.workload.flops:
+        return
+    fast = held.working[held.working["latency_s"] < _SHORTEST_LAUNCH_S]
+    for (file, device), rows in fast.groupby(["file", "device"]):
+        if held.records.platforms[rows["place"].iloc[0]].device.kind == "cpu":
             continue
         yield Finding(
             kind="unit",
             severity=Severity.ERROR,
-            concerns=f"{file}: {workload} on {device}",
+            concerns=f"{file}: {held.workload.name} on {device}",
             count=len(rows),
             message=f"A kernel of a GPU must take the {_SHORTEST_LAUNCH_S:g} s of a launch at least, but "
             f"{len(rows):,} take less, down to {rows['latency_s'].min():.3g} s: find out which unit they "
             "were written in; where seconds were read as milliseconds, multiply these by 1,000.",
-            examples=some([str(record.candidate.config.decisions) for record in rows["record"]]),
+            examples=tuple(held.decisions(rows.head(MOST_EXAMPLES))),
         )
 
 
@@ -87,19 +82,21 @@ def duration_findings(sources: Iterable[Source]) -> Iterator[Finding]:
             )
 
 
-def peak_shares(table: pd.DataFrame) -> pd.DataFrame:
-    """One row for each file, platform and workload whose bound is known.
+def peak_shares(held: Held) -> pd.DataFrame:
+    """One row for each file and platform of a workload whose bound is known.
 
     Columns: ``file``, ``device``, ``platform``, ``workload``, ``latency_s`` (the best) and ``share`` (bound /
     best latency).
     """
-    working = working_alone(table)
-    best = working.loc[working.groupby(["file", "platform", "workload"])["latency_s"].idxmin()]
-    bounds = [_bound_s(record.candidate.workload, record.platform) for record in best["record"]]
-    judged = best[["file", "device", "platform", "workload", "latency_s"]].assign(
-        share=np.array(bounds, dtype=np.float64) / best["latency_s"].to_numpy()
+    working = held.working
+    best = working.loc[working.groupby(["file", "platform"])["latency_s"].idxmin()]
+    bounds = np.array(
+        [_bound_s(held.workload, held.records.platforms[at]) for at in best["place"]], dtype=np.float64
     )
-    return judged[np.array(bounds) >= _SHORTEST_BOUND_S]
+    names = {name: best[name].astype(str) for name in ("file", "device", "platform")}
+    judged = pd.DataFrame({**names, "workload": held.workload.name, "latency_s": best["latency_s"]})
+    judged["share"] = bounds / best["latency_s"].to_numpy()
+    return judged[bounds >= _SHORTEST_BOUND_S]
 
 
 def peak_findings(judged: pd.DataFrame) -> Iterator[Finding]:
@@ -158,12 +155,21 @@ def _apart_from_others(workload: str, rows: pd.DataFrame) -> Iterator[Finding]:
 
 def _scales(rows: pd.DataFrame) -> "pd.Series[float]":
     """The scale of each source that shares enough configs, from low to high."""
-    sources = [rows["file"], rows["device"]]
-    logs = np.log10(rows["latency_s"]).groupby([rows["candidate"], *sources]).median().unstack([1, 2])
-    shared = logs[logs.count(axis=1) >= 2]
-    offsets = shared.sub(shared.median(axis=1), axis=0).median()
-    scales: pd.Series[float] = offsets[shared.count() >= _LEAST_SHARED].sort_values()
-    return scales
+    names = rows.groupby(["file", "device"]).size().index
+    if len(names) < 2:
+        return pd.Series(dtype=np.float64)
+    source = rows.groupby(["file", "device"]).ngroup().to_numpy()
+    pairs = pd.Series(np.log10(rows["latency_s"].to_numpy())).groupby(
+        [pd.factorize(rows["candidate"])[0], source]
+    )
+    logs = pairs.median() if pairs.ngroups < len(rows) else pairs.first()
+    candidate, source = (logs.index.get_level_values(i).to_numpy() for i in (0, 1))
+    matrix = np.full((candidate.max() + 1, len(names)), np.nan)
+    matrix[candidate, source] = logs.to_numpy()
+    shared = matrix[(~np.isnan(matrix)).sum(axis=1) >= 2]
+    enough = (~np.isnan(shared)).sum(axis=0) >= _LEAST_SHARED
+    offsets = (shared - np.nanmedian(shared, axis=1, keepdims=True))[:, enough]
+    return pd.Series(np.nanmedian(offsets, axis=0), names[enough], dtype=np.float64).sort_values()
 
 
 def _bound_s(workload: Workload, platform: Platform) -> float:

@@ -3,16 +3,17 @@
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+import numpy as np
+
 from costmodel.dataset._track import Track, untracked
 from costmodel.dataset.exporters._json import export_kernel_tuner, export_t4
 from costmodel.dataset.exporters._metaschedule import export_metaschedule
 from costmodel.dataset.exporters._own import export_parquet, export_records
 from costmodel.dataset.exporters._report import ExportReport
-from costmodel.dataset.table import DatasetLike, iter_measurements
+from costmodel.dataset.table import DatasetLike, Records, iter_records
 from costmodel.errors import CostModelError
-from costmodel.records import Measurement
 
-Export = Callable[[Iterator[Measurement], Path], ExportReport]
+Export = Callable[[Iterator[Records], Path], ExportReport]
 
 _EXPORTS: Mapping[str, Export] = {
     "records": export_records,
@@ -48,13 +49,9 @@ def export_dataset(  # noqa: PLR0913 (one argument a knob)
     """
     if format_name not in _EXPORTS:
         raise CostModelError(f"The format must be one of {', '.join(_EXPORTS)}, but got {format_name!r}.")
-    chosen = (
-        each
-        for each in iter_measurements(dataset, track)
-        if workload in (None, each.candidate.workload.name) and device in (None, each.platform.device.name)
-    )
+    chosen = (_chosen(part, workload, device) for part in iter_records(dataset, track))
     try:
-        report = _EXPORTS[format_name](chosen, out)
+        report = _EXPORTS[format_name](filter(len, chosen), out)
     except OSError as error:
         raise CostModelError(f"Cannot write {out}: {error.strerror}.") from error
     if not report.measurements and not report.left_out:
@@ -63,3 +60,13 @@ def export_dataset(  # noqa: PLR0913 (one argument a knob)
             "but has none. `costmodel dataset describe` shows what it has."
         )
     return report
+
+
+def _chosen(records: Records, workload: str | None, device: str | None) -> Records:
+    """The measurements of one workload and device, of all of them where they are None."""
+    of_workload = [workload in (None, name) for name in records.candidates["workload"].to_pylist()]
+    of_device = [device in (None, platform.device.name) for platform in records.platforms]
+    if all(of_workload) and all(of_device):
+        return records
+    chosen = np.array(of_workload)[records.candidate] & np.array(of_device)[records.platform]
+    return records.take(np.flatnonzero(chosen))

@@ -11,24 +11,25 @@ from typing import Any
 
 from costmodel.dataset.exporters._report import ExportReport, by_task, write_json_file
 from costmodel.dataset.importers import KEY, show_config, show_entry, show_key, show_result, with_records
+from costmodel.dataset.table import Records
 from costmodel.records import Measurement
 
 # What the file is, for programs and people that do not know us.
 _MARK = {"format": "each entry carries the records that it shows, see https://pypi.org/project/sm-costmodel"}
 
 
-def export_kernel_tuner(measurements: Iterator[Measurement], out: Path) -> ExportReport:
+def export_kernel_tuner(records: Iterator[Records], out: Path) -> ExportReport:
     """Write cache files that Kernel Tuner can simulate tuning with, in the folder ``out``.
 
     Kernel Tuner has one entry a config: it shows the first measurement of the config, and carries all. A
     time-out or a wrong result is shown as ``RuntimeFailedConfig``.
     """
-    return _export(measurements, out, "kernel_tuner.json", kernel_tuner_cache)
+    return _export(records, out, "kernel_tuner.json", kernel_tuner_cache)
 
 
-def export_t4(measurements: Iterator[Measurement], out: Path) -> ExportReport:
+def export_t4(records: Iterator[Records], out: Path) -> ExportReport:
     """Write T4 files in the folder ``out``, one result a measurement."""
-    return _export(measurements, out, "t4.json", t4_document)
+    return _export(records, out, "t4.json", t4_document)
 
 
 def kernel_tuner_cache(records: Sequence[Measurement]) -> dict[str, Any]:
@@ -68,11 +69,11 @@ def t4_document(records: Sequence[Measurement]) -> dict[str, Any]:
     }
 
 
-def _export(measurements: Iterator[Measurement], out: Path, suffix: str, document: Any) -> ExportReport:
+def _export(records: Iterator[Records], out: Path, suffix: str, document: Any) -> ExportReport:
     files, written = [], 0
-    for name, records in by_task(measurements).items():
+    for name, measurements in by_task(records):
         file = out / f"{name}.{suffix}"
-        write_json_file(file, document(records))
+        write_json_file(file, document(measurements))
         files.append(file)
-        written += len(records)
+        written += len(measurements)
     return ExportReport(tuple(files), written)

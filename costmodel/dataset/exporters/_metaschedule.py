@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import msgspec
 
 from costmodel.dataset.exporters._report import ExportReport, file_name
 from costmodel.dataset.importers import PROGRAMS_NAME, RECORDS_NAME, SUFFIX
+from costmodel.dataset.table import Records
 from costmodel.errors import InvalidConfigError
 from costmodel.files import write_whole
 from costmodel.kernels.metaschedule import (
@@ -28,7 +30,7 @@ LOST = (
 )
 
 
-def export_metaschedule(measurements: Iterator[Measurement], out: Path) -> ExportReport:
+def export_metaschedule(records: Iterator[Records], out: Path) -> ExportReport:
     """Write a database for each platform, with the file of the platform that our importer needs.
 
     Traces are rebuilt with TVM, 10 to 50 ms each. The database of TVM does not tell SM budgets apart: give a
@@ -39,16 +41,16 @@ def export_metaschedule(measurements: Iterator[Measurement], out: Path) -> Expor
     """
     platforms: dict[str, list[Measurement]] = {}
     left_out: Counter[str] = Counter()
-    for measurement in measurements:
+    for measurement in chain.from_iterable(part.measurements() for part in records):
         reason = _unfit(measurement)
         left_out[reason] += bool(reason)
         if not reason:
             platforms.setdefault(file_name("metaschedule", measurement), []).append(measurement)
     files: list[Path] = []
     written = 0
-    for name, records in platforms.items():
-        database = _Database(records[0].platform)
-        for record in records:
+    for name, held in platforms.items():
+        database = _Database(held[0].platform)
+        for record in held:
             if database.add(record):
                 written += 1
             else:

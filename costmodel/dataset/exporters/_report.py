@@ -2,12 +2,16 @@
 
 import json
 import re
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from costmodel.dataset.importers import RecordSpool
+from costmodel.dataset.table import Records
 from costmodel.errors import CostModelError
 from costmodel.files import write_whole
 from costmodel.records import Measurement, content_id
@@ -32,13 +36,18 @@ class ExportReport:
     lost: str = ""
 
 
-def by_task(measurements: Iterable[Measurement]) -> dict[str, list[Measurement]]:
-    """The measurements of each workload on each platform, by a name that is fit for a file."""
-    tasks: defaultdict[str, list[Measurement]] = defaultdict(list)
-    for measurement in measurements:
-        workload = measurement.candidate.workload.name
-        tasks[file_name(workload, measurement)].append(measurement)
-    return dict(tasks)
+def by_task(records: Iterable[Records]) -> Iterator[tuple[str, list[Measurement]]]:
+    """The measurements of each workload on each platform, with a name that is fit for a file.
+
+    Memory holds those of one task as objects, and what does not fit is on disk.
+    """
+    with closing(RecordSpool.of_parts(records)) as spool:
+        for workload in sorted(spool.workloads):
+            held = spool.of(workload)
+            ids = np.array([each.platform_id for each in held.platforms])[held.platform]
+            for platform_id in dict.fromkeys(ids.tolist()):
+                measurements = list(held.take(np.flatnonzero(ids == platform_id)).measurements())
+                yield file_name(workload, measurements[0]), measurements
 
 
 def file_name(first: str, measurement: Measurement) -> str:

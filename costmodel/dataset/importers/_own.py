@@ -2,7 +2,7 @@
 
 from costmodel.dataset.importers._base import Format, InputFile, ReadOptions
 from costmodel.dataset.importers._source import Source
-from costmodel.dataset.table import iter_measurements
+from costmodel.dataset.table import iter_records
 from costmodel.errors import CostModelError
 from costmodel.records import read_records
 
@@ -15,7 +15,7 @@ def _is_dataset(file: InputFile, options: ReadOptions) -> bool:
 
 def _read_dataset(file: InputFile, _: ReadOptions) -> Source:
     try:
-        return Source.of(file.path, iter_measurements(file.path))
+        return Source.of(file.path, iter_records(file.path))
     except CostModelError as error:
         raise CostModelError(
             f"{error} A table of another program needs `--columns map.toml`, which says what its columns "

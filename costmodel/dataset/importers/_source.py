@@ -11,7 +11,10 @@ from typing import Any, Self
 import msgspec
 
 from costmodel.dataset.importers._spool import RecordSpool
+from costmodel.dataset.table import Records
 from costmodel.records import Measurement
+
+_BATCH = 4096  # measurements that are objects at once
 
 
 class Reject(msgspec.Struct, frozen=True):
@@ -50,8 +53,8 @@ class Overhead:
     ratio: float
 
 
-# What an importer yields.
-Entry = Measurement | Reject | Repair | Overhead
+# What an importer yields; measurements one by one, or many of them in columns.
+Entry = Measurement | Records | Reject | Repair | Overhead
 
 
 @dataclass(frozen=True)
@@ -88,12 +91,20 @@ class Source:
     ) -> Self:
         """Keep all that an importer yields."""
         measurements = RecordSpool()
+        waiting: list[Measurement] = []
         rejects: list[Reject] = []
         repairs = Counter[str]()
         overheads: list[float] = []
         for entry in entries:
             match entry:
                 case Measurement():
+                    waiting.append(entry)
+                    if len(waiting) == _BATCH:
+                        rejects += _keep(waiting, measurements)
+                        waiting = []
+                case Records():
+                    rejects += _keep(waiting, measurements)
+                    waiting = []
                     measurements.append(entry)
                 case Reject():
                     rejects.append(entry)
@@ -101,5 +112,17 @@ class Source:
                     repairs[reason] += count
                 case Overhead(ratio):
                     overheads.append(ratio)
+        rejects += _keep(waiting, measurements)
         overhead = median(overheads) if overheads else nan
         return cls(path, measurements, rejects, configs or {}, repairs, closed, overhead)
+
+
+def _keep(measurements: list[Measurement], spool: RecordSpool) -> list[Reject]:
+    """Add measurements to a spool, but for those whose numbers do not fit into columns."""
+    try:
+        spool.append(Records.of(measurements))
+    except OverflowError:
+        if len(measurements) == 1:
+            return [Reject("each number must fit into 64 bits", measurements[0])]
+        return [reject for each in measurements for reject in _keep([each], spool)]
+    return []

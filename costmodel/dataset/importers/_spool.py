@@ -1,23 +1,26 @@
-"""Measurements on their way into a dataset: on disk, so that millions of them fit."""
+"""Measurements on their way into a dataset: in columns and on disk, so that millions of them fit."""
 
 import io
 import tempfile
 import weakref
-from collections.abc import Collection, Iterator
-from typing import IO
+from collections.abc import Collection, Iterable, Iterator
+from typing import IO, Any, NamedTuple
 
-import msgspec
 import pyarrow as pa
 
-from costmodel.records import Measurement
+from costmodel.dataset.table import Records
+from costmodel.records import Measurement, Platform
 
-# As Python objects, 8,192 measurements of the project's datasets take some 30 MB; on disk, 2 MB.
-MOST_IN_MEMORY = 8192
-_CODEC = "zstd"
+# Rows of the project's datasets take some 15 MB.
+MOST_IN_MEMORY = 32_768
+_OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
 
-# Not JSON, which has no NaN.
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(list[Measurement]).decode
+
+class _Block(NamedTuple):
+    """Where the measurements of a workload lie in the file, and their platforms, which are few."""
+
+    offset: int
+    platforms: tuple[Platform, ...]
 
 
 class RecordSpool(Collection[Measurement]):
@@ -31,31 +34,37 @@ class RecordSpool(Collection[Measurement]):
 
     def __init__(self, most_in_memory: int = MOST_IN_MEMORY) -> None:
         self._most_in_memory = most_in_memory
-        self._waiting: dict[str, list[Measurement]] = {}
+        self._waiting: dict[str, list[Records]] = {}
         self._waiting_count = self._count = 0
-        self._blocks: dict[str, list[tuple[int, int, int]]] = {}
+        self._blocks: dict[str, list[_Block]] = {}
         self._file: IO[bytes] | None = None
 
-    def append(self, record: Measurement) -> None:
-        """Add a measurement."""
-        self._waiting.setdefault(record.candidate.workload.name, []).append(record)
-        self._count += 1
-        self._waiting_count += 1
+    def append(self, records: Records) -> None:
+        """Add measurements."""
+        for workload, part in records.by_workload():
+            self._waiting.setdefault(workload, []).append(part)
+        self._count += len(records)
+        self._waiting_count += len(records)
         if self._waiting_count >= self._most_in_memory:
             self._write()
+
+    @classmethod
+    def of_parts(cls, parts: Iterable[Records]) -> "RecordSpool":
+        """All measurements of some parts."""
+        spool = cls()
+        for part in parts:
+            spool.append(part)
+        return spool
 
     @property
     def workloads(self) -> set[str]:
         """Names of the workloads that were measured."""
         return self._blocks.keys() | self._waiting.keys()
 
-    def of(self, workload: str) -> Iterator[Measurement]:
+    def of(self, workload: str) -> Records:
         """The measurements of a workload (by name), in the order in which they were added."""
-        for offset, size, length in self._blocks.get(workload, ()):
-            assert self._file is not None
-            self._file.seek(offset)
-            yield from _decode(pa.decompress(self._file.read(size), length, _CODEC))
-        yield from self._waiting.get(workload, ())
+        written = [self._read(block) for block in self._blocks.get(workload, ())]
+        return Records.concat([*written, *self._waiting.get(workload, ())])
 
     def close(self) -> None:
         """Forget all of them."""
@@ -70,11 +79,13 @@ class RecordSpool(Collection[Measurement]):
     def __iter__(self) -> Iterator[Measurement]:
         """All of them, by workload."""
         for workload in sorted(self.workloads):
-            yield from self.of(workload)
+            yield from self.of(workload).measurements()
 
     def __contains__(self, record: object) -> bool:
         """Whether a measurement is there."""
-        return isinstance(record, Measurement) and record in self.of(record.candidate.workload.name)
+        return isinstance(record, Measurement) and any(
+            each == record for each in self.of(record.candidate.workload.name).measurements()
+        )
 
     def _open(self) -> IO[bytes]:
         file = tempfile.TemporaryFile()  # noqa: SIM115 (open as long as the spool is there)
@@ -82,16 +93,23 @@ class RecordSpool(Collection[Measurement]):
         return file
 
     def _write(self) -> None:
-        """Move what is in memory to the end of the file, but for configs with integers beyond 64 bits."""
+        """Move what is in memory to the end of the file."""
         file = self._file = self._file or self._open()
-        too_large: dict[str, list[Measurement]] = {}
-        for workload, records in self._waiting.items():
-            try:
-                content = _encode(records)
-            except OverflowError:
-                too_large[workload] = records
-                continue
-            offset = file.seek(0, io.SEEK_END)
-            size = file.write(pa.compress(content, _CODEC, asbytes=True))
-            self._blocks.setdefault(workload, []).append((offset, size, len(content)))
-        self._waiting, self._waiting_count = too_large, 0
+        for workload, parts in self._waiting.items():
+            records = Records.concat(parts)
+            block = _Block(file.seek(0, io.SEEK_END), records.platforms)
+            for table in (records.candidates, records.rows):
+                _write_table(file, table)
+            self._blocks.setdefault(workload, []).append(block)
+        self._waiting, self._waiting_count = {}, 0
+
+    def _read(self, block: _Block) -> Records:
+        assert self._file is not None
+        self._file.seek(block.offset)
+        candidates, rows = (pa.ipc.open_stream(self._file).read_all() for _ in range(2))
+        return Records(candidates, block.platforms, rows)
+
+
+def _write_table(file: IO[bytes], table: Any) -> None:
+    with pa.ipc.new_stream(file, table.schema, options=_OPTIONS) as writer:
+        writer.write_table(table)

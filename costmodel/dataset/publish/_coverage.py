@@ -54,12 +54,14 @@ class CandidateCounts:
 def count_candidates(dataset: Dataset) -> CandidateCounts:
     """Count the candidates that were measured, failures included."""
     rows = dataset.rows
-    names = [dataset.platforms[position].name for position in rows["platform"]]
-    known = rows.groupby("workload")["candidate"].nunique()
-    measured = rows.groupby([rows["workload"], names])["candidate"].nunique()
+    known = np.bincount(dataset.columns.workload_of[np.unique(rows["candidate"])])
+    measured = rows.groupby(["workload", "platform"]).size().reset_index(name="count")
     return CandidateCounts(
-        {str(workload): int(count) for workload, count in known.items()},
-        {(task[0], task[1]): int(count) for task, count in measured.items()},  # type: ignore[index]
+        {name: int(count) for name, count in zip(dataset.workloads, known, strict=False) if count},
+        {
+            (workload, dataset.platforms[place].name): count
+            for workload, place, count in measured.itertuples(index=False)
+        },
     )
 
 

@@ -116,10 +116,11 @@ class Describer:
             for name, versions in platform.software.items():
                 self._software.setdefault(name, set()).update(versions.split(", "))
         self._working_kernels |= _working_kernels(part)
-        self._outcomes.update(frame["outcome"])
+        outcomes = frame["outcome"].value_counts(sort=False)
+        self._outcomes.update({str(outcome): count for outcome, count in outcomes.items()})
         self._measurements += len(frame)
         self._candidates += len(part.candidates)
-        self._days.update(time[:10] for time in frame["measured_at"] if time)
+        self._days.update(day for day in frame["measured_at"].str[:10].unique() if day)
         known = frame["kernel_hash"][frame["kernel_hash"] != ""]
         self._kernels.append(pd.util.hash_array(known.unique()))
         self._repeats.append(repeat_spreads(frame))
@@ -157,9 +158,13 @@ class Describer:
 
 def _working_kernels(dataset: Dataset) -> dict[str, int]:
     """Kernels of each workload that work wherever they were measured."""
-    frame = dataset.measurements.assign(workload=dataset.measured_workloads)
-    works = (frame["outcome"] == Outcome.OK).groupby(frame["candidate"]).all()
-    working = frame[frame["candidate"].map(works)]
-    hashes, names = working["kernel_hash"], working["candidate"].astype(str)
-    kernels = working.assign(kernel=hashes.where(hashes != "", names)).groupby("workload")["kernel"].nunique()
-    return {workload: int(kernels.get(workload, 0)) for workload in sorted(set(frame["workload"]))}
+    frame = dataset.measurements
+    fails = frame["candidate"][frame["outcome"] != Outcome.OK].unique()
+    working = frame[~frame["candidate"].isin(fails)]
+    # Kernels of unknown source are told apart by candidate.
+    hashes = pd.Series(pd.factorize(working["kernel_hash"])[0], working.index)
+    kernel = hashes.where(working["kernel_hash"] != "", -1 - working["candidate"])
+    workload = dataset.columns.workload_of[working["candidate"]]
+    counts = kernel.groupby(workload).nunique()
+    present = np.unique(dataset.columns.workload_of[frame["candidate"]])
+    return {dataset.workloads[at]: int(counts.get(at, 0)) for at in present}

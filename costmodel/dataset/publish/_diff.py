@@ -1,15 +1,17 @@
 """What two datasets have in common, and how far they disagree there."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from contextlib import closing
 from dataclasses import dataclass
 
 import numpy as np
 
+from costmodel.arrays import FloatArray, Positions
 from costmodel.dataset._track import Track, untracked
+from costmodel.dataset.importers import RecordSpool
 from costmodel.dataset.publish._noise import Quantiles, quantiles
-from costmodel.dataset.table import DatasetLike, iter_measurements
-from costmodel.records import Measurement
+from costmodel.dataset.table import DatasetLike, Records, differing, iter_records, keys_of
 
 
 @dataclass(frozen=True)
@@ -55,23 +57,23 @@ class Diff:
         return not any(w.left + w.right + w.changed for w in self.workloads)
 
 
-def diff(left: Iterable[Measurement], right: Iterable[Measurement]) -> Diff:
-    """Compare the measurements of two datasets."""
-    first, second = ({m.key: m for m in measurements} for measurements in (left, right))
-    changed = [(first[key], second[key]) for key in first.keys() & second.keys() if first[key] != second[key]]
-    names = sorted({m.candidate.workload.name for m in (*first.values(), *second.values())})
-    left_only = _by_workload(m for key, m in first.items() if key not in second)
-    right_only = _by_workload(m for key, m in second.items() if key not in first)
-    equal = _by_workload(m for key, m in first.items() if second.get(key) == m)
-    differ = _by_workload(a for a, _ in changed)
+def diff(left: Iterable[Records], right: Iterable[Records]) -> Diff:
+    """Compare the measurements of two datasets; memory holds one workload of both at a time."""
+    with closing(RecordSpool.of_parts(left)) as first, closing(RecordSpool.of_parts(right)) as second:
+        found = [
+            _Compared.of(name, first.of(name), second.of(name))
+            for name in sorted(first.workloads | second.workloads)
+        ]
+    outcomes, fields = Counter[str](), Counter[str]()
+    for each in found:
+        outcomes.update(each.outcomes)
+        fields.update(each.fields)
+    ratios = np.concatenate([np.empty(0), *(each.ratios for each in found)])
     return Diff(
-        tuple(
-            WorkloadDiff(w, left_only[w], right_only[w], equal[w], differ[w], _median_ratio(changed, w))
-            for w in names
-        ),
-        quantiles([abs(ratio - 1.0) for ratio in _ratios(changed)]),
-        dict(Counter(f"{a.outcome} -> {b.outcome}" for a, b in changed if a.outcome != b.outcome)),
-        dict(sorted(Counter(name for a, b in changed for name in _changed_fields(a, b)).items())),
+        tuple(each.workload for each in found),
+        quantiles(np.abs(ratios - 1.0)),
+        dict(sorted(outcomes.items())),
+        dict(sorted(fields.items())),
     )
 
 
@@ -86,24 +88,55 @@ def diff_datasets(first: DatasetLike, second: DatasetLike, track: Track = untrac
     Raises:
         CostModelError: One cannot be read.
     """
-    return diff(*(iter_measurements(dataset, track) for dataset in (first, second)))
+    return diff(*(iter_records(dataset, track) for dataset in (first, second)))
 
 
-def _by_workload(measurements: Iterable[Measurement]) -> Counter[str]:
-    return Counter(m.candidate.workload.name for m in measurements)
+@dataclass(frozen=True)
+class _Compared:
+    """One workload of both.
+
+    Attributes:
+        workload: How many measurements are where.
+        ratios: Second / first latency of those that changed and are ok in both.
+        outcomes: As of ``Diff``.
+        fields: As of ``Diff``.
+    """
+
+    workload: WorkloadDiff
+    ratios: FloatArray
+    outcomes: Counter[str]
+    fields: Counter[str]
+
+    @classmethod
+    def of(cls, workload: str, left: Records, right: Records) -> "_Compared":
+        both = Records.concat([left, right])
+        keys = keys_of(both)
+        a, b = _last_of_key(keys, 0, len(left)), _last_of_key(keys, len(left), len(both))
+        _, of_left, of_right = np.intersect1d(keys[a], keys[b], assume_unique=True, return_indices=True)
+        differs = differing(both, a[of_left], b[of_right])
+        changed = np.logical_or.reduce([*differs.values(), np.zeros(len(of_left), np.bool_)])
+        first, second = a[of_left][changed], b[of_right][changed]
+        latency_s = both.latency_s
+        ok = np.isfinite(latency_s[first]) & np.isfinite(latency_s[second])
+        ratios = latency_s[second[ok]] / latency_s[first[ok]]
+        outcome = both.rows["outcome"].to_numpy()
+        pairs = Counter(f"{x} -> {y}" for x, y in zip(outcome[first], outcome[second], strict=True) if x != y)
+        return cls(
+            WorkloadDiff(
+                workload,
+                left=len(a) - len(of_left),
+                right=len(b) - len(of_left),
+                equal=int((~changed).sum()),
+                changed=len(first),
+                ratio=float(np.median(ratios)) if ratios.size else float("nan"),
+            ),
+            ratios,
+            pairs,
+            Counter({name: int(where.sum()) for name, where in differs.items()}),
+        )
 
 
-def _ratios(pairs: Sequence[tuple[Measurement, Measurement]]) -> list[float]:
-    """Second / first latency of those that are ok in both."""
-    return [b.latency_s / a.latency_s for a, b in pairs if a.latencies_s and b.latencies_s]
-
-
-def _median_ratio(changed: Sequence[tuple[Measurement, Measurement]], workload: str) -> float:
-    ratios = _ratios([pair for pair in changed if pair[0].candidate.workload.name == workload])
-    return float(np.median(ratios)) if ratios else float("nan")
-
-
-def _changed_fields(a: Measurement, b: Measurement) -> list[str]:
-    """Names of the fields that differ. Candidates with one id can differ in their launches only."""
-    names = [name for name in a.__struct_fields__ if getattr(a, name) != getattr(b, name)]
-    return ["launches" if name == "candidate" else name for name in names]
+def _last_of_key(keys: Positions, start: int, end: int) -> Positions:
+    """Position of the last measurement of each key from a start to an end."""
+    _, backwards = np.unique(keys[start:end][::-1], return_index=True)
+    return end - 1 - backwards

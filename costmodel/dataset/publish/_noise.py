@@ -4,7 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
+
+from costmodel.dataset.table import lengths_of, reduced
 
 _TIME_UNITS = (("s", 0), ("ms", -3), ("us", -6), ("ns", -9))
 
@@ -59,15 +62,20 @@ def describe_noise(repeats: ArrayLike, shifts: pd.DataFrame) -> Noise:
 def repeat_spreads(measurements: pd.DataFrame) -> NDArray[np.float64]:
     """(slowest - fastest) / median over the repeats of each measurement that is ok."""
     ok = measurements[measurements["outcome"] == "ok"]
-    width = np.array([row.max() - row.min() for row in ok["latencies_s"]], dtype=np.float64)
-    spreads: NDArray[np.float64] = width / ok["latency_s"].to_numpy()
+    spreads: NDArray[np.float64] = reduced(pa.array(ok["latencies_s"]), _width) / ok["latency_s"].to_numpy()
     return spreads
+
+
+def _width(latencies_s: NDArray[np.float64]) -> NDArray[np.float64]:
+    width: NDArray[np.float64] = latencies_s.max(axis=1) - latencies_s.min(axis=1)
+    return width
 
 
 def visit_shifts(measurements: pd.DataFrame) -> pd.DataFrame:
     """For each candidate that met a platform twice, ``latency_s`` of visit 0 and the relative ``shift``."""
-    ok = measurements[(measurements["outcome"] == "ok") & ~measurements["co_runners"].astype(bool)]
-    visits = ok.pivot_table(index=["candidate", "platform"], columns="visit", values="latency_s")
+    alone = lengths_of(pa.array(measurements["co_runners"])) == 0
+    ok = measurements[(measurements["outcome"] == "ok") & alone]
+    visits = ok.groupby(["candidate", "platform", "visit"])["latency_s"].mean().unstack()
     pairs = visits.reindex(columns=[0, 1]).dropna()
     return pd.DataFrame({"latency_s": pairs[0], "shift": (pairs[1] / pairs[0] - 1).abs()})
 

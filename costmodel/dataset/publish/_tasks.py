@@ -6,7 +6,6 @@ Notations:
     budget gap: latency of the whole-device choice / best latency of the task - 1. 0 is best.
 """
 
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -109,10 +108,10 @@ def _whole_device_choices(rows: pd.DataFrame) -> dict[tuple[str, str], int]:
 
 
 def _outcomes_by_task(dataset: Dataset) -> dict[tuple[str, int], dict[str, int]]:
-    frame = dataset.measurements
-    counts = Counter(zip(dataset.measured_workloads, frame["platform"], frame["outcome"], strict=True))
+    frame = dataset.measurements[["platform", "outcome"]].assign(workload=dataset.measured_workloads)
+    counts = frame.groupby(["workload", "platform", "outcome"]).size().reset_index(name="count")
     outcomes: dict[tuple[str, int], dict[str, int]] = {}
-    for (workload, platform, outcome), count in sorted(counts.items()):
+    for workload, platform, outcome, count in counts.itertuples(index=False):
         outcomes.setdefault((workload, platform), {})[outcome] = count
     return outcomes
 

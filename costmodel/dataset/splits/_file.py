@@ -27,7 +27,6 @@ from typing import Any
 
 import msgspec
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from costmodel.dataset.splits._final import FINAL_REPORT, kept_for_final_report
@@ -35,7 +34,7 @@ from costmodel.dataset.splits._folds import Fold
 from costmodel.dataset.splits._labels import Twins
 from costmodel.dataset.splits._make import STRATEGIES, Split, SplitRecipe, check_split
 from costmodel.dataset.splits._run_lengths import run_lengths, taken_by
-from costmodel.dataset.table import Dataset, DatasetFile, add_checksum, check_checksum
+from costmodel.dataset.table import Dataset, DatasetFile, add_checksum, check_checksum, named
 from costmodel.errors import CostModelError
 from costmodel.files import write_whole
 
@@ -201,13 +200,6 @@ def _from_file(dataset: Dataset, said: _File) -> Split:
 def _canonical_order(dataset: Dataset) -> NDArray[np.intp]:
     """Positions of the rows in the order by which the file names them."""
     rows = dataset.rows
-    ids = [candidate.candidate_id for candidate in dataset.candidates]
-    names = [platform.name for platform in dataset.platforms]
-    keys = pd.DataFrame(
-        {
-            "workload": rows["workload"],
-            "platform": [names[i] for i in rows["platform"]],
-            "candidate_id": [ids[i] for i in rows["candidate"]],
-        }
-    )
-    return keys.sort_values(["workload", "platform", "candidate_id"]).index.to_numpy()
+    platforms = named(rows["platform"].to_numpy(), [platform.name for platform in dataset.platforms])
+    ids = named(rows["candidate"].to_numpy(), dataset.columns.ids)
+    return np.lexsort((ids.codes, platforms.codes, rows["workload"].cat.codes))

@@ -14,9 +14,10 @@ from pathlib import Path
 
 import msgspec
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from costmodel.dataset.table import Dataset, add_checksum, check_checksum
+from costmodel.dataset.table import Candidates, Dataset, add_checksum, check_checksum
 from costmodel.errors import CostModelError
 from costmodel.files import write_whole
 from costmodel.records import Shape, Workload
@@ -77,11 +78,14 @@ def without_final_report(dataset: Dataset) -> Dataset:
     shapes = {name for names in _final_shapes(dataset).values() for name in names}
     if not shapes:
         return dataset
-    left = np.array([candidate.workload.shape.name not in shapes for candidate in dataset.candidates])
+    columns = dataset.columns
+    left = np.array([workload.shape.name not in shapes for workload in columns.workloads])[
+        columns.workload_of
+    ]
     place = np.cumsum(left) - 1
     rows = dataset.measurements[left[dataset.measurements["candidate"]]]
     return Dataset(
-        tuple(candidate for candidate, is_left in zip(dataset.candidates, left, strict=True) if is_left),
+        Candidates(columns.table.filter(pa.array(left))),
         dataset.platforms,
         rows.assign(candidate=place[rows["candidate"]]).reset_index(drop=True),
     )

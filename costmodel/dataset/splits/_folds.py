@@ -59,12 +59,17 @@ def draw_rows(dataset: Dataset, seed: int) -> NDArray[np.float64]:
 
     No order of rows enters, and a row keeps its number when others are measured.
     """
-    candidates = [candidate.candidate_id for candidate in dataset.candidates]
-    platforms = [platform.platform_id for platform in dataset.platforms]
-    pairs = zip(dataset.rows["candidate"], dataset.rows["platform"], strict=True)
-    digests = (hashlib.sha256(f"{seed}/{candidates[c]}/{platforms[p]}".encode()).digest() for c, p in pairs)
+    candidates = [candidate_id.encode() for candidate_id in dataset.columns.ids]
+    platforms = [platform.platform_id.encode() for platform in dataset.platforms]
+    columns = (dataset.rows[name].tolist() for name in ("candidate", "platform"))
+    start, sha256 = f"{seed}/".encode(), hashlib.sha256
+    digests = b"".join(
+        sha256(b"%b%b/%b" % (start, candidates[c], platforms[p])).digest()[:8]
+        for c, p in zip(*columns, strict=True)
+    )
     # 53 bits fit a float64.
-    return np.array([(int.from_bytes(digest[:8]) >> 11) / 2**53 for digest in digests])
+    draws: NDArray[np.float64] = (np.frombuffer(digests, dtype=">u8") >> 11) / 2**53
+    return draws
 
 
 def leave_out(labels: Labels, folds: int = 0) -> tuple[Fold, ...]:
@@ -73,7 +78,8 @@ def leave_out(labels: Labels, folds: int = 0) -> tuple[Fold, ...]:
     A group is held out as one. The largest label goes first, each to the group that has fewest rows (Graham,
     "Bounds on multiprocessing timing anomalies", 1969); no chance enters.
     """
-    distinct, of_row, sizes = np.unique(labels, return_inverse=True, return_counts=True)
+    of_row, distinct = pd.factorize(labels, sort=True)
+    sizes = np.bincount(of_row, minlength=len(distinct))
     if folds == 0 or folds >= len(distinct):
         return tuple(Fold.of(str(label), of_row == i) for i, label in enumerate(distinct))
     group, rows = np.zeros(len(distinct), dtype=np.intp), np.zeros(folds, dtype=np.int64)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 import numpy as np
+import pandas as pd
 
 from costmodel.dataset.splits._folds import Labels
 from costmodel.dataset.table import Dataset
@@ -24,14 +25,15 @@ def labels_of(dataset: Dataset, column: str | None, twins: Twins) -> Labels | No
     if column == "workload":
         siblings = shape_siblings(dataset.workloads)
         joined = {name: " + ".join(group) for name, group in siblings.items()}
-        labels: Labels = dataset.rows["workload"].map(joined).to_numpy()
+        labels: Labels = dataset.rows["workload"].astype(object).map(joined).to_numpy()
     elif column == "architecture":
         architectures = np.array([_architecture(platform.device) for platform in dataset.platforms])
         labels = architectures[dataset.rows["platform"]]
     else:
         group_of = {device: " + ".join(group) for group in twins for device in group}
-        labels = dataset.rows[column].replace(group_of).to_numpy()
-    distinct = np.unique(labels)
+        names = dataset.rows[column].to_numpy()
+        labels = pd.Series(names).map(lambda name: group_of.get(name, name)).to_numpy()
+    distinct = pd.factorize(labels, sort=True)[1]
     if len(distinct) < 2:
         help_ = (
             "These are near-twins, which are held out together; keep them apart (--keep-twins-apart) to hold "

@@ -31,7 +31,7 @@ Where only the convolution was measured, the laptop's RTX 3060 and the RTX 3090 
 sets them apart. A group that is too large makes an evaluation harder, one that is too small a pretence.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -39,7 +39,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from costmodel.dataset.table import Dataset
+from costmodel.dataset.table import Dataset, named
 from costmodel.records import Platform
 
 LEAST_CONFIGS = 8
@@ -114,7 +114,7 @@ def device_similarity(dataset: Dataset) -> DeviceSimilarity:
 def latencies_by_part(dataset: Dataset) -> pd.DataFrame:
     """The rows of a dataset for ``task_agreements``."""
     parts = [device_part(platform) for platform in dataset.platforms]
-    return dataset.rows.assign(part=[parts[i] for i in dataset.rows["platform"]])
+    return dataset.rows.assign(part=named(dataset.rows["platform"].to_numpy(), parts))
 
 
 def device_part(platform: Platform) -> str:
@@ -134,15 +134,25 @@ def task_agreements(rows: pd.DataFrame) -> pd.DataFrame:
         ``deviation``.
     """
     latencies = _log_latencies(rows)
-    frames = []
-    for name in map(str, latencies):
-        own = len(_by_task(latencies[name].dropna()))
-        alike = pd.DataFrame({"rho": 1.0, "deviation": 0.0}, index=range(own)).reindex(range(max(own, 1)))
-        frames.append(alike.assign(first=name, second=name))
-    for first, second in combinations(latencies.columns, 2):
-        agreement = _agreement(latencies[[first, second]].dropna())
-        frames.append(agreement.assign(first=first, second=second))
-    return pd.concat(frames, ignore_index=True)
+    names = list(map(str, latencies))
+    tasks = pd.MultiIndex.from_arrays([latencies.index.get_level_values(i) for i in ("workload", "part")])
+    cuts = np.flatnonzero(tasks[1:] != tasks[:-1]) + 1
+    shared = [
+        agreement
+        for task in np.split(latencies.to_numpy(), cuts)
+        for agreement in _agreements([_Ranking.of(column) for column in task.T])
+    ]
+    own = {i for i, _, _, _ in shared}
+    shared += [(i, i, np.nan, np.nan) for i in range(len(names)) if i not in own]
+    first, second, rho, deviation = zip(*shared, strict=True) if shared else ((), (), (), ())
+    return pd.DataFrame(
+        {
+            "first": np.array(names, dtype=object)[list(first)],
+            "second": np.array(names, dtype=object)[list(second)],
+            "rho": np.array(rho, dtype=np.float64),
+            "deviation": np.array(deviation, dtype=np.float64),
+        }
+    )
 
 
 def similarity_of(agreements: Iterable[pd.DataFrame]) -> DeviceSimilarity:
@@ -189,28 +199,53 @@ def _log_latencies(rows: pd.DataFrame) -> pd.DataFrame:
     return table.where(np.isfinite(table)).reindex(columns=sorted(rows["device"].unique()))
 
 
-def _by_task(values: "pd.Series[float]") -> "pd.Series[int]":
-    """Number of configs of each task that has enough."""
-    counts: pd.Series[int] = values.groupby(level=["workload", "part"]).size()
-    return counts[counts >= LEAST_CONFIGS]
+@dataclass(frozen=True)
+class _Ranking:
+    """The c configs of a task on one device, ranked once for any of them.
 
-
-def _agreement(pair: pd.DataFrame) -> pd.DataFrame:
-    """``rho`` and ``deviation`` of two columns of log latencies, one row a shared task.
-
-    Spearman's rho is Pearson's correlation of the ranks, ties at their mean; NaN where all are tied.
+    Attributes:
+        values: ``(c,)`` log latency; NaN where a config did not run.
+        ran: ``(c,)`` whether it ran.
+        order: Positions of those that ran, the fastest first.
+        starts: Where in this order each run of equal values begins.
     """
-    task = ["workload", "part"]
-    ranks = pair.groupby(level=task).rank()
-    first, second = (ranks[name] - ranks[name].groupby(level=task).transform("mean") for name in ranks)
-    products = pd.DataFrame({"xy": first * second, "xx": first**2, "yy": second**2})
-    sums = products.groupby(level=task).sum()
-    ratio = pair.iloc[:, 0] - pair.iloc[:, 1]
-    off = (ratio - ratio.groupby(level=task).transform("median")).abs()
-    agreement = pd.DataFrame(
-        {"rho": sums["xy"] / np.sqrt(sums["xx"] * sums["yy"]), "deviation": off.groupby(level=task).median()}
-    )
-    return agreement.loc[_by_task(ratio).index]
+
+    values: NDArray[np.float64]
+    ran: NDArray[np.bool_]
+    order: NDArray[np.intp]
+    starts: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, values: NDArray[np.float64]) -> "_Ranking":
+        ran = ~np.isnan(values)
+        order = np.argsort(values, kind="stable")[: ran.sum()]
+        return cls(values, ran, order, np.flatnonzero(np.diff(values[order], prepend=-np.inf)))
+
+    def ranks(self, taken: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """Ranks of some that ran, among these, from 1, with ties at their mean."""
+        counts = np.add.reduceat(taken[self.order], self.starts, dtype=np.int64)
+        mean = np.cumsum(counts) - (counts - 1) / 2
+        ranks = np.empty(len(self.values))
+        ranks[self.order] = np.repeat(mean, np.diff(self.starts, append=len(self.order)))
+        return ranks[taken]
+
+
+def _agreements(devices: Sequence[_Ranking]) -> Iterator[tuple[int, int, float, float]]:
+    """Of a task, each two devices that share it (positions), ``rho`` and ``deviation``.
+
+    Spearman's rho is Pearson's correlation of the ranks; NaN where all are tied.
+    """
+    enough = [i for i, device in enumerate(devices) if device.ran.sum() >= LEAST_CONFIGS]
+    yield from ((i, i, 1.0, 0.0) for i in enough)
+    for i, j in combinations(enough, 2):
+        both = devices[i].ran & devices[j].ran
+        if both.sum() < LEAST_CONFIGS:
+            continue
+        x, y = (devices[k].ranks(both) - (both.sum() + 1) / 2 for k in (i, j))
+        spread = np.sqrt((x @ x) * (y @ y))
+        ratio = devices[i].values[both] - devices[j].values[both]
+        deviation = np.median(np.abs(ratio - np.median(ratio)))
+        yield i, j, float(x @ y / spread) if spread else np.nan, float(deviation)
 
 
 def _components(edges: NDArray[np.bool_]) -> Iterator[list[int]]:

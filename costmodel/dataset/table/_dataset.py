@@ -1,6 +1,7 @@
 """A dataset in memory: candidates, platforms and one row for each measurement."""
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -9,11 +10,24 @@ from typing import Any
 import msgspec
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+from numpy.typing import NDArray
 
+from costmodel.dataset.table._candidates import Candidates
 from costmodel.dataset.table._display import dataset_facts, html_table
+from costmodel.dataset.table._lists import lengths_of, medians
+from costmodel.dataset.table._records import ROWS, Records
+from costmodel.dataset.table._same import number
 from costmodel.dataset.table._schema import FILE_NAME
 from costmodel.errors import CostModelError, did_you_mean
-from costmodel.records import Candidate, Measurement, Outcome, Platform, Workload
+from costmodel.records import Candidate, Measurement, Platform, Workload
+
+# Columns of a row that hold one value each.
+_SCALARS = (
+    *("visit", "outcome", "runs_per_repeat", "l2_policy", "kernel_hash", "attempts", "board", "measured_at"),
+    "error",
+)
+_NESTED = ("latencies_s", "before", "after", "resources", "co_runners")
 
 
 @dataclass(frozen=True)
@@ -34,21 +48,41 @@ class Dataset:
     """Measurements as a table over the distinct candidates and platforms.
 
     Attributes:
-        candidates: The distinct candidates.
+        candidates: The distinct candidates, which become objects where they are asked for.
         platforms: The distinct platforms.
         measurements: One row a measurement, A/A repeats included: ``candidate`` and ``platform`` (positions
-            in the tuples above), ``visit``, ``outcome``, ``latency_s`` (median of its repeats, inf unless
-            ok), ``latencies_s`` (array of all repeats), ``runs_per_repeat``, ``l2_policy``,
-            ``kernel_hash``, ``resources`` (tuple of ``KernelResources``), ``before`` and ``after``
-            (``DeviceState``), ``attempts``, ``board``, ``co_runners`` (tuple of candidate ids),
-            ``measured_at``, ``error``. See ``to_pandas`` for a table without objects.
+            in the sequences above), ``visit``, ``outcome``, ``latency_s`` (median of its repeats, inf unless
+            ok), ``runs_per_repeat``, ``l2_policy``, ``kernel_hash``, ``attempts``, ``board``,
+            ``measured_at``, ``error``; as columns of Arrow ``latencies_s`` (list of all repeats),
+            ``resources`` (list of structs, a kernel each), ``before`` and ``after`` (structs, see
+            ``DeviceState``) and ``co_runners`` (list of candidate ids). See ``to_measurements`` for objects.
         file: Where it was read from; None if it was made in memory.
     """
 
-    candidates: tuple[Candidate, ...]
+    candidates: Sequence[Candidate]
     platforms: tuple[Platform, ...]
     measurements: pd.DataFrame
     file: DatasetFile | None = None
+
+    @classmethod
+    def of(cls, records: Records, file: DatasetFile | None = None) -> "Dataset":
+        """The dataset of these measurements, with one object a distinct candidate or platform.
+
+        Launches of a candidate, and device and requested SMs of a platform, are those of its first row. A
+        platform measured under several versions of a software carries them all, as in ``"580.1, 590.2"``.
+        """
+        ids = pd.factorize(np.asarray(records.candidates["candidate_id"].to_pandas()))[0]
+        candidate = number([ids[records.candidate]])
+        platform_ids = pd.factorize(np.array([each.platform_id for each in records.platforms], object))[0]
+        platform = number([platform_ids[records.platform]])
+        frame = pd.DataFrame({"candidate": candidate, "platform": platform})
+        frame = pd.concat([frame, records.rows.select(_SCALARS).to_pandas()], axis=1)
+        frame["latency_s"] = medians(records.rows["latencies_s"])
+        for name in _NESTED:
+            frame[name] = pd.Series(pd.arrays.ArrowExtensionArray(records.rows[name]))
+        first = records.candidate[np.unique(candidate, return_index=True)[1]]
+        candidates = Candidates(records.candidates.take(pa.array(first)))
+        return cls(candidates, _with_all_software(records, platform), frame, file)
 
     @property
     def name(self) -> str:
@@ -70,9 +104,14 @@ class Dataset:
         return hashlib.sha256(b"\n".join(lines)).hexdigest()
 
     @cached_property
+    def columns(self) -> Candidates:
+        """The candidates in columns."""
+        return Candidates.of(self.candidates)
+
+    @cached_property
     def workloads(self) -> tuple[str, ...]:
         """Names of the workloads, in alphabetical order."""
-        return tuple(sorted({candidate.workload.name for candidate in self.candidates}))
+        return tuple(workload.name for workload in self.columns.workloads)
 
     @cached_property
     def devices(self) -> tuple[str, ...]:
@@ -87,22 +126,33 @@ class Dataset:
         ``sms_granted``, ``task`` (workload name @ platform name) and ``latency_s``: the geometric mean of the
         visits' medians, inf if any visit failed. What was measured beside co-runners does not enter.
         """
-        alone = self.measurements[~self.measurements["co_runners"].astype(bool)]
+        frame = self.measurements
+        alone = frame[lengths_of(pa.array(frame["co_runners"])) == 0]
         grouped = np.log(alone["latency_s"]).groupby([alone["candidate"], alone["platform"]], sort=True)
         rows: pd.DataFrame = np.exp(grouped.mean()).reset_index()
-        workloads = [self.candidates[i].workload for i in rows["candidate"]]
-        platforms = [self.platforms[i] for i in rows["platform"]]
-        rows["workload"] = [workload.name for workload in workloads]
-        rows["kind"] = [workload.kind for workload in workloads]
-        rows["device"] = [platform.device.name for platform in platforms]
-        rows["sms_granted"] = [platform.sms_granted for platform in platforms]
-        rows["task"] = [f"{w.name}@{p.name}" for w, p in zip(workloads, platforms, strict=True)]
+        workload, platform = self.columns.workload_of[rows["candidate"]], rows["platform"].to_numpy()
+        rows["workload"] = named(workload, self.workloads)
+        rows["kind"] = named(workload, [each.kind for each in self.columns.workloads])
+        rows["device"] = named(platform, [each.device.name for each in self.platforms])
+        rows["sms_granted"] = self._granted[platform]
+        rows["task"] = self._tasks(workload, platform)
         return rows
 
     @cached_property
-    def measured_workloads(self) -> list[str]:
+    def measured_workloads(self) -> pd.Categorical:
         """Name of the workload of each row of ``measurements``."""
-        return [self.candidates[i].workload.name for i in self.measurements["candidate"]]
+        return named(self.columns.workload_of[self.measurements["candidate"]], self.workloads)
+
+    @cached_property
+    def _granted(self) -> NDArray[np.int64]:
+        return np.array([platform.sms_granted for platform in self.platforms], np.int64)
+
+    def _tasks(self, workload: NDArray[np.int64], platform: NDArray[np.int64]) -> pd.Categorical:
+        """Name of each row's task."""
+        width = len(self.platforms)
+        tasks, task_of = np.unique(workload * width + platform, return_inverse=True)
+        names = [f"{self.workloads[i // width]}@{self.platforms[i % width].name}" for i in tasks]
+        return named(task_of, names)
 
     def to_pandas(self, workload: Workload | str | None = None) -> pd.DataFrame:
         """A table of plain values: one row a measurement, in the order of ``measurements``.
@@ -124,27 +174,27 @@ class Dataset:
             >>> frame.groupby("sms_granted")["latency_s"].min()  # doctest: +SKIP
         """
         frame = self._measured(workload)
-        workloads = [self.candidates[i].workload for i in frame["candidate"]]
-        platforms = [self.platforms[i] for i in frame["platform"]]
+        kernel, workloads = self.columns.workload_of[frame["candidate"]], self.columns.workloads
+        platform, platforms = frame["platform"].to_numpy(), self.platforms
         configs = pd.DataFrame.from_dict(
             {i: _plain_config(self.candidates[i]) for i in frame["candidate"].unique()}, orient="index"
         )
         columns: dict[str, Any] = {
-            "workload": [workload.name for workload in workloads],
-            "kind": [workload.kind for workload in workloads],
-            "dtype": [workload.dtype for workload in workloads],
-            "device": [platform.device.name for platform in platforms],
-            "isolation": [platform.isolation for platform in platforms],
-            "sms_granted": [platform.sms_granted for platform in platforms],
+            "workload": named(kernel, self.workloads).astype("str"),
+            "kind": named(kernel, [each.kind for each in workloads]).astype("str"),
+            "dtype": named(kernel, [each.dtype for each in workloads]).astype("str"),
+            "device": named(platform, [each.device.name for each in platforms]).astype("str"),
+            "isolation": named(platform, [each.isolation for each in platforms]).astype("str"),
+            "sms_granted": self._granted[platform],
             **{str(name): values for name, values in configs.loc[frame["candidate"]].items()},
             "outcome": frame["outcome"],
             "latency_s": frame["latency_s"].where(np.isfinite(frame["latency_s"])),
-            "repeats": frame["latencies_s"].map(len),
+            "repeats": lengths_of(pa.array(frame["latencies_s"])),
             "visit": frame["visit"],
-            "co_runners": frame["co_runners"].map(len),
+            "co_runners": lengths_of(pa.array(frame["co_runners"])),
             **{name: frame[name] for name in ("l2_policy", "measured_at", "error")},
         }
-        return pd.DataFrame({name: np.asarray(values) for name, values in columns.items()})
+        return pd.DataFrame({name: _without_index(values) for name, values in columns.items()})
 
     def to_measurements(self, workload: Workload | str | None = None) -> list[Measurement]:
         """The records that the table was made of, all of them or those of one workload.
@@ -152,27 +202,14 @@ class Dataset:
         Raises:
             CostModelError: The workload was not measured.
         """
-        return [
-            Measurement(
-                candidate=self.candidates[row["candidate"]],
-                platform=self.platforms[row["platform"]],
-                outcome=Outcome(row["outcome"]),
-                latencies_s=tuple(row["latencies_s"].tolist()),
-                runs_per_repeat=row["runs_per_repeat"],
-                visit=row["visit"],
-                l2_policy=row["l2_policy"],
-                kernel_hash=row["kernel_hash"],
-                resources=row["resources"],
-                before=row["before"],
-                after=row["after"],
-                attempts=row["attempts"],
-                board=row["board"],
-                co_runners=row["co_runners"],
-                measured_at=row["measured_at"],
-                error=row["error"],
-            )
-            for row in self._measured(workload).to_dict("records")
-        ]
+        return list(self.to_records(workload).measurements())
+
+    def to_records(self, workload: Workload | str | None = None) -> Records:
+        """The same in columns."""
+        frame = self._measured(workload)
+        columns = [pa.array(frame[name], ROWS.field(name).type) for name in ROWS.names]
+        rows = pa.Table.from_arrays(columns, schema=ROWS)
+        return Records(self.columns.table, self.platforms, rows)
 
     def __repr__(self) -> str:
         """What it holds, in a line."""
@@ -184,7 +221,7 @@ class Dataset:
 
     def _repr_html_(self) -> str:
         """What it holds, as a small table in a notebook."""
-        facts = dataset_facts(self.candidates, self.platforms, self.measurements["outcome"])
+        facts = dataset_facts(self.columns, self.platforms, self.measurements["outcome"])
         return html_table(self.name, facts | ({"sha256": self.sha256[:16]} if self.file else {}))
 
     def _measured(self, workload: Workload | str | None) -> pd.DataFrame:
@@ -192,7 +229,7 @@ class Dataset:
         if workload is None:
             return self.measurements
         name = workload.name if isinstance(workload, Workload) else workload
-        chosen: pd.DataFrame = self.measurements[np.array(self.measured_workloads) == name]
+        chosen: pd.DataFrame = self.measurements[self.measured_workloads == name]
         if chosen.empty:
             raise CostModelError(
                 f"The workload must be one of the {len(self.workloads)} of {self.name}, but got {name!r}."
@@ -208,3 +245,37 @@ def _plain_config(candidate: Candidate) -> dict[str, int | float | str]:
         f"config.{name}": "x".join(map(str, value)) if isinstance(value, tuple) else value
         for name, value in decisions
     }
+
+
+def named(codes: NDArray[np.int64], names: Sequence[str]) -> pd.Categorical:
+    """``names[code]`` of each code, as categories in alphabetical order."""
+    categories, place = np.unique(np.array(names, dtype=object), return_inverse=True)
+    return pd.Categorical.from_codes(place[codes], categories.tolist())
+
+
+def _with_all_software(records: Records, platform: NDArray[np.int64]) -> tuple[Platform, ...]:
+    """The platforms, each with all versions of each software, in order and without repetition.
+
+    Args:
+        records: What was measured.
+        platform: ``(n,)`` position of each row's platform among those that are returned.
+    """
+    pairs = pd.DataFrame({"platform": platform, "at": records.platform}).drop_duplicates()
+    found: dict[int, Platform] = {}
+    versions: dict[int, dict[str, list[str]]] = {}
+    for position, at in pairs.itertuples(index=False):
+        found.setdefault(position, records.platforms[at])
+        for name, version in records.platforms[at].software.items():
+            seen = versions.setdefault(position, {}).setdefault(name, [])
+            if version not in seen:
+                seen.append(version)
+    return tuple(
+        msgspec.structs.replace(
+            each, software={name: ", ".join(seen) for name, seen in versions.get(position, {}).items()}
+        )
+        for position, each in found.items()
+    )
+
+
+def _without_index(values: Any) -> Any:
+    return values.array if isinstance(values, pd.Series) else values

@@ -1,16 +1,17 @@
 """How a dataset shows itself in a notebook."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from html import escape
 
-from costmodel.records import Candidate, Platform
+from costmodel.dataset.table._candidates import Candidates
+from costmodel.records import Platform
 
 _MOST_NAMED = 12  # operator kinds and outcomes
 
 
 def dataset_facts(
-    candidates: Sequence[Candidate], platforms: Iterable[Platform], outcomes: Iterable[str]
+    candidates: Candidates, platforms: Iterable[Platform], outcomes: Iterable[str]
 ) -> dict[str, str]:
     """What a dataset holds, each number with its name.
 
@@ -20,8 +21,8 @@ def dataset_facts(
         outcomes: Outcome of each measurement.
     """
     by_outcome = Counter(outcomes)
-    workloads = {candidate.workload for candidate in candidates}
-    by_kind = Counter(workload.kind for workload in sorted(workloads, key=lambda workload: workload.name))
+    workloads = candidates.workloads
+    by_kind = Counter(workload.kind for workload in workloads)
     return {
         "measurements": f"{by_outcome.total():,} ({_listed(by_outcome)})",
         "candidates": f"{len(candidates):,}",

@@ -64,7 +64,7 @@ def join(datasets: Iterable[Dataset]) -> Dataset:
     frames = []
     for dataset in datasets:
         frame = dataset.measurements
-        candidate_of = _places(dataset.candidates, [c.candidate_id for c in dataset.candidates], candidates)
+        candidate_of = _places(dataset.candidates, dataset.columns.ids, candidates)
         platform_of = _places(dataset.platforms, [p.platform_id for p in dataset.platforms], platforms)
         frames.append(
             frame.assign(candidate=candidate_of[frame["candidate"]], platform=platform_of[frame["platform"]])
@@ -85,11 +85,9 @@ def _places(objects: Sequence[T], ids: Sequence[str], known: dict[str, tuple[int
 
 def _tasks_and_pairs(dataset: Dataset, rows: pd.DataFrame) -> tuple[Codes, Codes]:
     """One number for each distinct task, and for each distinct (candidate, platform)."""
-    names = [candidate.workload.name for candidate in dataset.candidates]
-    workload_of = np.unique(names, return_inverse=True)[1]
     candidate, platform = rows["candidate"].to_numpy(), rows["platform"].to_numpy()
     width = len(dataset.platforms)
-    return workload_of[candidate] * width + platform, candidate * width + platform
+    return dataset.columns.workload_of[candidate] * width + platform, candidate * width + platform
 
 
 def _refusal(dataset: Dataset, rows: pd.DataFrame, count: int) -> CostModelError:

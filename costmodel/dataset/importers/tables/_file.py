@@ -1,41 +1,28 @@
-"""Tables of other programs: CSV, plain or gzipped, and Parquet, read row by row with a column map."""
+"""Tables of other programs: CSV, plain or gzipped, and Parquet, read with a column map."""
 
 import csv
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from costmodel.dataset.importers._base import Format, InputFile, ReadOptions
-from costmodel.dataset.importers._entry import EntryError
 from costmodel.dataset.importers._origin import Origin
 from costmodel.dataset.importers._own import PARQUET
 from costmodel.dataset.importers._platform_file import PlatformFile, needed_platform, platform_file_for
-from costmodel.dataset.importers._source import Reject, Source
-from costmodel.dataset.importers._unpack import Stream, lines_of, unpacked
+from costmodel.dataset.importers._source import Entry, Source
+from costmodel.dataset.importers._unpack import Stream, unpacked
+from costmodel.dataset.importers.tables._blocks import Block, csv_blocks
 from costmodel.dataset.importers.tables._column_map import ColumnMap, read_column_map
+from costmodel.dataset.importers.tables._columns import ColumnReader
 from costmodel.dataset.importers.tables._row import RowReader
 from costmodel.errors import CostModelError
-from costmodel.records import Measurement
 
-_MOST_LINE = 2**20
-_MOST_TOTAL = 4 * 2**30
 # A small Parquet file can say that it has any number of rows.
 _MOST_ROWS = 20_000_000
 _MOST_GROUP = 2**30
 _BATCH = 1024
-
-_Cells = dict[str, Any]
-
-
-class _RowError(EntryError):
-    """A row that has no cells to speak of, and what stands there."""
-
-    def __init__(self, reason: str, shown: str) -> None:
-        super().__init__(reason)
-        self.shown = shown
 
 
 def _read_table(file: InputFile, options: ReadOptions) -> Source:
@@ -57,8 +44,8 @@ def _is_table(file: InputFile, options: ReadOptions) -> bool:
     return options.columns is not None or bool(looks_like_csv)
 
 
-def _entries(path: Path, column_map: Path, platform: PlatformFile | None) -> Iterator[Measurement | Reject]:
-    """Read a table, a batch of rows at a time; a row that cannot be believed is rejected with its number.
+def _entries(path: Path, column_map: Path, platform: PlatformFile | None) -> Iterator[Entry]:
+    """Read a table, a block of rows at a time; a row that cannot be believed is rejected with its number.
 
     Rows are numbered from 1, behind the header of a CSV file.
 
@@ -73,54 +60,31 @@ def _entries(path: Path, column_map: Path, platform: PlatformFile | None) -> Ite
     columns = read_column_map(column_map)
     where = None if columns.device is not None else needed_platform(platform, path).platform
     origin = Origin.of(path)
-    reader = RowReader(columns, where, origin.text)
-    for number, row in enumerate(_rows(path, columns), start=1):
-        try:
-            if isinstance(row, _RowError):
-                yield origin.reject(str(row), row.shown, number)
-            else:
-                yield reader.measurement(row)
-        except EntryError as error:
-            yield origin.reject(str(error), row, number)
+    reader = ColumnReader(RowReader(columns, where, origin.text))
+    number = 1
+    for block in _blocks(path, columns):
+        yield from reader.read(block, origin, number)
+        number += len(block)
 
 
-def _rows(path: Path, columns: ColumnMap) -> Iterator[_Cells | _RowError]:
+def _blocks(path: Path, columns: ColumnMap) -> Iterator[Block]:
     with unpacked(path) as (file, _):
         is_parquet = file.read(len(PARQUET)) == PARQUET
         file.seek(0)
         try:
-            yield from _parquet_rows(file, columns) if is_parquet else _csv_rows(file, columns)
+            yield from _parquet_blocks(file, columns) if is_parquet else _csv_blocks(file, columns)
         except (ValueError, csv.Error, pa.ArrowException) as error:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise CostModelError(f"{path} must be a table in CSV or Parquet, but: {reason}.") from None
 
 
-def _csv_rows(file: Stream, columns: ColumnMap) -> Iterator[_Cells | _RowError]:
-    lines = lines_of(file, most_bytes=_MOST_LINE, most_total=_MOST_TOTAL)
-    # Bytes that are no UTF-8 become halves of characters, which the cell that has them refuses.
-    texts = (
-        line.decode("utf-8-sig" if number == 0 else "utf-8", "surrogateescape")
-        for number, line in enumerate(lines)
-    )
-    reader = csv.reader(texts, delimiter=columns.delimiter, strict=True)
-    header = next(reader, [])
-    _check_header(header, columns)
-    while True:
-        try:
-            cells = next(reader)
-        except StopIteration:
-            return
-        except csv.Error:
-            reason = "a row must be CSV: quotes closed, and no cell beyond 131,072 characters"
-            yield _RowError(reason, f"it ends in line {reader.line_num} of the file")
-            continue
-        if len(cells) == len(header):
-            yield dict(zip(header, cells, strict=True))
-        elif cells:
-            yield _RowError("a row must have as many cells as the header", str(cells))
+def _csv_blocks(file: Stream, columns: ColumnMap) -> Iterator[Block]:
+    for header, block in csv_blocks(file, columns.delimiter):
+        _check_header(header, columns)
+        yield block
 
 
-def _parquet_rows(file: Stream, columns: ColumnMap) -> Iterator[_Cells]:
+def _parquet_blocks(file: Stream, columns: ColumnMap) -> Iterator[Block]:
     table = pq.ParquetFile(file)
     _check_header(table.schema_arrow.names, columns)
     metadata = table.metadata
@@ -130,7 +94,7 @@ def _parquet_rows(file: Stream, columns: ColumnMap) -> Iterator[_Cells]:
             f"it must have at most {_MOST_ROWS:,} rows, in groups of at most {_MOST_GROUP:,} bytes unpacked"
         )
     for batch in table.iter_batches(_BATCH, columns=list(columns.names)):
-        yield from batch.to_pylist()
+        yield batch.to_pylist()
 
 
 def _check_header(header: Sequence[str], columns: ColumnMap) -> None:

@@ -25,6 +25,7 @@ from costmodel.records import (
 
 Row = Mapping[str, Any]
 _MOST_SMS = 2**31
+_MOST_KNOWN = 4096  # texts whose value is kept
 
 
 class RowReader:
@@ -37,11 +38,12 @@ class RowReader:
     """
 
     def __init__(self, columns: ColumnMap, platform: Platform | None, source: str) -> None:
-        self._columns = columns
+        self.columns = columns
         self._platform = platform
         self._software = {**(platform.software if platform else columns.software), "table": source}
-        self._parameters = columns.typed_parameters
-        self._space = f"table-{content_id(sorted(self._parameters))[:6]}"
+        self.parameters = columns.typed_parameters
+        self._decisions: dict[tuple[str, str], Decision] = {}
+        self._space = f"table-{content_id(sorted(self.parameters))[:6]}"
 
     def measurement(self, row: Row) -> Measurement:
         """The measurement of a row: cells by the name of their column, texts or values of Arrow.
@@ -49,23 +51,57 @@ class RowReader:
         Raises:
             EntryError: A cell is not what its column must hold.
         """
-        columns = self._columns
-        outcome = _outcome(_cell(row, columns.outcome, "ok"))
+        outcome = self.outcome(row)
         latencies_s = self._latencies_s(row) if outcome is Outcome.OK else ()
-        config = Config({name: _parameter(row[by.column], by) for name, by in self._parameters.items()})
         return Measurement(
-            candidate=Candidate(_workload(_cell(row, columns.workload, "")), self._space, config),
-            platform=self._platform_of(row),
+            candidate=self.candidate(row),
+            platform=self.platform(row),
             outcome=outcome,
             latencies_s=latencies_s,
-            runs_per_repeat=columns.latency.runs_per_repeat if latencies_s else 0,
-            visit=_integer(_cell(row, columns.visit, 0), 1, "visit"),
-            measured_at=utc(_cell(row, columns.measured_at, "")),
-            error="" if latencies_s else _cell(row, columns.error, "") or outcome.value,
+            runs_per_repeat=self.columns.latency.runs_per_repeat if latencies_s else 0,
+            visit=self.visit(row),
+            measured_at=self.measured_at(row),
+            error="" if latencies_s else self.error(row),
         )
 
+    def candidate(self, row: Row) -> Candidate:
+        """What was measured, from the cells of its workload and parameters."""
+        config = Config({name: self._decision(name, row[by.column]) for name, by in self.parameters.items()})
+        return Candidate(_workload(_cell(row, self.columns.workload, "")), self._space, config)
+
+    def _decision(self, name: str, cell: Any) -> Decision:
+        """The value of a parameter; texts, which repeat, are read once."""
+        if not isinstance(cell, str):
+            return _parameter(cell, self.parameters[name])
+        if (name, cell) not in self._decisions:
+            if len(self._decisions) >= _MOST_KNOWN:
+                self._decisions.clear()
+            self._decisions[name, cell] = _parameter(cell, self.parameters[name])
+        return self._decisions[name, cell]
+
+    def outcome(self, row: Row) -> Outcome:
+        """How it ended."""
+        return _outcome(_cell(row, self.columns.outcome, "ok"))
+
+    def visit(self, row: Row) -> int:
+        """0 or 1."""
+        return _integer(_cell(row, self.columns.visit, 0), 1, "visit")
+
+    def measured_at(self, row: Row) -> str:
+        """When, in UTC; empty if unknown."""
+        return utc(_cell(row, self.columns.measured_at, ""))
+
+    def ending(self, row: Row) -> tuple[Outcome, str]:
+        """How it ended, and the message that it has if it failed."""
+        return self.outcome(row), self.error(row)
+
+    def error(self, row: Row) -> str:
+        """Message of a failure."""
+        message: str = _cell(row, self.columns.error, "") or self.outcome(row).value
+        return message
+
     def _latencies_s(self, row: Row) -> tuple[float, ...]:
-        latency = self._columns.latency
+        latency = self.columns.latency
         cells = [row[name] for name in latency.columns]
         if latency.separator:
             cells = [part for cell in cells for part in _split(cell, latency.separator)]
@@ -75,8 +111,9 @@ class RowReader:
         per_second = PER_SECOND[latency.unit]
         return tuple(seconds(number, per_second, "latencies") for number in numbers)
 
-    def _platform_of(self, row: Row) -> Platform:
-        columns = self._columns
+    def platform(self, row: Row) -> Platform:
+        """Where, from the cells of device, isolation and SMs."""
+        columns = self.columns
         if self._platform:
             return msgspec.structs.replace(self._platform, software=self._software)
         device = _device(_cell(row, columns.device, ""))

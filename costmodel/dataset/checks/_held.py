@@ -1,0 +1,82 @@
+"""The records of one workload in all files, side by side."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from costmodel.dataset.table import Candidates, Records, named
+from costmodel.records import Workload
+
+
+@dataclass(frozen=True, eq=False)
+class Held:
+    """The n records of one workload.
+
+    Attributes:
+        workload: What was measured.
+        files: Paths of the files.
+        records: The records, one file after the other.
+        file: ``(n,)`` position of each record's file.
+    """
+
+    workload: Workload
+    files: Sequence[str]
+    records: Records
+    file: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, workload: str, files: Mapping[str, Sequence[Records]]) -> "Held":
+        """What each file holds of a workload, by its name."""
+        parts = [part for held in files.values() for part in held]
+        lengths = [sum(map(len, held)) for held in files.values()]
+        return cls(
+            Workload.parse(workload),
+            list(files),
+            Records.concat(parts),
+            np.repeat(np.arange(len(files)), lengths),
+        )
+
+    @cached_property
+    def table(self) -> pd.DataFrame:
+        """One row a record.
+
+        Columns: ``file`` (its path), ``device`` and ``platform`` (names), ``candidate`` (a number for each
+        distinct id), ``place`` (position of the platform), ``visit``, ``alone`` (no co-runners) and
+        ``latency_s`` (median of its repeats, inf unless ok). The index is the position of the record.
+        """
+        records = self.records
+        ids = pd.factorize(np.asarray(records.candidates["candidate_id"].to_pandas()))[0]
+        platforms = records.platforms
+        return pd.DataFrame(
+            {
+                "file": named(self.file, self.files),
+                "device": named(records.platform, [each.device.name for each in platforms]),
+                "platform": named(records.platform, [each.name for each in platforms]),
+                "candidate": ids[records.candidate],
+                "place": records.platform,
+                "visit": records.rows["visit"].to_numpy(),
+                "alone": records.alone,
+                "latency_s": records.latency_s,
+            }
+        )
+
+    @cached_property
+    def working(self) -> pd.DataFrame:
+        """The rows of kernels that worked, and had the device or their part of it for themselves."""
+        working: pd.DataFrame = self.table[self.table["alone"] & np.isfinite(self.table["latency_s"])]
+        return working
+
+    def decisions(self, rows: pd.DataFrame) -> list[str]:
+        """The config of each of these rows, as a text."""
+        candidates = Candidates(self.records.candidates)
+        return [str(candidates[at].config.decisions) for at in self.records.candidate[rows.index].tolist()]
+
+    def ids(self, rows: Sequence[int]) -> list[str]:
+        """The candidate's id of each of these rows, by position."""
+        at = self.records.candidate[list(rows)]
+        ids: list[str] = self.records.candidates["candidate_id"].take(at).to_pylist()
+        return ids

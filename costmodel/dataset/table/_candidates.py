@@ -1,0 +1,105 @@
+"""The candidates of a dataset: a table, of which objects are made where someone asks for them."""
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any, overload
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from costmodel.dataset.table._same import Codes, same_tables
+from costmodel.dataset.table._schema import SCHEMA
+from costmodel.records import Candidate, Config, Decision, KernelLaunch, Workload
+
+# Columns of the table of candidates.
+CANDIDATES = pa.schema(
+    [SCHEMA.field(name) for name in ("candidate_id", "workload", "space", "config", "launches")]
+)
+_BLOCK = 1024  # candidates that are made at once
+
+decode_decisions = msgspec.json.Decoder(dict[str, Decision]).decode
+
+
+class Candidates(Sequence[Candidate]):
+    """Candidates in columns; asked for twice, one is the same object.
+
+    Args:
+        table: Arrow table with the columns ``CANDIDATES``.
+    """
+
+    def __init__(self, table: Any) -> None:
+        self.table = table
+        self._made: dict[int, list[Candidate]] = {}
+
+    @classmethod
+    def of(cls, candidates: Sequence[Candidate]) -> "Candidates":
+        """These candidates, the very objects."""
+        if isinstance(candidates, cls):
+            return candidates
+        found = cls(candidate_table(candidates))
+        blocks = range(0, len(candidates), _BLOCK)
+        found._made = {start: list(candidates[start : start + _BLOCK]) for start in blocks}
+        return found
+
+    @cached_property
+    def ids(self) -> list[str]:
+        """Content address of each."""
+        ids: list[str] = self.table["candidate_id"].to_pylist()
+        return ids
+
+    @cached_property
+    def workloads(self) -> tuple[Workload, ...]:
+        """The distinct workloads, by name."""
+        return tuple(map(Workload.parse, sorted(self.table["workload"].unique().to_pylist())))
+
+    @cached_property
+    def workload_of(self) -> Codes:
+        """``(c,)`` position of each candidate's workload in ``workloads``."""
+        codes = self.table["workload"].combine_chunks().dictionary_encode()
+        place = {workload.name: i for i, workload in enumerate(self.workloads)}
+        places = np.array([place[name] for name in codes.dictionary.to_pylist()], np.int64)
+        found: Codes = places[np.asarray(codes.indices)]
+        return found
+
+    @overload
+    def __getitem__(self, position: int) -> Candidate: ...
+    @overload
+    def __getitem__(self, position: slice) -> tuple[Candidate, ...]: ...
+    def __getitem__(self, position: int | slice) -> Candidate | tuple[Candidate, ...]:
+        if isinstance(position, slice):
+            return tuple(self[i] for i in range(*position.indices(len(self))))
+        at = range(len(self))[position]
+        start = at - at % _BLOCK
+        if start not in self._made:
+            self._made[start] = list(self._make(self.table.slice(start, _BLOCK)))
+        return self._made[start][at - start]
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Candidates):
+            return NotImplemented
+        return len(self) == len(other) and bool(same_tables(self.table, other.table).all())
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def _make(self, table: Any) -> Iterator[Candidate]:
+        workload_of = {workload.name: workload for workload in self.workloads}
+        for row in table.to_pylist():
+            launches = tuple(KernelLaunch(**launch) for launch in row["launches"])
+            config = Config(decode_decisions(row["config"]))
+            yield Candidate(workload_of[row["workload"]], row["space"], config, launches)
+
+
+def candidate_table(candidates: Sequence[Candidate]) -> Any:
+    """The table of candidates, with the columns ``CANDIDATES``."""
+    columns = {
+        "candidate_id": [each.candidate_id for each in candidates],
+        "workload": [each.workload.name for each in candidates],
+        "space": [each.space for each in candidates],
+        "config": [msgspec.json.encode(each.config.decisions).decode() for each in candidates],
+        "launches": [msgspec.to_builtins(each.launches) for each in candidates],
+    }
+    return pa.table(columns, CANDIDATES)

@@ -1,0 +1,92 @@
+"""Which rows of two columns, or of tables of the same columns, say the same."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from costmodel.dataset.table._lists import lengths_of
+
+Mask = NDArray[np.bool_]
+Codes = NDArray[np.int64]
+
+
+def same(first: Any, second: Any) -> Mask:
+    """``(n,)`` whether two columns of one type agree in each row; structs and lists in all that they hold.
+
+    NaN agrees with nothing.
+    """
+    first, second = (c.combine_chunks() if isinstance(c, pa.ChunkedArray) else c for c in (first, second))
+    if pa.types.is_dictionary(first.type) and first.dictionary.equals(second.dictionary):
+        first, second = first.indices, second.indices
+    if pa.types.is_struct(first.type):
+        return _all(len(first), map(same, first.flatten(), second.flatten()))
+    if pa.types.is_list(first.type):
+        return _same_lists(first, second)
+    agree: Mask = np.asarray(pc.fill_null(pc.equal(first, second), False))
+    return agree
+
+
+def _same_lists(first: Any, second: Any) -> Mask:
+    lengths = lengths_of(first)
+    agree: Mask = lengths == lengths_of(second)
+    items = same(*(lists.filter(pa.array(agree)).flatten() for lists in (first, second)))
+    row_of = np.repeat(np.flatnonzero(agree), lengths[agree])
+    agree[row_of[~items]] = False
+    return agree
+
+
+def _all(n: int, masks: Iterable[Mask]) -> Mask:
+    """``(n,)`` where all of the masks are."""
+    agree: Mask = np.logical_and.reduce([np.ones(n, dtype=np.bool_), *masks])
+    return agree
+
+
+def distinct(table: Any, keys: Sequence[str]) -> tuple[Codes, Codes]:
+    """Rows that differ in any column.
+
+    Args:
+        table: A ``pyarrow.Table`` of n rows.
+        keys: Columns, texts or numbers, that tell most of them apart.
+
+    Returns:
+        First row of each of the d distinct ones, and ``(n,)`` each row's place among these, from 0 to d - 1,
+        in the order in which they appear.
+    """
+    codes = number([codes_of(table[name]) for name in keys])
+    if not len(codes):
+        return codes, codes
+    # A row that has the keys of another, and differs elsewhere, is told apart by all that it says.
+    first = np.unique(codes, return_index=True)[1]
+    others = np.flatnonzero(~same_tables(table, table.take(first[codes])))
+    if others.size:
+        texts, _ = pd.factorize(np.array([str(row) for row in table.take(others).to_pylist()], dtype=object))
+        codes[others] = codes.max() + 1 + texts
+        codes = number([codes])
+        first = np.unique(codes, return_index=True)[1]
+    return first, codes
+
+
+def same_tables(first: Any, second: Any) -> Mask:
+    """``(n,)`` whether the rows of two tables of the same columns agree."""
+    return _all(len(first), (same(first[name], second[name]) for name in first.column_names))
+
+
+def codes_of(column: Any) -> Codes:
+    """``(n,)`` a number for each distinct value, in order of appearance."""
+    column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if not pa.types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    return np.asarray(column.indices, dtype=np.int64)
+
+
+def number(codes: Sequence[Codes]) -> Codes:
+    """``(n,)`` a number for each distinct combination of codes, in order of appearance."""
+    joint = codes[0]
+    for more in codes[1:]:
+        joint = pd.factorize(joint * (more.max(initial=0) + 1) + more)[0]
+    return pd.factorize(joint)[0].astype(np.int64)

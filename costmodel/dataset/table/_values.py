@@ -1,0 +1,66 @@
+"""What the rows of a dataset's file must hold to be measurements."""
+
+from collections.abc import Sequence
+from typing import Any, get_args
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from costmodel.dataset.table._candidates import decode_decisions
+from costmodel.dataset.table._lists import lengths_of
+from costmodel.records import SCHEMA_VERSION, DeviceKind, Isolation, Outcome, Workload, content_id
+
+
+def check_ids(candidates: Any) -> None:
+    """Check that each candidate's id is that of its workload, space and config.
+
+    Raises:
+        ValueError: One is not, or cannot be read.
+    """
+    workloads = {name: Workload.parse(name) for name in candidates["workload"].unique().to_pylist()}
+    columns = (candidates[name].to_pylist() for name in ("candidate_id", "workload", "space", "config"))
+    for said, workload, space, config in zip(*columns, strict=True):
+        found = content_id(workloads[workload], space, decode_decisions(config))
+        if found != said:
+            raise ValueError(f"candidate_id of {config} of {workload} must be {found}, but got {said}")
+
+
+def check_values(table: Any) -> None:
+    """Check what the types of the columns of ``SCHEMA`` cannot say.
+
+    Raises:
+        ValueError: A row holds what no measurement can.
+    """
+    table.validate(full=True)
+    for name in table.column_names:
+        if _has_nulls(table[name].combine_chunks()):
+            raise ValueError(f"{name} must have a value in each row and list")
+    lists, kinds = table["latencies_s"].combine_chunks(), pc.struct_field(table["device"], "kind")
+    ok = np.asarray(pc.equal(table["outcome"], Outcome.OK.value))
+    repeats = np.asarray(lists.flatten())
+    for holds, must in (
+        (_are_among(table["outcome"], list(Outcome)), f"outcome must be one of {', '.join(Outcome)}"),
+        (_are_among(table["l2_policy"], ["warm", "flushed"]), "l2_policy must be warm or flushed"),
+        (_are_among(table["isolation"], get_args(Isolation)), "isolation must be one that is known"),
+        (_are_among(kinds, get_args(DeviceKind)), "device.kind must be one that is known"),
+        (_are_among(table["schema_version"], [SCHEMA_VERSION]), f"schema_version must be {SCHEMA_VERSION}"),
+        (np.array_equal(ok, lengths_of(lists) > 0), "latencies_s must be given exactly when ok"),
+        (np.all(np.isfinite(repeats) & (repeats > 0)), "latencies_s must be positive and finite"),
+    ):
+        if not holds:
+            raise ValueError(must)
+
+
+def _are_among(column: Any, allowed: Sequence[Any]) -> bool:
+    return set(column.unique().to_pylist()) <= set(allowed)
+
+
+def _has_nulls(array: Any) -> bool:
+    """Whether a column holds a null, at any depth."""
+    if array.null_count:
+        return True
+    if pa.types.is_struct(array.type) or pa.types.is_list(array.type):
+        inner = array.flatten()
+        return any(map(_has_nulls, inner if isinstance(inner, list) else [inner]))
+    return False
