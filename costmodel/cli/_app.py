@@ -10,6 +10,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from costmodel.cli._interrupt import what_is_left
+from costmodel.cli._output import fit_console
 from costmodel.errors import CostModelError
 from costmodel.version import __version__
 
@@ -120,6 +121,7 @@ def _root(
     ] = False,
 ) -> None:
     """A cost model for kernel autotuning on shared GPUs: it ranks kernels for the SMs they will have."""
+    fit_console()
 
 
 def main() -> None:

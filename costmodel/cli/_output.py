@@ -1,7 +1,6 @@
 """Where and how the commands print."""
 
-import os
-import sys
+import shutil
 from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import replace
@@ -20,7 +19,12 @@ if TYPE_CHECKING:
 
 # A file or a pipe has no width of its own.
 _PIPE_WIDTH = 140
-console = Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else _PIPE_WIDTH)
+console = Console(width=_PIPE_WIDTH)
+
+
+def fit_console() -> None:
+    """Give the console the width that a command has: COLUMNS, else the terminal's, else a pipe's."""
+    console.width = shutil.get_terminal_size((_PIPE_WIDTH, 24)).columns
 
 
 def titled_table(title: str) -> Table:

@@ -3,7 +3,9 @@ import subprocess
 
 import pytest
 from command_line import command, in_terminal
+from typer.testing import CliRunner
 
+from costmodel.cli import app
 from costmodel.records import known_devices
 from costmodel.workloads import catalogue
 
@@ -59,3 +61,13 @@ def test_a_pipe_gets_sentences_in_one_line_and_tables_as_wide_as_asked() -> None
     (entry,) = (entry for entry in known_devices() if "H100 SXM" in entry.names)
     assert lines()[-1] == lines(COLUMNS="40")[-1] == f"Source: {entry.source}"
     assert max(map(len, lines(COLUMNS="40")[:-1])) <= 40
+
+
+def test_each_command_fits_its_own_width() -> None:
+    """One process may run several, in windows of different widths."""
+    narrow, wide, narrow_again = (
+        CliRunner().invoke(app, ["devices", "list"], env={"COLUMNS": str(width)}).stdout
+        for width in (80, 200, 80)
+    )
+    assert narrow == narrow_again
+    assert max(map(len, narrow.splitlines())) <= 80 < max(map(len, wide.splitlines()))
