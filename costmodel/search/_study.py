@@ -1,6 +1,8 @@
 """Studies in files and data bases, which several processes can share and any can resume."""
 
+import time
 from pathlib import Path
+from typing import Any
 
 import optuna
 from optuna.storages import BaseStorage, JournalStorage, RDBStorage
@@ -12,6 +14,8 @@ from costmodel.search.samplers import give_up, is_abandoned
 
 # A writer holds a journal's lock for milliseconds; one that was killed meanwhile stops the others this long.
 _LOCK_S = 10
+# Tables are made within this time; there are a dozen, at each of which another process may be ahead.
+_AHEAD_S, _TRIES = 0.2, 20
 _JOURNALS, _DATABASES = (".log", ".journal"), (".db", ".sqlite", ".sqlite3")
 
 
@@ -39,7 +43,7 @@ def _storage(place: str | None) -> BaseStorage | None:
     if place is None:
         return None
     if "://" in place:
-        return RDBStorage(place)
+        return _database(place)
     path = Path(place)
     if path.suffix not in _JOURNALS + _DATABASES:
         raise CostModelError(
@@ -51,7 +55,21 @@ def _storage(place: str | None) -> BaseStorage | None:
         lock = JournalFileOpenLock(str(path), grace_period=_LOCK_S)
         return JournalStorage(JournalFileBackend(str(path), lock_obj=lock))
     # A writer waits for others this long: several workers on a slow disk take a second now and then.
-    return RDBStorage(f"sqlite:///{path}", engine_kwargs={"connect_args": {"timeout": 60}})
+    return _database(f"sqlite:///{path}", {"connect_args": {"timeout": 60}})
+
+
+def _database(url: str, engine: dict[str, Any] | None = None) -> RDBStorage:
+    """A database with Optuna's tables. A process that makes them at the same moment may be ahead."""
+    from sqlalchemy.exc import DBAPIError, IntegrityError
+
+    for _ in range(_TRIES - 1):
+        try:
+            return RDBStorage(url, engine_kwargs=engine)
+        except DBAPIError as error:
+            if not isinstance(error, IntegrityError) and "already exists" not in str(error):
+                raise
+            time.sleep(_AHEAD_S)
+    return RDBStorage(url, engine_kwargs=engine)
 
 
 def give_up_abandoned(study: optuna.Study) -> None:

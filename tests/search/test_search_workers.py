@@ -90,6 +90,12 @@ def test_two_processes_share_a_study_without_losing_or_repeating(place, start):
     assert len(owners) == 2
 
 
+def test_workers_may_all_be_the_first_at_a_new_place(place, start):
+    workers = [start(place, 4) for _ in range(4)]
+    assert [_ended(worker) for worker in workers] == [0] * 4
+    assert len(_configs(place, FINISHED)) == 4
+
+
 def test_a_killed_worker_loses_nothing_and_the_study_ends_like_an_uninterrupted_one(place, start):
     assert _ended(start(place, 7, dies_after=3)) == -signal.SIGKILL
     assert len(_configs(place, FINISHED)) == 3
