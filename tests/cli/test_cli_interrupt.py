@@ -63,7 +63,7 @@ def test_a_search_that_is_kept_goes_on(tmp_path: Path) -> None:
 @pytest.mark.tvm
 def test_a_campaign_goes_on(tmp_path: Path) -> None:
     pytest.importorskip("tvm")
-    begun = exists(tmp_path / "cpu" / "campaign.json")
+    begun = exists(tmp_path / "cpu" / "measurements.jsonl")  # its workers are up
     assert GOES_ON in interrupted(begun, "collect", "run", "cpu-quick", "--out", tmp_path / "cpu")
 
 
