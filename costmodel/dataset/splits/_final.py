@@ -64,9 +64,7 @@ def kept_for_final_report(dataset: Dataset) -> NDArray[np.bool_]:
     Raises:
         CostModelError: The file is damaged.
     """
-    shapes = {name for names in _final_shapes(dataset).values() for name in names}
-    kept = {name: _shape(name).name in shapes for name in dataset.workloads}
-    return dataset.rows["workload"].map(kept).to_numpy(dtype=np.bool_)
+    return _kept_candidates(dataset)[dataset.rows["candidate"]]
 
 
 def without_final_report(dataset: Dataset) -> Dataset:
@@ -75,20 +73,25 @@ def without_final_report(dataset: Dataset) -> Dataset:
     Raises:
         CostModelError: The file is damaged.
     """
-    shapes = {name for names in _final_shapes(dataset).values() for name in names}
-    if not shapes:
+    kept = _kept_candidates(dataset)
+    if not kept.any():
         return dataset
-    columns = dataset.columns
-    left = np.array([workload.shape.name not in shapes for workload in columns.workloads])[
-        columns.workload_of
-    ]
+    left = ~kept
     place = np.cumsum(left) - 1
     rows = dataset.measurements[left[dataset.measurements["candidate"]]]
     return Dataset(
-        Candidates(columns.table.filter(pa.array(left))),
+        Candidates(dataset.columns.table.filter(pa.array(left))),
         dataset.platforms,
         rows.assign(candidate=place[rows["candidate"]]).reset_index(drop=True),
     )
+
+
+def _kept_candidates(dataset: Dataset) -> NDArray[np.bool_]:
+    """``(c,)`` whether each candidate is of a shape that is kept."""
+    shapes = {name for names in _final_shapes(dataset).values() for name in names}
+    columns = dataset.columns
+    kept = np.array([workload.shape.name in shapes for workload in columns.workloads], dtype=np.bool_)
+    return np.asarray(kept[columns.workload_of])
 
 
 def _final_shapes(dataset: Dataset) -> Mapping[str, tuple[str, ...]]:
