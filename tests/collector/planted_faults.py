@@ -15,7 +15,7 @@ from unittest import mock
 import msgspec
 import numpy as np
 
-from costmodel.collector.build import BuildJobs, Built, build_kernel
+from costmodel.collector.build import Built
 from costmodel.collector.device import (
     DeviceSetup,
     KernelFaultError,
@@ -24,8 +24,8 @@ from costmodel.collector.device import (
     open_device,
     time_job,
 )
-from costmodel.collector.reference import write_reference
 from costmodel.collector.runners import DeviceJobs
+from costmodel.kernels.metaschedule import MetaSchedule
 from costmodel.records import Candidate, Config, Outcome, TargetKind, Workload
 
 BODIES = {
@@ -49,23 +49,6 @@ int __tvm_ffi_main(void* self, const void* arguments, int count, void* result) {
 def with_fault(candidate: Candidate, fault: str) -> Candidate:
     """The candidate with a fault planted in it."""
     return msgspec.structs.replace(candidate, config=Config({**candidate.config.decisions, "planted": fault}))
-
-
-def build(candidate: Candidate, kind: TargetKind, architecture: str, folder: Path) -> Built:
-    """In the place of ``build_kernel``."""
-    decisions = dict(candidate.config.decisions)
-    fault = decisions.pop("planted", "")
-    if fault in BODIES:
-        return build_faulty_kernel(BODIES[str(fault)], folder / f"{candidate.candidate_id}.so")
-    if fault == "build dies":
-        os._exit(7)
-    if fault == "build hangs":
-        time.sleep(600)
-    path = plant_compiler(folder / "bin") if fault == "compiler fails" else os.environ["PATH"]
-    with mock.patch.dict(os.environ, PATH=str(path)):
-        return build_kernel(
-            msgspec.structs.replace(candidate, config=Config(decisions)), kind, architecture, folder
-        )
 
 
 def build_faulty_kernel(body: str, library: Path) -> Built:
@@ -102,18 +85,36 @@ DIES_AT_FIRST = Workload.parse("softmax-m32-n16")
 REFUSED = Workload.parse("softmax-m16-n16")
 
 
-def write_faulty_reference(workload: Workload, folder: Path) -> Path:
-    """In the place of ``write_reference``; those of three workloads fail, each in its own way."""
-    marker = folder / f"{workload.name}.died"
-    if workload == DIES_AT_FIRST and not marker.exists():
-        marker.touch()
-        os._exit(7)
-    if workload == REFUSED:
-        raise OSError("the disk is full")
-    path = write_reference(workload, folder)
-    if workload == WRONG:
-        np.save(path, np.load(path) * np.float32(1.001))  # one part in a thousand off
-    return path
+class PlantedSource(MetaSchedule):
+    """MetaSchedule with builds and references that fail on purpose."""
+
+    def __init__(self, folder: Path) -> None:
+        """Say where markers go."""
+        self.folder = folder
+
+    def build(self, candidate: Candidate, kind: TargetKind, architecture: str, folder: Path) -> Built:
+        decisions = dict(candidate.config.decisions)
+        fault = decisions.pop("planted", "")
+        if fault in BODIES:
+            return build_faulty_kernel(BODIES[str(fault)], folder / f"{candidate.candidate_id}.so")
+        if fault == "build dies":
+            os._exit(7)
+        if fault == "build hangs":
+            time.sleep(600)
+        path = plant_compiler(folder / "bin") if fault == "compiler fails" else os.environ["PATH"]
+        without = msgspec.structs.replace(candidate, config=Config(decisions))
+        with mock.patch.dict(os.environ, PATH=str(path)):
+            return super().build(without, kind, architecture, folder)
+
+    def reference(self, workload: Workload) -> list[np.ndarray]:
+        marker = self.folder / f"{workload.name}.died"
+        if workload == DIES_AT_FIRST and not marker.exists():
+            marker.touch()
+            os._exit(7)
+        if workload == REFUSED:
+            raise OSError("the disk is full")
+        (output,) = super().reference(workload)
+        return [output * (1.001 if workload == WRONG else 1.0)]  # one part in a thousand off
 
 
 def refuse_to_open(setup: DeviceSetup) -> None:
@@ -136,5 +137,4 @@ def hang(*_: Any, **__: Any) -> None:
     time.sleep(600)
 
 
-BUILD_JOBS = BuildJobs(build, write_faulty_reference)
 DEVICE_JOBS = DeviceJobs(time=time_job_where_open)

@@ -8,7 +8,14 @@ from fake_records import fake_candidate
 from msgspec.structs import replace
 
 from costmodel.collector.build import Builders, compile_effort
+from costmodel.kernels.metaschedule import MetaSchedule
 from costmodel.records import Candidate
+
+
+class Fake(MetaSchedule):
+    """Of which the candidates are."""
+
+    name = "fake"
 
 
 class FakeWorkers:
@@ -18,7 +25,7 @@ class FakeWorkers:
         self.jobs: list[Any] = []
 
     def submit(self, function: Any, *arguments: Any, **_: Any) -> "Future[Any]":
-        self.jobs.append((function.__name__, arguments[0]))
+        self.jobs.append((function.__name__, arguments[1]))
         return Future()
 
 
@@ -30,7 +37,7 @@ def unrolled(tile: int, steps: int) -> Candidate:
 
 def test_what_takes_longest_is_built_first_and_once(tmp_path: Path) -> None:
     workers = FakeWorkers()
-    builders = Builders(workers, "cuda", "sm_90", tmp_path, 1.0)
+    builders = Builders(workers, [Fake()], "cuda", "sm_90", tmp_path, 1.0)
     short, long, unknown = unrolled(1, 16), unrolled(2, 512), replace(fake_candidate(tile=4), launches=())
     assert compile_effort(long) > compile_effort(short) > compile_effort(unknown) == 0
     builders.prefetch([short])

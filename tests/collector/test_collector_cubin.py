@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("elftools")
 
-from costmodel.collector.build import kernel_resources
+from costmodel.kernels import kernel_resources
 from costmodel.records import KernelResources
 
 SOURCE = """

@@ -27,11 +27,11 @@ BUILD_LIMIT_S, RUN_LIMIT_S = 30.0, 6.0  # many times what a kernel that works ta
 
 
 @pytest.fixture(scope="module")
-def runner() -> Iterator[CpuRunner]:
+def runner(tmp_path_factory) -> Iterator[CpuRunner]:
     with CpuRunner(
+        sources=[planted_faults.PlantedSource(tmp_path_factory.mktemp("markers"))],
         build_timeout_s=BUILD_LIMIT_S,
         run_timeout_s=RUN_LIMIT_S,
-        build_jobs=planted_faults.BUILD_JOBS,
         device_jobs=planted_faults.DEVICE_JOBS,
     ) as opened:
         yield opened
@@ -111,9 +111,9 @@ def test_a_draw_whose_worker_dies_says_so(runner) -> None:
         runner.draw(planted_faults.die, MATMUL, 1, 0).result(600)
 
 
-def test_closing_cancels_what_waits_and_ends_what_hangs(fresh) -> None:
-    jobs = planted_faults.BUILD_JOBS
-    with CpuRunner(run_timeout_s=600.0, build_timeout_s=600.0, build_jobs=jobs) as runner:
+def test_closing_cancels_what_waits_and_ends_what_hangs(fresh, tmp_path: Path) -> None:
+    source = planted_faults.PlantedSource(tmp_path)
+    with CpuRunner(run_timeout_s=600.0, build_timeout_s=600.0, sources=[source]) as runner:
         platform = runner.platform(1)
         hanging, waiting = with_fault(next(fresh), "kernel hangs"), next(fresh)
         on_device = runner.submit([Request(hanging, platform)])

@@ -7,7 +7,7 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from costmodel.collector.build import nvrtc_version, precompile_headers
+from costmodel.kernels.metaschedule import nvrtc_version, precompile_headers
 
 OPTIONS = "TVM_CUDA_NVRTC_EXTRA_OPTS"
 # TVM puts this header in front of every kernel, and two others when it calls NVRTC.

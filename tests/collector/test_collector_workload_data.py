@@ -1,58 +1,77 @@
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from costmodel.collector.build import write_reference
 from costmodel.collector.device import KeptData, WorkloadData
-from costmodel.collector.reference import write_reference
+from costmodel.collector.device.runtimes import Runtime
+from costmodel.kernels.metaschedule import MetaSchedule
 from costmodel.records import Workload
 
 WORKLOADS = [Workload.parse(f"softmax-m16-n{n}") for n in (16, 32, 48)]
 
 
-class OnDevice:
-    """What TVM's tensors do, in host memory."""
+class HostRuntime(Runtime):
+    """Arrays in host memory."""
 
-    def __init__(self, array: Any) -> None:
-        self._array = array.copy()
+    software: Mapping[str, str] = {}
 
-    def copyfrom(self, array: Any) -> None:
-        self._array[...] = array
+    def load(self, artifact: Path) -> Any:
+        raise NotImplementedError
 
-    def numpy(self) -> Any:
-        return self._array
+    def copies(self, arrays: Sequence[Any]) -> list[Any]:
+        return [array.copy() for array in arrays]
 
+    def write(self, array: Any, values: Any) -> None:
+        array[...] = values
 
-def copies(arrays: Sequence[Any]) -> list[OnDevice]:
-    return [OnDevice(array) for array in arrays]
+    def read(self, array: Any) -> Any:
+        return array.copy()
 
 
 def make(workload: Workload, folder: Path) -> WorkloadData:
-    return WorkloadData(workload, write_reference(workload, folder), copies)
+    reference = write_reference(MetaSchedule(), workload, folder)
+    return WorkloadData(MetaSchedule(), workload, reference, HostRuntime())
 
 
 def test_only_a_whole_right_output_is_right(tmp_path: Path) -> None:
     data = make(WORKLOADS[0], tmp_path)
-    output = data.arguments[-1].numpy()
-    right = np.load(tmp_path / f"{WORKLOADS[0].name}.npy")
-    assert not data.is_right  # nothing was written yet
+    output = data.arguments[-1]
+    (right,) = np.load(tmp_path / f"{WORKLOADS[0].name}.npz").values()
+    assert not data.is_right()  # nothing was written yet
     output[...] = right
-    assert data.is_right
+    assert data.is_right()
     output[3, 4] *= 2
-    assert not data.is_right
+    assert not data.is_right()
     output[...] = right
-    data.poison()
+    data.reset()
     assert np.isnan(output).all()
     output[1:] = right[1:]  # a kernel that forgets a row leaves NaN there
-    assert not data.is_right
+    assert not data.is_right()
+
+
+def test_a_kernel_may_give_its_output_back(tmp_path: Path) -> None:
+    data = make(WORKLOADS[0], tmp_path)
+    (right,) = np.load(tmp_path / f"{WORKLOADS[0].name}.npz").values()
+    assert data.is_right(right)
+    assert not data.is_right(right + 1)
+
+
+def test_without_a_reference_the_first_kernel_stands_for_all() -> None:
+    data = WorkloadData(MetaSchedule(), WORKLOADS[0], None, HostRuntime())
+    first = np.ones_like(data.arguments[-1])
+    assert data.is_right(first)
+    assert data.is_right(first * np.float32(1.00001))
+    assert not data.is_right(first * np.float32(1.001))
 
 
 def test_data_stay_where_they_are(tmp_path: Path) -> None:
     kept = KeptData()
-    first = [kept.get(w, lambda w=w: make(w, tmp_path)) for w in WORKLOADS]
-    again = [kept.get(w, lambda: pytest.fail("made again")) for w in reversed(WORKLOADS)]
+    first = [kept.get("metaschedule", w, lambda w=w: make(w, tmp_path)) for w in WORKLOADS]
+    again = [kept.get("metaschedule", w, lambda: pytest.fail("made again")) for w in reversed(WORKLOADS)]
     assert first == again[::-1]
 
 
@@ -76,7 +95,11 @@ def gets(kept: KeptData, folder: Path, *positions: int) -> list[int]:
     made: list[int] = []
 
     def get(position: int) -> None:
-        kept.get(WORKLOADS[position], lambda: made.append(position) or make(WORKLOADS[position], folder))
+        kept.get(
+            "metaschedule",
+            WORKLOADS[position],
+            lambda: made.append(position) or make(WORKLOADS[position], folder),
+        )
 
     for position in positions:
         get(position)

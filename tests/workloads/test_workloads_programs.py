@@ -4,9 +4,9 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from costmodel.collector.reference import agrees, make_arguments, reference_output
 from costmodel.dataset import find_dataset
 from costmodel.kernels.metaschedule import open_space
+from costmodel.kernels.reference import agrees, make_arguments, reference_output
 from costmodel.records import OPERATORS, Workload
 
 tvm = pytest.importorskip("tvm")

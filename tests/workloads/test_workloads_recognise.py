@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from small_networks import SMALL, export_small
 
-from costmodel.collector.reference import agrees, make_arguments, reference_output
 from costmodel.kernels.metaschedule import open_space
+from costmodel.kernels.reference import agrees, make_arguments, reference_output
 from costmodel.records import OPERATORS, Workload
 
 tvm = pytest.importorskip("tvm")

@@ -1,11 +1,9 @@
 """Inputs and reference outputs: independent of TVM, in range, and able to tell a wrong kernel."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-from costmodel.collector.reference import agrees, make_arguments, reference_output, write_reference
+from costmodel.kernels.reference import agrees, make_arguments, reference_output
 from costmodel.records import OPERATORS, Workload
 
 
@@ -75,14 +73,3 @@ def test_float32_tells_one_part_in_a_thousand_and_nan() -> None:
     assert agrees(reference * np.float32(1.00001), reference)
     assert not agrees(reference * np.float32(1.001), reference)
     assert not agrees(np.full_like(reference, np.nan), reference)
-
-
-def test_a_reference_is_written_once(tmp_path: Path) -> None:
-    workload = Workload.parse("matmul_bias_relu-m4-n5-k6-float16")
-    path = write_reference(workload, tmp_path)
-    *inputs, output = make_arguments(workload)
-    np.testing.assert_allclose(np.load(path), reference_output(workload, inputs), rtol=1e-6)
-    assert np.load(path).shape == output.shape
-    before = path.stat().st_mtime_ns
-    assert write_reference(workload, tmp_path) == path
-    assert path.stat().st_mtime_ns == before

@@ -5,38 +5,27 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from costmodel.collector.build._build import Built, build_kernel, prepare_build_worker
+from costmodel.collector.build._build import build_kernel, prepare_build_worker, write_reference
 from costmodel.collector.processes import WorkerDiedError, Workers
-from costmodel.collector.reference import write_reference
-from costmodel.records import Candidate, Outcome, TargetKind, Workload
+from costmodel.kernels import Built, KernelSource, source_of
+from costmodel.records import Candidate, Outcome, TargetKind
 
 
-class BuildJobs(NamedTuple):
-    """What build workers are asked to do, by functions that they can import.
-
-    All that depends on where kernels come from is behind ``build``.
-
-    Attributes:
-        build: As ``build_kernel``.
-        write_reference: As ``write_reference``.
-    """
-
-    build: Callable[[Candidate, TargetKind, str, Path], Built] = build_kernel
-    write_reference: Callable[[Workload, Path], Path] = write_reference
-
-
-def start_build_workers(kind: TargetKind, architecture: str, count: int, scratch: Path) -> Workers:
-    """Workers that have paid for TVM's import when their first job comes.
+def start_build_workers(
+    sources: Sequence[KernelSource], kind: TargetKind, architecture: str, count: int, scratch: Path
+) -> Workers:
+    """Workers that have paid for imports and headers when their first job comes.
 
     Args:
+        sources: Where kernels come from.
         kind: Kind of device to build for.
         architecture: Of the device.
         count: Processes; they start with the first job.
         scratch: Where temporary files go.
     """
-    return Workers(count, scratch, partial(prepare_build_worker, kind, architecture))
+    return Workers(count, scratch, partial(prepare_build_worker, sources, kind, architecture))
 
 
 class Builders:
@@ -49,30 +38,30 @@ class Builders:
     def __init__(  # noqa: PLR0913, PLR0917 (settings of one kind or another)
         self,
         workers: Workers,
+        sources: Sequence[KernelSource],
         kind: TargetKind,
         architecture: str,
         folder: Path,
         timeout_s: float,
-        jobs: BuildJobs | None = None,
     ) -> None:
         """Make the folder.
 
         Args:
             workers: Processes; see ``start_build_workers``.
+            sources: Where kernels come from.
             kind: Kind of device to build for.
             architecture: Of the device.
             folder: Where kernels and reference outputs go.
             timeout_s: Seconds after which a build is given up.
-            jobs: What the workers are asked to do.
         """
-        self._workers, self._jobs = workers, jobs or BuildJobs()
+        self._workers, self._sources = workers, sources
         self._kind: TargetKind = kind
         self._architecture = architecture
         self._folder, self._kernels = folder, folder / architecture
         self._kernels.mkdir(parents=True, exist_ok=True)
         self._timeout_s = timeout_s
         self._builds: dict[str, Future[Built]] = {}
-        self._references: dict[str, Future[Path]] = {}
+        self._references: dict[str, Future[Path | None]] = {}
         self._lock = threading.Lock()
 
     def prefetch(self, candidates: Sequence[Candidate]) -> None:
@@ -99,7 +88,7 @@ class Builders:
         for future in futures:
             future.add_done_callback(count_down)
 
-    def _futures(self, candidate: Candidate) -> "tuple[Future[Built], Future[Path]]":
+    def _futures(self, candidate: Candidate) -> "tuple[Future[Built], Future[Path | None]]":
         """The build of a candidate and the reference output of its workload."""
         with self._lock:
             self._start(candidate)
@@ -107,13 +96,15 @@ class Builders:
 
     def _start(self, candidate: Candidate) -> None:
         name, id_ = candidate.workload.name, candidate.candidate_id
+        source = source_of(candidate, self._sources)
         if name not in self._references or _has_failed(self._references[name]):
             self._references[name] = self._workers.submit(
-                self._jobs.write_reference, candidate.workload, self._folder
+                write_reference, source, candidate.workload, self._folder
             )
         if id_ not in self._builds:
             self._builds[id_] = self._workers.submit(
-                self._jobs.build,
+                build_kernel,
+                source,
                 candidate,
                 self._kind,
                 self._architecture,
@@ -124,7 +115,7 @@ class Builders:
     def built(self, candidate: Candidate) -> "tuple[Built, Path | None]":
         """What the build of a candidate gave, once it is done, and its workload's reference output.
 
-        What goes wrong is the outcome of the candidate.
+        What goes wrong is the outcome of the candidate. Where nobody knows the output there is no reference.
         """
         build, reference = self._futures(candidate)
         try:

@@ -8,9 +8,10 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import NamedTuple
 
-from costmodel.collector.build._build import Built, compile_module
 from costmodel.collector.processes import HeldFolder, WorkerDiedError, Workers
 from costmodel.errors import last_line
+from costmodel.kernels import Built
+from costmodel.kernels.metaschedule import compile_module
 from costmodel.records import Outcome
 
 

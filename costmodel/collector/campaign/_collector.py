@@ -13,11 +13,11 @@ class Collector(Protocol):
     """A runner that can also draw candidates: ``CudaRunner`` and ``CpuRunner`` are such."""
 
     def platform(self, sms: int | None = None, isolation: Isolation | None = None) -> Platform:
-        """See ``TvmRunner.platform``."""
+        """See ``DeviceRunner.platform``."""
         ...
 
     def submit(self, requests: Sequence[Request]) -> Future[list[Measurement]]:
-        """See ``TvmRunner.submit``."""
+        """See ``DeviceRunner.submit``."""
         ...
 
     def draw(
@@ -28,7 +28,7 @@ class Collector(Protocol):
         seed: int,
         **options: Any,
     ) -> Future[list[Candidate]]:
-        """See ``TvmRunner.draw``. The future raises ``WorkerDiedError`` if the process died that drew."""
+        """See ``DeviceRunner.draw``. The future raises ``WorkerDiedError`` if the process died that drew."""
         ...
 
 

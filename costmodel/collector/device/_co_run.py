@@ -15,17 +15,17 @@ Lane = Callable[[Any], ClosableStopwatch]
 
 
 def time_side_by_side(
-    modules: Mapping[str, Any], lanes: Sequence[Lane], timing: Timing, pace: Pace
+    kernels: Mapping[str, Any], lanes: Sequence[Lane], timing: Timing, pace: Pace
 ) -> dict[str, tuple[Repeats, tuple[str, ...]]]:
-    """Time modules on all partitions at once, each beside others.
+    """Time kernels on all partitions at once, each beside others.
 
     A partition that has no more to do goes on with its last kernel until all are done. With fewer kernels
     than partitions, those left over run one that is measured elsewhere: only its co-runners tell a
     measurement made beside others from one made alone.
 
     Args:
-        modules: Loaded modules by name.
-        lanes: For each of two or more partitions, what makes a stopwatch for a module there, in the thread
+        kernels: Loaded kernels by name.
+        lanes: For each of two or more partitions, what makes a stopwatch for a kernel there, in the thread
             that uses it.
         timing: Settings.
         pace: The device's, told by sensors that the kernels do not disturb.
@@ -34,20 +34,20 @@ def time_side_by_side(
         By name, the repeats and the names of those that ran beside it, sorted; its own if it did so itself.
     """
     found: dict[str, tuple[Repeats, tuple[str, ...]]] = {}
-    if not modules:
+    if not kernels:
         return found
-    at_work = _Lanes(list(modules), len(lanes))
+    at_work = _Lanes(list(kernels), len(lanes))
 
     def work(position: int) -> None:
         with ExitStack() as cleanup:
             cleanup.callback(at_work.leave, position)
-            watch = _open(lanes[position], modules[at_work.running[position]], cleanup)
+            watch = _open(lanes[position], kernels[at_work.running[position]], cleanup)
             while at_work.is_busy(position):
                 name = at_work.running[position]
                 repeats = time_kernels({name: watch}, timing, pace)[name]
                 found[name] = repeats, at_work.beside(position)
                 if at_work.advance(position):
-                    watch = _open(lanes[position], modules[at_work.running[position]], cleanup)
+                    watch = _open(lanes[position], kernels[at_work.running[position]], cleanup)
             runs = 1
             while not at_work.all_left:
                 runs = runs_within(timing.repeat_s, watch.time(runs), timing)
@@ -58,9 +58,9 @@ def time_side_by_side(
     return found
 
 
-def _open(lane: Lane, module: Any, cleanup: ExitStack) -> ClosableStopwatch:
+def _open(lane: Lane, kernel: Any, cleanup: ExitStack) -> ClosableStopwatch:
     """A stopwatch that is closed with the lane."""
-    watch = lane(module)
+    watch = lane(kernel)
     cleanup.callback(watch.close)
     return watch
 

@@ -1,11 +1,12 @@
 """The host's CPU with a budget of threads."""
 
 import platform as host
+from collections.abc import Sequence
 from typing import Any
 
 from costmodel.collector.device._cpu_device import describe_cpu
-from costmodel.collector.device._tvm_runtime import TvmRuntime
 from costmodel.collector.device._worker import DeviceWorker
+from costmodel.collector.device.runtimes import Kernel, Runtime, TorchRuntime, TvmRuntime
 from costmodel.records import Device
 
 
@@ -14,12 +15,13 @@ class CpuWorker(DeviceWorker):
 
     errors_stick = False  # one that does break the process, ends it
 
-    def __init__(self) -> None:
-        super().__init__(TvmRuntime("cpu"))
-
     def describe(self) -> tuple[Device, dict[str, str]]:
         """The CPU, and the versions that can change its latencies."""
-        return describe_cpu(), {"tvm": self.runtime.version, "python": host.python_version()}
+        return describe_cpu(), {**self.software, "python": host.python_version()}
+
+    def open_runtime(self, artifact: str) -> Runtime:
+        """TVM, or PyTorch."""
+        return TorchRuntime("cpu") if artifact == ".torch.json" else TvmRuntime("cpu")
 
     def grant(self, sms: int) -> int:
         """The operating system grants what is asked for; nothing is counted."""
@@ -29,20 +31,20 @@ class CpuWorker(DeviceWorker):
         """Let kernels use ``sms`` threads."""
         self.runtime.use_threads(sms)
 
-    def stopwatch(self, module: Any, arguments: list[Any]) -> "CpuStopwatch":
-        """What times a module."""
-        return CpuStopwatch(self.runtime, module, arguments)
+    def stopwatch(self, kernel: Kernel, arguments: list[Any]) -> "CpuStopwatch":
+        """What times a kernel."""
+        return CpuStopwatch(self.runtime, kernel, arguments)
 
 
 class CpuStopwatch:
-    """Times a module by TVM's own timer, which runs it back to back after one run that does not count."""
+    """Times a kernel by its runtime's timer, which runs it back to back after one run that is not timed."""
 
-    def __init__(self, runtime: TvmRuntime, module: Any, arguments: list[Any]) -> None:
-        self._runtime, self._module, self._arguments = runtime, module, arguments
+    def __init__(self, runtime: Runtime, kernel: Kernel, arguments: Sequence[Any]) -> None:
+        self._runtime, self._kernel, self._arguments = runtime, kernel, arguments
 
     def time(self, runs: int) -> float:
         """Seconds of one run, the mean of ``runs`` back-to-back runs."""
-        return self._runtime.time(self._module, self._arguments, runs)
+        return self._runtime.time(self._kernel, self._arguments, runs)
 
     def close(self) -> None:
         """There is nothing to free."""

@@ -1,6 +1,7 @@
 """What the CUDA driver and NVML say of a GPU."""
 
 import importlib.metadata
+from collections.abc import Mapping
 
 from cuda.bindings import driver
 
@@ -12,8 +13,13 @@ from costmodel.records import Device, known_architectures
 _USUAL_LANES = 128
 
 
-def describe_cuda(total_sms: int, tvm_version: str) -> tuple[Device, dict[str, str]]:
-    """The first visible GPU, and the versions that can change its latencies."""
+def describe_cuda(total_sms: int, software: Mapping[str, str]) -> tuple[Device, dict[str, str]]:
+    """The first visible GPU, and the versions that can change its latencies.
+
+    Args:
+        total_sms: SMs of the whole device.
+        software: Versions of what runs kernels on it.
+    """
     _, handle = driver.cuDeviceGet(0)
     _, name = driver.cuDeviceGetName(100, handle)
     major, minor = _attribute("COMPUTE_CAPABILITY_MAJOR"), _attribute("COMPUTE_CAPABILITY_MINOR")
@@ -37,13 +43,13 @@ def describe_cuda(total_sms: int, tvm_version: str) -> tuple[Device, dict[str, s
         tensor_flops_per_sm_clock=architecture.tensor_flops_per_sm_clock if architecture else 0,
     )
     _, cuda_version = driver.cuDriverGetVersion()
-    software = {
+    versions = {
         "cuda": f"{cuda_version // 1000}.{cuda_version % 1000 // 10}",
         "driver": _driver_version(),
-        "tvm": tvm_version,
+        **software,
         "cuda-bindings": importlib.metadata.version("cuda-bindings"),
     }
-    return device, software
+    return device, versions
 
 
 def _attribute(name: str) -> int:

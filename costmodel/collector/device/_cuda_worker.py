@@ -1,6 +1,6 @@
 """One NVIDIA GPU, partitioned by green contexts or confined by MPS."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -15,8 +15,8 @@ from costmodel.collector.device._pace import Pace
 from costmodel.collector.device._pulse import Pulse
 from costmodel.collector.device._spin_kernel import SpinKernel, verify_grant
 from costmodel.collector.device._state import StateReader, pci_bus_id
-from costmodel.collector.device._tvm_runtime import TvmRuntime
 from costmodel.collector.device._worker import DeviceWorker
+from costmodel.collector.device.runtimes import CubinRuntime, Kernel, Runtime, TorchRuntime, TvmRuntime
 from costmodel.records import Device, DeviceState
 
 
@@ -24,13 +24,14 @@ class CudaWorker(DeviceWorker):
     """The first GPU that this process sees.
 
     Args:
+        artifacts: How the files of the kernels end that will be timed.
         confined: Whether MPS confines the process: a budget is then what the process has, and partitions
             cannot be made.
     """
 
-    def __init__(self, *, confined: bool) -> None:
-        super().__init__(TvmRuntime("cuda"))
+    def __init__(self, artifacts: Sequence[str], *, confined: bool) -> None:
         self._contexts = GreenContexts()
+        super().__init__(artifacts)
         self._confined = confined
         self._spin = SpinKernel(self._contexts.driver, self._contexts.call)
         self._reader = StateReader(pci_bus_id(self._contexts.driver, self._contexts.call))
@@ -41,7 +42,13 @@ class CudaWorker(DeviceWorker):
 
     def describe(self) -> tuple[Device, dict[str, str]]:
         """The GPU, and the versions that can change its latencies."""
-        return describe_cuda(self._contexts.total_sms, self.runtime.version)
+        return describe_cuda(self._contexts.total_sms, self.software)
+
+    def open_runtime(self, artifact: str) -> Runtime:
+        """TVM, PyTorch, or the driver alone."""
+        if artifact == ".cubin":
+            return CubinRuntime(self._contexts.driver, self._contexts.call)
+        return TorchRuntime("cuda") if artifact == ".torch.json" else TvmRuntime("cuda")
 
     def grant(self, sms: int) -> int:
         """The number of SMs that kernels run on: counted, and compared with what a green context grants."""
@@ -60,12 +67,12 @@ class CudaWorker(DeviceWorker):
     def _streams(self, sms: int, partitions: int = 1) -> tuple[list[int], int]:
         return self._contexts.streams(self._contexts.total_sms if self._confined else sms, partitions)
 
-    def stopwatch(self, module: Any, arguments: list[Any]) -> GraphStopwatch:
-        """What times a module on the partition that is entered."""
-        return self._stopwatch(module, self._stream, arguments)
+    def stopwatch(self, kernel: Kernel, arguments: list[Any]) -> GraphStopwatch:
+        """What times a kernel on the partition that is entered."""
+        return self._stopwatch(kernel, self._stream, arguments)
 
-    def _stopwatch(self, module: Any, stream: int, arguments: list[Any]) -> GraphStopwatch:
-        launch = partial(module["main"], *arguments)
+    def _stopwatch(self, kernel: Kernel, stream: int, arguments: list[Any]) -> GraphStopwatch:
+        launch = partial(kernel, *arguments)
         hold = partial(self._spin.hold, stream)
         return GraphStopwatch(self._contexts.driver, self._contexts.call, stream, launch, hold)
 
@@ -82,17 +89,17 @@ class CudaWorker(DeviceWorker):
         """What the sensors say now: that disturbs no kernel."""
         return self._reader.read() or DeviceState()
 
-    def time_together(self, modules: Mapping[str, Any], sms: int, job: KernelJob) -> dict[str, Timed]:
-        """Time modules on ``job.partitions`` disjoint partitions of ``sms`` SMs at once."""
+    def time_together(self, kernels: Mapping[str, Kernel], sms: int, job: KernelJob) -> dict[str, Timed]:
+        """Time kernels on ``job.partitions`` disjoint partitions of ``sms`` SMs at once."""
         streams, _ = self._streams(sms, job.partitions)
         copies = self.data.copies(job.partitions)
         lanes = [partial(self._lane, *lane) for lane in zip(streams, copies, strict=True)]
         self.synchronize()
-        timed = time_side_by_side(modules, lanes, job.timing, Pace(self._sensors))
+        timed = time_side_by_side(kernels, lanes, job.timing, Pace(self._sensors))
         return {name: self.timed(repeats, co_runners) for name, (repeats, co_runners) in timed.items()}
 
-    def _lane(self, stream: int, arguments: list[Any], module: Any) -> GraphStopwatch:
+    def _lane(self, stream: int, arguments: list[Any], kernel: Kernel) -> GraphStopwatch:
         """A stopwatch for one partition in this thread, which has its own raw stream and current context."""
         self._contexts.make_current()
         self.runtime.use_stream(stream)
-        return self._stopwatch(module, stream, arguments)
+        return self._stopwatch(kernel, stream, arguments)

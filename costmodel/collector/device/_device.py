@@ -17,10 +17,10 @@ def open_device(setup: DeviceSetup) -> DeviceWorker:
     if setup.kind == "cuda":
         from costmodel.collector.device._cuda_worker import CudaWorker  # needs an NVIDIA driver
 
-        return CudaWorker(confined=setup.confined)
+        return CudaWorker(setup.artifacts, confined=setup.confined)
     from costmodel.collector.device._cpu_worker import CpuWorker
 
-    return CpuWorker()
+    return CpuWorker(setup.artifacts)
 
 
 def start_device_worker(setup: DeviceSetup) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 import msgspec
 
 from costmodel.collector.device._timing import Timing
+from costmodel.kernels import KernelSource
 from costmodel.records import DeviceState, Outcome, TargetKind, Workload
 
 
@@ -16,28 +17,32 @@ class DeviceSetup(msgspec.Struct, frozen=True):
         threads: Hardware threads of a CPU.
         confined: Whether the process itself is confined to part of the device, as MPS does.
         environment: Variables that the process needs before it opens the device.
+        artifacts: How the files of the kernels end that will be timed, see ``KernelSource.artifact``.
     """
 
     kind: TargetKind
     threads: int
     confined: bool = False
     environment: tuple[tuple[str, str], ...] = ()
+    artifacts: tuple[str, ...] = (".so",)
 
 
 class KernelJob(msgspec.Struct, frozen=True):
     """Kernels of one workload to time.
 
     Attributes:
+        source: Where they are from.
         workload: What they compute.
-        reference: File of the right output.
-        libraries: By number of SMs, the shared libraries to time there, named by the candidates' ids; one
-            number of SMs after the other.
+        reference: File of the right outputs; None where nobody knows them.
+        libraries: By number of SMs, the artifacts to time there, named by the candidates' ids; one number of
+            SMs after the other.
         timing: How to time.
         partitions: Equal partitions that time at once; 1 for one kernel at a time.
     """
 
+    source: KernelSource
     workload: Workload
-    reference: Path
+    reference: Path | None
     libraries: dict[int, tuple[Path, ...]]
     timing: Timing
     partitions: int = 1

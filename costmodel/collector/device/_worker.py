@@ -1,6 +1,7 @@
 """What the CUDA and the CPU worker share."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
 from costmodel.collector.device._job import (
@@ -13,8 +14,8 @@ from costmodel.collector.device._job import (
 )
 from costmodel.collector.device._pace import Pace
 from costmodel.collector.device._timing import Repeats, Stopwatch, Timing, time_kernels
-from costmodel.collector.device._tvm_runtime import TvmRuntime
 from costmodel.collector.device._workload_data import KeptData, WorkloadData
+from costmodel.collector.device.runtimes import Kernel, Runtime, TvmRuntime
 from costmodel.errors import last_line
 from costmodel.records import Device, DeviceState, Outcome
 
@@ -30,19 +31,25 @@ class ClosableStopwatch(Stopwatch, Protocol):
 class DeviceWorker:
     """State of a device worker: the device, its partitions, and the arrays of the current workload.
 
+    Args:
+        artifacts: How the files of the kernels end that will be timed; their runtimes are opened.
+
     Attributes:
-        runtime: What loads and launches kernels.
+        runtime: What loads and launches the kernels of the current job.
         board: Short id of the physical board; empty where unknown.
         data: Inputs and right output of the current workload.
         errors_stick: Whether the device may be of no more use to a process in which a kernel failed.
     """
 
     data: WorkloadData
+    runtime: Runtime
     board = ""
     errors_stick = True
 
-    def __init__(self, runtime: TvmRuntime) -> None:
-        self.runtime = runtime
+    def __init__(self, artifacts: Sequence[str]) -> None:
+        self._runtimes: dict[str, Runtime] = {}
+        for artifact in artifacts:
+            self.use_runtime(artifact)
         self._kept = KeptData()
         self._random: tuple[tuple[Argument, ...], list[Any]] = (), []
         self._pace = Pace(self.state)
@@ -50,6 +57,21 @@ class DeviceWorker:
     def describe(self) -> tuple[Device, dict[str, str]]:
         """The device model, and the versions that can change its latencies."""
         raise NotImplementedError
+
+    def open_runtime(self, artifact: str) -> Runtime:
+        """What runs the artifacts that end so."""
+        raise NotImplementedError
+
+    def use_runtime(self, artifact: str) -> None:
+        """Make what runs the artifacts that end so that of the current job; it is opened once."""
+        if artifact not in self._runtimes:
+            self._runtimes[artifact] = self.open_runtime(artifact)
+        self.runtime = self._runtimes[artifact]
+
+    @property
+    def software(self) -> dict[str, str]:
+        """Versions of all runtimes."""
+        return {name: version for each in self._runtimes.values() for name, version in each.software.items()}
 
     def grant(self, sms: int) -> int:
         """The number of SMs that a budget of ``sms`` gives, counted on the device where it can be.
@@ -67,11 +89,12 @@ class DeviceWorker:
             KernelFaultError: A kernel fails.
         """
         try:
-            self._prepare(job)
+            self.use_runtime(job.source.artifact)
             self.enter(max(job.libraries))
-            paths = {path.stem: path for libraries in job.libraries.values() for path in libraries}
-            modules = {id_: self.runtime.load(path) for id_, path in paths.items()}
-            right = {id_: module for id_, module in modules.items() if self._computes(module)}
+            self._prepare(job)
+            paths = {_id_of(path): path for libraries in job.libraries.values() for path in libraries}
+            kernels = {id_: self.runtime.load(path) for id_, path in paths.items()}
+            right = {id_: kernel for id_, kernel in kernels.items() if self._computes(kernel)}
             return {sms: self._time_on(sms, job, right) for sms in job.libraries}
         except Exception as error:  # noqa: BLE001 (whatever a kernel does is an outcome)
             raise KernelFaultError(last_line(error)) from None
@@ -83,13 +106,14 @@ class DeviceWorker:
             KernelFaultError: It fails on a device whose state is then unknown.
         """
         try:
+            self.use_runtime(".so")
             arguments = self._random_arrays(job.arguments)
             self.enter(job.sms)
-            module = self.runtime.load(job.library)
+            kernel = self.runtime.load(job.library)
             self.synchronize()
-            module["main"](*arguments)  # a kernel that faults does so here
+            kernel(*arguments)  # one that faults does so here
             self.synchronize()
-            return self._time_alone({"": module}, job.timing, arguments)[""]
+            return self._time_alone({"": kernel}, job.timing, arguments)[""]
         except Exception as error:  # noqa: BLE001 (whatever a kernel does is an outcome)
             if self.errors_stick:
                 raise KernelFaultError(last_line(error)) from None
@@ -99,8 +123,8 @@ class DeviceWorker:
         """Confine what follows to ``sms`` SMs."""
         raise NotImplementedError
 
-    def stopwatch(self, module: Any, arguments: list[Any]) -> ClosableStopwatch:
-        """What times a loaded module with these arguments on the SMs that are entered."""
+    def stopwatch(self, kernel: Kernel, arguments: list[Any]) -> ClosableStopwatch:
+        """What times a loaded kernel with these arguments on the SMs that are entered."""
         raise NotImplementedError
 
     def synchronize(self) -> None:
@@ -110,49 +134,50 @@ class DeviceWorker:
         """What the sensors say now."""
         return DeviceState()
 
-    def time_together(self, modules: Mapping[str, Any], sms: int, job: KernelJob) -> dict[str, Timed]:
-        """Time modules, by candidate id, on ``job.partitions`` partitions of ``sms`` SMs at once."""
+    def time_together(self, kernels: Mapping[str, Kernel], sms: int, job: KernelJob) -> dict[str, Timed]:
+        """Time kernels, by candidate id, on ``job.partitions`` partitions of ``sms`` SMs at once."""
         raise NotImplementedError
 
     def _prepare(self, job: KernelJob) -> None:
         """Put the workload's arguments on the device."""
         self.data = self._kept.get(
-            job.workload, lambda: WorkloadData(job.workload, job.reference, self.runtime.copies)
+            job.source.name,
+            job.workload,
+            lambda: WorkloadData(job.source, job.workload, job.reference, self.runtime),
         )
 
     def _random_arrays(self, arguments: tuple[Argument, ...]) -> list[Any]:
         """Arguments of a module, the same as before where they are alike: a task's kernels share memory."""
         if self._random[0] != arguments:
+            assert isinstance(self.runtime, TvmRuntime)
             self._random = arguments, self.runtime.random_arrays(arguments)
         return self._random[1]
 
-    def _computes(self, module: Any) -> bool:
-        """Whether a kernel writes the right output over one that is full of NaN."""
-        self.data.poison()
+    def _computes(self, kernel: Kernel) -> bool:
+        """Whether a kernel computes the right outputs."""
+        self.data.reset()
         self.synchronize()
-        module["main"](*self.data.arguments)
+        result = kernel(*self.data.arguments)
         self.synchronize()
-        return self.data.is_right
+        return self.data.is_right(result)
 
-    def _time_on(self, sms: int, job: KernelJob, right: Mapping[str, Any]) -> dict[str, Timed]:
+    def _time_on(self, sms: int, job: KernelJob, right: Mapping[str, Kernel]) -> dict[str, Timed]:
         """Time those of a job's kernels for ``sms`` SMs that are right; by candidate id, as is ``right``."""
-        ids = [path.stem for path in job.libraries[sms]]
-        modules = {id_: right[id_] for id_ in ids if id_ in right}
+        ids = [_id_of(path) for path in job.libraries[sms]]
+        kernels = {id_: right[id_] for id_ in ids if id_ in right}
         if job.partitions > 1:
-            timed = self.time_together(modules, sms, job)
+            timed = self.time_together(kernels, sms, job)
         else:
             self.enter(sms)
-            timed = self._time_alone(modules, job.timing, self.data.arguments)
-        wrong = Timed(
-            Outcome.WRONG_RESULT, board=self.board, error="output differs from the unscheduled program's"
-        )
+            timed = self._time_alone(kernels, job.timing, self.data.arguments)
+        wrong = Timed(Outcome.WRONG_RESULT, board=self.board, error="output differs from the reference")
         return {id_: timed.get(id_, wrong) for id_ in ids}
 
     def _time_alone(
-        self, modules: Mapping[str, Any], timing: Timing, arguments: list[Any]
+        self, kernels: Mapping[str, Kernel], timing: Timing, arguments: list[Any]
     ) -> dict[str, Timed]:
-        """Time modules that take the same arguments side by side."""
-        watches = {name: self.stopwatch(module, arguments) for name, module in modules.items()}
+        """Time kernels that take the same arguments side by side."""
+        watches = {name: self.stopwatch(kernel, arguments) for name, kernel in kernels.items()}
         timed = time_kernels(watches, timing, self._pace)
         for watch in watches.values():
             watch.close()
@@ -162,3 +187,8 @@ class DeviceWorker:
         """What repeats say of a kernel that works."""
         r = repeats
         return Timed(Outcome.OK, r.latencies_s, r.runs, r.before, r.after, r.attempts, co_runners, self.board)
+
+
+def _id_of(artifact: Path) -> str:
+    """The id of the candidate that an artifact was built from."""
+    return artifact.name.partition(".")[0]

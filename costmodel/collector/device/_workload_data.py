@@ -1,14 +1,16 @@
-"""Inputs and right outputs of workloads on a device."""
+"""Arguments and right outputs of workloads on a device."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.collector.reference import agrees, make_arguments
+from costmodel.collector.device.runtimes import Runtime
+from costmodel.kernels import KernelSource
+from costmodel.kernels.reference import agrees
 from costmodel.records import Workload
 
 # Some 70 common operators, and a small part of any GPU that tunes.
@@ -16,25 +18,35 @@ _KEPT_BYTES = 4 << 30
 
 
 class WorkloadData:
-    """What the kernels of one workload read and write."""
+    """What the kernels of one workload read and write.
+
+    Args:
+        source: Where the kernels are from.
+        workload: What they compute.
+        reference: File of the right outputs; None where nobody knows them, and the first kernel that is
+            checked stands for all.
+        runtime: What puts arrays on the device.
+    """
 
     def __init__(
-        self, workload: Workload, reference: Path, copy: Callable[[Sequence[NDArray[Any]]], list[Any]]
+        self, source: KernelSource, workload: Workload, reference: Path | None, runtime: Runtime
     ) -> None:
-        self._copy = copy
-        self._arrays = make_arguments(workload)
-        self._copies = [copy(self._arrays)]
-        self._reference = np.load(reference)
+        self._runtime = runtime
+        self._arrays = source.arguments(workload)
+        self._outputs = source.outputs(workload)
+        self._tolerance = source.tolerance(workload)
+        self._copies = [runtime.copies(self._arrays)]
+        self._reference = _loaded(reference)
 
     @property
     def arguments(self) -> list[Any]:
-        """Inputs, then the output, on the device."""
+        """What a kernel takes, on the device."""
         return self._copies[0]
 
     def copies(self, count: int) -> list[list[Any]]:
         """As many times the arguments, so that kernels can run at once."""
         while len(self._copies) < count:
-            self._copies.append(self._copy(self._arrays))
+            self._copies.append(self._runtime.copies(self._arrays))
         return self._copies[:count]
 
     @property
@@ -42,14 +54,32 @@ class WorkloadData:
         """Bytes on the device."""
         return len(self._copies) * sum(array.nbytes for array in self._arrays)
 
-    def poison(self) -> None:
-        """Fill the output with NaN."""
-        self.arguments[-1].copyfrom(self._arrays[-1])
+    def reset(self) -> None:
+        """Give the outputs the values that they have before a run."""
+        for position in self._outputs:
+            self._runtime.write(self.arguments[position], self._arrays[position])
 
-    @property
-    def is_right(self) -> bool:
-        """Whether the output is what it should be."""
-        return agrees(self.arguments[-1].numpy(), self._reference)
+    def is_right(self, result: Any = None) -> bool:
+        """Whether the outputs are what they should be.
+
+        Args:
+            result: The output of a kernel that gives it back, in place of the one among the arguments.
+        """
+        written = [self.arguments[position] for position in self._outputs] if result is None else [result]
+        outputs = [self._runtime.read(each) for each in written]
+        if self._reference is None:
+            self._reference = outputs
+        return all(map(self._agrees, outputs, self._reference))
+
+    def _agrees(self, output: NDArray[Any], reference: NDArray[Any]) -> bool:
+        return agrees(output, reference, self._tolerance)
+
+
+def _loaded(reference: Path | None) -> list[NDArray[Any]] | None:
+    if reference is None:
+        return None
+    with np.load(reference, allow_pickle=False) as kept:
+        return [kept[f"arr_{i}"] for i in range(len(kept.files))]
 
 
 class KeptData:
@@ -64,13 +94,14 @@ class KeptData:
 
     def __init__(self, limit_bytes: int = _KEPT_BYTES) -> None:
         self._limit_bytes = limit_bytes
-        self._kept: OrderedDict[str, WorkloadData] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, str], WorkloadData] = OrderedDict()
 
-    def get(self, workload: Workload, make: Callable[[], WorkloadData]) -> WorkloadData:
-        """The data of a workload, made where they are not kept; the oldest make room."""
-        if workload.name not in self._kept:
-            self._kept[workload.name] = make()
-        self._kept.move_to_end(workload.name)
+    def get(self, source: str, workload: Workload, make: Callable[[], WorkloadData]) -> WorkloadData:
+        """The data of a workload for a source, made where they are not kept; the oldest make room."""
+        key = source, workload.name
+        if key not in self._kept:
+            self._kept[key] = make()
+        self._kept.move_to_end(key)
         while len(self._kept) > 1 and sum(data.bytes for data in self._kept.values()) > self._limit_bytes:
             self._kept.popitem(last=False)
-        return self._kept[workload.name]
+        return self._kept[key]

@@ -4,9 +4,9 @@ from costmodel.collector.runners._base import Request, Runner
 from costmodel.collector.runners._bench import DeviceJobs
 from costmodel.collector.runners._cpu import CpuRunner
 from costmodel.collector.runners._cuda import CudaRunner
+from costmodel.collector.runners._device_runner import default_builders
 from costmodel.collector.runners._mps import MpsDaemon, percentage_of
 from costmodel.collector.runners._replay import ReplayRunner
-from costmodel.collector.runners._tvm_runner import default_builders
 
 __all__ = [
     "CpuRunner",

@@ -22,12 +22,13 @@ from costmodel.collector.device import (
 from costmodel.collector.processes import WorkerDiedError
 from costmodel.collector.runners._base import Request
 from costmodel.collector.runners._bench import Bench
+from costmodel.kernels import KernelSource, source_of
 from costmodel.records import Measurement, Outcome, Platform
 
 K = TypeVar("K")
 T = TypeVar("T")
 Builds = Mapping[str, tuple[Built, Path | None]]
-Ready = Mapping[str, tuple[Path, Path]]  # library and reference output by candidate id
+Ready = Mapping[str, tuple[Path, Path | None]]  # artifact and reference outputs by candidate id
 
 FAULTS = (TimeoutError, WorkerDiedError, KernelFaultError)
 
@@ -36,6 +37,7 @@ class BatchTimer:
     """Times the kernels of requests, side by side where they share a workload.
 
     Args:
+        sources: Where the kernels are from.
         timing: How to time.
         limit_s: Seconds after which a job on the device is given up.
         setup_of: How a process opens the device to measure a platform.
@@ -44,11 +46,13 @@ class BatchTimer:
 
     def __init__(
         self,
+        sources: Sequence[KernelSource],
         timing: Timing,
         limit_s: float,
         setup_of: Callable[[Platform], DeviceSetup],
         time_job: Callable[[DeviceSetup, KernelJob], TimedKernels],
     ) -> None:
+        self._sources = sources
         self._timing, self._limit_s, self._setup_of, self._time_job = timing, limit_s, setup_of, time_job
 
     def measure(self, requests: Sequence[Request], builds: Builds, bench: Bench) -> list[Measurement]:
@@ -60,7 +64,7 @@ class BatchTimer:
             bench: Where.
         """
         ready = {
-            id_: (b.library, reference) for id_, (b, reference) in builds.items() if b.library and reference
+            id_: (built.library, reference) for id_, (built, reference) in builds.items() if built.library
         }
         timed: dict[str, Timed] = {}
         for request in requests:
@@ -72,9 +76,11 @@ class BatchTimer:
             timed |= self._time(group, ready, bench)
         return [_measurement(r, builds[r.candidate.candidate_id][0], timed[r.key]) for r in requests]
 
-    def _job_of(self, request: Request) -> tuple[DeviceSetup, str, int]:
+    def _job_of(self, request: Request) -> tuple[DeviceSetup, str, str, int]:
         """What requests must share to be timed in one job."""
-        return self._setup_of(request.platform), request.candidate.workload.name, request.partitions
+        source = source_of(request.candidate, self._sources)
+        setup, workload = self._setup_of(request.platform), request.candidate.workload.name
+        return setup, source.name, workload, request.partitions
 
     def _time(self, requests: Sequence[Request], ready: Ready, bench: Bench) -> dict[str, Timed]:
         """Time requests that share a job, by their keys; if it fails, each candidate by itself."""
@@ -101,6 +107,7 @@ class BatchTimer:
             library, _ = ready[request.candidate.candidate_id]
             libraries[request.platform.sms_requested].append(library)
         job = KernelJob(
+            source_of(first.candidate, self._sources),
             first.candidate.workload,
             reference,
             {sms: tuple(paths) for sms, paths in libraries.items()},

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from costmodel.collector.runners._tvm_runner import TvmRunner
+from costmodel.collector.runners._device_runner import DeviceRunner
 
 
-class CpuRunner(TvmRunner):
+class CpuRunner(DeviceRunner):
     """Measures on the host's CPU through LLVM; an SM budget is a number of threads.
 
     Raises:
@@ -16,5 +16,5 @@ class CpuRunner(TvmRunner):
     _unit = "threads"
 
     def __init__(self, **settings: Any) -> None:
-        """Open the CPU; settings are those of ``TvmRunner``."""
+        """Open the CPU; settings are those of ``DeviceRunner``."""
         super().__init__("cpu", **settings)

@@ -6,8 +6,8 @@ from importlib.util import find_spec
 from typing import Any
 
 from costmodel.collector.device import DeviceSetup
+from costmodel.collector.runners._device_runner import DeviceRunner
 from costmodel.collector.runners._mps import MpsDaemon, percentage_of
-from costmodel.collector.runners._tvm_runner import TvmRunner
 from costmodel.errors import MissingExtraError
 from costmodel.records import Platform
 
@@ -18,7 +18,7 @@ def _visible_device(position: int) -> str:
     return visible.split(",")[position] if visible else str(position)
 
 
-class CudaRunner(TvmRunner):
+class CudaRunner(DeviceRunner):
     """Measures on the first visible NVIDIA GPU; an SM budget is a green context.
 
     The driver rounds a budget up to what it can grant (on Hopper a multiple of 8); the granted number is
@@ -32,7 +32,7 @@ class CudaRunner(TvmRunner):
     isolation = "green_context"
 
     def __init__(self, **settings: Any) -> None:
-        """Open the GPU; settings are those of ``TvmRunner``."""
+        """Open the GPU; settings are those of ``DeviceRunner``."""
         if find_spec("cuda") is None or find_spec("cuda.bindings") is None:
             raise MissingExtraError("Measuring on an NVIDIA GPU", "cuda")
         self._daemon: MpsDaemon | None = None
@@ -54,7 +54,7 @@ class CudaRunner(TvmRunner):
                 self._daemon = self._daemon or MpsDaemon()
             share = percentage_of(platform.sms_requested, platform.device.sms)
             environment |= self._daemon.environment(share)
-        return DeviceSetup("cuda", self._threads, confined, tuple(environment.items()))
+        return DeviceSetup("cuda", self._threads, confined, tuple(environment.items()), self._artifacts)
 
     def _cannot_open(self, error: Exception) -> str:
         return (

@@ -12,6 +12,7 @@ from tvm.s_tir import meta_schedule as ms
 from costmodel.collector import default_builders
 from costmodel.collector.build import Built, ModuleBuilders, ModuleSource, start_build_workers
 from costmodel.integrations.tvm._target import target_json, target_kind
+from costmodel.kernels.metaschedule import MetaSchedule
 
 
 @derived_object
@@ -50,7 +51,8 @@ class Builder(ms.builder.PyBuilder):  # type: ignore[misc]
         key = kind, architecture
         if key not in self._pools:
             self._pools[key] = ModuleBuilders(
-                partial(start_build_workers, kind, architecture, self._count), self._timeout_s
+                partial(start_build_workers, (MetaSchedule(),), kind, architecture, self._count),
+                self._timeout_s,
             )
         return self._pools[key]
 

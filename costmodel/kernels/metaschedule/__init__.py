@@ -5,10 +5,13 @@ changed), ``_draw`` and ``_distinct`` say nothing of MetaSchedule; sketches, tra
 programs are its. Other packages see configs, candidates and what these launch.
 """
 
+from costmodel.kernels.metaschedule._build import compile_module
 from costmodel.kernels.metaschedule._database_json import database_record, database_workload
 from costmodel.kernels.metaschedule._distinct import DistinctPrograms
+from costmodel.kernels.metaschedule._headers import nvrtc_version, precompile_headers
 from costmodel.kernels.metaschedule._parameters import Categorical, Parameter, Tile, divisors, factorizations
 from costmodel.kernels.metaschedule._sample import lowered_launches, open_space, sample_candidates
+from costmodel.kernels.metaschedule._source import MetaSchedule
 from costmodel.kernels.metaschedule._target import make_target
 from costmodel.kernels.metaschedule._tensor_intrin import (
     register_tensor_intrinsics,
@@ -20,17 +23,21 @@ from costmodel.records import TargetKind
 __all__ = [
     "Categorical",
     "DistinctPrograms",
+    "MetaSchedule",
     "Parameter",
     "TargetKind",
     "Tile",
     "TracedProgram",
+    "compile_module",
     "database_record",
     "database_workload",
     "divisors",
     "factorizations",
     "lowered_launches",
     "make_target",
+    "nvrtc_version",
     "open_space",
+    "precompile_headers",
     "register_tensor_intrinsics",
     "sample_candidates",
     "without_tensor_intrinsics",

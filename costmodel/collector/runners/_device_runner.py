@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from costmodel.collector.build import Builders, BuildJobs, check_installed, start_build_workers
+from costmodel.collector.build import Builders, start_build_workers
 from costmodel.collector.device import Argument, DeviceSetup, ModuleJob, Timed, Timing
 from costmodel.collector.processes import HeldFolder
 from costmodel.collector.runners._base import Request, Runner
@@ -15,6 +15,8 @@ from costmodel.collector.runners._batch import BatchTimer, time_module_on
 from costmodel.collector.runners._bench import Bench, Benches, DeviceJobs
 from costmodel.errors import CostModelError
 from costmodel.host import cpu_threads
+from costmodel.kernels import KernelSource, source_for
+from costmodel.kernels.metaschedule import MetaSchedule
 from costmodel.records import Candidate, Device, Isolation, Measurement, Platform, TargetKind, Workload
 
 if TYPE_CHECKING:
@@ -29,7 +31,7 @@ def default_builders(devices: int) -> int:
     return max(1, cpu_threads() - devices)
 
 
-class TvmRunner(Runner):
+class DeviceRunner(Runner):
     """Builds candidates in worker processes and times them on one or several benches.
 
     Workers are spawned once and kept; one that hangs or dies is replaced at the cost of its candidate.
@@ -45,19 +47,21 @@ class TvmRunner(Runner):
         self,
         kind: TargetKind,
         *,
+        sources: Sequence[KernelSource] | None = None,
         build_workers: int | None = None,
         build_timeout_s: float = 120.0,
         run_timeout_s: float = 30.0,
         timing: Timing | None = None,
         kernels: Path | None = None,
         devices: int = 1,
-        build_jobs: BuildJobs | None = None,
         device_jobs: DeviceJobs | None = None,
     ) -> None:
         """Start the workers and open the devices.
 
         Args:
             kind: Kind of device.
+            sources: Where kernels come from, MetaSchedule unless given; a workload is made by the first that
+                can, unless one is named.
             build_workers: Build processes; unless given, one hardware thread is left to each device.
             build_timeout_s: Seconds after which a build is given up.
             run_timeout_s: Seconds after which a job on the device is given up: one kernel on the platforms
@@ -65,13 +69,14 @@ class TvmRunner(Runner):
             timing: How to time.
             kernels: Folder that keeps the built kernels; a temporary one unless given.
             devices: Physical devices of one model that measure at once.
-            build_jobs: What build workers are asked to do.
             device_jobs: What the devices' processes are asked to do.
 
         Raises:
-            CostModelError: TVM or a C++ compiler is not installed, or a device cannot be opened.
+            CostModelError: What a source needs is not installed, or a device cannot be opened.
         """
-        check_installed(kind)
+        self._sources = tuple(sources or (MetaSchedule(),))
+        for source in self._sources:
+            source.check_installed(kind)
         self._kind: TargetKind = kind
         self._limit_s = run_timeout_s
         self._scratch = HeldFolder("costmodel-kernels-")
@@ -82,14 +87,10 @@ class TvmRunner(Runner):
         self._granted: dict[tuple[int, Isolation], int] = {}
         self.device, self._software = self._open()
         architecture, count = self.device.architecture, build_workers or default_builders(devices)
-        self._build_workers = start_build_workers(kind, architecture, count, self._scratch.path)
+        scratch = self._scratch.path
+        self._build_workers = start_build_workers(self._sources, kind, architecture, count, scratch)
         self._builders = Builders(
-            self._build_workers,
-            kind,
-            architecture,
-            kernels or self._scratch.path,
-            build_timeout_s,
-            build_jobs,
+            self._build_workers, self._sources, kind, architecture, kernels or scratch, build_timeout_s
         )
 
     @property
@@ -137,17 +138,25 @@ class TvmRunner(Runner):
         workload: Workload | str,
         platforms: Sequence[Platform],
         columns: Sequence[str] | None = None,
+        *,
+        source: str | None = None,
     ) -> "SearchSpace":
-        """All kernels that MetaSchedule makes of a workload.
+        """All kernels that a source makes of a workload.
+
+        Args:
+            workload: The workload, or its name.
+            platforms: One or more platforms of this runner.
+            columns: Names of the feature columns; see ``Runner.space``.
+            source: Name of the source; the first that makes the workload unless given.
 
         Raises:
-            CostModelError: The name is not that of a workload.
+            CostModelError: The name is not that of a workload, or no source makes it.
         """
-        from costmodel.kernels.metaschedule import open_space
         from costmodel.spaces import KernelSpace
 
         parsed = Workload.parse(workload) if isinstance(workload, str) else workload
-        return KernelSpace(open_space(parsed, self._kind), *platforms, columns=columns)
+        chosen = source_for(parsed, self._kind, self._sources, source)
+        return KernelSpace(chosen.space(parsed, self._kind), *platforms, columns=columns)
 
     def draw(
         self,
@@ -232,14 +241,19 @@ class TvmRunner(Runner):
             candidates = {request.candidate.candidate_id: request.candidate for request in requests}
             builds = {id_: self._builders.built(candidate) for id_, candidate in candidates.items()}
             setup_of = partial(self._setup, bench.position)
-            timer = BatchTimer(self._timing, self._limit_s, setup_of, self._jobs.time)
+            timer = BatchTimer(self._sources, self._timing, self._limit_s, setup_of, self._jobs.time)
             outcome.set_result(timer.measure(requests, builds, bench))
         except BaseException as error:  # noqa: BLE001 (it goes to whoever waits)
             outcome.set_exception(error)
 
     def _setup(self, position: int, platform: Platform | None = None) -> DeviceSetup:
         """How the process opens the device that measures ``platform`` on the bench at ``position``."""
-        return DeviceSetup(self._kind, self._threads)
+        return DeviceSetup(self._kind, self._threads, artifacts=self._artifacts)
+
+    @property
+    def _artifacts(self) -> tuple[str, ...]:
+        """How the files of the kernels end that will be timed."""
+        return tuple(source.artifact for source in self._sources)
 
     def _open(self) -> tuple[Device, dict[str, str]]:
         try:

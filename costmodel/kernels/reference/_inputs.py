@@ -1,14 +1,10 @@
-"""Inputs and reference outputs of a workload, the same in every process."""
+"""Inputs of an operator, the same in every process, and whether an output is right."""
 
-import io
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.collector.reference._reference import reference_output
-from costmodel.files import write_whole
 from costmodel.records import Workload
 
 _SEED = 20260
@@ -35,23 +31,21 @@ def make_arguments(workload: Workload) -> list[NDArray[Any]]:
     return [*arrays, np.full(operator.output(dims), np.nan, workload.dtype)]
 
 
-def write_reference(workload: Workload, folder: Path) -> Path:
-    """Compute the output on the CPU, once, and keep it in ``folder``."""
-    path = folder / f"{workload.name}.npy"
-    if not path.exists():
-        *inputs, _ = make_arguments(workload)
-        buffer = io.BytesIO()
-        np.save(buffer, reference_output(workload, inputs).astype(np.float32), allow_pickle=False)
-        write_whole(path, buffer.getvalue())
-    return path
+def tolerance_of(dtype: str) -> float:
+    """Largest ``||output - reference|| / ||reference||`` that rounding explains."""
+    return _TOLERANCE[dtype]
 
 
-def agrees(output: NDArray[Any], reference: NDArray[Any]) -> bool:
-    """Whether ``||output - reference|| / ||reference||`` is within rounding of the output's dtype.
+def agrees(output: NDArray[Any], reference: NDArray[Any], tolerance: float | None = None) -> bool:
+    """Whether ``||output - reference|| / ||reference||`` is within a tolerance; integers must be equal.
 
-    NaN never is. Squares are summed in float32, which is off by far less than the tolerance: every kernel is
-    checked, and float64 takes five times as long.
+    The tolerance is that of rounding to the output's dtype unless given. NaN never is within it. Squares are
+    summed in float32, which is off by far less: every kernel is checked, and float64 takes five times as long.
     """
-    difference = (output.astype(np.float32) - reference).ravel()
-    limit = _TOLERANCE[str(output.dtype)] ** 2 * np.vdot(reference, reference)
+    if output.dtype.kind != "f":
+        return bool(np.array_equal(output, reference))
+    tolerance = tolerance_of(str(output.dtype)) if tolerance is None else tolerance
+    expected = reference.astype(np.float32, copy=False)
+    difference = (output.astype(np.float32) - expected).ravel()
+    limit = tolerance**2 * np.vdot(expected, expected)
     return bool(np.vdot(difference, difference) <= limit)

@@ -20,8 +20,12 @@ _SIZED = 4  # format of an attribute whose size follows; the others hold 16 bits
 
 
 def kernel_resources(library: Path) -> tuple[KernelResources, ...]:
-    """Resources of each kernel that is embedded in a shared library, by name; empty without machine code."""
-    from elftools.elf.elffile import ELFFile  # comes with the tvm extra
+    """Resources of each kernel, by name; empty without machine code.
+
+    Args:
+        library: A cubin, or a shared library in which one is embedded.
+    """
+    from elftools.elf.elffile import ELFFile  # comes with the extras tvm and cuda
 
     cubin = _embedded_cubin(library.read_bytes())
     if not cubin:
@@ -38,9 +42,9 @@ def kernel_resources(library: Path) -> tuple[KernelResources, ...]:
 
 
 def _embedded_cubin(data: bytes) -> bytes:
-    """Machine code for a GPU inside a library, up to the library's end; empty if there is none."""
-    start = data.find(_MAGIC, 1)
-    while start > 0:
+    """Machine code for a GPU, up to the end of the file that it is in; empty if there is none."""
+    start = data.find(_MAGIC)
+    while start >= 0:
         (machine,) = struct.unpack_from("<H", data, start + 18)
         if machine == _EM_CUDA:
             return data[start:]

@@ -1,0 +1,25 @@
+"""What the build of a kernel gives."""
+
+from pathlib import Path
+
+import msgspec
+
+from costmodel.records import KernelResources, Outcome
+
+
+class Built(msgspec.Struct, frozen=True):
+    """What a build gave.
+
+    Attributes:
+        outcome: How it ended.
+        library: The artifact; None if it failed.
+        kernel_hash: Content address of the generated source; empty where there is none.
+        resources: What the compiler gave each CUDA kernel.
+        error: Why it failed.
+    """
+
+    outcome: Outcome
+    library: Path | None = None
+    kernel_hash: str = ""
+    resources: tuple[KernelResources, ...] = ()
+    error: str = ""

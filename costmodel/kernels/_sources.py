@@ -1,0 +1,44 @@
+"""Several kernel sources, and which of them a candidate is of."""
+
+from collections.abc import Sequence
+
+from costmodel.errors import CostModelError
+from costmodel.kernels._base import KernelSource
+from costmodel.records import Candidate, TargetKind, Workload
+
+
+def source_of(candidate: Candidate, sources: Sequence[KernelSource]) -> KernelSource:
+    """The source that a candidate is of, by the name of its space.
+
+    Raises:
+        CostModelError: It is of none of them.
+    """
+    for source in sources:
+        if candidate.space.startswith(f"{source.name}-"):
+            return source
+    raise CostModelError(
+        f"A candidate must be of one of the sources {_names(sources)}, but {candidate.space} is of none of "
+        "them. Open the runner with its source."
+    )
+
+
+def source_for(
+    workload: Workload, kind: TargetKind, sources: Sequence[KernelSource], name: str | None = None
+) -> KernelSource:
+    """The first of the sources that makes a workload, or the one of a name.
+
+    Raises:
+        CostModelError: None makes it.
+    """
+    for source in sources:
+        if name in (None, source.name) and source.makes(workload, kind):
+            return source
+    asked = _names(sources) if name is None else name
+    raise CostModelError(
+        f"{workload.name} must be something that {asked} can make for {kind}, but it is not. "
+        "`costmodel kernels list` shows what each source makes."
+    )
+
+
+def _names(sources: Sequence[KernelSource]) -> str:
+    return ", ".join(source.name for source in sources)

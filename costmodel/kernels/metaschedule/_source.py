@@ -1,0 +1,44 @@
+"""MetaSchedule as a kernel source."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from costmodel.kernels._base import KernelSource
+from costmodel.kernels._built import Built
+from costmodel.kernels.metaschedule._build import build_kernel, check_installed
+from costmodel.kernels.metaschedule._headers import precompile_headers
+from costmodel.kernels.metaschedule._sample import open_space
+from costmodel.kernels.metaschedule._target import make_target
+from costmodel.records import Candidate, TargetKind, Workload
+
+if TYPE_CHECKING:
+    from costmodel.kernels.metaschedule._design_space import MetaScheduleSpace
+
+
+class MetaSchedule(KernelSource):
+    """The kernels that TVM's MetaSchedule makes of an operator, on a GPU or a CPU."""
+
+    name = "metaschedule"
+    artifact = ".so"
+
+    def makes(self, workload: Workload, kind: TargetKind) -> bool:
+        """All operators."""
+        return not workload.is_foreign
+
+    def space(self, workload: Workload, kind: TargetKind) -> "MetaScheduleSpace":
+        """MetaSchedule's design space; the same object for the same arguments."""
+        return open_space(workload, kind)
+
+    def check_installed(self, kind: TargetKind) -> None:
+        """Check for TVM, and for the compiler that links its kernels."""
+        check_installed(kind)
+
+    def prepare(self, kind: TargetKind, architecture: str) -> None:
+        """Import TVM, and let NVRTC parse CUDA's headers."""
+        target = make_target(kind, architecture)
+        if kind == "cuda":
+            precompile_headers(str(target.arch))
+
+    def build(self, candidate: Candidate, kind: TargetKind, architecture: str, folder: Path) -> Built:
+        """Compile a candidate to a shared library that TVM loads."""
+        return build_kernel(candidate, kind, architecture, folder)
