@@ -22,7 +22,7 @@ import numpy as np
 
 from costmodel.arrays import FloatArray
 from costmodel.features._feature import Feature, Values, columns_of, values_of
-from costmodel.features.launches import (
+from costmodel.kernels.metaschedule.launches import (
     contiguous,
     level,
     loop_tiles,

@@ -1,16 +1,17 @@
 """Features of many (candidate, platform) pairs, or of many configs on one platform, at once."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from costmodel.arrays import FloatArray
 from costmodel.features._config import CONFIG_COLUMNS
 from costmodel.features._facts import ConfigFacts, Launches, batch_facts, candidate_facts, stacked
 from costmodel.features._feature import Values, values_of
-from costmodel.features._foreign import foreign_features
 from costmodel.features._launch import LAUNCH_COLUMNS, LAUNCH_FEATURES, LaunchFacts
+from costmodel.features._parameters import batch_parameters, parameter_features
 from costmodel.features._platform import (
     PLATFORM_COLUMNS,
     PLATFORM_FEATURES,
@@ -39,7 +40,7 @@ def extract(
 ) -> FeatureTable:
     """Features of ``candidates[i]`` on ``platforms[i]`` in row i.
 
-    Behind ``COLUMNS`` are those of the foreign kernels among the candidates, see ``_foreign``. Objects that
+    Behind ``COLUMNS`` are those of the families among the candidates, see ``_parameters``. Objects that
     repeat are looked at once, so pass the same object rather than equal copies.
 
     Args:
@@ -62,22 +63,38 @@ def extract(
     workloads, workload_row = _distinct([candidate.workload for candidate in distinct])
     limits = platform_limits(*_distinct(platforms))
     columns = _columns(workloads, workload_row[row], limits, candidate_facts(distinct, launches).take(row))
-    foreign_columns, foreign_values = foreign_features(distinct)
-    values = np.hstack([stacked(columns, len(row)), foreign_values[row]])
-    return FeatureTable(values, COLUMNS + foreign_columns)
+    own_columns, own_values = parameter_features(distinct)
+    values = np.hstack([stacked(columns, len(row)), own_values[row]])
+    return FeatureTable(values, COLUMNS + own_columns)
 
 
-def extract_batch(batch: ConfigBatch, platform: Platform) -> FeatureTable:
+def extract_batch(
+    batch: ConfigBatch,
+    platform: Platform,
+    launches: Mapping[str, FloatArray] | None = None,
+    family: str = "",
+) -> FeatureTable:
     """Features of all configs of a batch on one platform: those that ``extract`` gives of each.
 
+    Args:
+        batch: The configs.
+        platform: Where they would run.
+        launches: Each field of ``KernelLaunch`` as ``(n, l)``, such as ``DesignSpace.launches`` gives;
+            estimated from the decisions unless given.
+        family: What the parameters are known by, see ``Candidate.family``.
+
     Raises:
-        ValueError: The batch is of a foreign kernel, whose columns depend on its parameters.
+        ValueError: The batch is of a kernel of another suite, and no family is given.
     """
-    if batch.workload.is_foreign:
+    if batch.workload.is_foreign and not family:
         raise ValueError(f"workload must be an operator, but got the foreign kernel {batch.workload.name}")
     one = np.zeros(1, dtype=np.intp)
-    columns = _columns([batch.workload], one, platform_limits([platform], one), batch_facts(batch))
-    return FeatureTable(stacked(columns, batch.size), COLUMNS)
+    facts = batch_facts(batch, launches)
+    values = stacked(_columns([batch.workload], one, platform_limits([platform], one), facts), batch.size)
+    if not family:
+        return FeatureTable(values, COLUMNS)
+    own_columns, own_values = batch_parameters(batch, family)
+    return FeatureTable(np.hstack([values, own_values]), COLUMNS + own_columns)
 
 
 def _columns(

@@ -8,7 +8,7 @@ import numpy as np
 
 from costmodel.arrays import FloatArray
 from costmodel.features._config import CONFIG_COLUMNS, config_values
-from costmodel.features.launches import estimate_launches
+from costmodel.kernels.metaschedule.launches import estimate_launches
 from costmodel.records import Candidate, ConfigBatch, KernelLaunch, config_batches
 
 Launches = Literal["estimated", "lowered"]
@@ -33,10 +33,10 @@ class ConfigFacts:
         return ConfigFacts(self.config[rows], {name: facts[rows] for name, facts in self.launches.items()})
 
 
-def batch_facts(batch: ConfigBatch) -> ConfigFacts:
-    """Facts of a batch, from its decisions."""
+def batch_facts(batch: ConfigBatch, launches: Mapping[str, FloatArray] | None = None) -> ConfigFacts:
+    """Facts of a batch, from its decisions; its launches too, unless they are given."""
     config = stacked(config_values(batch), batch.size)
-    return ConfigFacts(config, estimate_launches(batch))
+    return ConfigFacts(config, estimate_launches(batch) if launches is None else launches)
 
 
 def candidate_facts(candidates: Sequence[Candidate], launches: Launches) -> ConfigFacts:

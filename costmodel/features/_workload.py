@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from costmodel.arrays import FloatArray
 from costmodel.features._feature import Feature, columns_of, values_of
-from costmodel.features.launches import epilogue_costs
+from costmodel.kernels.metaschedule.launches import epilogue_costs
 from costmodel.records import DTYPE_BYTES, Workload
 
 # Kinds share a column with their family: layouts of one computation, epilogues of one anchor. Only a matrix

@@ -5,6 +5,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from costmodel.arrays import FloatArray
 from costmodel.records import Candidate, Config, ConfigBatch, Workload
 
 # A neighbour is one to so many single-parameter changes away: enough to leave a small local optimum.
@@ -53,6 +54,14 @@ class DesignSpace(Protocol):
 
     def mutate(self, config: Config, rng: np.random.Generator) -> Config:
         """A config with one random change."""
+        ...
+
+    def launches(self, batch: ConfigBatch) -> Mapping[str, FloatArray]:
+        """What is known of the kernels of configs before any is built.
+
+        Returns:
+            Each field of ``KernelLaunch`` as ``(n, l)`` for l launches; NaN where it is not known.
+        """
         ...
 
     def candidate(self, config: Config) -> Candidate:

@@ -1,11 +1,15 @@
 """A candidate: a config of a workload, with what is known of its kernels before they run."""
 
+import re
 from functools import cached_property
 
 import msgspec
 
 from costmodel.records._identity import content_id
 from costmodel.records._workload import Workload
+
+# Sources whose kernels have parameters of their own; their spaces are named <source>-<family>-<hash>.
+_OWN_FAMILY = re.compile(r"(cuda|library|triton)-(\w+)-[0-9a-f]{8}")
 
 Decision = int | float | str | tuple[int, ...]
 
@@ -75,6 +79,22 @@ class Candidate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=Tr
     space: str
     config: Config
     launches: tuple[KernelLaunch, ...] = ()
+
+    @cached_property
+    def family(self) -> str:
+        """What its parameters are known by: those of one name mean the same in all kernels of a family.
+
+        Kernels of a source with parameters of its own are of the family that the name of their space has
+        between source and hash, those of another suite of one a kind; empty where decisions mean the same in
+        every space, as MetaSchedule's do.
+
+        Example:
+            >>> workload = Workload.parse("matmul-m64-n64-k64")
+            >>> Candidate(workload, "cuda-matmul_float32-0123abcd", Config({"tile": 4})).family
+            'cuda.matmul_float32'
+        """
+        own = _OWN_FAMILY.fullmatch(self.space)
+        return f"{own[1]}.{own[2]}" if own else self.workload.kind if self.workload.is_foreign else ""
 
     @cached_property
     def candidate_id(self) -> str:

@@ -64,6 +64,11 @@ class SearchSpace(ABC):
 
     @property
     @abstractmethod
+    def family(self) -> str:
+        """What the configs' parameters are known by, see ``Candidate.family``."""
+
+    @property
+    @abstractmethod
     def space_id(self) -> str:
         """Content address of the space and its platforms: a study belongs to one."""
 

@@ -87,6 +87,11 @@ class DeclaredSpace(SearchSpace):
         _check(self._parameters, self._when)
         self._workload = Workload(f"declared.{content_id(name)}", {}, "")
 
+    @property
+    def family(self) -> str:
+        """That of the name."""
+        return self._workload.kind
+
     @cached_property
     def space_id(self) -> str:
         """Content address of name, parameters, conditions, platforms; constraints cannot be told apart."""

@@ -6,16 +6,14 @@ from functools import cached_property
 from typing import Any, overload
 
 import numpy as np
-from numpy.typing import NDArray
 from optuna import Trial
 from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
 
 from costmodel.arrays import FloatArray
-from costmodel.features import extract_batch, in_columns
+from costmodel.features import COLUMNS, extract_batch, in_columns, parameter_columns
 from costmodel.kernels import MOST_CHANGES, DesignSpace
-from costmodel.records import Candidate, Config, ConfigBatch, Platform, content_id
+from costmodel.records import Candidate, Config, ConfigBatch, Platform, config_batches, content_id
 from costmodel.spaces._base import DrawnConfigs, Param, SearchSpace
-from costmodel.spaces._features import features_on
 
 _REMEMBERED = 512  # lowered candidates: proposals are asked for again when they are measured
 
@@ -38,7 +36,7 @@ class KernelSpace(SearchSpace):
     ) -> None:
         self.space = space
         self.platforms = platforms
-        self._columns = columns
+        self._asked = columns
         self._lowered: OrderedDict[str, Candidate] = OrderedDict()
 
     @property
@@ -77,11 +75,7 @@ class KernelSpace(SearchSpace):
         """As many random configs of each sketch, each once."""
         sketches = range(len(self.space.sketches))
         batches = [_distinct(self.space.draw(i, -(-size // len(sketches)), rng)) for i in sketches]
-        features = [
-            np.vstack([in_columns(extract_batch(batch, platform), self._columns) for batch in batches])
-            for platform in self.platforms
-        ]
-        return DrawnConfigs(BatchConfigs(batches), np.stack(features, axis=1))
+        return DrawnConfigs(BatchConfigs(batches), np.vstack([self._features(batch) for batch in batches]))
 
     def neighbours(self, config: Config, count: int, rng: np.random.Generator) -> list[Config]:
         """Configs of the same sketch with one to three changes."""
@@ -96,8 +90,32 @@ class KernelSpace(SearchSpace):
 
     def features(self, configs: Sequence[Config]) -> FloatArray:
         """``(n, b, d)`` features by the decisions, so that lowering a config changes nothing."""
+        if not configs:
+            return np.empty((0, len(self.platforms), len(self._columns or COLUMNS)))
         candidates = [Candidate(self.space.workload, self.space.name, config) for config in configs]
-        return features_on(self.platforms, candidates, self._columns)
+        parts = [(rows, self._features(batch)) for rows, batch in config_batches(candidates)]
+        order = np.argsort(np.concatenate([rows for rows, _ in parts]))
+        return np.asarray(np.vstack([features for _, features in parts])[order])
+
+    def _features(self, batch: ConfigBatch) -> FloatArray:
+        """``(n, b, d)`` features of configs of one sketch."""
+        launches = self.space.launches(batch)
+        tables = [extract_batch(batch, platform, launches, self.family) for platform in self.platforms]
+        return np.stack([in_columns(table, self._columns) for table in tables], axis=1)
+
+    @cached_property
+    def family(self) -> str:
+        """What the parameters are known by, see ``Candidate.family``."""
+        return Candidate(self.space.workload, self.space.name, Config({})).family
+
+    @cached_property
+    def _columns(self) -> Sequence[str] | None:
+        """Names of the feature columns; None for those that all operators have."""
+        if self._asked is not None or not self.family:
+            return self._asked
+        parameters = self.space.parameters()
+        own = parameter_columns(self.space.workload, self.family, parameters)
+        return [column.name for column in COLUMNS + own]
 
     def candidate(self, config: Config) -> Candidate:
         """The lowered candidate of a config, whose config is the one that the source applied.
@@ -115,7 +133,7 @@ class KernelSpace(SearchSpace):
 
     def on(self, *platforms: Platform) -> "KernelSpace":
         """The same configs on other platforms; what was lowered need not be lowered again."""
-        other = KernelSpace(self.space, *platforms, columns=self._columns)
+        other = KernelSpace(self.space, *platforms, columns=self._asked)
         other._lowered = self._lowered
         return other
 
@@ -155,6 +173,7 @@ class BatchConfigs(Sequence[Config]):
 
 def _distinct(batch: ConfigBatch) -> ConfigBatch:
     """The batch with each config once, in the order in which they were drawn."""
-    table: NDArray[np.int64] = np.hstack([v.reshape(batch.size, -1) for v in batch.decisions.values()])
-    _, first = np.unique(table, axis=0, return_index=True)
+    columns = [column for values in batch.decisions.values() for column in values.reshape(batch.size, -1).T]
+    codes = [np.unique(column, return_inverse=True)[1] for column in columns]  # texts too
+    _, first = np.unique(np.column_stack(codes), axis=0, return_index=True)
     return batch.take(np.sort(first))

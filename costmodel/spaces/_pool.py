@@ -53,6 +53,12 @@ class Pool(SearchSpace):
     def __len__(self) -> int:
         return len(self.candidates)
 
+    @property
+    def family(self) -> str:
+        """That of the candidates; empty where they are of several."""
+        families = {candidate.family for candidate in self.candidates}
+        return families.pop() if len(families) == 1 else ""
+
     @cached_property
     def space_id(self) -> str:
         """Content address of the candidates, in order, and the platforms."""

@@ -40,12 +40,12 @@ def learn(  # noqa: PLR0913 (what to learn, from what and how)
     learner: str,
     seed: int,
     *,
+    family: str = "",
     held_out: Collection[str] = (),
 ) -> Knowledge:
     """Train on what a dataset knows of this kernel and of others, on any device.
 
-    Kernels of other suites have parameters of their own: only those of the same kind are learned from, see
-    ``costmodel.features``.
+    Only kernels with the same parameters are learned from: those of MetaSchedule's spaces, or of one family.
 
     Args:
         history: What was measured.
@@ -53,6 +53,7 @@ def learn(  # noqa: PLR0913 (what to learn, from what and how)
         device: Name of the device that it is tuned on.
         learner: Name of what learns, see ``costmodel.transfer.make_model``.
         seed: Seed of its random choices.
+        family: What the parameters of its kernels are known by, see ``Candidate.family``.
         held_out: Names of devices of which the workload is not learned, nor others of its shape, see
             ``held_out_devices``.
 
@@ -62,7 +63,7 @@ def learn(  # noqa: PLR0913 (what to learn, from what and how)
     rows = history.rows
     siblings = shape_siblings({workload.name, *history.workloads})[workload.name]
     of_held_out = rows["workload"].isin(list(siblings)) & rows["device"].isin(list(held_out))
-    learned = _related(history, workload) & ~of_held_out.to_numpy()
+    learned = _related(history, family) & ~of_held_out.to_numpy()
     left_out = _left_out(rows.loc[of_held_out, "device"].unique(), device)
     if not learned.any():
         nothing = Knowledge()
@@ -130,17 +131,9 @@ def from_model(model: Model | Path | str, replayed: tuple[str, str] | None) -> K
     )
 
 
-def _related(history: Dataset, workload: Workload) -> NDArray[np.bool_]:
-    """``(n,)`` whether each row is of a kernel with the parameters of the workload's."""
-    kind = _parameters_of(workload)
-    return np.array(
-        [_parameters_of(history.candidates[i].workload) == kind for i in history.rows["candidate"]]
-    )
-
-
-def _parameters_of(workload: Workload) -> str:
-    """What its kernels' parameters are known by: those of other suites by their kind, ours are all alike."""
-    return workload.kind if workload.is_foreign else ""
+def _related(history: Dataset, family: str) -> NDArray[np.bool_]:
+    """``(n,)`` whether each row is of a kernel of this family."""
+    return np.array([history.candidates[i].family == family for i in history.rows["candidate"]])
 
 
 def _left_out(held_out: Iterable[str], device: str) -> dict[str, str]:

@@ -114,9 +114,8 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
         on, replayed = platforms[0].device, recorded is not None
         if model is None:
             apart = keep_twins_apart if replayed else None
-            known = _learned(
-                learn_from, asked, on, learner or _usual_learner(asked), seed, keep_twins_apart=apart
-            )
+            family = opened.space(asked, platforms).family
+            known = _learned(learn_from, asked, family, on, learner, seed, keep_twins_apart=apart)
         else:
             known = from_model(model, (name, on.name) if replayed else None)
         sampler = ModelSampler(
@@ -140,16 +139,12 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
         return TuneResult(result, ranges, request.most(len(platforms)), free, curves)
 
 
-def _usual_learner(workload: Workload) -> str:
-    """What learns unless something else is asked for."""
-    return "source-mixture" if workload.is_foreign else DEFAULT_LEARNER
-
-
-def _learned(  # noqa: PLR0913 (what to learn, from what and how)
+def _learned(  # noqa: PLR0913, PLR0917 (what to learn, from what and how)
     history: DatasetLike | None,
     workload: Workload,
+    family: str,
     device: Device,
-    learner: str,
+    learner: str | None,
     seed: int,
     *,
     keep_twins_apart: bool | None,
@@ -159,8 +154,9 @@ def _learned(  # noqa: PLR0913 (what to learn, from what and how)
     Args:
         history: What was measured.
         workload: What is tuned.
+        family: What the parameters of its kernels are known by.
         device: On which device.
-        learner: What learns.
+        learner: What learns; None for what usually does.
         seed: Seed of its random choices.
         keep_twins_apart: In a replay, whether near-twins are learned from; None on a device, of which
             everything is.
@@ -170,7 +166,8 @@ def _learned(  # noqa: PLR0913 (what to learn, from what and how)
     data, held_out = load_dataset(history), tuple[str, ...]()
     if keep_twins_apart is not None:
         held_out = held_out_devices(data, workload, device.name, keep_twins_apart=keep_twins_apart)
-    return learn(data, workload, device.name, learner, seed, held_out=held_out)
+    chosen = learner or ("source-mixture" if family else DEFAULT_LEARNER)
+    return learn(data, workload, device.name, chosen, seed, family=family, held_out=held_out)
 
 
 def _searched(

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from costmodel.dataset import load_dataset
-from costmodel.features import estimate_launches
+from costmodel.kernels.metaschedule.launches import estimate_launches
 from costmodel.records import Candidate, KernelLaunch, config_batches
 
 DATASETS = Path(__file__).parents[2] / "datasets"

@@ -6,7 +6,8 @@ import pytest
 from fake_records import fake_candidate
 from recorded_kernels import recorded_candidates
 
-from costmodel.features import COLUMNS, estimate_launches, extract, extract_batch
+from costmodel.features import COLUMNS, extract, extract_batch
+from costmodel.kernels.metaschedule.launches import estimate_launches
 from costmodel.records import Candidate, Config, ConfigBatch, Workload, config_batches
 from costmodel.testing import landscape_platform
 

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from recorded_kernels import FIELDS, recorded_candidates
 
-from costmodel.features import estimate_launches
-from costmodel.features.launches import epilogue_costs
+from costmodel.kernels.metaschedule.launches import epilogue_costs, estimate_launches
 from costmodel.records import Candidate, Config, ConfigBatch, Workload, config_batches
 
 MERGED = "shared_bytes"  # of Tensor Core sketches: buffers that TVM merges

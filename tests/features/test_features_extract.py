@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costmodel.features import COLUMNS, extract
-from costmodel.features.launches import contiguous, operand_loads, unfolded
+from costmodel.kernels.metaschedule.launches import contiguous, operand_loads, unfolded
 from costmodel.records import (
     OPERATORS,
     Candidate,

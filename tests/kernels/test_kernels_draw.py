@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from costmodel.errors import InvalidConfigError
-from costmodel.features import estimate_launches
 from costmodel.kernels.metaschedule import Categorical, Tile, open_space
+from costmodel.kernels.metaschedule.launches import estimate_launches
 from costmodel.records import Candidate, ConfigBatch, KernelLaunch, Workload
 
 NEW = (

@@ -10,6 +10,7 @@ import tvm_ffi
 from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.schedule import Trace
 
+from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError, InvalidConfigError
 from costmodel.kernels.metaschedule._choices import Choices, choices_of
 from costmodel.kernels.metaschedule._draw import draw_columns
@@ -25,6 +26,7 @@ from costmodel.kernels.metaschedule._tensor_intrin import (
     without_tensor_intrinsics,
 )
 from costmodel.kernels.metaschedule._workload_ir import workload_module
+from costmodel.kernels.metaschedule.launches import estimate_launches
 from costmodel.records import SKETCH, Candidate, Config, ConfigBatch, TargetKind, Workload, content_id
 
 _MOST_DRAWS = 2000  # one in 20 to 500 meets the constraints where any does; a draw takes 30 us
@@ -158,6 +160,10 @@ class MetaScheduleSpace:
             CostModelError: One is missing, or is none of its choices.
         """
         return self.suggest(Recorded(params))
+
+    def launches(self, batch: ConfigBatch) -> Mapping[str, FloatArray]:
+        """What the lowered programs of configs of one sketch would say, see ``estimate_launches``."""
+        return estimate_launches(batch)
 
     def schedule(self, config: Config) -> Any:
         """The ``tvm.s_tir.Schedule`` of ``config``, postprocessed and verified.

@@ -39,8 +39,9 @@ def tolerance_of(dtype: str) -> float:
 def agrees(output: NDArray[Any], reference: NDArray[Any], tolerance: float | None = None) -> bool:
     """Whether ``||output - reference|| / ||reference||`` is within a tolerance; integers must be equal.
 
-    The tolerance is that of rounding to the output's dtype unless given. NaN never is within it. Squares are
-    summed in float32, which is off by far less: every kernel is checked, and float64 takes five times as long.
+    The tolerance is that of rounding to the output's dtype unless given. NaN never is within it.
+    Squares are summed in float32, which is off by far less: every kernel is checked, and float64 takes five
+    times as long.
     """
     if output.dtype.kind != "f":
         return bool(np.array_equal(output, reference))

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from costmodel.errors import CostModelError
-from costmodel.features import estimate_launches
+from costmodel.kernels.metaschedule.launches import estimate_launches
 from costmodel.records import Candidate, Device, config_batches, find_device
 
 # Spaces of MetaSchedule are called by what runs their kernels; such kernels run on nothing else.

@@ -9,10 +9,10 @@ the results go through shared memory once more, where the epilogue is applied.
 import numpy as np
 
 from costmodel.arrays import FloatArray
-from costmodel.features.launches._epilogue import epilogue_costs
-from costmodel.features.launches._loops import within
-from costmodel.features.launches._staging import staging_of
-from costmodel.features.launches._tiled_launch import is_padded, result_counts, unroll_steps
+from costmodel.kernels.metaschedule.launches._epilogue import epilogue_costs
+from costmodel.kernels.metaschedule.launches._loops import within
+from costmodel.kernels.metaschedule.launches._staging import staging_of
+from costmodel.kernels.metaschedule.launches._tiled_launch import is_padded, result_counts, unroll_steps
 from costmodel.records import DTYPE_BYTES, SKETCH, ConfigBatch
 
 _SIDE = 16  # rows and columns of a fragment

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from costmodel.arrays import FloatArray
-from costmodel.features.launches._loops import LOOP_NESTS, product, within
+from costmodel.kernels.metaschedule.launches._loops import LOOP_NESTS, product, within
 
 # Rows and columns of the matrices that a Tensor Core instruction multiplies.
 _FRAGMENT = 16

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray
-from costmodel.features.launches._tiled_launch import unroll_steps
+from costmodel.kernels.metaschedule.launches._tiled_launch import unroll_steps
 from costmodel.records import DTYPE_BYTES, SKETCH, ConfigBatch
 
 _NUMBER_BYTES = 4  # what a row is reduced to is float32 in every dtype

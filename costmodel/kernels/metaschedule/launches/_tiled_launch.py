@@ -10,9 +10,16 @@ import math
 import numpy as np
 
 from costmodel.arrays import FloatArray
-from costmodel.features.launches._epilogue import epilogue_costs
-from costmodel.features.launches._loops import LOOP_NESTS, box_elements, level, loop_tiles, product, within
-from costmodel.features.launches._staging import staging_of
+from costmodel.kernels.metaschedule.launches._epilogue import epilogue_costs
+from costmodel.kernels.metaschedule.launches._loops import (
+    LOOP_NESTS,
+    box_elements,
+    level,
+    loop_tiles,
+    product,
+    within,
+)
+from costmodel.kernels.metaschedule.launches._staging import staging_of
 from costmodel.records import DTYPE_BYTES, SKETCH, ConfigBatch, Workload
 
 # Copies of what is staged: sketch 0 has no pipeline, the two behind it keep 3 and 4 steps on the way
