@@ -4,15 +4,21 @@ from costmodel.kernels._base import KernelSource
 from costmodel.kernels._built import Built
 from costmodel.kernels._cubin import kernel_resources
 from costmodel.kernels._design_space import MOST_CHANGES, DesignSpace, neighbour
-from costmodel.kernels._sources import source_for, source_of
+from costmodel.kernels._distinct import DistinctPrograms
+from costmodel.kernels._sample import sample
+from costmodel.kernels._sources import SOURCES, open_sources, source_for, source_of
 
 __all__ = [
     "MOST_CHANGES",
+    "SOURCES",
     "Built",
     "DesignSpace",
+    "DistinctPrograms",
     "KernelSource",
     "kernel_resources",
     "neighbour",
+    "open_sources",
+    "sample",
     "source_for",
     "source_of",
 ]

@@ -30,6 +30,10 @@ class KernelSource(ABC):
     def makes(self, workload: Workload, kind: TargetKind) -> bool:
         """Whether it has kernels of a workload for a kind of device."""
 
+    def is_of(self, candidate: Candidate) -> bool:
+        """Whether a candidate is of a space of this source."""
+        return candidate.source == self.name
+
     @abstractmethod
     def space(self, workload: Workload, kind: TargetKind) -> DesignSpace:
         """All kernels that it may make of a workload.

@@ -28,6 +28,11 @@ class DesignSpace(Protocol):
         """The sketches, in an order that stays."""
         ...
 
+    @property
+    def size(self) -> int | None:
+        """Number of configs where ``draw`` gives all of them if asked for as many, else None."""
+        ...
+
     def parameters(self) -> Mapping[str, int | tuple[Any, ...]]:
         """Every parameter: the last index of a range from 0, or the choices."""
         ...
@@ -66,6 +71,10 @@ class DesignSpace(Protocol):
 
     def candidate(self, config: Config) -> Candidate:
         """The candidate of a config; raises ``InvalidConfigError`` where no kernel comes of it."""
+        ...
+
+    def program_hash(self, config: Config) -> int:
+        """What equal programs have in common, within one process; raises as ``candidate`` does."""
         ...
 
 

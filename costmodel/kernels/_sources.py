@@ -6,6 +6,28 @@ from costmodel.errors import CostModelError
 from costmodel.kernels._base import KernelSource
 from costmodel.records import Candidate, TargetKind, Workload
 
+# The sources that come with costmodel.
+SOURCES = ("metaschedule", "cuda", "library")
+
+
+def open_sources(names: Sequence[str]) -> tuple[KernelSource, ...]:
+    """The sources of these names; nothing heavy is loaded.
+
+    Raises:
+        CostModelError: There is none of a name.
+    """
+    from costmodel.kernels.cuda import CudaSource
+    from costmodel.kernels.library import LibrarySource
+    from costmodel.kernels.metaschedule import MetaSchedule
+
+    known: dict[str, type[KernelSource]] = {
+        source.name: source for source in (MetaSchedule, CudaSource, LibrarySource)
+    }
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise CostModelError(f"Sources must be among {', '.join(known)}, but got {', '.join(unknown)}.")
+    return tuple(known[name]() for name in names)
+
 
 def source_of(candidate: Candidate, sources: Sequence[KernelSource]) -> KernelSource:
     """The source that a candidate is of, by the name of its space.
@@ -14,7 +36,7 @@ def source_of(candidate: Candidate, sources: Sequence[KernelSource]) -> KernelSo
         CostModelError: It is of none of them.
     """
     for source in sources:
-        if candidate.space.startswith(f"{source.name}-"):
+        if source.is_of(candidate):
             return source
     raise CostModelError(
         f"A candidate must be of one of the sources {_names(sources)}, but {candidate.space} is of none of "

@@ -80,6 +80,17 @@ class Candidate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=Tr
     config: Config
     launches: tuple[KernelLaunch, ...] = ()
 
+    @property
+    def source(self) -> str:
+        """Name of the source of its kernels: what the name of its space begins with.
+
+        Example:
+            >>> workload = Workload.parse("matmul-m64-n64-k64")
+            >>> Candidate(workload, "metaschedule-cuda-0123abcd", Config({"tile": 4})).source
+            'metaschedule'
+        """
+        return self.space.partition("-")[0]
+
     @cached_property
     def family(self) -> str:
         """What its parameters are known by: those of one name mean the same in all kernels of a family.

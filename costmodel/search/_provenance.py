@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
 
+from costmodel.records import content_id
 from costmodel.version import __version__
 
 
@@ -33,3 +34,18 @@ class Provenance:
     n_screened: int
     n_measurements: int
     versions: Mapping[str, str] = field(default_factory=_versions)
+
+    @classmethod
+    def joined(cls, parts: Mapping[str, "Provenance"]) -> "Provenance":
+        """That of several searches together; what is known is told by the name of each."""
+        first = next(iter(parts.values()))
+        knowledge = {
+            f"{name} {fact}": value for name, part in parts.items() for fact, value in part.knowledge.items()
+        }
+        return cls(
+            first.runner,
+            knowledge,
+            content_id(*(part.space_id for part in parts.values())),
+            sum(part.n_screened for part in parts.values()),
+            sum(part.n_measurements for part in parts.values()),
+        )

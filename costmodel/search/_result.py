@@ -1,7 +1,7 @@
 """What a search found, and the kernels that follow from it."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -39,6 +39,19 @@ class SearchResult:
     objective: Objective
     trials: tuple[Trial, ...]
     provenance: Provenance
+
+    @classmethod
+    def joined(cls, results: Mapping[str, "SearchResult"]) -> "SearchResult":
+        """Several searches of one workload on the same platforms as one, such as those of several sources.
+
+        Args:
+            results: One or more results by name; trials are numbered anew, one search after the other.
+        """
+        first = next(iter(results.values()))
+        trials = [trial for result in results.values() for trial in result.trials]
+        provenance = Provenance.joined({name: result.provenance for name, result in results.items()})
+        numbered = tuple(replace(trial, number=number) for number, trial in enumerate(trials))
+        return cls(first.platforms, first.objective, numbered, provenance)
 
     @property
     def sms(self) -> tuple[int, ...]:

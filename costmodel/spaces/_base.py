@@ -67,6 +67,10 @@ class SearchSpace(ABC):
     def family(self) -> str:
         """What the configs' parameters are known by, see ``Candidate.family``."""
 
+    @abstractmethod
+    def holds(self, candidate: Candidate) -> bool:
+        """Whether a candidate is of this space, as far as its name tells."""
+
     @property
     @abstractmethod
     def space_id(self) -> str:

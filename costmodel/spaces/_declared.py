@@ -92,6 +92,10 @@ class DeclaredSpace(SearchSpace):
         """That of the name."""
         return self._workload.kind
 
+    def holds(self, candidate: Candidate) -> bool:
+        """Whether it is one of this name."""
+        return candidate.workload == self._workload
+
     @cached_property
     def space_id(self) -> str:
         """Content address of name, parameters, conditions, platforms; constraints cannot be told apart."""

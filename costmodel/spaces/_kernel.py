@@ -39,6 +39,10 @@ class KernelSpace(SearchSpace):
         self._asked = columns
         self._lowered: OrderedDict[str, Candidate] = OrderedDict()
 
+    def holds(self, candidate: Candidate) -> bool:
+        """Whether it is of the design space and the workload."""
+        return (candidate.space, candidate.workload) == (self.space.name, self.space.workload)
+
     @property
     def space_id(self) -> str:
         """Content address of the design space, the workload and the platforms."""
@@ -46,9 +50,9 @@ class KernelSpace(SearchSpace):
         return content_id(self.space.name, self.space.workload.name, *platform_ids)
 
     @property
-    def size(self) -> None:
-        """Too many to draw them all."""
-        return None
+    def size(self) -> int | None:
+        """That of the design space; None where there are too many to draw them all."""
+        return self.space.size
 
     @cached_property
     def distributions(self) -> dict[str, BaseDistribution]:

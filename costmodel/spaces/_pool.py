@@ -59,6 +59,10 @@ class Pool(SearchSpace):
         families = {candidate.family for candidate in self.candidates}
         return families.pop() if len(families) == 1 else ""
 
+    def holds(self, candidate: Candidate) -> bool:
+        """Whether it is among the candidates."""
+        return candidate in self.candidates
+
     @cached_property
     def space_id(self) -> str:
         """Content address of the candidates, in order, and the platforms."""

@@ -14,6 +14,7 @@ from costmodel.collector import (
     find_campaign,
 )
 from costmodel.dataset import CardHeader, Dataset, build_dataset, load_dataset
+from costmodel.kernels import open_sources
 from costmodel.progress import Progress
 from costmodel.records import Measurement
 from costmodel.search import propose_candidates
@@ -27,6 +28,7 @@ class Collected:
 
     Attributes:
         campaign: Name of the campaign, as files of its dataset spell it.
+        sources: Names of the kernels' sources.
         measured_on: One sentence on what measured.
         finished: Whether all of the campaign is measured; if not, the same call goes on.
         measured: Measurements made by this call.
@@ -36,6 +38,7 @@ class Collected:
     """
 
     campaign: str
+    sources: tuple[str, ...]
     measured_on: str
     finished: bool
     measured: int
@@ -78,8 +81,8 @@ class Collected:
         """What a card says of a campaign whose author wrote none."""
         return CardHeader(
             title=f"{self.campaign}: kernels on parts of a device",
-            summary=f"{self.measured_on} Latencies of TVM MetaSchedule kernels, each on every budget of a "
-            "campaign.",
+            summary=f"{self.measured_on} Latencies of kernels of {', '.join(self.sources)}, each on every "
+            "budget of a campaign.",
             method=f"Made by `costmodel collect run {self.campaign}`; how is in costmodel's documentation.",
             limits="- Not described by its author.",
             licence="not given",
@@ -123,7 +126,10 @@ def collect(
     if candidates:
         folder.copy_proposals(CampaignFolder(Path(candidates)))
     draw = None if candidates else propose_candidates
-    runner = _RUNNERS[config.runner](timing=config.timing, kernels=folder.kernels, devices=devices)
+    sources = open_sources(config.sources)
+    runner = _RUNNERS[config.runner](
+        sources=sources, timing=config.timing, kernels=folder.kernels, devices=devices
+    )
     with runner, Progress("measuring", config.measurements) as progress:
 
         def show(measurement: Measurement) -> None:
@@ -133,6 +139,7 @@ def collect(
         report = run(time_limit_s=time_limit_s, on_measurement=show)
     return Collected(
         campaign=folder.path.name if isinstance(campaign, CampaignConfig) else Path(campaign).stem,
+        sources=config.sources,
         measured_on=runner.description,
         finished=report.finished,
         measured=report.measured,

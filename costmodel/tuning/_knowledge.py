@@ -1,6 +1,6 @@
 """What a search knows before it measures: a model of other kernels and other devices."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from costmodel.dataset import Dataset, device_similarity, shape_siblings, twin_groups
 from costmodel.errors import CostModelError
 from costmodel.features import extract
-from costmodel.records import Workload
+from costmodel.records import Candidate, Platform, Workload
 from costmodel.transfer import Model, TransferModel, load_model, make_model
 
 if TYPE_CHECKING:
@@ -83,6 +83,24 @@ def learn(  # noqa: PLR0913 (what to learn, from what and how)
             "dataset_sha256": history.sha256,
         },
     )
+
+
+def best_recorded(history: Dataset, workload: Workload, platforms: Sequence[Platform]) -> list[Candidate]:
+    """The fastest kernels of a workload that are recorded on each of these platforms, of every source.
+
+    The mechanism that set SMs apart does not matter.
+    """
+    rows = history.rows
+    rows = rows[(rows["workload"] == workload.name) & np.isfinite(rows["latency_s"])]
+    best: dict[str, Candidate] = {}
+    for platform in platforms:
+        here = (rows["device"] == platform.device.name) & (rows["sms_granted"] == platform.sms_granted)
+        found = rows[here].sort_values("latency_s", kind="stable")
+        sources = [history.candidates[i].source for i in found["candidate"]]
+        for source in dict.fromkeys(sources):
+            candidate = history.candidates[found["candidate"].iloc[sources.index(source)]]
+            best.setdefault(candidate.candidate_id, candidate)
+    return list(best.values())
 
 
 def held_out_devices(

@@ -6,7 +6,8 @@ from contextlib import contextmanager
 from costmodel.collector import CpuRunner, CudaRunner, ReplayRunner, Runner
 from costmodel.dataset import DatasetLike, load_dataset
 from costmodel.errors import CostModelError
-from costmodel.records import Workload
+from costmodel.records import TargetKind, Workload
+from costmodel.tuning._subject import Subject
 
 REPLAY, CUDA, CPU = "replay", "cuda", "cpu"
 RUNNERS = (REPLAY, CUDA, CPU)
@@ -14,13 +15,13 @@ RUNNERS = (REPLAY, CUDA, CPU)
 
 @contextmanager
 def opened_runner(
-    runner: Runner | str, workload: Workload | str, replay: DatasetLike | None, device: str | None
+    runner: Runner | str, subject: Subject, replay: DatasetLike | None, device: str | None
 ) -> Iterator[Runner]:
     """The runner; one that is named is opened, and closed in the end.
 
     Args:
         runner: A runner, or one of ``RUNNERS``.
-        workload: What is tuned.
+        subject: What is tuned.
         replay: What a replay serves.
         device: Name of the device that is replayed, or a part of it; the first by name if None.
 
@@ -39,9 +40,11 @@ def opened_runner(
     if runner not in RUNNERS:
         raise CostModelError(f"The runner must be one of {', '.join(RUNNERS)}, but got {runner!r}.")
     if runner == REPLAY:
-        yield _replay(workload, replay, device)
+        yield _replay(subject.workload, replay, device)
         return
-    with CudaRunner() if runner == CUDA else CpuRunner() as opened:
+    kind: TargetKind = "cuda" if runner == CUDA else "cpu"
+    sources = subject.sources(kind)
+    with CudaRunner(sources=sources) if runner == CUDA else CpuRunner(sources=sources) as opened:
         yield opened
 
 

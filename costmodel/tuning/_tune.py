@@ -1,23 +1,25 @@
 """From a workload to the kernel to run: learn from history, search, compare."""
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from costmodel.collector import Runner
-from costmodel.dataset import DatasetLike, load_dataset
+from costmodel.dataset import Dataset, DatasetLike, load_dataset
 from costmodel.errors import CostModelError
 from costmodel.learners import DEFAULT_LEARNER
 from costmodel.progress import Progress
 from costmodel.records import Candidate, Device, Workload
 from costmodel.search import BudgetRange, ModelSampler, SearchResult, Trial, open_study
 from costmodel.search import tune as search
+from costmodel.spaces import SearchSpace
 from costmodel.transfer import Model
-from costmodel.tuning._knowledge import Knowledge, from_model, held_out_devices, learn
+from costmodel.tuning._knowledge import Knowledge, best_recorded, from_model, held_out_devices, learn
 from costmodel.tuning._measuring import REPLAY, opened_runner
 from costmodel.tuning._request import TuneRequest
 from costmodel.tuning._result import TuneResult
+from costmodel.tuning._subject import subject_of
 from costmodel.tuning.report import (
     CHOSEN,
     WHOLE_CHOICE,
@@ -34,8 +36,10 @@ _CURVE_BUDGETS = (1, 2, 4, 8, 16, 32, 64)
 
 
 def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
-    workload: Workload | str,
+    workload: Workload | Path | str,
     *,
+    dims: Mapping[str, int] | None = None,
+    source: str | Sequence[str] | None = None,
     sms: int | Sequence[int] | None = None,
     trials: int = 16,
     learn_from: DatasetLike | None = None,
@@ -63,10 +67,15 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
     others of its shape, on this device and on its near-twins: they all but tell what is to be found.
 
     Args:
-        workload: What to tune, or its name.
+        workload: What to tune: a workload, its name, or the folder of a CUDA family, see
+            ``costmodel.kernels.cuda``.
+        dims: Sizes of the family's dims, such as ``{"m": 1024}``; its description has the others.
+        source: Where kernels come from: ``"metaschedule"``, ``"cuda"``, ``"library"`` (what PyTorch runs),
+            several of them or ``"all"``, which are searched one after the other and compared; unless given,
+            the first that makes the workload, and in a replay all that were recorded.
         sms: SMs that the kernel will have, threads on a CPU; the whole device unless given. Several for one
             kernel that is good on all of them.
-        trials: Candidates to measure.
+        trials: Candidates to measure of each source, where it has as many.
         learn_from: The history: a dataset, its name or its path, or ``"nothing"``. Unless given, the dataset
             that ships; on a CPU nothing.
         replay: What to search in place of a device: recorded measurements, as for ``learn_from``; unless
@@ -103,81 +112,103 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
         (4, True)
     """
     budgets = () if sms is None else (sms,) if isinstance(sms, int) else tuple(sms)
-    name = workload if isinstance(workload, str) else workload.name
-    request = TuneRequest(name, budgets, objective, tuple(weights), portfolio, free_sms, trials, stop_gain)
+    subject = subject_of(workload, dims, source)
+    asked = subject.workload
+    request = TuneRequest(
+        asked.name, budgets, objective, tuple(weights), portfolio, free_sms, trials, stop_gain
+    )
     if model is not None and learn_from is not None:
         raise CostModelError("A model or a history must be given, but got both. Leave one of them out.")
-    with opened_runner(runner or REPLAY, workload, replay, device) as opened:
+    with opened_runner(runner or REPLAY, subject, replay, device) as opened:
         platforms = request.platforms(opened)
-        asked = workload if isinstance(workload, Workload) else Workload.parse(workload)
         recorded = opened.known_latencies(asked)
         on, replayed = platforms[0].device, recorded is not None
-        if model is None:
-            apart = keep_twins_apart if replayed else None
-            family = opened.space(asked, platforms).family
-            known = _learned(learn_from, asked, family, on, learner, seed, keep_twins_apart=apart)
-        else:
-            known = from_model(model, (name, on.name) if replayed else None)
-        sampler = ModelSampler(
-            opened.space(asked, platforms, known.columns),
-            known.model,
-            objective=request.objective_for(platforms),
-            goal=request.goal,
-            knowledge=known.facts,
-            screened=screened,
-            seed=seed,
-        )
-        result = _searched(opened, sampler, request, study, on_trial)
+        history = None if model is not None else _history(learn_from, on)
+
+        def search_in(name: str) -> tuple[SearchResult, ModelSampler]:
+            """Search the kernels of one source."""
+            if model is None:
+                apart = keep_twins_apart if replayed else None
+                kernels = opened.space(asked, platforms, source=name)
+                known = _learned(history, kernels, asked, learner, seed, keep_twins_apart=apart)
+            else:
+                known = from_model(model, (asked.name, on.name) if replayed else None)
+            sampler = ModelSampler(
+                opened.space(asked, platforms, known.columns, source=name),
+                known.model,
+                objective=request.objective_for(platforms),
+                goal=request.goal,
+                knowledge=known.facts,
+                screened=screened,
+                seed=seed,
+            )
+            first = best_recorded(history, asked, platforms) if history and not replayed else []
+            return _searched(opened, sampler, request, study, on_trial, first), sampler
+
+        names = subject.among(opened.sources(asked)) if replayed else opened.sources(asked)
+        found = {name: search_in(name) for name in names}
+        searches = {name: result for name, (result, _) in found.items()}
+        result = SearchResult.joined(searches) if len(searches) > 1 else searches[names[0]]
         ranges = result.portfolio(request.most(len(platforms)))
         if recorded is not None:
             curves = recorded_curves(recorded, platforms[-1].device.sms, _choice(result, ranges))
         elif len(platforms) > 1:
             curves = searched_curves(result, ranges)
         else:
+            sampler = found[result.best.candidate.source][1]
             curves = _measured_curves(opened, sampler, result, request) if measure_curves else []
         free = None if free_sms is None else result.free_sms(free_sms)
         return TuneResult(result, ranges, request.most(len(platforms)), free, curves)
 
 
-def _learned(  # noqa: PLR0913, PLR0917 (what to learn, from what and how)
-    history: DatasetLike | None,
+def _history(learn_from: DatasetLike | None, device: Device) -> Dataset | None:
+    """What to learn from; without a wish the dataset that ships, but nothing of a CPU."""
+    if learn_from == NOTHING or (learn_from is None and device.kind == "cpu"):
+        return None
+    return load_dataset(learn_from)
+
+
+def _learned(  # noqa: PLR0913 (what to learn, from what and how)
+    history: Dataset | None,
+    space: SearchSpace,
     workload: Workload,
-    family: str,
-    device: Device,
     learner: str | None,
     seed: int,
     *,
     keep_twins_apart: bool | None,
 ) -> Knowledge:
-    """What the history tells; without one the dataset that ships does, but nothing of a CPU.
+    """What the history tells.
 
     Args:
-        history: What was measured.
+        history: What was measured; None to start from nothing.
+        space: Where kernels are chosen from.
         workload: What is tuned.
-        family: What the parameters of its kernels are known by.
-        device: On which device.
         learner: What learns; None for what usually does.
         seed: Seed of its random choices.
         keep_twins_apart: In a replay, whether near-twins are learned from; None on a device, of which
             everything is.
     """
-    if history == NOTHING or (history is None and device.kind == "cpu"):
+    if history is None:
         return Knowledge()
-    data, held_out = load_dataset(history), tuple[str, ...]()
+    device, held_out = space.platforms[0].device, tuple[str, ...]()
     if keep_twins_apart is not None:
-        held_out = held_out_devices(data, workload, device.name, keep_twins_apart=keep_twins_apart)
-    chosen = learner or ("source-mixture" if family else DEFAULT_LEARNER)
-    return learn(data, workload, device.name, chosen, seed, family=family, held_out=held_out)
+        held_out = held_out_devices(history, workload, device.name, keep_twins_apart=keep_twins_apart)
+    chosen = learner or ("source-mixture" if space.family else DEFAULT_LEARNER)
+    return learn(history, workload, device.name, chosen, seed, family=space.family, held_out=held_out)
 
 
-def _searched(
+def _searched(  # noqa: PLR0913, PLR0917 (a search, where it is kept, and whom to tell)
     runner: Runner,
     sampler: ModelSampler,
     request: TuneRequest,
     place: str | None,
     on_trial: Callable[[Trial], None] | None,
+    first: Sequence[Candidate] = (),
 ) -> SearchResult:
-    """Search, with a progress bar; in a study that is kept at a place, if one is given."""
+    """Search, with a progress bar; in a study that is kept at a place, if one is given.
+
+    Those of ``first`` that are of the space are measured before any other.
+    """
     space, goal = sampler.space, f"{sampler.goal.name}-{sampler.objective.name}".lower()
     budgets = ", ".join(str(platform.sms_granted) for platform in space.platforms)
     total = min(request.trials, space.size or request.trials)
@@ -188,11 +219,15 @@ def _searched(
             if on_trial:
                 on_trial(trial)
 
+        opened = open_study(place, f"tune-{space.space_id}-{goal}")
+        for candidate in first:
+            if space.holds(candidate):
+                opened.enqueue_trial(space.params(candidate.config), skip_if_exists=True)
         return search(
             runner,
             sampler,
             request.trials,
-            study=open_study(place, f"tune-{space.space_id}-{goal}"),
+            study=opened,
             stop_gain=request.stop_gain,
             on_trial=told,
         )

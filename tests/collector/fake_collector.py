@@ -48,6 +48,7 @@ def draw_tiles(
     *,
     measured: Sequence[Measurement],
     budgets: Sequence[int],
+    source: object = None,
 ) -> list[Candidate]:
     """Tiles from 1 to 2000, later ones at most 9 away from the fastest at each budget.
 

@@ -46,7 +46,10 @@ class SlowFormula(Runner):
     def platform(self, sms=None):
         return PLATFORM
 
-    def space(self, workload, platforms, columns=None):
+    def sources(self, workload):
+        return ("formula",)
+
+    def space(self, workload, platforms, columns=None, *, source=None):
         return make_space()
 
     def measure(self, candidates, platform, *, visit=0):

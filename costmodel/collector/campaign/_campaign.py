@@ -16,6 +16,7 @@ from costmodel.collector.campaign._event_loop import run_to_end
 from costmodel.collector.campaign._folder import CampaignFolder
 from costmodel.collector.campaign._schedule import Batch, Schedule
 from costmodel.collector.runners import Request
+from costmodel.kernels import KernelSource, open_sources
 from costmodel.records import (
     Candidate,
     Measurement,
@@ -130,6 +131,7 @@ class _Run:
     ) -> None:
         self._config, self._collector, self._folder = config, collector, folder
         self._draw, self._schedule, self._store = draw, schedule, store
+        self._sources = open_sources(config.sources)
         self._by_workload: dict[str, list[Measurement]] = {w.name: [] for w in config.parsed_workloads}
         self._waiting: set[Future[Any]] = set()
         self._stopped = False
@@ -178,17 +180,31 @@ class _Run:
         return candidates or []
 
     async def _drawn(self, chosen: Draw, workload: Workload, round_: int) -> list[Candidate]:
+        """What a draw gives, of every source that makes the workload."""
+        drawn = [
+            await self._drawn_from(source, chosen, workload, round_)
+            for source in self._sources
+            if source.makes(workload, self._config.runner)
+        ]
+        return [candidate for candidates in drawn for candidate in candidates]
+
+    async def _drawn_from(
+        self, source: KernelSource, chosen: Draw, workload: Workload, round_: int
+    ) -> list[Candidate]:
         """What a draw gives. One that fails is made again, then at random; then the round stays empty."""
         for draw in (chosen, chosen, draw_at_random):
             try:
-                return await self._draw_with(draw, workload, round_)
+                return await self._draw_with(source, draw, workload, round_)
             except Exception as error:  # noqa: BLE001 (whatever a draw does costs its round at most)
                 _log.warning("Drawing kernels of %s, round %d, failed: %s", workload.name, round_, error)
         return []
 
-    async def _draw_with(self, draw: Draw, workload: Workload, round_: int) -> list[Candidate]:
+    async def _draw_with(
+        self, source: KernelSource, draw: Draw, workload: Workload, round_: int
+    ) -> list[Candidate]:
         plan = self._config.kernels
-        known = [m for m in self._by_workload[workload.name] if m.visit == 0]
+        first_visits = [m for m in self._by_workload[workload.name] if m.visit == 0]
+        known = [m for m in first_visits if len(self._sources) == 1 or source.is_of(m.candidate)]
         candidates: list[Candidate] = await self._result(
             partial(
                 self._collector.draw,
@@ -198,6 +214,7 @@ class _Run:
                 int(content_id(self._config.seed, workload.name, round_)[:8], 16),
                 measured=known,
                 budgets=plan.good_at,
+                source=source,
             )
         )
         return candidates

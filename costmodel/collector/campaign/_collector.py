@@ -5,7 +5,7 @@ from concurrent.futures import Future
 from typing import Any, Protocol
 
 from costmodel.collector.runners import Request
-from costmodel.kernels.metaschedule import sample_candidates
+from costmodel.kernels import KernelSource, sample
 from costmodel.records import Candidate, Isolation, Measurement, Platform, TargetKind, Workload
 
 
@@ -44,6 +44,7 @@ class Draw(Protocol):
         *,
         measured: Sequence[Measurement],
         budgets: Sequence[int],
+        source: KernelSource,
     ) -> list[Candidate]:
         """Draw candidates that were not measured.
 
@@ -52,8 +53,9 @@ class Draw(Protocol):
             kind: Kind of device.
             count: How many; fewer come back where the space has no more.
             seed: Seed.
-            measured: First visits of this workload so far.
+            measured: First visits of this workload's kernels of this source so far.
             budgets: SM budgets for which fast kernels are sought.
+            source: Where kernels come from.
         """
         ...
 
@@ -65,7 +67,8 @@ def draw_at_random(  # noqa: PLR0913, PLR0917 (as ``Draw`` has it)
     seed: int,
     measured: Sequence[Measurement],
     budgets: Sequence[int],
+    source: KernelSource,
 ) -> list[Candidate]:
     """A ``Draw`` that learns nothing."""
     known = {m.candidate.candidate_id: m.candidate for m in measured}
-    return sample_candidates(workload, kind, count, seed, known=list(known.values()))
+    return sample(source.space(workload, kind), count, seed, known=list(known.values()))

@@ -9,6 +9,7 @@ import msgspec
 from costmodel.collector.device import Timing
 from costmodel.errors import CostModelError
 from costmodel.files import find_config
+from costmodel.kernels import open_sources, source_for
 from costmodel.records import Shape, Workload
 
 Share = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
@@ -50,6 +51,7 @@ class CampaignConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         workloads: Names of the workloads.
         sms: SM budgets; threads on a CPU.
         kernels: Which kernels.
+        sources: Where kernels come from: of each workload, those of every source that makes it.
         seed: Seed of every random draw.
         repeat_share: Share of the measurements that are made a second time later, to tell the noise (A/A).
         side_by_side: Kernels of a workload that are timed together, interleaved.
@@ -69,6 +71,7 @@ class CampaignConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     workloads: tuple[str, ...]
     sms: tuple[int, ...]
     kernels: KernelPlan
+    sources: tuple[str, ...] = ("metaschedule",)
     seed: int = 0
     repeat_share: Share = 0.1
     side_by_side: Annotated[int, msgspec.Meta(ge=1)] = 8
@@ -105,15 +108,19 @@ class CampaignConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Check what the types cannot say.
 
         Raises:
-            CostModelError: A list is empty or repeats itself, a workload is unknown or left out, a CPU has
-                partitions or MPS, or good kernels are sought at budgets that are not measured.
+            CostModelError: A list is empty or repeats itself, a workload or source is unknown, a workload is
+                left out or made by no source, a CPU has partitions or MPS, or good kernels are sought at
+                budgets that are not measured.
         """
         names = tuple(workload.name for workload in self.parsed_workloads)
         mps = self.mps.sms if self.mps else (1,)
-        for name, values in (("workloads", names), ("sms", self.sms), ("mps.sms", mps)):
+        lists = {"workloads": names, "sms": self.sms, "mps.sms": mps, "sources": self.sources}
+        for name, values in lists.items():
             if not values or len(set(values)) < len(values):
                 raise CostModelError(f"{name} must list at least one, each once, but got {list(values)}.")
+        sources = open_sources(self.sources)
         for workload in self.parsed_workloads:
+            source_for(workload, self.runner, sources)
             for shape in self.left_out:
                 if shape.includes(workload.shape):
                     raise CostModelError(

@@ -62,20 +62,31 @@ class Runner(ABC):
         """
 
     @abstractmethod
+    def sources(self, workload: Workload | str) -> tuple[str, ...]:
+        """Names of the sources whose kernels of a workload can be measured.
+
+        Raises:
+            CostModelError: There are none of this workload.
+        """
+
+    @abstractmethod
     def space(
         self,
         workload: Workload | str,
         platforms: Sequence[Platform],
         columns: Sequence[str] | None = None,
+        *,
+        source: str | None = None,
     ) -> "SearchSpace":
         """The kernels of a workload that can be measured on all of these platforms.
 
-        A replay has those that were recorded, a device all that its kernel source makes.
+        A replay has those that were recorded, a device all that a kernel source makes.
 
         Args:
             workload: The workload, or its name.
             platforms: One or more platforms of this runner.
             columns: Names of the feature columns that a model expects; those of these kernels if None.
+            source: Name of the kernels' source; the first that has any if None.
 
         Raises:
             CostModelError: There are none of this workload.

@@ -133,6 +133,16 @@ class DeviceRunner(Runner):
                 granted.add(self.platform(sms).sms_granted)
         return tuple(sorted(granted))
 
+    def sources(self, workload: Workload | str) -> tuple[str, ...]:
+        """Those that make a workload.
+
+        Raises:
+            CostModelError: The name is not that of a workload, or no source makes it.
+        """
+        parsed = Workload.parse(workload) if isinstance(workload, str) else workload
+        source_for(parsed, self._kind, self._sources)
+        return tuple(source.name for source in self._sources if source.makes(parsed, self._kind))
+
     def space(
         self,
         workload: Workload | str,
@@ -142,12 +152,6 @@ class DeviceRunner(Runner):
         source: str | None = None,
     ) -> "SearchSpace":
         """All kernels that a source makes of a workload.
-
-        Args:
-            workload: The workload, or its name.
-            platforms: One or more platforms of this runner.
-            columns: Names of the feature columns; see ``Runner.space``.
-            source: Name of the source; the first that makes the workload unless given.
 
         Raises:
             CostModelError: The name is not that of a workload, or no source makes it.

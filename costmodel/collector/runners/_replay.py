@@ -74,11 +74,23 @@ class ReplayRunner(Runner):
             )
         return self._platforms[granted]
 
+    def sources(self, workload: Workload | str) -> tuple[str, ...]:
+        """Those of the recorded kernels.
+
+        Raises:
+            CostModelError: Nothing of the workload was recorded.
+        """
+        name = self._known(workload)
+        recorded = (m.candidate for m in self._recorded.values() if m.candidate.workload.name == name)
+        return tuple(sorted({candidate.source for candidate in recorded}))
+
     def space(
         self,
         workload: Workload | str,
         platforms: Sequence[Platform],
         columns: Sequence[str] | None = None,
+        *,
+        source: str | None = None,
     ) -> "SearchSpace":
         """The pool of what was recorded on all of these platforms, in the order of records on the last one.
 
@@ -92,6 +104,8 @@ class ReplayRunner(Runner):
         for i, platform in enumerate(platforms):
             here = {m.candidate.candidate_id: m.candidate for m in self._first_visits(name, platform)}
             found = {key: candidate for key, candidate in here.items() if i == 0 or key in found}
+        first, *_ = [source] if source else self.sources(workload)
+        found = {key: candidate for key, candidate in found.items() if candidate.source == first}
         if not found:
             raise CostModelError(
                 f"A replay must hold kernels of {name} that were recorded on all of "

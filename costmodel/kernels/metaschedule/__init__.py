@@ -1,13 +1,12 @@
 """TVM's MetaSchedule as a source of kernels: design spaces as named discrete decisions.
 
 Importing this loads no TVM. Of its modules only ``_parameters`` (tiles, categories, how they are drawn and
-changed), ``_draw`` and ``_distinct`` say nothing of MetaSchedule; sketches, traces, targets and lowered
+changed) and ``_draw`` say nothing of MetaSchedule; sketches, traces, targets and lowered
 programs are its. Other packages see configs, candidates and what these launch.
 """
 
 from costmodel.kernels.metaschedule._build import compile_module
 from costmodel.kernels.metaschedule._database_json import database_record, database_workload
-from costmodel.kernels.metaschedule._distinct import DistinctPrograms
 from costmodel.kernels.metaschedule._headers import nvrtc_version, precompile_headers
 from costmodel.kernels.metaschedule._parameters import Categorical, Parameter, Tile, divisors, factorizations
 from costmodel.kernels.metaschedule._sample import lowered_launches, open_space, sample_candidates
@@ -22,7 +21,6 @@ from costmodel.records import TargetKind
 
 __all__ = [
     "Categorical",
-    "DistinctPrograms",
     "MetaSchedule",
     "Parameter",
     "TargetKind",

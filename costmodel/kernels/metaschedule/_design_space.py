@@ -134,6 +134,11 @@ class MetaScheduleSpace:
         decisions = {parameter.name: parameter.suggest(trial, f"{position}.") for parameter in parameters}
         return Config({SKETCH: position, **decisions})
 
+    @property
+    def size(self) -> None:
+        """Too many to draw them all."""
+        return None
+
     def parameters(self) -> dict[str, int | tuple[int, ...]]:
         """What ``suggest`` may ask for, over all sketches: the highest index from 0, or the choices."""
         found: dict[str, int | tuple[int, ...]] = {SKETCH: tuple(range(len(self.sketches)))}

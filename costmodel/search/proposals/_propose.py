@@ -13,8 +13,8 @@ from typing import Literal
 import numpy as np
 
 from costmodel.errors import InvalidConfigError
-from costmodel.kernels import DesignSpace, neighbour
-from costmodel.kernels.metaschedule import DistinctPrograms, open_space, sample_candidates
+from costmodel.kernels import DesignSpace, DistinctPrograms, KernelSource, neighbour, sample
+from costmodel.kernels.metaschedule import MetaSchedule
 from costmodel.learners import Learner
 from costmodel.records import Candidate, Config, Measurement, Outcome, Workload
 from costmodel.search.proposals._choice import best_first, leaders
@@ -38,6 +38,7 @@ def propose_candidates(  # noqa: PLR0913 (one argument a knob)
     *,
     measured: Sequence[Measurement],
     budgets: Sequence[int],
+    source: KernelSource | None = None,
     time_limit_s: float = 20.0,
     prior: Learner | None = None,
     generations: int = 5,
@@ -57,6 +58,7 @@ def propose_candidates(  # noqa: PLR0913 (one argument a knob)
         seed: Seed; the same arguments give the same candidates as long as time does not run out.
         measured: Measurements of this workload so far, failures included.
         budgets: SM budgets, as requested, at which fast kernels are sought; threads on a CPU.
+        source: Where kernels come from; MetaSchedule unless given.
         time_limit_s: Seconds after which the evolution stops and the choice begins.
         prior: Predicts latency from features (``costmodel.features.extract``), fitted on other workloads of
             the same kind of device: worth most while little is measured of this one. None for nothing but
@@ -66,12 +68,12 @@ def propose_candidates(  # noqa: PLR0913 (one argument a knob)
             matmul and 20 s for a convolution.
 
     Raises:
-        MissingExtraError: TVM is not installed.
+        MissingExtraError: What the source needs is not installed.
     """
+    space = (source or MetaSchedule()).space(workload, kind)
     known = list({m.candidate.candidate_id: m.candidate for m in measured}.values())
     chosen: list[Candidate] = []
     if rows := _to_learn_from(measured, budgets):
-        space = open_space(workload, kind)
         deadline = time.monotonic() + time_limit_s
         model = ImprovementModel.fit(rows, prior)
         rng = np.random.default_rng(seed)
@@ -83,7 +85,7 @@ def propose_candidates(  # noqa: PLR0913 (one argument a knob)
                 break
             if programs.add(candidate):
                 chosen.append(candidate)
-    return chosen + sample_candidates(workload, kind, count - len(chosen), seed, known=known + chosen)
+    return chosen + sample(space, count - len(chosen), seed, known=known + chosen)
 
 
 def _to_learn_from(measured: Sequence[Measurement], budgets: Sequence[int]) -> list[Measurement]:

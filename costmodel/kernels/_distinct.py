@@ -1,15 +1,12 @@
-"""Tells candidates that lower to the same program, which different decisions often do in small spaces."""
+"""Tells candidates that are the same program, which different decisions often are in small spaces."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from costmodel.errors import InvalidConfigError
+from costmodel.kernels._design_space import DesignSpace
 from costmodel.records import Candidate, KernelLaunch
-
-if TYPE_CHECKING:
-    from costmodel.kernels.metaschedule._design_space import MetaScheduleSpace
 
 
 class DistinctPrograms:
@@ -19,7 +16,7 @@ class DistinctPrograms:
     limit that no loop reaches changes nothing; where all else agrees, the lowered programs are compared.
     """
 
-    def __init__(self, space: "MetaScheduleSpace", known: Iterable[Candidate] = ()) -> None:
+    def __init__(self, space: DesignSpace, known: Iterable[Candidate] = ()) -> None:
         """Start with the candidates that are known."""
         self._space = space
         self._ids: set[str] = set()

@@ -1,0 +1,86 @@
+"""What is tuned: a workload, and the sources whose kernels are compared."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from costmodel.errors import CostModelError
+from costmodel.kernels import SOURCES, KernelSource, open_sources, source_for
+from costmodel.kernels.cuda import CudaFamily, CudaSource
+from costmodel.records import TargetKind, Workload
+
+ALL = "all"
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is tuned.
+
+    Attributes:
+        workload: The workload.
+        asked: Names of the sources that were asked for; none for the first that makes it, ``"all"`` for all.
+        family: Folder or description of a CUDA family of the user's own; None where it is not of one.
+    """
+
+    workload: Workload
+    asked: tuple[str, ...] = ()
+    family: Path | None = None
+
+    def among(self, recorded: Sequence[str]) -> tuple[str, ...]:
+        """Those of the recorded sources that were asked for; without a wish all of them.
+
+        Raises:
+            CostModelError: There are none.
+        """
+        chosen = tuple(name for name in recorded if not self.asked or {ALL, name} & set(self.asked))
+        if not chosen:
+            raise CostModelError(
+                f"A replay of {self.workload.name} must be of sources that were recorded "
+                f"({', '.join(recorded)}), but got {', '.join(self.asked)}."
+            )
+        return chosen
+
+    def sources(self, kind: TargetKind) -> tuple[KernelSource, ...]:
+        """The sources whose kernels are compared on a kind of device.
+
+        Raises:
+            CostModelError: One that was asked for does not make it, or none does.
+        """
+        own = (CudaSource([self.family]),) if self.family else ()
+        names = SOURCES if ALL in self.asked or not self.asked else self.asked
+        others = [source for source in open_sources(names) if source.name not in {each.name for each in own}]
+        known = (*own, *others)
+        if ALL in self.asked:
+            source_for(self.workload, kind, known)
+            return tuple(source for source in known if source.makes(self.workload, kind))
+        if not self.asked:
+            return (source_for(self.workload, kind, known),)
+        return tuple(source_for(self.workload, kind, known, name) for name in self.asked)
+
+
+def subject_of(
+    workload: Workload | Path | str, dims: Mapping[str, int] | None, source: str | Sequence[str] | None
+) -> Subject:
+    """What is tuned, as it was given.
+
+    Args:
+        workload: A workload, its name, or the folder or description of a CUDA family.
+        dims: Sizes of the family's dims; those of its description for the rest.
+        source: One source, several, ``"all"``, or None for the first that makes the workload.
+
+    Raises:
+        CostModelError: There is no such workload, family or source, or dims are given of a workload.
+    """
+    asked = () if source is None else (source,) if isinstance(source, str) else tuple(source)
+    unknown = [name for name in asked if name not in (ALL, *SOURCES)]
+    if unknown:
+        raise CostModelError(f"A source must be one of {', '.join(SOURCES)} or all, but got {unknown[0]!r}.")
+    if not isinstance(workload, Workload) and Path(workload).exists():
+        family = CudaFamily.load(workload)
+        return Subject(family.workload(**(dims or {})), asked, Path(workload))
+    if dims:
+        raise CostModelError(
+            f"Dims must be given of a folder with a CUDA family, but got {dict(dims)} of {workload}. The "
+            "name of a workload has its sizes."
+        )
+    return Subject(workload if isinstance(workload, Workload) else Workload.parse(str(workload)), asked)
