@@ -17,6 +17,7 @@
 
 uint3 threadIdx, blockIdx, blockDim, gridDim;
 
+void set_constants(void* const* arguments);
 void call_kernel(void* const* arguments, int count);
 
 // What a kernel declares as `extern __shared__ ... name[]`.
@@ -287,6 +288,7 @@ int main(int, char** texts) {
     for (char** text = texts + 8; *text; ++text) contents.emplace_back(*text);
     const std::size_t shared_bytes = number(1);
     __asan_poison_memory_region(emulated_shared_memory + shared_bytes, MOST_SHARED_BYTES - shared_bytes);
+    set_constants(emulation::arguments.data());
     emulation::run_grid(shared_bytes);
     for (const emulation::Content& content : contents) content.write_back();
 }

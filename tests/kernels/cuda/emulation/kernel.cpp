@@ -1,4 +1,5 @@
-// KERNEL of KERNEL_FILE, as something that takes the addresses of its arguments.
+// KERNEL of KERNEL_FILE, as something that takes the addresses of its arguments. The one at CONSTANT_POSITION, if that
+// is defined, is also what the array CONSTANT holds.
 #include "emulation.h"
 
 #include KERNEL_FILE
@@ -25,5 +26,11 @@ void call(void (*kernel)(Types...), void* const* arguments, int count) {
 }
 
 }  // namespace
+
+void set_constants([[maybe_unused]] void* const* arguments) {
+#ifdef CONSTANT
+    std::memcpy(CONSTANT, arguments[CONSTANT_POSITION], sizeof CONSTANT);
+#endif
+}
 
 void call_kernel(void* const* arguments, int count) { call(KERNEL, arguments, count); }
