@@ -93,11 +93,10 @@ Value atomicAdd(Value* address, Value value) {
 template <class Value>
 Value __ldg(const Value* address) { return *address; }
 
-inline unsigned int __float_as_uint(float value) {
-    unsigned int bits;
-    std::memcpy(&bits, &value, 4);
-    return bits;
-}
+template <class Value>
+Value __ldcs(const Value* address) { return *address; }
+
+inline float rsqrtf(float value) { return 1.0f / std::sqrt(value); }
 
 // What matmul_float16.cu says in PTX.
 void copy_async(void* shared, const void* global, bool inside);
