@@ -9,5 +9,5 @@ from numpy.typing import NDArray
 def reference(
     inputs: Mapping[str, NDArray[np.float32]], dims: Mapping[str, int]
 ) -> dict[str, NDArray[np.float32]]:
-    """The output ``(w, h)`` of the input ``(h, w)``."""
-    return {"output": inputs["input"].reshape(dims["h"], dims["w"]).T}
+    """The output ``(n, m)`` of the input ``(m, n)``."""
+    return {"output": inputs["input"].reshape(dims["m"], dims["n"]).T}

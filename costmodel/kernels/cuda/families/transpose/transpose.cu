@@ -31,8 +31,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) transpose(float* output, c
     for (int round = 0; round < ROUNDS; ++round) {
         const int which = round * THREADS + threadIdx.x;
         const int x = first_x + which % IN_A_ROW * load_width, y = first_y + which / IN_A_ROW;
-        if (x < DIM_w && y < DIM_h) {
-            const Vector* from = reinterpret_cast<const Vector*>(input + static_cast<long long>(y) * DIM_w + x);
+        if (x < DIM_n && y < DIM_m) {
+            const Vector* from = reinterpret_cast<const Vector*>(input + static_cast<long long>(y) * DIM_n + x);
             const Vector vector = streaming ? __ldcs(from) : *from;
 #pragma unroll
             for (int i = 0; i < load_width; ++i) values[round][i] = reinterpret_cast<const float*>(&vector)[i];
@@ -52,11 +52,11 @@ extern "C" __global__ void __launch_bounds__(THREADS) transpose(float* output, c
     for (int round = 0; round < ROUNDS; ++round) {
         const int which = round * THREADS + threadIdx.x;
         const int x = which / IN_A_COLUMN, y = which % IN_A_COLUMN * load_width;
-        if (first_x + x >= DIM_w || first_y + y >= DIM_h) continue;
+        if (first_x + x >= DIM_n || first_y + y >= DIM_m) continue;
         Vector vector;
 #pragma unroll
         for (int i = 0; i < load_width; ++i)
             reinterpret_cast<float*>(&vector)[i] = shared_memory[(y + i) * STRIDE + x];
-        *reinterpret_cast<Vector*>(output + static_cast<long long>(first_x + x) * DIM_h + first_y + y) = vector;
+        *reinterpret_cast<Vector*>(output + static_cast<long long>(first_x + x) * DIM_m + first_y + y) = vector;
     }
 }
