@@ -1,0 +1,199 @@
+"""Matrix products by cuBLASLt, told how many SMs it has and which of its algorithms to take.
+
+PyTorch reaches neither: cuBLASLt's attribute for the SMs has to be set on the descriptor of a product. The
+functions, structures and numbers are those of NVIDIA's ``cublasLt.h``, the same in CUDA 12 and 13.
+
+cuBLASLt's matrices are stored by columns. One that is stored by rows is its transpose stored by columns, and
+``C = A B`` is ``C^T = B^T A^T``: the operands change places and nothing is copied.
+"""
+
+import ctypes
+from collections.abc import Mapping
+from contextlib import ExitStack
+from ctypes import byref, c_float, c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
+from functools import cache, partial
+from typing import Any
+
+import torch
+
+from costmodel.errors import InvalidConfigError
+from costmodel.kernels.library._space import MOST_ALGORITHMS
+from costmodel.records import Workload
+
+_ELEMENTS = {torch.float32: 0, torch.float16: 2}  # cudaDataType_t: CUDA_R_32F, CUDA_R_16F
+_COMPUTE_32F = 68  # cublasComputeType_t: sums in float32, and no TF32
+_EPILOGUE, _BIAS_POINTER, _SM_COUNT_TARGET = 7, 8, 15  # cublasLtMatmulDescAttributes_t
+_DEFAULT, _RELU, _BIAS = 1, 2, 4  # cublasLtEpilogue_t; a ReLU behind a bias is 6
+_MAX_WORKSPACE_BYTES = 1  # cublasLtMatmulPreferenceAttributes_t
+_WORKSPACE_BYTES = 32 << 20  # what NVIDIA advises for Hopper
+
+
+class _Answer(ctypes.Structure):
+    """``cublasLtMatmulHeuristicResult_t``: an algorithm, and what it needs."""
+
+    _fields_ = (
+        ("algorithm", c_uint64 * 8),
+        ("workspace_bytes", c_size_t),
+        ("status", c_int),
+        ("waves", c_float),
+        ("reserved", c_int * 4),
+    )
+
+
+class _CuBlasLt:
+    """The library, and its handle on the current device.
+
+    Args:
+        path: Name of the shared library, as the dynamic linker takes it.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._functions = ctypes.CDLL(path)
+        self._functions.cublasLtGetStatusName.restype = ctypes.c_char_p
+        self.handle = c_void_p()
+        self.call("Create", byref(self.handle))
+
+    def call(self, name: str, *arguments: Any) -> None:
+        """Call ``cublasLt<name>``.
+
+        Raises:
+            RuntimeError: It gives another status than success.
+        """
+        status = self._functions[f"cublasLt{name}"](*arguments)
+        if status:
+            said = self._functions.cublasLtGetStatusName(c_int(status)).decode()
+            raise RuntimeError(f"cublasLt{name} must succeed, but it gave {said}")
+
+    def create(self, kind: str, stack: ExitStack, *arguments: Any) -> c_void_p:
+        """A descriptor that lives as long as ``stack``."""
+        made = c_void_p()
+        self.call(f"{kind}Create", byref(made), *arguments)
+        stack.callback(self.call, f"{kind}Destroy", made)
+        return made
+
+    def set(self, kind: str, descriptor: c_void_p, attribute: int, value: Any) -> None:
+        """Set an attribute of a descriptor to a value of ``ctypes``."""
+        size = c_size_t(ctypes.sizeof(value))
+        self.call(f"{kind}SetAttribute", descriptor, c_int(attribute), byref(value), size)
+
+
+@cache
+def _cublaslt(cuda: str) -> _CuBlasLt:
+    """The library that PyTorch has loaded, which the dynamic linker gives again.
+
+    Raises:
+        OSError: It has loaded none.
+    """
+    return _CuBlasLt(f"libcublasLt.so.{cuda.partition('.')[0]}")
+
+
+def product(workload: Workload, *, algorithm: int, sm_target: int) -> "tuple[Any, int]":
+    """What computes the product and the first steps of the epilogue, and how many steps that are.
+
+    Sums and a ReLU behind them are part of the product. cuBLASLt's GELU is not: it is the approximation by
+    a hyperbolic tangent.
+
+    Args:
+        workload: A ``matmul`` with any epilogue.
+        algorithm: Position among those that the heuristics offer, the one that they think fastest first.
+        sm_target: SMs to choose for; 0 for all that the device has.
+    """
+    fused = _fused(workload.operator.epilogue)
+    return partial(_multiply, fused=fused, algorithm=algorithm, sm_target=sm_target), len(fused)
+
+
+def _fused(epilogue: tuple[str, ...]) -> tuple[str, ...]:
+    """The steps that cuBLASLt does."""
+    sums = 0
+    while epilogue[sums : sums + 1] in (("bias",), ("add",)):
+        sums += 1
+    return epilogue[: sums + 1] if epilogue[sums : sums + 1] == ("relu",) else epilogue[:sums]
+
+
+def _multiply(
+    operands: Mapping[str, Any], output: Any, *, fused: tuple[str, ...], algorithm: int, sm_target: int
+) -> Any:
+    """``output = relu(A B + add + bias)``, of which ``fused`` names what there is."""
+    library, a, b = _cublaslt(str(torch.version.cuda)), operands["A"], operands["B"]
+    (m, k), n = a.shape, b.shape[1]
+    added = operands["add"] if "add" in fused else output
+    with ExitStack() as stack:
+        create = partial(_layout, library, stack, _ELEMENTS[a.dtype])
+        layouts = create(n, k), create(k, m), create(n, m), create(n, m)  # of B, A, what is added, output
+        operation = _operation(library, stack, fused, operands.get("bias"), sm_target)
+        answer = _answer(library, stack, operation, layouts, algorithm)
+        workspace = torch.empty(answer.workspace_bytes, dtype=torch.uint8, device=a.device)
+        library.call(
+            "Matmul",
+            library.handle,
+            operation,
+            byref(c_float(1.0)),
+            c_void_p(b.data_ptr()),
+            layouts[0],
+            c_void_p(a.data_ptr()),
+            layouts[1],
+            byref(c_float("add" in fused)),
+            c_void_p(added.data_ptr()),
+            layouts[2],
+            c_void_p(output.data_ptr()),
+            layouts[3],
+            byref(answer.algorithm),
+            c_void_p(workspace.data_ptr()),
+            c_size_t(answer.workspace_bytes),
+            c_void_p(torch.cuda.current_stream().cuda_stream if a.is_cuda else None),
+        )
+    return output
+
+
+def _layout(library: _CuBlasLt, stack: ExitStack, elements: int, rows: int, columns: int) -> c_void_p:
+    """A matrix that is stored by columns, one behind the other."""
+    sizes = c_uint64(rows), c_uint64(columns), c_int64(rows)
+    return library.create("MatrixLayout", stack, c_int(elements), *sizes)
+
+
+def _operation(
+    library: _CuBlasLt, stack: ExitStack, fused: tuple[str, ...], bias: Any, sm_target: int
+) -> c_void_p:
+    """The product's descriptor."""
+    scale = c_int(_ELEMENTS[torch.float32])
+    operation = library.create("MatmulDesc", stack, c_int(_COMPUTE_32F), scale)
+    epilogue = _RELU * ("relu" in fused) | _BIAS * ("bias" in fused)
+    library.set("MatmulDesc", operation, _EPILOGUE, c_uint32(epilogue or _DEFAULT))
+    if "bias" in fused:
+        library.set("MatmulDesc", operation, _BIAS_POINTER, c_void_p(bias.data_ptr()))
+    library.set("MatmulDesc", operation, _SM_COUNT_TARGET, c_int32(sm_target))
+    return operation
+
+
+def _answer(
+    library: _CuBlasLt,
+    stack: ExitStack,
+    operation: c_void_p,
+    layouts: tuple[c_void_p, ...],
+    algorithm: int,
+) -> _Answer:
+    """One of the algorithms that the heuristics offer.
+
+    Raises:
+        InvalidConfigError: They offer fewer.
+    """
+    preference = library.create("MatmulPreference", stack)
+    library.set("MatmulPreference", preference, _MAX_WORKSPACE_BYTES, c_uint64(_WORKSPACE_BYTES))
+    answers, count = (_Answer * MOST_ALGORITHMS)(), c_int()
+    library.call(
+        "MatmulAlgoGetHeuristic",
+        library.handle,
+        operation,
+        *layouts,
+        preference,
+        c_int(MOST_ALGORITHMS),
+        answers,
+        byref(count),
+    )
+    sound = [answer for answer in answers[: count.value] if answer.status == 0]
+    if algorithm >= len(sound):
+        raise InvalidConfigError(
+            f"The algorithm must be one of the {len(sound)} that cuBLASLt offers, but got {algorithm}, counting "
+            "from 0. Take a smaller one."
+        )
+    return sound[algorithm]

@@ -1,0 +1,60 @@
+"""What PyTorch runs, as a kernel source."""
+
+from importlib.util import find_spec
+from pathlib import Path
+
+from costmodel.errors import MissingExtraError
+from costmodel.kernels._base import KernelSource
+from costmodel.kernels._built import Built
+from costmodel.kernels.library._note import SUFFIX, write_note
+from costmodel.kernels.library._space import LibrarySpace
+from costmodel.records import Candidate, Outcome, TargetKind, Workload
+
+
+class LibrarySource(KernelSource):
+    """What PyTorch runs of an operator: on a GPU mostly kernels of cuBLAS and cuDNN, on a CPU of oneDNN.
+
+    Nothing is compiled, and what a call launches is not known before it runs. A time of the library can
+    mislead:
+
+    - It is that of the call with all kernels that it needs, such as one for an activation behind a product,
+      and of copies into a layout that the library wants, but without the time that Python takes: calls are
+      timed as CUDA graphs. A small operator in a script that uses none takes longer.
+    - float32 means float32: TensorFloat-32 is off, which PyTorch leaves on for convolutions.
+    - The library chooses among its kernels by heuristics, at the first call of a shape, which takes up to
+      seconds and does not count. These see the whole GPU also where they run on a part of it; only the call
+      ``cublaslt`` can be told otherwise, by its ``sm_target``.
+    - ``cudnn_benchmark`` tries cuDNN's kernels at the first call in a process and keeps the fastest: that of
+      the largest SM budget that is measured together, for the smaller ones too.
+    - Kernels that split a sum use a workspace beside the arguments, cuBLASLt's of up to 32 MiB; it is not in
+      any count of bytes.
+    - Another version of PyTorch, cuBLAS or cuDNN is another library: compare with the same one.
+    """
+
+    name = "library"
+    artifact = SUFFIX
+
+    def makes(self, workload: Workload, kind: TargetKind) -> bool:
+        """All operators, where PyTorch is installed."""
+        return not workload.is_foreign and _is_installed()
+
+    def space(self, workload: Workload, kind: TargetKind) -> LibrarySpace:
+        """The calls that compute a workload."""
+        return LibrarySpace(workload, kind)
+
+    def check_installed(self, kind: TargetKind) -> None:
+        """Check for PyTorch.
+
+        Raises:
+            MissingExtraError: It is not installed.
+        """
+        if not _is_installed():
+            raise MissingExtraError(f"Measuring the library on {kind}", "torch")
+
+    def build(self, candidate: Candidate, kind: TargetKind, architecture: str, folder: Path) -> Built:
+        """Note what to call: nothing is to be built."""
+        return Built(Outcome.OK, write_note(candidate, folder))
+
+
+def _is_installed() -> bool:
+    return find_spec("torch") is not None

@@ -1,0 +1,167 @@
+"""The calls of a library that compute a workload, as a design space."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from costmodel.arrays import FloatArray
+from costmodel.errors import CostModelError, InvalidConfigError
+from costmodel.records import (
+    SKETCH,
+    Candidate,
+    Config,
+    ConfigBatch,
+    Decision,
+    KernelLaunch,
+    TargetKind,
+    Workload,
+    content_id,
+)
+
+CALL = "call"
+# What cuBLASLt may be told to count on: the usual SM budgets; 0 leaves it to see the whole device.
+_SM_TARGETS = (0, 8, 16, 32, 48, 64, 96)
+MOST_ALGORITHMS = 8  # of those that cuBLASLt's heuristics offer, best first; often there are fewer
+
+
+@dataclass(frozen=True)
+class Calls:
+    """A sketch: calls that take the same choices.
+
+    Attributes:
+        choices: The choices of each decision.
+    """
+
+    choices: Mapping[str, tuple[Decision, ...]]
+
+    @cached_property
+    def configs(self) -> tuple[Config, ...]:
+        """All of its configs."""
+        return tuple(
+            Config(dict(zip(self.choices, values, strict=True))) for values in product(*self.choices.values())
+        )
+
+
+class LibrarySpace:
+    """All ways in which PyTorch computes a workload; a config names the call.
+
+    Attributes:
+        workload: The workload.
+        name: ``library-<kind>-<hash of the calls>``; equal names mean equal spaces.
+        sketches: PyTorch's calls, then cuBLASLt with choices of its own where it applies.
+    """
+
+    def __init__(self, workload: Workload, kind: TargetKind) -> None:
+        self.workload = workload
+        self.sketches = tuple(Calls(choices) for choices in _choices(workload, kind))
+        self.name = f"library-{kind}-{content_id([sketch.choices for sketch in self.sketches])[:8]}"
+
+    def parameters(self) -> dict[str, int | tuple[Any, ...]]:
+        """The sketch, and the choices of each sketch with its number and a dot in front."""
+        own: dict[str, int | tuple[Any, ...]] = {
+            f"{position}.{name}": choices
+            for position, sketch in enumerate(self.sketches)
+            for name, choices in sketch.choices.items()
+        }
+        return {SKETCH: tuple(range(len(self.sketches))), **own}
+
+    def suggest(self, trial: Any) -> Config:
+        """The config that an Optuna trial proposes."""
+        position = trial.suggest_categorical(SKETCH, range(len(self.sketches)))
+        choices = self.sketches[position].choices
+        return Config(
+            {name: trial.suggest_categorical(f"{position}.{name}", each) for name, each in choices.items()}
+        )
+
+    def params(self, config: Config) -> dict[str, Any]:
+        """What ``suggest`` would have to be told to give a config.
+
+        Raises:
+            InvalidConfigError: It is not of this space.
+        """
+        position = self._position(config)
+        return {SKETCH: position, **{f"{position}.{name}": v for name, v in config.decisions.items()}}
+
+    def config(self, params: Mapping[str, Any]) -> Config:
+        """The config with these parameters.
+
+        Raises:
+            CostModelError: One is missing, or is none of its choices.
+        """
+        for sketch in self.sketches:
+            for config in sketch.configs:
+                if self.params(config) == params:
+                    return config
+        raise CostModelError(
+            f"The parameters of a call must be choices of {self.parameters()}, but got {dict(params)}. Use a "
+            "sampler of this space, and a new study for a new space."
+        )
+
+    def draw(self, sketch: int, size: int, rng: np.random.Generator) -> ConfigBatch:
+        """Random configs of one sketch, as columns."""
+        every = ConfigBatch.from_configs(self.workload, self.sketches[sketch].configs)
+        return every.take(rng.integers(every.size, size=size))
+
+    def sample(self, rng: np.random.Generator) -> Config:
+        """A random config of a random sketch."""
+        configs = self.sketches[int(rng.integers(len(self.sketches)))].configs
+        return configs[int(rng.integers(len(configs)))]
+
+    def mutate(self, config: Config, rng: np.random.Generator) -> Config:
+        """A config of the same sketch with one other decision; the config itself where there is none."""
+        others = [
+            other
+            for other in self.sketches[self._position(config)].configs
+            if sum(other.decisions[name] != value for name, value in config.decisions.items()) == 1
+        ]
+        return others[int(rng.integers(len(others)))] if others else config
+
+    def candidate(self, config: Config) -> Candidate:
+        """The candidate of a config; what it launches is the library's secret.
+
+        Raises:
+            InvalidConfigError: It is not of this space.
+        """
+        self._position(config)
+        return Candidate(self.workload, self.name, config)
+
+    def launches(self, batch: ConfigBatch) -> dict[str, FloatArray]:
+        """Nothing is known: NaN of every field of ``KernelLaunch``, ``(n, 1)``."""
+        names = [field.name for field in msgspec.structs.fields(KernelLaunch)]
+        return {name: np.full((batch.size, 1), np.nan) for name in names}
+
+    def _position(self, config: Config) -> int:
+        """The sketch that a config is of."""
+        for position, sketch in enumerate(self.sketches):
+            if config in sketch.configs:
+                return position
+        raise InvalidConfigError(
+            f"A config of {self.name} must be one of its calls of {self.workload.name}, {self._names()}, but "
+            f"got {config.decisions}. Take configs from this space."
+        )
+
+    def _names(self) -> str:
+        return ", ".join(str(call) for sketch in self.sketches for call in sketch.choices[CALL])
+
+
+def _choices(workload: Workload, kind: TargetKind) -> Sequence[Mapping[str, tuple[Decision, ...]]]:
+    """The calls that compute a workload, by what can be chosen of them."""
+    anchor, epilogue = workload.operator.anchor, workload.operator.epilogue
+    calls = ["eager"]
+    if anchor in ("matmul", "batch_matmul") and epilogue[:1] in (("bias",), ("add",)):
+        calls.append("addmm")
+    if "conv2d" in anchor and kind == "cuda":
+        calls.append("cudnn_benchmark")
+    if anchor != "matmul" or kind != "cuda":
+        return [{CALL: tuple(calls)}]
+    cublaslt: dict[str, tuple[Decision, ...]] = {
+        CALL: ("cublaslt",),
+        "algorithm": tuple(range(MOST_ALGORITHMS)),
+        "sm_target": _SM_TARGETS,
+    }
+    return [{CALL: tuple(calls)}, cublaslt]

@@ -1,0 +1,36 @@
+// KERNEL of KERNEL_FILE, as something that takes the addresses of its arguments. The one at CONSTANT_POSITION, if that
+// is defined, is also what the array CONSTANT holds.
+#include "emulation.h"
+
+#include KERNEL_FILE
+
+namespace {
+
+template <class Type>
+Type argument(void* address) {
+    if constexpr (std::is_pointer_v<Type>)
+        return static_cast<Type>(address);
+    else
+        return *static_cast<Type*>(address);
+}
+
+template <class... Types, std::size_t... Positions>
+void call(void (*kernel)(Types...), void* const* arguments, std::index_sequence<Positions...>) {
+    kernel(argument<Types>(arguments[Positions])...);
+}
+
+template <class... Types>
+void call(void (*kernel)(Types...), void* const* arguments, int count) {
+    if (count != sizeof...(Types)) emulation::fail("the kernel takes another number of arguments");
+    call(kernel, arguments, std::index_sequence_for<Types...>{});
+}
+
+}  // namespace
+
+void set_constants([[maybe_unused]] void* const* arguments) {
+#ifdef CONSTANT
+    std::memcpy(CONSTANT, arguments[CONSTANT_POSITION], sizeof CONSTANT);
+#endif
+}
+
+void call_kernel(void* const* arguments, int count) { call(KERNEL, arguments, count); }
