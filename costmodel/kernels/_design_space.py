@@ -33,6 +33,11 @@ class DesignSpace(Protocol):
         """Number of configs where ``draw`` gives all of them if asked for as many, else None."""
         ...
 
+    @property
+    def starts(self) -> Sequence[Config]:
+        """Configs to measure before any other, such as the one that an author takes for the best."""
+        ...
+
     def parameters(self) -> Mapping[str, int | tuple[Any, ...]]:
         """Every parameter: the last index of a range from 0, or the choices."""
         ...

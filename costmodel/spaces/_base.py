@@ -86,6 +86,11 @@ class SearchSpace(ABC):
     def distributions(self) -> Mapping[str, BaseDistribution]:
         """Optuna distribution of each parameter that may occur."""
 
+    @property
+    def starts(self) -> Sequence[Config]:
+        """Configs to measure before any other; none where nothing is known of them."""
+        return ()
+
     @abstractmethod
     def suggest(self, trial: Trial) -> Config:
         """The config that a trial proposes, for an objective in ``study.optimize``.

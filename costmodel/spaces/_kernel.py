@@ -1,5 +1,6 @@
 """The design space of a kernel source, as a search sees it."""
 
+import re
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
@@ -53,6 +54,11 @@ class KernelSpace(SearchSpace):
     def size(self) -> int | None:
         """That of the design space; None where there are too many to draw them all."""
         return self.space.size
+
+    @property
+    def starts(self) -> Sequence[Config]:
+        """Those of the design space."""
+        return self.space.starts
 
     @cached_property
     def distributions(self) -> dict[str, BaseDistribution]:
@@ -117,7 +123,7 @@ class KernelSpace(SearchSpace):
         """Names of the feature columns; None for those that all operators have."""
         if self._asked is not None or not self.family:
             return self._asked
-        parameters = self.space.parameters()
+        parameters = {_decision(name): each for name, each in self.space.parameters().items()}
         own = parameter_columns(self.space.workload, self.family, parameters)
         return [column.name for column in COLUMNS + own]
 
@@ -181,3 +187,8 @@ def _distinct(batch: ConfigBatch) -> ConfigBatch:
     codes = [np.unique(column, return_inverse=True)[1] for column in columns]  # texts too
     _, first = np.unique(np.column_stack(codes), axis=0, return_index=True)
     return batch.take(np.sort(first))
+
+
+def _decision(parameter: str) -> str:
+    """The decision that a parameter is of: a sketch's number and a dot may stand in front."""
+    return re.sub(r"^[0-9]+\.", "", parameter)

@@ -142,8 +142,8 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
                 screened=screened,
                 seed=seed,
             )
-            first = best_recorded(history, asked, platforms) if history and not replayed else []
-            return _searched(opened, sampler, request, study, on_trial, first), sampler
+            known_best = best_recorded(history, asked, platforms) if history and not replayed else []
+            return _searched(opened, sampler, request, study, on_trial, known_best), sampler
 
         names = subject.among(opened.sources(asked)) if replayed else opened.sources(asked)
         found = {name: search_in(name) for name in names}
@@ -203,11 +203,11 @@ def _searched(  # noqa: PLR0913, PLR0917 (a search, where it is kept, and whom t
     request: TuneRequest,
     place: str | None,
     on_trial: Callable[[Trial], None] | None,
-    first: Sequence[Candidate] = (),
+    known_best: Sequence[Candidate] = (),
 ) -> SearchResult:
     """Search, with a progress bar; in a study that is kept at a place, if one is given.
 
-    Those of ``first`` that are of the space are measured before any other.
+    What is known to be good of the space is measured before anything else.
     """
     space, goal = sampler.space, f"{sampler.goal.name}-{sampler.objective.name}".lower()
     budgets = ", ".join(str(platform.sms_granted) for platform in space.platforms)
@@ -220,9 +220,8 @@ def _searched(  # noqa: PLR0913, PLR0917 (a search, where it is kept, and whom t
                 on_trial(trial)
 
         opened = open_study(place, f"tune-{space.space_id}-{goal}")
-        for candidate in first:
-            if space.holds(candidate):
-                opened.enqueue_trial(space.params(candidate.config), skip_if_exists=True)
+        for config in [*space.starts, *(each.config for each in known_best if space.holds(each))]:
+            opened.enqueue_trial(space.params(config), skip_if_exists=True)
         return search(
             runner,
             sampler,

@@ -16,7 +16,7 @@ from costmodel.collector.device._pace import Pace
 from costmodel.collector.device._timing import Repeats, Stopwatch, Timing, time_kernels
 from costmodel.collector.device._workload_data import KeptData, WorkloadData
 from costmodel.collector.device.runtimes import Kernel, Runtime, TvmRuntime
-from costmodel.errors import last_line
+from costmodel.errors import InvalidConfigError, last_line
 from costmodel.records import Device, DeviceState, Outcome
 
 
@@ -94,8 +94,12 @@ class DeviceWorker:
             self._prepare(job)
             paths = {_id_of(path): path for libraries in job.libraries.values() for path in libraries}
             kernels = {id_: self.runtime.load(path) for id_, path in paths.items()}
-            right = {id_: kernel for id_, kernel in kernels.items() if self._computes(kernel)}
-            return {sms: self._time_on(sms, job, right) for sms in job.libraries}
+            checked = {id_: self._checked(kernel) for id_, kernel in kernels.items()}
+            right = {id_: kernel for id_, kernel in kernels.items() if checked[id_] is None}
+            wrong = {id_: found for id_, found in checked.items() if found is not None}
+            return {
+                sms: self._time_on(sms, job, right) | _of(job.libraries[sms], wrong) for sms in job.libraries
+            }
         except Exception as error:  # noqa: BLE001 (whatever a kernel does is an outcome)
             raise KernelFaultError(last_line(error)) from None
 
@@ -153,25 +157,29 @@ class DeviceWorker:
             self._random = arguments, self.runtime.random_arrays(arguments)
         return self._random[1]
 
-    def _computes(self, kernel: Kernel) -> bool:
-        """Whether a kernel computes the right outputs."""
+    def _checked(self, kernel: Kernel) -> Timed | None:
+        """Why a kernel must not be timed; None where it computes the right outputs.
+
+        A library may refuse a config before it touches the device.
+        """
         self.data.reset()
         self.synchronize()
-        result = kernel(*self.data.arguments)
+        try:
+            result = kernel(*self.data.arguments)
+        except InvalidConfigError as error:
+            return Timed(Outcome.INVALID_CONFIG, board=self.board, error=str(error))
         self.synchronize()
-        return self.data.is_right(result)
+        if self.data.is_right(result):
+            return None
+        return Timed(Outcome.WRONG_RESULT, board=self.board, error="output differs from the reference")
 
     def _time_on(self, sms: int, job: KernelJob, right: Mapping[str, Kernel]) -> dict[str, Timed]:
         """Time those of a job's kernels for ``sms`` SMs that are right; by candidate id, as is ``right``."""
-        ids = [_id_of(path) for path in job.libraries[sms]]
-        kernels = {id_: right[id_] for id_ in ids if id_ in right}
+        kernels = {id_: right[id_] for id_ in map(_id_of, job.libraries[sms]) if id_ in right}
         if job.partitions > 1:
-            timed = self.time_together(kernels, sms, job)
-        else:
-            self.enter(sms)
-            timed = self._time_alone(kernels, job.timing, self.data.arguments)
-        wrong = Timed(Outcome.WRONG_RESULT, board=self.board, error="output differs from the reference")
-        return {id_: timed.get(id_, wrong) for id_ in ids}
+            return self.time_together(kernels, sms, job)
+        self.enter(sms)
+        return self._time_alone(kernels, job.timing, self.data.arguments)
 
     def _time_alone(
         self, kernels: Mapping[str, Kernel], timing: Timing, arguments: list[Any]
@@ -187,6 +195,11 @@ class DeviceWorker:
         """What repeats say of a kernel that works."""
         r = repeats
         return Timed(Outcome.OK, r.latencies_s, r.runs, r.before, r.after, r.attempts, co_runners, self.board)
+
+
+def _of(artifacts: Sequence[Path], wrong: Mapping[str, Timed]) -> dict[str, Timed]:
+    """What is wrong with those of these artifacts that are."""
+    return {id_: wrong[id_] for id_ in map(_id_of, artifacts) if id_ in wrong}
 
 
 def _id_of(artifact: Path) -> str:

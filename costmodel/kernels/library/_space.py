@@ -61,6 +61,16 @@ class LibrarySpace:
         self.sketches = tuple(Calls(choices) for choices in _choices(workload, kind))
         self.name = f"library-{kind}-{content_id([sketch.choices for sketch in self.sketches])[:8]}"
 
+    @property
+    def size(self) -> int:
+        """Number of calls, each with all its choices."""
+        return sum(len(sketch.configs) for sketch in self.sketches)
+
+    @property
+    def starts(self) -> tuple[Config, ...]:
+        """What a user of PyTorch would call."""
+        return self.sketches[0].configs
+
     def parameters(self) -> dict[str, int | tuple[Any, ...]]:
         """The sketch, and the choices of each sketch with its number and a dot in front."""
         own: dict[str, int | tuple[Any, ...]] = {
@@ -103,9 +113,9 @@ class LibrarySpace:
         )
 
     def draw(self, sketch: int, size: int, rng: np.random.Generator) -> ConfigBatch:
-        """Random configs of one sketch, as columns."""
+        """Random configs of one sketch, as columns; all of them if asked for as many."""
         every = ConfigBatch.from_configs(self.workload, self.sketches[sketch].configs)
-        return every.take(rng.integers(every.size, size=size))
+        return every.take(np.sort(rng.permutation(every.size)[:size]))
 
     def sample(self, rng: np.random.Generator) -> Config:
         """A random config of a random sketch."""
@@ -134,6 +144,10 @@ class LibrarySpace:
         """Nothing is known: NaN of every field of ``KernelLaunch``, ``(n, 1)``."""
         names = [field.name for field in msgspec.structs.fields(KernelLaunch)]
         return {name: np.full((batch.size, 1), np.nan) for name in names}
+
+    def program_hash(self, config: Config) -> int:
+        """Every config is a call of its own."""
+        return int(config.config_id, 16)
 
     def _position(self, config: Config) -> int:
         """The sketch that a config is of."""

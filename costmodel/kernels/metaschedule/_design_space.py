@@ -139,6 +139,11 @@ class MetaScheduleSpace:
         """Too many to draw them all."""
         return None
 
+    @property
+    def starts(self) -> Sequence[Config]:
+        """None: no config is known to be good before any was measured."""
+        return ()
+
     def parameters(self) -> dict[str, int | tuple[int, ...]]:
         """What ``suggest`` may ask for, over all sketches: the highest index from 0, or the choices."""
         found: dict[str, int | tuple[int, ...]] = {SKETCH: tuple(range(len(self.sketches)))}

@@ -34,7 +34,8 @@ class TorchRuntime(Runtime):
         """The call that an artifact names."""
         from costmodel.kernels.library import load_call
 
-        return load_call(artifact)
+        call = load_call(artifact)
+        return lambda *tensors: call(tensors)
 
     def copies(self, arrays: Sequence[NDArray[Any]]) -> list[Any]:
         """Tensors on the device."""
