@@ -10,35 +10,55 @@ import struct
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from costmodel.records import KernelResources
 
 _EM_CUDA = 190
 _MAGIC = b"\x7fELF"
 _REGISTERS, _STACK = 0x2F, 0x11  # attributes: (symbol, value) of 32 bits each
+_RESERVED_SHARED_BYTES = 1024  # of each block, by the system
 _SIZED = 4  # format of an attribute whose size follows; the others hold 16 bits
 
 
 def kernel_resources(library: Path) -> tuple[KernelResources, ...]:
-    """Resources of each kernel, by name; empty without machine code.
+    """Resources of each kernel, in the order of their names; empty without machine code.
 
     Args:
         library: A cubin, or a shared library in which one is embedded.
     """
-    from elftools.elf.elffile import ELFFile  # comes with the extras tvm and cuda
-
     cubin = _embedded_cubin(library.read_bytes())
-    if not cubin:
-        return ()
-    file = ELFFile(io.BytesIO(cubin))
+    return tuple(resources for _, resources in sorted(resources_by_kernel(cubin).items())) if cubin else ()
+
+
+def resources_by_kernel(cubin: bytes) -> dict[str, KernelResources]:
+    """Resources of each kernel of a cubin, by its name in there."""
+    file = _elf(cubin)
     facts: dict[int, dict[int, int]] = defaultdict(dict)
     for attribute, symbol, value in _attributes(file.get_section_by_name(".nv.info").data()):
         facts[symbol][attribute] = value
     symbols = file.get_section_by_name(".symtab")
-    kernels = {symbols.get_symbol(i).name: known for i, known in facts.items() if _REGISTERS in known}
-    return tuple(
-        KernelResources(known[_REGISTERS], known.get(_STACK, 0)) for _, known in sorted(kernels.items())
-    )
+    return {
+        symbols.get_symbol(symbol).name: KernelResources(known[_REGISTERS], known.get(_STACK, 0))
+        for symbol, known in facts.items()
+        if _REGISTERS in known
+    }
+
+
+def static_shared_bytes(cubin: bytes, kernel: str) -> int:
+    """Shared memory that a kernel of a cubin declares itself."""
+    file = _elf(cubin)
+    section = file.get_section_by_name(f".nv.shared.{kernel}")
+    if section is None:
+        return 0
+    is_counted = file.get_section_by_name(".nv.shared.reserved.0") is not None  # from sm_90 on
+    return int(section["sh_size"]) - (_RESERVED_SHARED_BYTES if is_counted else 0)
+
+
+def _elf(cubin: bytes) -> Any:
+    from elftools.elf.elffile import ELFFile  # comes with the extras tvm and cuda
+
+    return ELFFile(io.BytesIO(cubin))
 
 
 def _embedded_cubin(data: bytes) -> bytes:

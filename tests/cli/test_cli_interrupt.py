@@ -48,6 +48,18 @@ def exists(file: Path) -> Callable[[subprocess.Popen[str]], None]:
     return wait
 
 
+def has_started(processes: int, later_s: float) -> Callable[[subprocess.Popen[str]], None]:
+    """Waits until a command has so many processes of its own: a tracker of resources, then workers."""
+    import psutil  # comes with the tvm extra
+
+    def wait(process: subprocess.Popen[str]) -> None:
+        while process.poll() is None and len(psutil.Process(process.pid).children()) < processes:
+            time.sleep(0.001)
+        time.sleep(later_s)
+
+    return wait
+
+
 def opened(pipe: Path) -> Callable[[subprocess.Popen[str]], int]:
     """Waits until a command reads a named pipe, in which it finds nothing while it is held open."""
     os.mkfifo(pipe)
@@ -61,9 +73,19 @@ def test_a_search_that_is_kept_goes_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.tvm
-def test_a_campaign_goes_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize("processes", [1, 2, 3])
+@pytest.mark.parametrize("later_s", [0.0, 0.1, 0.4])
+def test_a_campaign_goes_on_while_its_workers_start(tmp_path: Path, processes: int, later_s: float) -> None:
     pytest.importorskip("tvm")
-    begun = exists(tmp_path / "cpu" / "measurements.jsonl")  # its workers are up
+    begun = has_started(processes, later_s)
+    assert GOES_ON in interrupted(begun, "collect", "run", "cpu-quick", "--out", tmp_path / "cpu")
+
+
+@pytest.mark.tvm
+@pytest.mark.parametrize("file", ["campaign.json", "measurements.jsonl"])
+def test_a_campaign_goes_on(tmp_path: Path, file: str) -> None:
+    pytest.importorskip("tvm")
+    begun = exists(tmp_path / "cpu" / file)
     assert GOES_ON in interrupted(begun, "collect", "run", "cpu-quick", "--out", tmp_path / "cpu")
 
 

@@ -1,7 +1,9 @@
 import os
+import signal
 import time
 from collections.abc import Iterator
-from concurrent.futures import CancelledError, wait
+from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
+from multiprocessing import resource_tracker
 from pathlib import Path
 
 import pytest
@@ -125,3 +127,21 @@ def test_a_job_that_its_caller_gave_up_disturbs_nobody(workers: Workers, caplog)
     assert given_up.cancel()
     assert wanted.result(600) == (3, 1)
     assert not caplog.records
+
+
+@pytest.mark.parametrize("waited_s", [0.0, 0.001, 0.01, 0.1])
+def test_an_interrupt_does_not_reach_a_worker_that_starts(tmp_path: Path, waited_s: float, capfd) -> None:
+    pytest.importorskip("pebble")
+    this = pytest.importorskip("psutil").Process()
+    resource_tracker.ensure_running()  # a process of its own
+    others = set(this.children())
+    workers = Workers(1, tmp_path)
+    with ThreadPoolExecutor(1) as thread:
+        submitted = thread.submit(workers.submit, divmod, 7, 2)
+        while not (worker := set(this.children()) - others):
+            pass
+        time.sleep(waited_s)
+        worker.pop().send_signal(signal.SIGINT)
+        assert submitted.result().result(600) == (3, 1)
+    workers.close()
+    assert "Traceback" not in capfd.readouterr().err

@@ -2,12 +2,14 @@
 
 import multiprocessing
 import os
+import signal
 import tempfile
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
+from multiprocessing.context import SpawnContext, SpawnProcess
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -34,7 +36,8 @@ class WorkerDiedError(CostModelError):
 class Workers:
     """Spawned processes that run jobs. One that hangs or dies is replaced at the cost of its job.
 
-    Spawned, not forked: a fork would inherit a CUDA context that it cannot use.
+    Spawned, not forked: a fork would inherit a CUDA context that it cannot use. Ctrl-C, which a terminal
+    sends to all processes of a command, does not reach them: the process that started them ends them.
     """
 
     def __init__(self, count: int, folder: Path, prepare: Callable[[], None] | None = None) -> None:
@@ -52,7 +55,7 @@ class Workers:
             "max_workers": count,
             "initializer": _start_worker,
             "initargs": (folder, prepare),
-            "context": multiprocessing.get_context("spawn"),
+            "context": _WorkerContext(),
         }
         self._lock = threading.Lock()
         self._closed = False
@@ -114,6 +117,28 @@ class Workers:
         self._pool.join()
         for job in list(self._jobs):  # a pool that is stopped forgets the jobs that it has
             job.cancel()
+
+
+class _WorkerProcess(SpawnProcess):
+    """A process that no interrupt reaches, from its first moment on.
+
+    One that dies while it starts prints a traceback, and Pebble may lose the job that waits for it: then
+    nobody ever hears of it.
+    """
+
+    def start(self) -> None:
+        """Start it with what is blocked here for as long: a process inherits that."""
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+        try:
+            super().start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+class _WorkerContext(SpawnContext):
+    """Makes such processes."""
+
+    Process = _WorkerProcess
 
 
 def _start_worker(folder: Path, prepare: Callable[[], None] | None) -> None:

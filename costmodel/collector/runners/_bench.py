@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -58,7 +58,7 @@ class Bench:
         self.position = position
         self._scratch = scratch
         self._workers: dict[DeviceSetup, Workers] = {}
-        self._lock = threading.Lock()
+        self._lock, self._closed = threading.Lock(), False
         self.queue = ThreadPoolExecutor(1)
 
     def call(self, function: Callable[..., T], setup: DeviceSetup, *arguments: object, limit_s: float) -> T:
@@ -69,8 +69,11 @@ class Bench:
         Raises:
             TimeoutError: It took more than ``limit_s``.
             WorkerDiedError: The process died.
+            CancelledError: The bench was closed first.
         """
         with self._lock:
+            if self._closed:
+                raise CancelledError
             if setup not in self._workers:
                 self._workers[setup] = Workers(1, self._scratch, partial(start_device_worker, setup))
         job = self._workers[setup].submit(function, setup, *arguments, timeout_s=limit_s)
@@ -82,6 +85,8 @@ class Bench:
 
     def close(self) -> None:
         """End the processes, and give up what is queued. May be called twice."""
+        with self._lock:
+            self._closed = True
         self.queue.shutdown(wait=False, cancel_futures=True)
         for workers in self._workers.values():
             workers.close()
@@ -157,4 +162,8 @@ class Benches:
             return bench.call(function, setup_of(bench.position), *arguments, limit_s=self._limit_s)
 
         with ThreadPoolExecutor(len(self._benches)) as threads:
-            return list(threads.map(call, self._benches))
+            try:
+                return list(threads.map(call, self._benches))
+            except KeyboardInterrupt:  # what is about to start is not waited for
+                self.close()
+                raise

@@ -193,7 +193,7 @@ def _answer(
     sound = [answer for answer in answers[: count.value] if answer.status == 0]
     if algorithm >= len(sound):
         raise InvalidConfigError(
-            f"The algorithm must be one of the {len(sound)} that cuBLASLt offers, but got {algorithm}, "
-            "counting from 0. Take a smaller one."
+            f"An algorithm must be one of the {len(sound)} that cuBLASLt offers, but got {algorithm}, from "
+            "0 on. Take a smaller one."
         )
     return sound[algorithm]

@@ -1,0 +1,164 @@
+"""What the kernels of a family read and write, and what should come of it."""
+
+import importlib.util
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.errors import CostModelError
+from costmodel.kernels.cuda._family import CudaFamily
+from costmodel.kernels.cuda._formula import Formula
+from costmodel.kernels.cuda._t1 import Argument
+from costmodel.records import Workload
+
+Arrays = dict[str, NDArray[Any]]
+
+_SEED = 20260
+_TYPES = {"half": "float16", "float": "float32", "double": "float64", "int": "int32", "bool": "bool"}
+_LANES = re.compile(r"(half|float|double)(2|4|8|16)")
+_MOST_RANDOM = 10  # whole numbers are drawn below
+_NOT_COMPUTED = 85  # in integers that a kernel writes
+_MOST_BYTES = 1 << 36
+# Largest ||output - reference|| / ||reference|| that rounding explains, as for operators.
+_TOLERANCES = {"float16": 2.5e-2, "float32": 1e-4, "float64": 1e-9}
+
+
+def make_arguments(family: CudaFamily, workload: Workload) -> Arrays:
+    """The arguments by name, the same in every process; one without axes is passed by value.
+
+    What the kernel writes without reading it is full of NaN, or of 85 if whole numbers.
+
+    Raises:
+        CostModelError: A size or type is not one that there is.
+    """
+    rng = np.random.default_rng(_SEED)
+    values = {**family.description.parameters, **family.rules.fixed(workload.dims)}
+    arguments = family.description.kernel_specification.arguments
+    return {
+        name: _fill(argument, name, values, rng)
+        for name, argument in zip(names_of(family), arguments, strict=True)
+    }
+
+
+def names_of(family: CudaFamily) -> list[str]:
+    """Name of each argument; one without is called by its position, as in ``arg2``."""
+    arguments = family.description.kernel_specification.arguments
+    names = [argument.name or f"arg{position}" for position, argument in enumerate(arguments)]
+    if len(set(names)) < len(names):
+        raise CostModelError(
+            f"Arguments of {family.name} must each have a name of their own, but got {names}."
+        )
+    return names
+
+
+def output_positions(family: CudaFamily) -> tuple[int, ...]:
+    """Positions of the arguments that are compared: those called Output, or else all that are written.
+
+    Raises:
+        CostModelError: There are none.
+    """
+    arguments = family.description.kernel_specification.arguments
+    said = tuple(i for i, argument in enumerate(arguments) if argument.output)
+    written = tuple(i for i, argument in enumerate(arguments) if argument.access_type != "ReadOnly")
+    if not (said or written):
+        raise CostModelError(
+            f"Some argument of {family.name} must have the AccessType WriteOnly or ReadWrite: the output."
+        )
+    return said or written
+
+
+def tolerance_of(family: CudaFamily) -> float:
+    """Largest relative error of an output of the narrowest type that is compared; 0 for whole numbers."""
+    arguments = family.description.kernel_specification.arguments
+    types = [_dtype(arguments[position])[0] for position in output_positions(family)]
+    return max(_TOLERANCES.get(dtype, 0.0) for dtype in types)
+
+
+def reference_of(family: CudaFamily, workload: Workload) -> list[NDArray[Any]] | None:
+    """What the outputs should hold, by ``reference.py`` beside the description; None where there is none.
+
+    Raises:
+        CostModelError: It fails, or gives other names or sizes.
+    """
+    file = family.folder / "reference.py"
+    if not file.exists():
+        return None
+    arguments = make_arguments(family, workload)
+    specified = family.description.kernel_specification.arguments
+    inputs = {
+        name: array
+        for (name, array), argument in zip(arguments.items(), specified, strict=True)
+        if argument.access_type != "WriteOnly"
+    }
+    outputs = [names_of(family)[position] for position in output_positions(family)]
+    try:
+        found = _load(file)(inputs, dict(workload.dims))
+    except Exception as error:
+        raise CostModelError(f"{file}: reference failed on {workload.name}: {error!r}.") from error
+    return [_output(file, name, found, arguments[name]) for name in outputs]
+
+
+def _output(file: Path, name: str, found: Any, like: NDArray[Any]) -> NDArray[Any]:
+    if not isinstance(found, Mapping) or name not in found:
+        raise CostModelError(f"{file}: reference must return a dict that has the output {name!r}.")
+    array = np.asarray(found[name])
+    if array.size != like.size:
+        raise CostModelError(
+            f"{file}: {name} must have {like.size} elements, but reference gave {array.shape}."
+        )
+    return array.reshape(like.shape)
+
+
+def _load(file: Path) -> Callable[[Arrays, dict[str, int]], Any]:
+    """The function ``reference`` of a file, which is run."""
+    spec = importlib.util.spec_from_file_location(f"_costmodel_reference_{file.parent.name}", file)
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    if not callable(function := getattr(module, "reference", None)):
+        raise CostModelError(f"{file} must define reference(inputs, dims).")
+    return function  # type: ignore[no-any-return]
+
+
+def _fill(argument: Argument, name: str, values: Mapping[str, Any], rng: np.random.Generator) -> NDArray[Any]:
+    dtype, lanes = _dtype(argument)
+    if argument.memory_type == "Scalar":
+        value = argument.fill_value
+        if isinstance(value, str):
+            value = Formula(value).value(values)
+        return np.array(value, dtype)
+    size = Formula(argument.size).whole_number(values) * lanes
+    if not 0 < size * np.dtype(dtype).itemsize <= _MOST_BYTES:
+        raise CostModelError(f"Argument {name} must have 1 byte to 64 GiB, but its size is {size} elements.")
+    is_float = dtype.startswith("float")
+    if argument.access_type == "WriteOnly":
+        return np.full(size, np.nan if is_float else _NOT_COMPUTED).astype(dtype)
+    if argument.fill_type == "Constant":
+        return np.full(size, argument.fill_value).astype(dtype)
+    drawn = (
+        rng.standard_normal(size)
+        if is_float
+        else rng.integers(2 if dtype == "bool" else _MOST_RANDOM, size=size)
+    )
+    return drawn.astype(dtype)
+
+
+def _dtype(argument: Argument) -> tuple[str, int]:
+    """NumPy's name of the type, and how many of it an element has, as 4 of float4.
+
+    Raises:
+        CostModelError: It is no type of T1, or ``custom``.
+    """
+    found = _LANES.fullmatch(argument.type)
+    name, lanes = (found[1], int(found[2])) if found else (argument.type, 1)
+    name = _TYPES.get(name, name)
+    if not re.fullmatch(r"bool|float(16|32|64)|u?int(8|16|32|64)", name):
+        raise CostModelError(
+            f"Type of argument {argument.name} must be one of T1's, but got {argument.type!r}."
+        )
+    return name, lanes

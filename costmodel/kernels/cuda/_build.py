@@ -1,0 +1,113 @@
+"""From a config of a family to machine code with a note of how it is launched."""
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from costmodel.errors import InvalidConfigError
+from costmodel.files import write_whole
+from costmodel.kernels._built import Built
+from costmodel.kernels._cubin import resources_by_kernel, static_shared_bytes
+from costmodel.kernels.cuda._family import CudaFamily
+from costmodel.kernels.cuda._launch_rules import Geometry, check_launch, check_shared_bytes
+from costmodel.kernels.cuda._nvrtc import CompileError, Source, compile_source
+from costmodel.records import Candidate, Config, Outcome, Workload
+
+_AXES = "xyz"
+
+
+class LaunchNote(msgspec.Struct, frozen=True):
+    """How a kernel is launched, in the file ``<candidate_id>.launch.json`` beside its machine code.
+
+    Attributes:
+        kernel: Name of the kernel.
+        grid: Blocks along each axis.
+        block: Threads of a block along each axis.
+        shared_bytes: Dynamic shared memory of a block.
+        constants: ``__constant__`` arrays by name: the position of the argument that is copied into each
+            before the kernel runs.
+    """
+
+    kernel: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int = 0
+    constants: dict[str, int] = {}
+
+
+def build_family(family: CudaFamily, candidate: Candidate, architecture: str, folder: Path) -> Built:
+    """Compile a candidate into ``folder``, unless it is there; failure is an outcome.
+
+    Machine code is ``<candidate_id>.cubin``, and its note, written last, ``<candidate_id>.launch.json``; what
+    the compiler said of a failure is ``<candidate_id>.log``.
+    """
+    library = folder / f"{candidate.candidate_id}.cubin"
+    note = library.with_suffix(".launch.json")
+    try:
+        if not note.exists():
+            _compile(family, candidate, architecture, library)
+    except InvalidConfigError as error:
+        return Built(Outcome.INVALID_CONFIG, error=str(error))
+    except CompileError as error:
+        write_whole(library.with_suffix(".log"), error.log.encode())
+        return Built(Outcome.COMPILE_ERROR, error=str(error))
+    return _built(library, note, architecture)
+
+
+def _built(library: Path, note: Path, architecture: str) -> Built:
+    """What the compiler made, where it fits a device."""
+    cubin, launch = library.read_bytes(), msgspec.json.decode(note.read_bytes(), type=LaunchNote)
+    try:
+        check_shared_bytes(static_shared_bytes(cubin, launch.kernel) + launch.shared_bytes, architecture)
+    except InvalidConfigError as error:
+        return Built(Outcome.INVALID_CONFIG, error=str(error))
+    digest = hashlib.sha256(cubin + note.read_bytes()).hexdigest()[:16]
+    return Built(Outcome.OK, library, digest, (resources_by_kernel(cubin)[launch.kernel],))
+
+
+def macros(family: CudaFamily, workload: Workload, config: Config, geometry: Geometry) -> dict[str, Any]:
+    """What a kernel's source may use: parameters, sizes, and what Kernel Tuner defines."""
+    sizes = {f"grid_size_{axis}": size for axis, size in zip(_AXES, geometry.grid[0].tolist(), strict=True)}
+    sizes |= {
+        f"block_size_{axis}": size for axis, size in zip(_AXES, geometry.block[0].tolist(), strict=True)
+    }
+    dims = {f"DIM_{dim}": size for dim, size in workload.dims.items()}
+    return {**sizes, **dims, **config.decisions, "kernel_tuner": 1}
+
+
+def _compile(family: CudaFamily, candidate: Candidate, architecture: str, library: Path) -> None:
+    workload, config = candidate.workload, candidate.config
+    geometry = family.geometry(workload, config)
+    stated = max((launch.shared_bytes for launch in candidate.launches), default=0)
+    dynamic = int(geometry.dynamic_bytes[0])
+    check_launch(geometry)
+    check_shared_bytes(max(stated, dynamic), architecture)
+    spec = family.description.kernel_specification
+    constants = {
+        argument.name: position
+        for position, argument in enumerate(spec.arguments)
+        if argument.mem_type == "Constant"
+    }
+    source = Source(
+        family.source,
+        family.kernel_file.name,
+        spec.kernel_name,
+        macros(family, workload, config, geometry),
+        spec.compiler_options,
+        family.kernel_file.parent,
+        _declared(constants, family.source),
+    )
+    compiled = compile_source(source, architecture)
+    grid, block = geometry.grid[0].tolist(), geometry.block[0].tolist()
+    positions = {compiled.symbols[name]: constants[name] for name in source.symbols}
+    write_whole(library, compiled.cubin)
+    note = LaunchNote(compiled.kernel, tuple(grid), tuple(block), dynamic, positions)
+    write_whole(library.with_suffix(".launch.json"), msgspec.json.encode(note))
+
+
+def _declared(constants: Mapping[str, int], text: str) -> tuple[str, ...]:
+    """The arrays that the source declares."""
+    return tuple(name for name in constants if f"{name}[" in text and "__constant__" in text)

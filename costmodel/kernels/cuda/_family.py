@@ -1,0 +1,164 @@
+"""A family: a CUDA kernel with declared parameters, its description, and what its result should be."""
+
+import hashlib
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+import msgspec
+
+from costmodel.errors import CostModelError
+from costmodel.kernels.cuda._description import Description, find_description, read_description
+from costmodel.kernels.cuda._launch_rules import Geometry, LaunchRules
+from costmodel.records import Config, ConfigBatch, Workload
+
+if TYPE_CHECKING:
+    from costmodel.kernels.cuda._space import FamilySpace
+
+_INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class CudaFamily:
+    """A CUDA kernel with declared parameters; read from its files by ``load``.
+
+    Attributes:
+        file: The description.
+        description: What it says.
+        source: Text of the kernel's file.
+
+    Example:
+        >>> family = CudaFamily.load("costmodel/kernels/cuda/families/transpose")
+        >>> family.workload(m=1024).name
+        'cuda.transpose-m1024-n8192'
+    """
+
+    file: Path
+    description: Description
+    source: str
+
+    @classmethod
+    def load(cls, path: Path | str) -> Self:
+        """Read a family from its description, or from the folder that holds it.
+
+        Raises:
+            CostModelError: A file is missing, or a field or formula is not as it must be.
+        """
+        file = find_description(Path(path))
+        description = read_description(file)
+        spec = description.kernel_specification
+        if spec.language.upper() != "CUDA":
+            raise CostModelError(f"{file}: Language must be CUDA to build kernels, but got {spec.language}.")
+        kernel = file.parent / spec.kernel_file
+        try:
+            source = kernel.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise CostModelError(f"{file}: KernelFile must be source at {kernel}, but: {error}.") from None
+        family = cls(file.resolve(), description, source)
+        try:
+            family._check()
+        except (CostModelError, ValueError) as error:
+            raise CostModelError(f"{file}: {error}") from None
+        return family
+
+    @property
+    def name(self) -> str:
+        """Name of the description's file, in letters that names of workloads take."""
+        return re.sub(r"\W", "_", self.file.stem, flags=re.ASCII)
+
+    @property
+    def kind(self) -> str:
+        """Kind of its workloads: the operator that it computes, or ``cuda.`` and its name."""
+        return self.description.workload.operator or f"cuda.{self.name}"
+
+    @property
+    def folder(self) -> Path:
+        """Where its files are."""
+        return self.file.parent
+
+    @property
+    def kernel_file(self) -> Path:
+        """The file of the kernel."""
+        return self.folder / self.description.kernel_specification.kernel_file
+
+    @cached_property
+    def space_name(self) -> str:
+        """``cuda-<name>-<hash>`` of all that its kernels depend on."""
+        return f"cuda-{self.name}-{self._hash()[:8]}"
+
+    @cached_property
+    def rules(self) -> LaunchRules:
+        """What it says of launches."""
+        return LaunchRules(self.description)
+
+    def workload(self, **dims: int) -> Workload:
+        """What it computes at these sizes; those that are not given are the description's.
+
+        Raises:
+            CostModelError: It has no such dimension, or a size is not positive.
+        """
+        known = self.description.dims
+        unknown = [dim for dim in dims if dim not in known]
+        if unknown:
+            raise CostModelError(
+                f"{self.name} must be asked for sizes of its dims {', '.join(known)}, but got {unknown[0]!r}."
+            )
+        try:
+            return Workload(self.kind, {**known, **dims}, self.description.workload.dtype)
+        except ValueError as error:
+            raise CostModelError(f"{self.name}: {error}.") from None
+
+    def computes(self, workload: Workload) -> bool:
+        """Whether a workload is one of its own."""
+        return (
+            workload.kind == self.kind
+            and workload.dtype == self.description.workload.dtype
+            and list(workload.dims) == list(self.description.dims)
+        )
+
+    def space(self, workload: Workload | None = None) -> "FamilySpace":
+        """The configs for a workload; for that of the description's dims if None."""
+        from costmodel.kernels.cuda._space import FamilySpace
+
+        return FamilySpace(self, workload or self.workload())
+
+    def geometry(self, workload: Workload, config: Config) -> Geometry:
+        """How one config is launched."""
+        columns = ConfigBatch.from_configs(workload, [config]).decisions
+        return self.rules.geometry(columns, workload.dims, 1)
+
+    def _check(self) -> None:
+        """Check that formulas and dims fit each other and, where there is one, the operator."""
+        workload, _ = self.workload(), self.rules
+        if list(workload.dims) != list(self.description.dims):
+            raise CostModelError(f"Workload.Dims must be {list(workload.dims)}, in this order.")
+
+    def _hash(self) -> str:
+        """Hash of the source, of what it includes beside it, and of the description but for its costs."""
+        digest = hashlib.sha256(self.source.encode())
+        for included in _included(self.source, self.folder):
+            digest.update(included.read_bytes())
+        section = self.description.workload
+        kept = (
+            self.description.configuration_space,
+            self.description.kernel_specification,
+            section.operator,
+            section.dtype,
+        )
+        digest.update(msgspec.json.encode(kept))
+        return digest.hexdigest()
+
+
+def _included(source: str, folder: Path) -> list[Path]:
+    """The files beside the source that it includes, and those that these do, in order."""
+    found: dict[Path, None] = {}
+    open_ = [source]
+    while open_:
+        for name in _INCLUDE.findall(open_.pop()):
+            file = folder / name
+            if file.is_file() and file not in found:
+                found[file] = None
+                open_.append(file.read_text(encoding="utf-8", errors="replace"))
+    return list(found)

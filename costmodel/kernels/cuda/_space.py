@@ -1,0 +1,207 @@
+"""The configs of a family for one workload."""
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from costmodel.arrays import FloatArray
+from costmodel.errors import CostModelError, InvalidConfigError
+from costmodel.kernels.cuda._family import CudaFamily
+from costmodel.kernels.cuda._launch_rules import check_launch
+from costmodel.kernels.cuda._valid_configs import Rows, ValidConfigs
+from costmodel.records import Candidate, Config, ConfigBatch, Decision, KernelLaunch, Workload
+
+_MOST_DRAWS = 100  # of a neighbour
+
+
+class FamilySpace:
+    """All configs of a family that meet its conditions: one sketch, whose decisions are the parameters.
+
+    Optuna sees a parameter whose numbers rise as an index of them, so that near indices are near values, and
+    any other as a category.
+
+    Args:
+        family: The kernels.
+        workload: One of the family's.
+
+    Attributes:
+        name: Names the family, with a hash of all that its kernels depend on: equal names mean equal spaces.
+        workload: The workload.
+        sketches: The family's name alone.
+    """
+
+    def __init__(self, family: CudaFamily, workload: Workload) -> None:
+        self.name = family.space_name
+        self.workload = workload
+        self.sketches = (family.name,)
+        self._family = family
+        self._choices = family.description.parameters
+        self._valid = ValidConfigs(
+            self._choices, family.description.conditions, family.rules.fixed(workload.dims)
+        )
+
+    @cached_property
+    def size(self) -> int | None:
+        """Number of configs; None where listing them takes too much."""
+        return None if self._rows is None else len(self._rows)
+
+    @cached_property
+    def default(self) -> Config:
+        """The config of the defaults, or where they meet no condition a valid one with most of them.
+
+        Raises:
+            CostModelError: No config meets the conditions.
+        """
+        wanted = self._family.description.defaults
+        rows = self._draw(4096, np.random.default_rng(0)) if self._rows is None else self._rows
+        if self._holds(wanted):
+            return Config(dict(wanted))
+        if not len(rows):
+            raise self._empty()
+        columns = self._valid.columns(rows)
+        agreeing = np.sum([columns[name] == value for name, value in wanted.items()], axis=0)
+        return self._config_of(rows[[int(np.argmax(agreeing))]])
+
+    def parameters(self) -> dict[str, int | tuple[Any, ...]]:
+        """Every parameter: the last index of rising numbers, or the choices."""
+        return {
+            name: len(choices) - 1 if _is_rising(choices) else choices
+            for name, choices in self._choices.items()
+        }
+
+    def suggest(self, trial: Any) -> Config:
+        """The config that an Optuna trial proposes; it need not meet the conditions."""
+        decisions: dict[str, Decision] = {
+            name: choices[trial.suggest_int(name, 0, len(choices) - 1)]
+            if _is_rising(choices)
+            else trial.suggest_categorical(name, choices)
+            for name, choices in self._choices.items()
+        }
+        return Config(decisions)
+
+    def params(self, config: Config) -> dict[str, Any]:
+        """What ``suggest`` would have to be told to give ``config``.
+
+        Raises:
+            InvalidConfigError: It is not of this space.
+        """
+        self._check_choices(config)
+        return {
+            name: choices.index(config.decisions[name]) if _is_rising(choices) else config.decisions[name]
+            for name, choices in self._choices.items()
+        }
+
+    def config(self, params: Mapping[str, Any]) -> Config:
+        """The config that ``suggest`` gives of these parameters.
+
+        Raises:
+            CostModelError: One is missing, or is none of its choices.
+        """
+        decisions: dict[str, Decision] = {}
+        for name, choices in self._choices.items():
+            offered = range(len(choices)) if _is_rising(choices) else choices
+            if params.get(name) not in offered:
+                raise CostModelError(
+                    f"Parameter {name} of {self.name} must be one of {list(offered)}, but got "
+                    f"{params.get(name)!r}. Use a sampler of this space, and a new study for a new space."
+                )
+            decisions[name] = choices[params[name]] if _is_rising(choices) else params[name]
+        return Config(decisions)
+
+    def draw(self, sketch: int, size: int, rng: np.random.Generator) -> ConfigBatch:
+        """Random configs that meet the conditions, as columns; all of a smaller space, each once."""
+        rows = self._draw(size, rng)
+        return ConfigBatch(self.workload, len(rows), self._valid.columns(rows))
+
+    def sample(self, rng: np.random.Generator) -> Config:
+        """A random config that meets the conditions.
+
+        Raises:
+            CostModelError: None does.
+        """
+        rows = self._draw(1, rng)
+        if not len(rows):
+            raise self._empty()
+        return self._config_of(rows)
+
+    def mutate(self, config: Config, rng: np.random.Generator) -> Config:
+        """A config with another choice of one parameter that meets the conditions.
+
+        Where none is found in 100 draws, ``config`` itself.
+        """
+        names = [name for name, choices in self._choices.items() if len(choices) > 1]
+        for _ in range(_MOST_DRAWS if names else 0):
+            name = names[int(rng.integers(len(names)))]
+            others = [choice for choice in self._choices[name] if choice != config.decisions[name]]
+            changed = {**config.decisions, name: others[int(rng.integers(len(others)))]}
+            if self._holds(changed):
+                return Config(changed)
+        return config
+
+    def candidate(self, config: Config) -> Candidate:
+        """The candidate of ``config`` with what the description says of its launch.
+
+        Raises:
+            InvalidConfigError: It is not of this space, breaks a condition, or has a block or grid that no
+                GPU takes.
+        """
+        self._check_choices(config)
+        if not self._holds(config.decisions):
+            raise InvalidConfigError(
+                f"A config of {self.name} must meet all conditions, but got {config.decisions}."
+            )
+        check_launch(self._family.geometry(self.workload, config))
+        batch = ConfigBatch.from_configs(self.workload, [config])
+        known = {name: float(column[0, 0]) for name, column in self.launches(batch).items()}
+        launch = KernelLaunch(**{name: 0 if np.isnan(value) else int(value) for name, value in known.items()})
+        return Candidate(self.workload, self.name, config, (launch,))
+
+    def launches(self, batch: ConfigBatch) -> dict[str, FloatArray]:
+        """Each field of ``KernelLaunch`` as ``(n, 1)``, NaN where the description does not say it."""
+        dims = self.workload.dims
+        return self._family.rules.facts(batch.decisions, dims, batch.size, self.workload.flops)
+
+    @cached_property
+    def _rows(self) -> Rows | None:
+        return self._valid.all_rows()
+
+    def _draw(self, size: int, rng: np.random.Generator) -> Rows:
+        if self._rows is None:
+            return self._valid.draw(size, rng)
+        return self._rows[rng.permutation(len(self._rows))[:size]]
+
+    def _config_of(self, rows: Rows) -> Config:
+        return ConfigBatch(self.workload, 1, self._valid.columns(rows)).configs()[0]
+
+    def _holds(self, decisions: Mapping[str, Any]) -> bool:
+        return bool(self._valid.holds(decisions, 1)[0])
+
+    def _check_choices(self, config: Config) -> None:
+        if list(config.decisions) != list(self._choices):
+            raise InvalidConfigError(
+                f"A config of {self.name} must decide {list(self._choices)}, but got "
+                f"{list(config.decisions)}. It was made for another space."
+            )
+        for name, choices in self._choices.items():
+            if config.decisions[name] not in choices:
+                raise InvalidConfigError(
+                    f"{name} of {self.name} must be one of {list(choices)}, but got "
+                    f"{config.decisions[name]!r}."
+                )
+
+    def _empty(self) -> CostModelError:
+        return CostModelError(
+            f"Some config of {self.name} must meet the conditions on {self.workload.name}, but none does. "
+            "Loosen them, or take other dims."
+        )
+
+
+def _is_rising(choices: tuple[Any, ...]) -> bool:
+    """Whether choices are more than two numbers in rising order."""
+    return (
+        len(choices) > 2
+        and all(isinstance(choice, int | float) for choice in choices)
+        and list(choices) == sorted(choices)
+    )
