@@ -5,6 +5,7 @@ should be (``reference.py``). Formulas of a description are evaluated by ``_form
 once and never by ``eval``; NVRTC compiles a config, which needs no GPU.
 """
 
+from costmodel.kernels.cuda._build import LaunchNote
 from costmodel.kernels.cuda._check import ConfigCheck, FamilyCheck, check_family
 from costmodel.kernels.cuda._description import Description, read_description
 from costmodel.kernels.cuda._family import CudaFamily
@@ -23,6 +24,7 @@ __all__ = [
     "FamilySpace",
     "Formula",
     "FormulaError",
+    "LaunchNote",
     "ValidConfigs",
     "check_family",
     "read_description",

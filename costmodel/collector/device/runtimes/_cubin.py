@@ -16,26 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.collector.device.runtimes._base import Runtime
+from costmodel.kernels.cuda import LaunchNote
 
 _FREE_SHARED_BYTES = 48 << 10  # what a block may have without asking for more
-
-
-class Launch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How a kernel is launched; stands as JSON beside its machine code.
-
-    Attributes:
-        kernel: Its name in the machine code.
-        grid: Blocks along x, y and z.
-        block: Threads along x, y and z.
-        shared_bytes: Dynamic shared memory of a block.
-        constants: Position of the argument that each symbol in constant memory is a copy of.
-    """
-
-    kernel: str
-    grid: tuple[int, int, int]
-    block: tuple[int, int, int]
-    shared_bytes: int = 0
-    constants: dict[str, int] = {}
 
 
 @dataclass(frozen=True)
@@ -52,7 +35,7 @@ class DeviceArray:
 
 
 class CubinRuntime(Runtime):
-    """The CUDA driver: machine code with a ``Launch`` beside it.
+    """The CUDA driver: machine code with a ``LaunchNote`` beside it.
 
     Args:
         driver: ``cuda.bindings.driver``, initialised, with a context current.
@@ -70,7 +53,7 @@ class CubinRuntime(Runtime):
 
     def load(self, artifact: Path) -> "CubinKernel":
         """The kernel of machine code; its launch is in ``<name>.launch.json``."""
-        launch = msgspec.json.decode(artifact.with_suffix(".launch.json").read_bytes(), type=Launch)
+        launch = msgspec.json.decode(artifact.with_suffix(".launch.json").read_bytes(), type=LaunchNote)
         return CubinKernel(self._driver, self._call, artifact.read_bytes(), launch, self._stream)
 
     def copies(self, arrays: Sequence[NDArray[Any]]) -> list[Any]:
@@ -114,7 +97,12 @@ class CubinKernel:
     """
 
     def __init__(
-        self, driver: Any, call: Callable[[Any], Any], code: bytes, launch: Launch, stream: Callable[[], int]
+        self,
+        driver: Any,
+        call: Callable[[Any], Any],
+        code: bytes,
+        launch: LaunchNote,
+        stream: Callable[[], int],
     ) -> None:
         self._driver, self._call, self._launch, self._stream = driver, call, launch, stream
         self._library = call(driver.cuLibraryLoadData(code, [], [], 0, [], [], 0))
