@@ -75,11 +75,6 @@ class FamilySpace:
         agreeing = np.sum([columns[name] == value for name, value in wanted.items()], axis=0)
         return self._config_of(rows[[int(np.argmax(agreeing))]])
 
-    @property
-    def starts(self) -> tuple[Config, ...]:
-        """The author's default."""
-        return (self.default,)
-
     def parameters(self) -> dict[str, int | tuple[Any, ...]]:
         """Every parameter: the last index of rising numbers, or the choices."""
         return {
@@ -186,10 +181,6 @@ class FamilySpace:
     @cached_property
     def _rows(self) -> Rows | None:
         return self._valid.all_rows()
-
-    def program_hash(self, config: Config) -> int:
-        """Every config is a program of its own."""
-        return int(config.config_id, 16)
 
     def _draw(self, size: int, rng: np.random.Generator) -> Rows:
         if self._rows is None:
