@@ -20,6 +20,10 @@ COMMANDS = {
         "costmodel.cli.workloads:app",
         "List the workloads of well-known networks, or extract them from these.",
     ),
+    "kernels": (
+        "costmodel.cli.kernels:app",
+        "List the kernels that there are to choose from, or check a CUDA kernel of your own.",
+    ),
     "collect": (
         "costmodel.cli.collect:app",
         "Measure the kernels of a campaign, on every SM budget that it names.",

@@ -3,6 +3,7 @@
 from costmodel.tuning._collect import Collected, collect
 from costmodel.tuning._describe_training import describe_training
 from costmodel.tuning._evaluate import evaluate
+from costmodel.tuning._kernels import KernelEntry, KernelsCheck, check_kernels, list_kernels
 from costmodel.tuning._request import TuneRequest
 from costmodel.tuning._result import TuneResult
 from costmodel.tuning._training import train
@@ -12,14 +13,18 @@ from costmodel.tuning.report import describe_page, describe_search, describe_tri
 __all__ = [
     "NOTHING",
     "Collected",
+    "KernelEntry",
+    "KernelsCheck",
     "TuneRequest",
     "TuneResult",
+    "check_kernels",
     "collect",
     "describe_page",
     "describe_search",
     "describe_training",
     "describe_trial",
     "evaluate",
+    "list_kernels",
     "page_of",
     "train",
     "tune",

@@ -46,7 +46,7 @@ class FamilyCheck:
         name: Name of the family.
         space: Name of its space.
         workload: What was checked.
-        size: Number of configs; None where they are too many to count.
+        size: Number of configs of the space; None where they are too many to count.
         architecture: What was compiled for.
         configs: The configs that were compiled, the default first.
         remarks: What a user should know, in sentences.
@@ -116,7 +116,7 @@ def check_family(  # noqa: PLR0913 (one argument a knob)
             if on_progress:
                 on_progress()
     return FamilyCheck(
-        family.name, space.name, workload, space.size, architecture, tuple(found), tuple(_remarks(family))
+        family.name, space.name, workload, space.count, architecture, tuple(found), tuple(_remarks(family))
     )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -170,16 +171,22 @@ def check_shared_bytes(shared_bytes: int, architecture: str) -> None:
     Raises:
         InvalidConfigError: It is; of an architecture that is not in the table of devices nothing is said.
     """
-    known = known_architectures().get(architecture.rstrip("abcdef"))
-    if known is None:
-        return
-    reserved = _RESERVED_SHARED_BYTES if int(architecture.removeprefix("sm_").rstrip("abcdef")) >= 80 else 0
-    limit = known.shared_bytes_per_sm - reserved
-    if shared_bytes > limit:
+    limit = _most_shared_bytes(architecture)
+    if limit is not None and shared_bytes > limit:
         raise InvalidConfigError(
             f"A block on {architecture} must have at most {limit} bytes of shared memory, but got "
             f"{shared_bytes}."
         )
+
+
+@cache
+def _most_shared_bytes(architecture: str) -> int | None:
+    """Most shared memory of a block; None where it is not known."""
+    number = architecture.removeprefix("sm_").rstrip("abcdef")
+    known = known_architectures().get(f"sm_{number}")
+    if known is None:
+        return None
+    return known.shared_bytes_per_sm - (_RESERVED_SHARED_BYTES if int(number) >= 80 else 0)
 
 
 def _whole(formula: Formula, values: Mapping[str, Any], rows: int) -> NDArray[np.int64]:

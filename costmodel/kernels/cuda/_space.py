@@ -14,6 +14,7 @@ from costmodel.kernels.cuda._valid_configs import Rows, ValidConfigs
 from costmodel.records import Candidate, Config, ConfigBatch, Decision, KernelLaunch, Workload
 
 _MOST_DRAWS = 100  # of a neighbour
+_MOST_AT_ONCE = 1 << 17  # configs whose features are computed together
 
 
 class FamilySpace:
@@ -42,10 +43,20 @@ class FamilySpace:
             self._choices, family.description.conditions, family.rules.fixed(workload.dims)
         )
 
-    @cached_property
-    def size(self) -> int | None:
+    @property
+    def count(self) -> int | None:
         """Number of configs; None where listing them takes too much."""
         return None if self._rows is None else len(self._rows)
+
+    @property
+    def size(self) -> int | None:
+        """Number of configs where they are few enough to be ranked all at once, else None."""
+        return None if self.count is None or self.count > _MOST_AT_ONCE else self.count
+
+    @property
+    def starts(self) -> tuple[Config, ...]:
+        """The default."""
+        return (self.default,)
 
     @cached_property
     def default(self) -> Config:
@@ -63,11 +74,6 @@ class FamilySpace:
         columns = self._valid.columns(rows)
         agreeing = np.sum([columns[name] == value for name, value in wanted.items()], axis=0)
         return self._config_of(rows[[int(np.argmax(agreeing))]])
-
-    @property
-    def starts(self) -> tuple[Config, ...]:
-        """The author's default."""
-        return (self.default,)
 
     def parameters(self) -> dict[str, int | tuple[Any, ...]]:
         """Every parameter: the last index of rising numbers, or the choices."""
@@ -163,6 +169,10 @@ class FamilySpace:
         launch = KernelLaunch(**{name: 0 if np.isnan(value) else int(value) for name, value in known.items()})
         return Candidate(self.workload, self.name, config, (launch,))
 
+    def program_hash(self, config: Config) -> int:
+        """A hash of the config: each is a program of its own."""
+        return int(config.config_id, 16)
+
     def launches(self, batch: ConfigBatch) -> dict[str, FloatArray]:
         """Each field of ``KernelLaunch`` as ``(n, 1)``, NaN where the description does not say it."""
         dims = self.workload.dims
@@ -171,10 +181,6 @@ class FamilySpace:
     @cached_property
     def _rows(self) -> Rows | None:
         return self._valid.all_rows()
-
-    def program_hash(self, config: Config) -> int:
-        """Every config is a program of its own."""
-        return int(config.config_id, 16)
 
     def _draw(self, size: int, rng: np.random.Generator) -> Rows:
         if self._rows is None:

@@ -200,6 +200,13 @@ def test_names_of_spaces_change_with_all_that_kernels_depend_on(tmp_path: Path) 
     assert plain.startswith("cuda-vector_add-")
 
 
+def test_the_default_is_what_a_search_starts_from_and_each_config_is_a_program() -> None:
+    space = space_of("convolution")
+    assert list(space.starts) == [space.default]
+    configs = space.draw(0, 200, np.random.default_rng(0)).configs()
+    assert len({space.program_hash(config) for config in configs}) == len(configs) == space.count
+
+
 def test_columns_of_a_batch_are_those_of_its_configs() -> None:
     space = space_of("matrix_multiply")
     batch = space.draw(0, 18, np.random.default_rng(0))

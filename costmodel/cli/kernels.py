@@ -1,0 +1,149 @@
+"""``costmodel kernels``: the kernels that there are to choose from, and a check of one's own."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from costmodel.cli._options import JsonOption, count_option, seed_option
+from costmodel.cli._output import print_line, print_table, titled_table, write_json
+
+if TYPE_CHECKING:
+    from costmodel.tuning import KernelEntry, KernelsCheck
+
+app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode="markdown")
+
+_SHOWN = 8  # configs and failures, at most
+
+
+@app.callback()
+def _kernels() -> None:
+    """List the kernels that there are to choose from, or check a CUDA kernel of your own."""
+
+
+@app.command("list")
+def list_(
+    families: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="PATH", help="Families of your own: descriptions, or their folders.", show_default=False
+        ),
+    ] = None,
+    json: JsonOption = None,
+) -> None:
+    """List the sources of kernels and the families of CUDA kernels, with the number of their configs.
+
+    Examples:
+    - `costmodel kernels list --json out/kernels.json`
+    """
+    from costmodel.tuning import list_kernels
+
+    entries = list_kernels(families or ())
+    _print_entries(entries)
+    write_json(json, entries)
+
+
+@app.command()
+def check(
+    path: Annotated[Path, typer.Argument(help="Description of a kernel in T1, or the folder that holds it.")],
+    dims: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DIM=N,...",
+            help="Sizes of the workload, such as `m=64,n=64`; the description's if not given.",
+            show_default=False,
+        ),
+    ] = None,
+    architecture: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SM",
+            help="What to compile for, such as `sm_80`; sm_90, or the GPU's, if not given.",
+            show_default=False,
+        ),
+    ] = None,
+    configs: Annotated[int, count_option(help="Configs to compile: the default, and others at random.")] = 16,
+    seed: Annotated[int, seed_option("Seed of the configs that are drawn.")] = 0,
+    runner: Annotated[
+        Literal["cuda"] | None,
+        typer.Option(help="Also run them on this GPU against the reference.", show_default=False),
+    ] = None,
+    json: JsonOption = None,
+) -> None:
+    """Check a CUDA kernel of your own: read its description, count its configs, compile some. Needs no GPU.
+
+    Exits with 1 where no config can be used.
+
+    Examples:
+    - `costmodel kernels check my-kernels/transpose --dims m=64,n=64 --configs 32`
+    """
+    from costmodel.tuning import check_kernels
+
+    found = check_kernels(
+        path, dims=_dims(dims), architecture=architecture, configs=configs, seed=seed, runner=runner
+    )
+    _print_check(found)
+    write_json(json, found)
+    if found.failed:
+        raise typer.Exit(1)
+
+
+def _dims(text: str | None) -> dict[str, int]:
+    """Sizes by dimension."""
+    pairs = [pair.partition("=") for pair in text.split(",")] if text else []
+    try:
+        return {name.strip(): int(size) for name, _, size in pairs}
+    except ValueError:
+        raise typer.BadParameter(
+            f"It must be sizes such as m=64,n=64, but got {text}.", param_hint="'--dims'"
+        ) from None
+
+
+def _print_entries(entries: "list[KernelEntry]") -> None:
+    table = titled_table("Kernels")
+    for name in ("source", "family", "workload"):
+        table.add_column(name)
+    table.add_column("configs", justify="right")
+    for entry in entries:
+        count = "-" if entry.configs is None else f"{entry.configs:,}"
+        table.add_row(entry.source, entry.name or "-", entry.workload, count)
+    print_table(table)
+
+
+def _print_check(found: "KernelsCheck") -> None:
+    compiled = found.compiled
+    size = "more configs than can be listed" if compiled.size is None else f"{compiled.size:,} configs"
+    print_line(f"{compiled.workload.name}: {size}, space {compiled.space}", "bold")
+    print_line(
+        f"{compiled.compiled} of {len(compiled.configs)} compiled for {compiled.architecture}, "
+        f"{compiled.median_seconds:.2f} s each."
+    )
+    _print_failures("failures of the compiler", compiled.failures)
+    if found.measured_on:
+        print_line(found.measured_on)
+        _print_measured(found)
+    for remark in compiled.remarks:
+        print_line(f"Note: {remark}")
+
+
+def _print_failures(title: str, failures: dict[str, int]) -> None:
+    if not failures:
+        return
+    table = titled_table(title)
+    table.add_column("configs", justify="right")
+    table.add_column("why", overflow="fold")
+    for why, count in list(failures.items())[:_SHOWN]:
+        table.add_row(str(count), why)
+    print_table(table)
+
+
+def _print_measured(found: "KernelsCheck") -> None:
+    table = titled_table("on the GPU, the fastest first")
+    table.add_column("us", justify="right")
+    table.add_column("outcome")
+    table.add_column("config", overflow="fold")
+    for each in sorted(found.measured, key=lambda each: each.latency_s)[:_SHOWN]:
+        latency = f"{each.latency_s * 1e6:.3g}" if each.latencies_s else "-"
+        decisions = " ".join(f"{name}={value}" for name, value in each.candidate.config.decisions.items())
+        table.add_row(latency, f"{each.outcome} {each.error}".rstrip(), decisions)
+    print_table(table)

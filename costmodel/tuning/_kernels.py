@@ -1,0 +1,138 @@
+"""``kernels``: what there is to choose kernels from, and whether a family of one's own is as it should be."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from costmodel.collector import CudaRunner, Runner
+from costmodel.errors import CostModelError
+from costmodel.kernels import SOURCES
+from costmodel.kernels.cuda import CudaFamily, CudaSource, FamilyCheck, check_family
+from costmodel.progress import Progress
+from costmodel.records import Candidate, Measurement, Outcome
+
+_ARCHITECTURE = "sm_90"
+
+
+@dataclass(frozen=True)
+class KernelEntry:
+    """Kernels of one source that are there.
+
+    Attributes:
+        source: Name of the source.
+        name: Name of the family; empty where a source makes kernels of all operators.
+        workload: What they compute, at the sizes by default.
+        configs: How many there are at these sizes; None where they are too many to count.
+        file: The description; empty where there is none.
+    """
+
+    source: str
+    name: str
+    workload: str
+    configs: int | None
+    file: str = ""
+
+
+@dataclass(frozen=True)
+class KernelsCheck:
+    """What a check of a family found.
+
+    Attributes:
+        compiled: What became of each config in the compiler.
+        measured: What became of those that compiled on a GPU, compared with the reference; empty without one.
+        measured_on: One sentence on what measured; empty without one.
+    """
+
+    compiled: FamilyCheck
+    measured: tuple[Measurement, ...] = ()
+    measured_on: str = ""
+
+    @property
+    def failed(self) -> bool:
+        """Whether no config can be used."""
+        if self.measured_on:
+            return not any(each.outcome is Outcome.OK for each in self.measured)
+        return not self.compiled.compiled
+
+
+def list_kernels(families: Sequence[Path | str] = ()) -> list[KernelEntry]:
+    """The kernels that ship, behind those of one's own.
+
+    Args:
+        families: Descriptions of one's own, or folders that hold one each.
+
+    Raises:
+        CostModelError: One cannot be read.
+    """
+    own = [_entry(family) for family in CudaSource(families).families]
+    others = (name for name in SOURCES if name != CudaSource.name)
+    return [*(KernelEntry(name, "", "every operator", None) for name in others), *own]
+
+
+def check_kernels(  # noqa: PLR0913 (one argument a knob)
+    path: Path | str,
+    *,
+    dims: Mapping[str, int] | None = None,
+    architecture: str | None = None,
+    configs: int = 16,
+    seed: int = 0,
+    runner: Runner | str | None = None,
+) -> KernelsCheck:
+    """Read a family, count its configs, compile some, and with a GPU run these against the reference.
+
+    Args:
+        path: The description, or the folder that holds it.
+        dims: Sizes of the workload; those of the description where not given.
+        architecture: What to compile for; that of the GPU, or without one sm_90, unless given.
+        configs: How many configs, the default first and others at random.
+        seed: Of what is drawn.
+        runner: ``cuda`` for the GPU here, a runner that has the family's source, or None to compile only.
+
+    Raises:
+        CostModelError: The family is not as it must be, NVRTC is not installed, or there is no GPU.
+    """
+    family = CudaFamily.load(path)
+    workload = family.workload(**(dims or {}))
+    with ExitStack() as stack:
+        if runner is not None and not isinstance(runner, Runner):
+            runner = stack.enter_context(_opened(runner, path))
+        if runner is not None:
+            architecture = runner.platform().device.architecture
+        with Progress("compiling", configs) as progress:
+            found = check_family(
+                family,
+                workload,
+                architecture=architecture or _ARCHITECTURE,
+                configs=configs,
+                seed=seed,
+                on_progress=progress.advance,
+            )
+        if runner is None:
+            return KernelsCheck(found)
+        space = family.space(workload)
+        usable = [space.candidate(each.config) for each in found.configs if each.outcome is Outcome.OK]
+        return KernelsCheck(found, _measured(runner, usable), runner.description)
+
+
+def _entry(family: CudaFamily) -> KernelEntry:
+    workload = family.workload()
+    count = family.space(workload).count
+    return KernelEntry(CudaSource.name, family.name, workload.name, count, str(family.file))
+
+
+def _opened(runner: str, path: Path | str) -> Runner:
+    if runner != "cuda":
+        raise CostModelError(f"The runner must be cuda, or none to compile only, but got {runner!r}.")
+    return CudaRunner(sources=[CudaSource([path])])
+
+
+def _measured(runner: Runner, candidates: Sequence[Candidate]) -> tuple[Measurement, ...]:
+    """Measurements on the whole device, the first config alone: it may stand for the reference."""
+    platform = runner.platform()
+    with Progress("measuring", len(candidates)) as progress:
+        found = []
+        for batch in (candidates[:1], candidates[1:]):
+            found += runner.measure(batch, platform) if batch else []
+            progress.advance(steps=len(batch))
+    return tuple(found)
