@@ -140,6 +140,13 @@ def test_no_text_hangs_or_fills_memory(text: str) -> None:
         Formula(text).value({"block": np.array([1, 2])})
 
 
+def test_no_list_of_columns_fills_memory() -> None:
+    columns = {"block": np.ones(65_536, dtype=np.int64)}
+    with pytest.raises(FormulaError, match="takes too many steps"):
+        Formula("sum([block + i for i in range(20000)])").value(columns)
+    assert Formula("sum([block + i for i in range(20)])").value(columns)[0] == 20 + 190
+
+
 def test_only_numbers_fill_columns() -> None:
     with pytest.raises(FormulaError, match="must give a number"):
         Formula("'x'").column({}, 2)
