@@ -20,7 +20,7 @@ from costmodel.cli._tracking import (
     TrialLog,
     options_of,
 )
-from costmodel.cli._tune_options import budgets_of, numbers_of, share_of
+from costmodel.cli._tune_options import budgets_of, dims_of, names_of, numbers_of, share_of
 
 if TYPE_CHECKING:
     from costmodel.tuning import TuneResult
@@ -40,12 +40,31 @@ def tune(
         str,
         typer.Argument(
             metavar="WORKLOAD",
-            help="Name of a workload, such as matmul-m128-n768-k3072.",
+            help="Name of a workload, such as matmul-m128-n768-k3072, or the folder of a CUDA kernel with "
+            "declared parameters, see `costmodel kernels`.",
             show_default=False,
             autocompletion=complete_workload,
         ),
     ],
     *,
+    dims: Annotated[
+        str | None,
+        typer.Option(
+            metavar="D=N[,D=N...]",
+            help="Sizes of such a kernel's dims, such as m=1024,n=1024; its description's if not given.",
+            show_default=False,
+        ),
+    ] = None,
+    source: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME[,NAME...]",
+            help="Where kernels come from: metaschedule, cuda, library (what PyTorch runs), or all, which "
+            "are compared. If not given, the first of these that makes the workload; in a replay all that "
+            "were recorded.",
+            show_default=False,
+        ),
+    ] = None,
     sms: Annotated[
         str | None,
         typer.Option(
@@ -95,6 +114,15 @@ def tune(
             metavar="DATASET",
             help="History: a dataset, the name of one that ships, or `nothing`. If not given, the one that "
             "ships; for a CPU nothing.",
+            show_default=False,
+        ),
+    ] = None,
+    start_from: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DATASET",
+            help="On a device, measure the fastest kernels of this workload in a dataset before any others; "
+            "those of the history if not given.",
             show_default=False,
         ),
     ] = None,
@@ -198,6 +226,8 @@ def tune(
     Examples:
     - `costmodel tune matmul-m16-n1024-k1024 --sms 32` replays recorded measurements: no GPU is needed.
     - `costmodel tune matmul-m64-n2304-k768 --sms 32 --runner cuda --plot out/tune.png` measures on this GPU.
+    - `costmodel tune matmul-m64-n2304-k768 --sms 32 --runner cuda --source all` compares with the library.
+    - `costmodel tune path/to/kernel --dims m=1024,n=1024 --sms 32 --runner cuda` tunes your own CUDA kernel.
     - `costmodel tune matmul-m64-n64-k64 --sms 1 --runner cpu --study out/cpu.db` tunes for one CPU thread.
     - `costmodel tune matmul-m16-n1024-k1024 --sms 16,32,132` finds one kernel that is good on all three.
     - `costmodel tune matmul-m16-n1024-k1024 --portfolio 3 --dispatch out/dispatch.json` finds three for all.
@@ -226,9 +256,12 @@ def tune(
         with resumable() if study else _hint_at_studies():
             result = search(
                 workload,
+                dims=dims_of(dims),
+                source=names_of(source),
                 sms=request.sms,
                 trials=trials,
                 learn_from=learn_from,
+                start_from=start_from,
                 replay=replay,
                 runner=runner.value,
                 device=device,

@@ -9,7 +9,7 @@ import optuna
 
 from costmodel.collector import Runner
 from costmodel.errors import CostModelError, SpaceExhaustedError
-from costmodel.records import Candidate, Measurement, Outcome
+from costmodel.records import Candidate, Config, Measurement, Outcome
 from costmodel.search._ask import measure_trials, missing_trials
 from costmodel.search._provenance import Provenance
 from costmodel.search._result import SearchResult
@@ -33,6 +33,7 @@ def tune(  # noqa: PLR0913 (settings, all but three with defaults)
     n_measurements: int,
     *,
     study: optuna.Study | None = None,
+    first: Sequence[Config] = (),
     batch: int = 1,
     stop_gain: float | None = None,
     on_trial: Callable[[Trial], None] | None = None,
@@ -50,6 +51,7 @@ def tune(  # noqa: PLR0913 (settings, all but three with defaults)
         n_measurements: Candidates to measure in all; the search ends before where the space is used up.
         study: An Optuna study that minimises, with whatever storage; a new one in memory by default. Its
             sampler is replaced.
+        first: Configs of the space to measure before any that is proposed, where the study begins.
         batch: Candidates to hand to the runner at once. More are measured sooner where it builds side by
             side, and chosen with less knowledge.
         stop_gain: End when the next measurement is expected to gain less than this share of the best
@@ -65,6 +67,9 @@ def tune(  # noqa: PLR0913 (settings, all but three with defaults)
     """
     space = sampler.space
     study = _prepared(study or optuna.create_study(), sampler)
+    if not study.trials:
+        for config in first:
+            study.enqueue_trial(space.params(config), skip_if_exists=True)
     reference_s = np.array(study.user_attrs.get(_REFERENCE, [1.0]))
     total = n_measurements if space.size is None else min(n_measurements, space.size)
     stop = _stopping(sampler, stop_gain)

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from costmodel.collector import CpuRunner, CudaRunner, ReplayRunner, Runner
 from costmodel.dataset import DatasetLike, load_dataset
 from costmodel.errors import CostModelError
-from costmodel.records import TargetKind, Workload
+from costmodel.records import TargetKind
 from costmodel.tuning._subject import Subject
 
 REPLAY, CUDA, CPU = "replay", "cuda", "cpu"
@@ -40,7 +40,7 @@ def opened_runner(
     if runner not in RUNNERS:
         raise CostModelError(f"The runner must be one of {', '.join(RUNNERS)}, but got {runner!r}.")
     if runner == REPLAY:
-        yield _replay(subject.workload, replay, device)
+        yield _replay(subject.name, replay, device)
         return
     kind: TargetKind = "cuda" if runner == CUDA else "cpu"
     sources = subject.sources(kind)
@@ -48,7 +48,7 @@ def opened_runner(
         yield opened
 
 
-def _replay(workload: Workload | str, replay: DatasetLike | None, device: str | None) -> ReplayRunner:
+def _replay(workload: str, replay: DatasetLike | None, device: str | None) -> ReplayRunner:
     """A replay of what a dataset holds of the workload on one device."""
     measurements = load_dataset(replay).to_measurements(workload)
     chosen = _chosen(sorted({m.platform.device.name for m in measurements}), device)

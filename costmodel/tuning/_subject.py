@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from costmodel.errors import CostModelError
@@ -17,14 +18,23 @@ class Subject:
     """What is tuned.
 
     Attributes:
-        workload: The workload.
+        name: Name of the workload.
         asked: Names of the sources that were asked for; none for the first that makes it, ``"all"`` for all.
         family: Folder or description of a CUDA family of the user's own; None where it is not of one.
     """
 
-    workload: Workload
+    name: str
     asked: tuple[str, ...] = ()
     family: Path | None = None
+
+    @cached_property
+    def workload(self) -> Workload:
+        """The workload.
+
+        Raises:
+            CostModelError: The name is not that of one.
+        """
+        return Workload.parse(self.name)
 
     def among(self, recorded: Sequence[str]) -> tuple[str, ...]:
         """Those of the recorded sources that were asked for; without a wish all of them.
@@ -69,7 +79,7 @@ def subject_of(
         source: One source, several, ``"all"``, or None for the first that makes the workload.
 
     Raises:
-        CostModelError: There is no such workload, family or source, or dims are given of a workload.
+        CostModelError: There is no such family or source, or dims are given of a workload.
     """
     asked = () if source is None else (source,) if isinstance(source, str) else tuple(source)
     unknown = [name for name in asked if name not in (ALL, *SOURCES)]
@@ -77,10 +87,10 @@ def subject_of(
         raise CostModelError(f"A source must be one of {', '.join(SOURCES)} or all, but got {unknown[0]!r}.")
     if not isinstance(workload, Workload) and Path(workload).exists():
         family = CudaFamily.load(workload)
-        return Subject(family.workload(**(dims or {})), asked, Path(workload))
+        return Subject(family.workload(**(dims or {})).name, asked, Path(workload))
     if dims:
         raise CostModelError(
             f"Dims must be given of a folder with a CUDA family, but got {dict(dims)} of {workload}. The "
             "name of a workload has its sizes."
         )
-    return Subject(workload if isinstance(workload, Workload) else Workload.parse(str(workload)), asked)
+    return Subject(workload.name if isinstance(workload, Workload) else str(workload), asked)

@@ -43,6 +43,7 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
     sms: int | Sequence[int] | None = None,
     trials: int = 16,
     learn_from: DatasetLike | None = None,
+    start_from: DatasetLike | None = None,
     replay: DatasetLike | None = None,
     runner: Runner | str | None = None,
     device: str | None = None,
@@ -78,6 +79,8 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
         trials: Candidates to measure of each source, where it has as many.
         learn_from: The history: a dataset, its name or its path, or ``"nothing"``. Unless given, the dataset
             that ships; on a CPU nothing.
+        start_from: On a device, the dataset whose fastest kernels of this workload there are measured before
+            any others; the history unless given.
         replay: What to search in place of a device: recorded measurements, as for ``learn_from``; unless
             given, the dataset that ships.
         runner: What measures instead: ``"cuda"`` for this GPU, ``"cpu"``, or a runner.
@@ -113,17 +116,19 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
     """
     budgets = () if sms is None else (sms,) if isinstance(sms, int) else tuple(sms)
     subject = subject_of(workload, dims, source)
-    asked = subject.workload
     request = TuneRequest(
-        asked.name, budgets, objective, tuple(weights), portfolio, free_sms, trials, stop_gain
+        subject.name, budgets, objective, tuple(weights), portfolio, free_sms, trials, stop_gain
     )
     if model is not None and learn_from is not None:
         raise CostModelError("A model or a history must be given, but got both. Leave one of them out.")
     with opened_runner(runner or REPLAY, subject, replay, device) as opened:
-        platforms = request.platforms(opened)
+        platforms, asked = request.platforms(opened), subject.workload
         recorded = opened.known_latencies(asked)
         on, replayed = platforms[0].device, recorded is not None
         history = None if model is not None else _history(learn_from, on)
+
+        recorded_at = history if start_from is None else load_dataset(start_from)
+        known_best = best_recorded(recorded_at, asked, platforms) if recorded_at and not replayed else []
 
         def search_in(name: str) -> tuple[SearchResult, ModelSampler]:
             """Search the kernels of one source."""
@@ -142,7 +147,6 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
                 screened=screened,
                 seed=seed,
             )
-            known_best = best_recorded(history, asked, platforms) if history and not replayed else []
             return _searched(opened, sampler, request, study, on_trial, known_best), sampler
 
         names = subject.among(opened.sources(asked)) if replayed else opened.sources(asked)
@@ -219,14 +223,12 @@ def _searched(  # noqa: PLR0913, PLR0917 (a search, where it is kept, and whom t
             if on_trial:
                 on_trial(trial)
 
-        opened = open_study(place, f"tune-{space.space_id}-{goal}")
-        for config in [*space.starts, *(each.config for each in known_best if space.holds(each))]:
-            opened.enqueue_trial(space.params(config), skip_if_exists=True)
         return search(
             runner,
             sampler,
             request.trials,
-            study=opened,
+            study=open_study(place, f"tune-{space.space_id}-{goal}"),
+            first=[*space.starts, *(each.config for each in known_best if space.holds(each))],
             stop_gain=request.stop_gain,
             on_trial=told,
         )

@@ -14,7 +14,7 @@ from costmodel.tuning.report._words import budget, decisions, microseconds, orig
 def answer(found: Findings) -> tuple[str, ...]:
     """What to run and how it compares, what the kernels are, and where the answer came from."""
     compared = _for_one(found) if len(found.search.sms) == 1 else _for_several(found)
-    return (*compared, *_ties(found.search), origin(found.search.provenance))
+    return (*compared, *_sources(found.search), *_ties(found.search), origin(found.search.provenance))
 
 
 def _for_one(found: Findings) -> Iterator[str]:
@@ -62,6 +62,22 @@ def _whole_choice(search: SearchResult) -> Iterator[str]:
     excess = search.latency_s[whole] / search.latency_s.min(axis=0) - 1.0
     if np.isfinite(excess).all():
         yield f"The kernel that is best on {search.sms[-1]} is {_above(excess, 'best measured')}."
+
+
+def _sources(search: SearchResult) -> Iterator[str]:
+    """How the best kernels of several sources compare, in the geometric mean over SM budgets."""
+    of_source: dict[str, list[int]] = {}
+    for i, trial in enumerate(search.trials):
+        of_source.setdefault(trial.candidate.source, []).append(i)
+    if len(of_source) == 1:
+        return
+    overall_s = search.latency_s.min(axis=0)
+    best_s = {source: search.latency_s[rows].min(axis=0) for source, rows in of_source.items()}
+    ratio = {source: float(np.exp(np.log(s / overall_s).mean())) for source, s in best_s.items()}
+    ordered = sorted(ratio, key=ratio.__getitem__)
+    told = [f"{each} {ratio[each]:.2f}x" if np.isfinite(ratio[each]) else f"{each} none" for each in ordered]
+    where = "" if len(search.sms) == 1 else ", in the geometric mean over budgets"
+    yield f"Latency of the best kernel of each source over the best of all{where}: {', '.join(told)}."
 
 
 def _ties(search: SearchResult) -> Iterator[str]:

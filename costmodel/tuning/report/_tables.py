@@ -42,6 +42,8 @@ def _cells(found: Findings, rank: int, trial: Trial) -> Iterator[tuple[str, str]
     search = found.search
     yield "rank", str(rank)
     yield "trial", str(trial.number)
+    if len({each.candidate.source for each in search.trials}) > 1:
+        yield "source", trial.candidate.source
     yield "config", trial.candidate.config.config_id[:8]
     yield "grid x block", launches(trial.candidate)
     latencies = [
