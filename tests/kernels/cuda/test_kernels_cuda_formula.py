@@ -48,6 +48,8 @@ def by_eval(text: str, row: dict[str, Any]) -> Any:
         "sizes[1] * a + sizes[-1]",
         "len(sizes) + sum(x for x in sizes)",
         "True + True + a",
+        "(a == 0) + (b == 5) * (c < 0) - (a > 2)",
+        "-(a == 0) / (1 + (b < 5))",
         "+a - -b",
         "a == 'text' or 'text' != a",
     ],
