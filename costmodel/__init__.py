@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from costmodel.dataset import load_dataset as load_dataset
     from costmodel.errors import CostModelError as CostModelError
     from costmodel.evaluation import EvaluationReport as EvaluationReport
+    from costmodel.kernels.cuda import CudaFamily as CudaFamily
     from costmodel.learners import Learner as Learner
     from costmodel.records import Device as Device
     from costmodel.records import Platform as Platform
@@ -49,6 +50,7 @@ _PUBLIC = {
     "dataset": ("Dataset", "build_dataset", "load_dataset"),
     "errors": ("CostModelError",),
     "evaluation": ("EvaluationReport",),
+    "kernels.cuda": ("CudaFamily",),
     "learners": ("Learner",),
     "records": ("Device", "Platform", "Workload"),
     "search": ("DispatchTable", "ModelSampler", "load_dispatch_table"),

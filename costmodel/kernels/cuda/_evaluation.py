@@ -25,6 +25,7 @@ from costmodel.kernels.cuda._operators import (
 Value = Any  # a number, a text, a list or tuple of values, or a (n,) column
 
 _MOST_STEPS = 100_000  # nodes that one evaluation visits; a comprehension visits some for each item
+_ROWS_OF_A_STEP = 1024  # a long column counts as more nodes: so many at once stay below a gigabyte
 
 
 @dataclass(frozen=True)
@@ -60,9 +61,11 @@ class Evaluation:
         if self._left < 0:
             raise self._error(node, "takes too many steps")
         try:
-            return getattr(self, f"_{type(node).__name__.lower()}")(node, scope)
+            value = getattr(self, f"_{type(node).__name__.lower()}")(node, scope)
         except (ArithmeticError, ValueError, TypeError, IndexError) as error:
             raise self._error(node, f"has no value: {error}") from None
+        self._left -= np.size(value) // _ROWS_OF_A_STEP if isinstance(value, np.ndarray) else 0
+        return value
 
     def _constant(self, node: ast.Constant, _: Scope) -> Value:
         return node.value

@@ -1,6 +1,6 @@
 """What a description says of the launch of a config: grid, block, shared memory, and what it moves."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -83,17 +83,9 @@ class LaunchRules:
         """Grid, block and dynamic shared memory of each config."""
         values = self.values(columns, dims)
         block = np.stack([_whole(size, values, rows) for size in self._block], axis=1)
-        grid = np.stack(
-            [
-                -(-size // np.prod([_whole(each, values, rows) for each in divisors], axis=0, dtype=np.int64))
-                if divisors
-                else size
-                for size, divisors in zip(
-                    self._problem_columns(values, dims, rows), self._divisors, strict=True
-                )
-            ],
-            axis=1,
-        )
+        sizes = self._problem_columns(values, dims, rows)
+        divisors = [_product_of(axis, values, rows) for axis in self._divisors]
+        grid = np.stack(list(map(_divided_up, sizes, divisors)), axis=1)
         dynamic = _whole(self._dynamic, {**values, **_counts(grid, block)}, rows)
         return Geometry(grid, block, dynamic)
 
@@ -192,6 +184,17 @@ def _most_shared_bytes(architecture: str) -> int | None:
 def _whole(formula: Formula, values: Mapping[str, Any], rows: int) -> NDArray[np.int64]:
     """``(rows,)`` whole numbers, rounded towards zero as Kernel Tuner does."""
     return formula.column(values, rows).astype(np.int64)
+
+
+def _product_of(formulas: Sequence[Formula], values: Mapping[str, Any], rows: int) -> NDArray[np.int64]:
+    """``(rows,)`` products; 1 of nothing."""
+    columns = [_whole(formula, values, rows) for formula in formulas]
+    return np.prod(columns, axis=0, dtype=np.int64) if columns else np.ones(rows, dtype=np.int64)
+
+
+def _divided_up(sizes: NDArray[np.int64], divisors: NDArray[np.int64]) -> NDArray[np.int64]:
+    """``(rows,)`` quotients, rounded up; 0, which is no grid, where a divisor is not positive."""
+    return np.where(divisors > 0, -(-sizes // np.maximum(divisors, 1)), 0)
 
 
 def _counts(grid: NDArray[np.int64], block: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:

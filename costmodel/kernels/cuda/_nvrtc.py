@@ -1,5 +1,6 @@
 """NVIDIA's runtime compiler, which needs no GPU: from CUDA source to machine code."""
 
+import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -23,6 +24,9 @@ _OF_NVCC = (
     "-W",
     "-w",
 )
+
+
+_INCLUDE = re.compile(r"#\s*include\s*<([^>]+)>")
 
 
 class CompileError(Exception):
@@ -136,7 +140,7 @@ def _own_code(architecture: str) -> str:
 def _program_text(source: Source) -> str:
     """The source with the macros behind its first headers, up to which NVRTC keeps it precompiled."""
     lines = source.text.splitlines()
-    first = _length_of_preamble(lines)
+    first = _length_of_preamble(lines, source.folder)
     macros = [f"#define {name} {value}" for name, value in source.macros.items()]
     return "\n".join(
         [
@@ -150,14 +154,17 @@ def _program_text(source: Source) -> str:
     )
 
 
-def _length_of_preamble(lines: Sequence[str]) -> int:
-    """Number of lines up to the last of the headers in angle brackets that stand before anything else."""
+def _length_of_preamble(lines: Sequence[str], folder: Path) -> int:
+    """Number of lines up to the last of the headers in angle brackets that stand before anything else.
+
+    Headers of the folder are not among them: they may be written for the macros.
+    """
     length, in_comment = 0, False
     for number, line in enumerate(map(str.strip, lines), start=1):
         in_comment = in_comment or line.startswith("/*")
         if in_comment:
             in_comment = "*/" not in line
-        elif line.startswith("#include <"):
+        elif (included := _INCLUDE.match(line)) and not (folder / included[1]).exists():
             length = number
         elif line and not line.startswith("//") and line != "#pragma once":
             break

@@ -185,7 +185,8 @@ class FamilySpace:
     def _draw(self, size: int, rng: np.random.Generator) -> Rows:
         if self._rows is None:
             return self._valid.draw(size, rng)
-        return self._rows[rng.permutation(len(self._rows))[:size]]
+        count = len(self._rows)
+        return self._rows[rng.choice(count, size=min(size, count), replace=False)]
 
     def _config_of(self, rows: Rows) -> Config:
         return ConfigBatch(self.workload, 1, self._valid.columns(rows)).configs()[0]

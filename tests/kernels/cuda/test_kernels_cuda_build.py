@@ -154,6 +154,13 @@ def test_headers_beside_the_kernel_are_found(tmp_path: Path) -> None:
     assert check_family(family, configs=1).compiled == 1
 
 
+def test_headers_of_the_folder_see_the_macros_in_brackets_too(tmp_path: Path) -> None:
+    (tmp_path / "own.cuh").write_text('#ifndef block_size_x\n#error "no macros"\n#endif\n')
+    family = family_of(tmp_path, "#include <cuda_fp16.h>\n#include <own.cuh>\n" + ADD)
+    check = check_family(family, configs=1)
+    assert check.compiled == 1, check.failures
+
+
 def test_a_candidate_of_files_as_they_were_is_an_outcome(tmp_path: Path) -> None:
     family = family_of(tmp_path, ADD)
     candidate = family.space().candidate(family.space().default)

@@ -48,6 +48,8 @@ def by_eval(text: str, row: dict[str, Any]) -> Any:
         "sizes[1] * a + sizes[-1]",
         "len(sizes) + sum(x for x in sizes)",
         "True + True + a",
+        "(a == 0) + (b == 5) * (c < 0) - (a > 2)",
+        "-(a == 0) / (1 + (b < 5))",
         "+a - -b",
         "a == 'text' or 'text' != a",
     ],
@@ -138,6 +140,13 @@ def test_what_is_wrong_is_said(text: str, message: str) -> None:
 def test_no_text_hangs_or_fills_memory(text: str) -> None:
     with pytest.raises(FormulaError):
         Formula(text).value({"block": np.array([1, 2])})
+
+
+def test_no_list_of_columns_fills_memory() -> None:
+    columns = {"block": np.ones(65_536, dtype=np.int64)}
+    with pytest.raises(FormulaError, match="takes too many steps"):
+        Formula("sum([block + i for i in range(20000)])").value(columns)
+    assert Formula("sum([block + i for i in range(20)])").value(columns)[0] == 20 + 190
 
 
 def test_only_numbers_fill_columns() -> None:

@@ -148,6 +148,10 @@ def test_a_block_that_no_gpu_takes_is_refused(tmp_path: Path) -> None:
     space = CudaFamily.load(tmp_path).space()
     with pytest.raises(InvalidConfigError, match="1 to 1024 threads, but got 2048 x 1 x 1"):
         space.candidate(Config({"block_size_x": 2048}))
+    document["KernelSpecification"]["GridDivX"] = ["block_size_x // 1024"]
+    (tmp_path / "vector_add.json").write_text(json.dumps(document))
+    with pytest.raises(InvalidConfigError, match=r"A grid must have 1 to .* but got 0 x 1 x 1"):
+        CudaFamily.load(tmp_path).space().candidate(Config({"block_size_x": 512}))
     big = space_of("vector_add", x=2**40)
     with pytest.raises(InvalidConfigError, match="A grid must have"):
         big.candidate(Config({"block_size_x": 128}))
