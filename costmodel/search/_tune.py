@@ -70,6 +70,7 @@ def tune(  # noqa: PLR0913 (settings, all but three with defaults)
     if not study.trials:
         for config in first:
             study.enqueue_trial(space.params(config), skip_if_exists=True)
+        runner.prefetch([space.candidate(config) for config in first])
     reference_s = np.array(study.user_attrs.get(_REFERENCE, [1.0]))
     total = n_measurements if space.size is None else min(n_measurements, space.size)
     stop = _stopping(sampler, stop_gain)

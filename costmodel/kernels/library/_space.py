@@ -68,8 +68,14 @@ class LibrarySpace:
 
     @property
     def starts(self) -> tuple[Config, ...]:
-        """What a user of PyTorch would call."""
-        return self.sketches[0].configs
+        """What a user of PyTorch would call, then what cuBLASLt offers first for each number of SMs."""
+        offered_first = [
+            config
+            for sketch in self.sketches[1:]
+            for config in sketch.configs
+            if config.decisions["algorithm"] == 0
+        ]
+        return (*self.sketches[0].configs, *offered_first)
 
     def parameters(self) -> dict[str, int | tuple[Any, ...]]:
         """The sketch, and the choices of each sketch with its number and a dot in front."""

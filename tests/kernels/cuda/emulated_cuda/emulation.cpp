@@ -2,6 +2,8 @@
 // Each file holds the bytes of one argument and gets them back as the kernel leaves them.
 #include "emulation.h"
 
+#include "cuda_fp16.h"
+
 #include <sanitizer/asan_interface.h>
 #include <ucontext.h>
 
@@ -197,9 +199,9 @@ struct Products {
 };
 
 float half_of(unsigned int pair, int which) {
-    _Float16 both[2];
+    half both[2];
     std::memcpy(both, &pair, 4);
-    return static_cast<float>(both[which]);
+    return __half2float(both[which]);
 }
 
 // mma.m16n8k16 with the fragments of the PTX ISA ("Matrix Fragments for mma.m16n8k16 with floating point type").

@@ -1,0 +1,158 @@
+"""The families that ship, run exactly on the CPU and compared with their references; no GPU is needed.
+
+Sizes are small and no multiples of tiles, where a family takes such.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+from emulator import EmulationError, Emulator, Launch
+from own_kernels import needs_nvrtc
+
+from costmodel.kernels.cuda import CudaFamily, CudaSource, check_family
+from costmodel.records import Config, Outcome, Workload
+
+CONFIGS = 4
+FAMILIES = {family.name: family for family in CudaSource().families}
+SMALL: Mapping[str, list[dict[str, int]]] = {
+    "conv2d": [{"w": 70, "h": 45}],
+    "gemm": [{"m": 64, "n": 128, "k": 64}],
+    "histogram": [{"n": 9996, "b": 50}],
+    "matmul_float16": [{"m": 72, "n": 136, "k": 104}, {"m": 5, "n": 40, "k": 24}],
+    "matmul_float32": [{"m": 72, "n": 136, "k": 104}, {"m": 37, "n": 51, "k": 23}],
+    "nbody": [{"n": 333}],
+    "reduction": [{"m": 5, "n": 1032}, {"m": 37, "n": 99}],
+    "transpose": [{"m": 140, "n": 72}, {"m": 45, "n": 70}],
+}
+# ||output - reference|| / ||reference|| that rounding explains on sizes as small as these.
+ROUNDING = {"float16": 4e-4, "float32": 1e-6, "int32": 0.0}
+
+CASES = [(name, dims) for name, all_dims in SMALL.items() for dims in all_dims]
+
+
+@pytest.fixture(scope="module")
+def emulator(tmp_path_factory: pytest.TempPathFactory) -> Emulator:
+    return Emulator(tmp_path_factory.mktemp("emulator"))
+
+
+def launch_of(family: CudaFamily, workload: Workload, config: Config) -> Launch:
+    geometry = family.geometry(workload, config)
+    specification = family.description.kernel_specification
+    return Launch(
+        specification.kernel_name,
+        geometry.grid[0].tolist(),
+        geometry.block[0].tolist(),
+        int(geometry.dynamic_bytes[0]),
+        {**config.decisions, **{f"DIM_{dim}": size for dim, size in workload.dims.items()}},
+        {
+            argument.name: position
+            for position, argument in enumerate(specification.arguments)
+            if argument.mem_type == "Constant"
+        },
+    )
+
+
+def error_of(
+    emulator: Emulator, source: str, family: CudaFamily, workload: Workload, config: Config
+) -> float:
+    """How far the output is from the reference, where rounding explains 1."""
+    kernels = CudaSource()
+    arguments = kernels.arguments(workload)
+    left = emulator.run(source, launch_of(family, workload, config), arguments)
+    outputs = kernels.outputs(workload)
+    for position, (before, after) in enumerate(zip(arguments, left, strict=True)):
+        assert position in outputs or np.array_equal(before, after), f"argument {position} was written"
+    reference = kernels.reference(workload)
+    assert reference is not None
+    (output,), (wanted,) = outputs, reference
+    got, expected = (
+        left[output].astype(np.float64),
+        np.asarray(wanted, np.float64).reshape(left[output].shape),
+    )
+    error = float(np.linalg.norm(got - expected) / np.linalg.norm(expected))
+    rounding = ROUNDING[arguments[output].dtype.name]
+    return error / rounding if rounding else error and np.inf
+
+
+@pytest.mark.parametrize(("name", "dims"), CASES)
+def test_drawn_configs_compute_the_reference(name: str, dims: dict[str, int], emulator: Emulator) -> None:
+    family = FAMILIES[name]
+    workload = family.workload(**dims)
+    space = family.space(workload)
+    drawn = space.draw(0, CONFIGS - 1, np.random.default_rng(1)).configs()
+    for config in (space.default, *drawn):
+        assert error_of(emulator, family.source, family, workload, config) <= 1, config.decisions
+
+
+def test_every_family_that_ships_is_tried() -> None:
+    assert set(FAMILIES) == set(SMALL)
+
+
+# What a config must have for the breaks of its family to matter.
+TELLING: Mapping[str, dict[str, int]] = {"histogram": {"copies": 2}, "reduction": {"rows_per_block": 4}}
+
+BREAKS = [
+    pytest.param("transpose", "__syncthreads();", "", id="no barrier between writing and reading"),
+    pytest.param("transpose", "x < DIM_n && y < DIM_m", "true", id="reads outside the matrix"),
+    pytest.param(
+        "reduction",
+        "sum = add_within_warp",
+        "if (thread % 2) sum = add_within_warp",
+        id="half a warp shuffles",
+    ),
+    pytest.param(
+        "reduction", "if (thread == 0 && inside)", "if (thread == 0)", id="writes outside the output"
+    ),
+    pytest.param("histogram", "shared_memory[i] = 0;", "", id="shared memory without a start"),
+    pytest.param(
+        "histogram", "if (sum) atomicAdd(counts + bin, sum);", "if (sum) counts[bin] = sum;", id="not added"
+    ),
+    pytest.param("nbody", "j < count", "j < tile_size", id="reads behind what was staged"),
+    pytest.param("conv2d", "__syncthreads();", "", id="reads what others have yet to stage"),
+    pytest.param(
+        "matmul_float16", "wait_for_copies<stages - 2>", "wait_for_copies<stages - 1>", id="waits too little"
+    ),
+    pytest.param(
+        "matmul_float16",
+        "lane % 16;\n            load_matrices_tr",
+        "lane % 8;\n            load_matrices_tr",
+        id="rows",
+    ),
+    pytest.param("matmul_float16", "source_row < SOURCE_ROWS", "true", id="reads rows behind the last"),
+    pytest.param(
+        "matmul_float32", "if (!double_buffer) __syncthreads();", "", id="overwrites what others still read"
+    ),
+    pytest.param(
+        "gemm", "if (SA || SB) __syncthreads();\n        a +=", "a +=", id="stages before all are done"
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "old", "new"), BREAKS)
+def test_a_broken_kernel_is_noticed(name: str, old: str, new: str, emulator: Emulator) -> None:
+    family = FAMILIES[name]
+    assert family.source.count(old) >= 1
+    workload = family.workload(**SMALL[name][0])
+    space = family.space(workload)
+    broken = family.source.replace(old, new)
+    config = Config({**space.default.decisions, **TELLING.get(name, {})})
+    assert space.candidate(config).config == config
+    assert error_of(emulator, family.source, family, workload, config) <= 1
+    try:
+        error = error_of(emulator, broken, family, workload, config)
+    except EmulationError:
+        return
+    assert not error <= 1
+
+
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("name", FAMILIES)
+def test_configs_compile_and_keep_their_results_in_registers(name: str, architecture: str) -> None:
+    needs_nvrtc()
+    check = check_family(FAMILIES[name], architecture=architecture, configs=3)
+    # What is too large for the shared memory of an architecture is no fault of the kernel.
+    assert {each.outcome for each in check.configs} <= {Outcome.OK, Outcome.INVALID_CONFIG}, check.failures
+    stacks = [each.resources.stack_bytes for each in check.configs if each.resources]
+    assert stacks
+    assert max(stacks) <= 64  # a few spilled registers
