@@ -22,6 +22,9 @@ class ValidConfigs:
         choices: Choices of each parameter, in order.
         conditions: What must hold.
         fixed: What conditions may use beside the parameters.
+
+    Raises:
+        FormulaError: A condition uses something else.
     """
 
     def __init__(
@@ -30,6 +33,8 @@ class ValidConfigs:
         self._tables = {name: np.array(values) for name, values in choices.items()}
         self._conditions = conditions
         self._fixed = fixed
+        for condition in conditions:
+            condition.check_names({*choices, *fixed})
 
     def columns(self, rows: Rows) -> dict[str, NDArray[Any]]:
         """``(n,)`` values of each parameter."""
@@ -49,10 +54,9 @@ class ValidConfigs:
         open_, names = list(self._conditions), set(self._fixed)
         for name, table in self._tables.items():
             names.add(name)
-            is_last = name == list(self._tables)[-1]
             if len(rows) * len(table) > _MOST_ROWS * 16:
                 return None
-            ready = [condition for condition in open_ if is_last or names.issuperset(condition.names)]
+            ready = [condition for condition in open_ if names.issuperset(condition.names)]
             open_ = [condition for condition in open_ if condition not in ready]
             rows = self._with_parameter(rows, len(table), ready)
             if len(rows) > _MOST_ROWS:

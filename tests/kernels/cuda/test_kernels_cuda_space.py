@@ -172,6 +172,15 @@ def test_a_space_without_configs_says_so(tmp_path: Path) -> None:
         _ = empty.default
 
 
+def test_conditions_cannot_use_a_problem_size_that_is_a_parameters(tmp_path: Path) -> None:
+    document = json.loads((OWN / "reduction" / "reduction.json").read_text())
+    document["ConfigurationSpace"]["Conditions"] = [{"Expression": "ProblemSize[0] >= 64"}]
+    (tmp_path / "reduction.json").write_text(json.dumps(document))
+    (tmp_path / "reduction.cu").write_text("")
+    with pytest.raises(CostModelError, match="it uses 'ProblemSize'"):
+        CudaFamily.load(tmp_path).space()
+
+
 def test_a_space_that_is_too_large_to_list_is_drawn_from() -> None:
     choices = {name: tuple(range(1, 65)) for name in "abcdefgh"}
     valid = ValidConfigs(choices, [Formula("a * b <= c"), Formula("a % 2 == 0")], {})
