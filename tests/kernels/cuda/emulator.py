@@ -4,6 +4,7 @@ import re
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,9 @@ from numpy.typing import NDArray
 
 SOURCES = Path(__file__).parent / "emulated_cuda"
 
-_COMPILER = ("g++", "-std=c++17", "-O1", "-w", "-fno-strict-aliasing", "-fsanitize=address,undefined")
+_COMPILER = ("g++", "-std=c++17", "-w", "-fno-strict-aliasing")
 _SHARED = re.compile(r"extern __shared__ (\w+) (\w+)\[\];")
+_MOVED = ("global_load_bytes", "global_store_bytes", "shared_load_bytes", "shared_store_bytes")
 
 
 class EmulationError(Exception):
@@ -32,6 +34,30 @@ class Launch:
     constants: Mapping[str, int]
 
 
+@dataclass(frozen=True)
+class Watch:
+    """What is watched while a kernel runs: a file of ``emulated_cuda``, options of all and of kernels."""
+
+    file: str
+    options: tuple[str, ...]
+    kernel_options: tuple[str, ...] = ()
+
+
+_FAULTS = Watch("watch_faults.cpp", ("-O1", "-fsanitize=address,undefined"))
+# Without optimization, so that a kernel reads and writes what it says; each access is a call.
+_CALLS = ("asan-instrumentation-with-call-threshold=0", "asan-stack=0", "asan-globals=0")
+_TRAFFIC = Watch(
+    "watch_traffic.cpp",
+    ("-O1",),
+    (
+        "-O0",
+        "-fsanitize=kernel-address",
+        "-fno-sanitize-recover=all",
+        *(f"--param={name}" for name in _CALLS),
+    ),
+)
+
+
 class Emulator:
     """Compiles what all kernels share once.
 
@@ -41,8 +67,7 @@ class Emulator:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._runtime = folder / "emulation.o"
-        _call(*_COMPILER, "-c", SOURCES / "emulation.cpp", "-o", self._runtime)
+        self._runtime = cache(self._compile_runtime)
 
     def run(self, source: str, launch: Launch, arguments: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
         """The arguments as one run of the kernel leaves them.
@@ -50,29 +75,48 @@ class Emulator:
         Raises:
             EmulationError: It does not compile, or the sanitizers or the emulation found a fault.
         """
-        program = self._compile(source, launch)
-        files = [self._folder / f"{position}.bin" for position in range(len(arguments))]
-        for file, argument in zip(files, arguments, strict=True):
-            file.write_bytes(argument.tobytes())
-        _call(program, launch.shared_bytes, *launch.grid, *launch.block, *files)
+        self._run(source, launch, arguments, _FAULTS)
         return [
             np.frombuffer(file.read_bytes(), argument.dtype).reshape(argument.shape)
-            for file, argument in zip(files, arguments, strict=True)
+            for file, argument in zip(self._files(arguments), arguments, strict=True)
         ]
 
-    def _compile(self, source: str, launch: Launch) -> Path:
+    def traffic(self, source: str, launch: Launch, arguments: Sequence[NDArray[Any]]) -> dict[str, int]:
+        """Bytes that one run of the kernel reads and writes, as ``KernelLaunch`` calls them."""
+        counted = self._run(source, launch, arguments, _TRAFFIC)
+        return dict(zip(_MOVED, map(int, counted.split()), strict=True))
+
+    def _run(self, source: str, launch: Launch, arguments: Sequence[NDArray[Any]], watch: Watch) -> str:
+        program = self._compile(source, launch, watch)
+        files = self._files(arguments)
+        for file, argument in zip(files, arguments, strict=True):
+            file.write_bytes(argument.tobytes())
+        return _call(program, launch.shared_bytes, *launch.grid, *launch.block, *files)
+
+    def _files(self, arguments: Sequence[NDArray[Any]]) -> list[Path]:
+        return [self._folder / f"{position}.bin" for position in range(len(arguments))]
+
+    def _compile(self, source: str, launch: Launch, watch: Watch) -> Path:
         file, program = self._folder / "kernel.cu.h", self._folder / "program"
         text = _SHARED.sub(r'extern \1 \2[] asm("emulated_shared_memory");', source)
         file.write_text(text.replace("__shared__", "static"), encoding="utf-8")
         macros = {**launch.macros, "KERNEL": launch.kernel, "KERNEL_FILE": f'"{file}"'}
         for name, position in launch.constants.items():
             macros |= {"CONSTANT": name, "CONSTANT_POSITION": position}
-        options = [f"-D{name}={value}" for name, value in macros.items()]
-        _call(*_COMPILER, f"-I{SOURCES}", *options, SOURCES / "kernel.cpp", self._runtime, "-o", program)
+        options = [*watch.options, *watch.kernel_options, f"-I{SOURCES}"]
+        options += [f"-D{name}={value}" for name, value in macros.items()]
+        _call(*_COMPILER, *options, SOURCES / "kernel.cpp", *self._runtime(watch), "-o", program)
         return program
 
+    def _compile_runtime(self, watch: Watch) -> list[Path]:
+        built = []
+        for name in ("emulation.cpp", watch.file):
+            built.append(self._folder / f"{watch.file}-{name}.o")
+            _call(*_COMPILER, *watch.options, "-c", SOURCES / name, "-o", built[-1])
+        return built
 
-def _call(*command: object) -> None:
+
+def _call(*command: object) -> str:
     environment = {
         "ASAN_OPTIONS": "detect_leaks=0",
         "UBSAN_OPTIONS": "halt_on_error=1",
@@ -83,3 +127,4 @@ def _call(*command: object) -> None:
     )
     if done.returncode:
         raise EmulationError(done.stderr[:4000])
+    return done.stdout

@@ -3,8 +3,8 @@
 #include "emulation.h"
 
 #include "cuda_fp16.h"
+#include "watch.h"
 
-#include <sanitizer/asan_interface.h>
 #include <ucontext.h>
 
 #include <algorithm>
@@ -188,6 +188,7 @@ void distribute(void* const* of_lanes) {
 template <bool TRANSPOSED>
 void load(const char* place, unsigned int (&registers)[4], const void* row) {
     if (reinterpret_cast<std::size_t>(row) % 16) fail("a row of ldmatrix is not aligned to 16 bytes");
+    watch::access(row, 16, false);
     Matrices own{registers, row};
     meet_warp(place, &own, distribute<TRANSPOSED>);
 }
@@ -234,6 +235,7 @@ struct Content {
         if (posix_memalign(&data, 256, bytes)) fail("out of memory");
         std::memcpy(data, content.data(), bytes);
         arguments.push_back(data);
+        watch::argument(data, bytes);
     }
 
     void write_back() const { std::ofstream(path, std::ios::binary).write(static_cast<char*>(data), bytes); }
@@ -248,6 +250,8 @@ void __syncwarp(unsigned int mask) {
 
 // Copies land only when they are waited for, as late as the hardware may let them.
 void copy_async(void* shared, const void* global, bool inside) {
+    if (inside) watch::access(global, 16, false);
+    watch::access(shared, 16, true);
     emulation::fibres[emulation::running].pending.push_back({shared, global, inside});
 }
 
@@ -289,8 +293,9 @@ int main(int, char** texts) {
     std::vector<emulation::Content> contents;
     for (char** text = texts + 8; *text; ++text) contents.emplace_back(*text);
     const std::size_t shared_bytes = number(1);
-    __asan_poison_memory_region(emulated_shared_memory + shared_bytes, MOST_SHARED_BYTES - shared_bytes);
+    watch::shared_memory(emulated_shared_memory, shared_bytes, MOST_SHARED_BYTES);
     set_constants(emulation::arguments.data());
     emulation::run_grid(shared_bytes);
+    watch::report();
     for (const emulation::Content& content : contents) content.write_back();
 }
