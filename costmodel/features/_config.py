@@ -27,6 +27,7 @@ from costmodel.kernels.metaschedule.launches import (
     level,
     loop_tiles,
     operand_loads,
+    operand_loops,
     product,
     thread_part,
     unfolded,
@@ -35,6 +36,7 @@ from costmodel.kernels.metaschedule.launches import (
 from costmodel.records import ConfigBatch
 
 _LEVELS = 5
+_PRODUCT = ((0,), (1,))  # a matrix product of rows, which index its first operand, and columns
 
 
 @dataclass(frozen=True)
@@ -45,24 +47,24 @@ class TileFacts:
         batch: The configs.
         spatial: ``(n, parts)`` factors of each spatial loop.
         reductions: ``(n, parts)`` factors of each reduction loop.
-        anchor: Whose loops they are.
+        operands: For each operand of the anchor, the positions of the spatial loops that index it.
     """
 
     batch: ConfigBatch
     spatial: list[FloatArray]
     reductions: list[FloatArray]
-    anchor: str
+    operands: Sequence[Sequence[int]]
 
     @classmethod
     def of(cls, batch: ConfigBatch) -> "TileFacts":
-        """The facts of an operator's configs; those of Tensor Cores see a matrix product."""
+        """The facts of an operator's or a program's configs; those of Tensor Cores see a matrix product."""
         spatial, reductions = loop_tiles(batch)
         tensor_tiles = [unfolded(tile.astype(np.float64)) for tile in batch.named("tensor_tile.")]
         if not tensor_tiles:
-            return cls(batch, spatial, reductions, batch.workload.operator.anchor)
+            return cls(batch, spatial, reductions, operand_loops(batch.workload))
         spatial += [tile for tile in tensor_tiles if tile.shape[1] == _LEVELS]
         reductions += [tile for tile in tensor_tiles if tile.shape[1] < _LEVELS]
-        return cls(batch, spatial, reductions, "matmul")
+        return cls(batch, spatial, reductions, _PRODUCT)
 
     @cached_property
     def log2_thread_tile(self) -> Values:
@@ -128,7 +130,9 @@ CONFIG_FEATURES: tuple[Feature[TileFacts], ...] = (
         "config",
         lambda t: np.log2(contiguous(t.reductions)) if t.reductions else np.nan,
     ),
-    Feature("log2_loads_per_fma", "log2(1)", "config", lambda t: np.log2(operand_loads(t.anchor, t.spatial))),
+    Feature(
+        "log2_loads_per_fma", "log2(1)", "config", lambda t: np.log2(operand_loads(t.operands, t.spatial))
+    ),
     Feature("log2_body", "log2(1)", "config", lambda t: t.log2_body),
     Feature("log2_unroll_over_body", "log2(1)", "config", lambda t: t.log2_unroll - t.log2_body),
     Feature("log2_unroll", "log2(1)", "config", lambda t: t.log2_unroll),
@@ -139,7 +143,7 @@ CONFIG_COLUMNS = columns_of(CONFIG_FEATURES)
 
 def config_values(batch: ConfigBatch) -> list[Values]:
     """A number or ``(n,)`` numbers for each of ``CONFIG_FEATURES``; NaN where no decision tells."""
-    if batch.workload.is_foreign:
+    if batch.workload.is_foreign and not batch.workload.is_program:
         return [np.nan] * len(CONFIG_FEATURES)
     return values_of(CONFIG_FEATURES, TileFacts.of(batch))
 

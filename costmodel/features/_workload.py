@@ -7,11 +7,7 @@ from dataclasses import dataclass
 from costmodel.arrays import FloatArray
 from costmodel.features._feature import Feature, columns_of, values_of
 from costmodel.kernels.metaschedule.launches import epilogue_costs
-from costmodel.records import DTYPE_BYTES, Workload
-
-# Kinds share a column with their family: layouts of one computation, epilogues of one anchor. Only a matrix
-# product with an epilogue has a column of its own.
-_FAMILIES = ("matmul", "fused_matmul", "batch_matmul", "conv2d", "depthwise_conv2d", "softmax", "layer_norm")
+from costmodel.records import DTYPE_BYTES, FAMILIES, ProgramFacts, Workload
 
 
 @dataclass(frozen=True)
@@ -31,7 +27,9 @@ class WorkloadFacts:
         element_bytes: Bytes of an input element.
         epilogue_flops: Operations of the epilogue for one result.
         epilogue_loads: Elements that it loads for one result.
-        family: The one of ``_FAMILIES`` that the workload belongs to.
+        family: The one of ``FAMILIES`` that the workload belongs to; empty for none. Kinds share a column
+            with their family: layouts of one computation, epilogues of one anchor. Only a matrix product with
+            an epilogue has a column of its own.
     """
 
     flops: float
@@ -50,7 +48,9 @@ class WorkloadFacts:
 
     @classmethod
     def of(cls, workload: Workload) -> "WorkloadFacts":
-        """The facts of an operator."""
+        """The facts of an operator, or of a tensor program."""
+        if workload.is_program:
+            return cls._of_program(ProgramFacts.of(workload.dims))
         operator, dims = workload.operator, workload.dims
         epilogue_flops, epilogue_loads, _ = epilogue_costs(workload)
         fused = operator.family == "matmul" and operator.epilogue
@@ -64,6 +64,24 @@ class WorkloadFacts:
             epilogue_flops=epilogue_flops,
             epilogue_loads=epilogue_loads,
             family=f"fused_{operator.family}" if fused else operator.family,
+        )
+
+    @classmethod
+    def _of_program(cls, facts: ProgramFacts) -> "WorkloadFacts":
+        return cls(
+            flops=facts.flops,
+            min_bytes=facts.min_bytes,
+            reduction=facts.reduction,
+            instances=facts.instances,
+            rows=facts.rows,
+            columns=facts.columns,
+            window=facts.window,
+            stride=facts.stride,
+            channels_last=bool(facts.channels_last),
+            element_bytes=facts.element_bytes,
+            epilogue_flops=facts.epilogue_flops,
+            epilogue_loads=facts.epilogue_loads,
+            family=("", *FAMILIES)[facts.family],
         )
 
 
@@ -87,14 +105,14 @@ WORKLOAD_FEATURES: tuple[Feature[WorkloadFacts], ...] = (
     Feature("element_bytes", "byte", "workload", lambda w: float(w.element_bytes)),
     Feature("epilogue_flops", "flop", "workload", lambda w: float(w.epilogue_flops)),
     Feature("epilogue_loads", "1", "workload", lambda w: float(w.epilogue_loads)),
-    *(Feature(f"is_{family}", "1", "workload", _is_of(family)) for family in _FAMILIES),
+    *(Feature(f"is_{family}", "1", "workload", _is_of(family)) for family in FAMILIES),
 )
 WORKLOAD_COLUMNS = columns_of(WORKLOAD_FEATURES)
 
 
 def workload_values(workload: Workload) -> list[FloatArray | float]:
-    """A number for each of ``WORKLOAD_FEATURES``; NaN of a foreign kernel."""
-    if workload.is_foreign:
+    """A number for each of ``WORKLOAD_FEATURES``; NaN of a kernel of which nothing else is known."""
+    if workload.is_foreign and not workload.is_program:
         return [math.nan] * len(WORKLOAD_FEATURES)
     return values_of(WORKLOAD_FEATURES, WorkloadFacts.of(workload))
 

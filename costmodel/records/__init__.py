@@ -19,12 +19,14 @@ from costmodel.records._measurement import SCHEMA_VERSION, Measurement, Outcome,
 from costmodel.records._operators import OPERATORS, Operator
 from costmodel.records._peak_rates import PeakRates, peak_rates
 from costmodel.records._platform import Device, DeviceKind, Isolation, Platform, TargetKind, part_of
+from costmodel.records._program_facts import FAMILIES, ProgramFacts
 from costmodel.records._shape import Shape
 from costmodel.records._store import RecordStore, read_records
 from costmodel.records._workload import DTYPE_BYTES, Workload
 
 __all__ = [
     "DTYPE_BYTES",
+    "FAMILIES",
     "OPERATORS",
     "SCHEMA_VERSION",
     "SKETCH",
@@ -45,6 +47,7 @@ __all__ = [
     "Outcome",
     "PeakRates",
     "Platform",
+    "ProgramFacts",
     "RecordStore",
     "Shape",
     "SharedLineFile",

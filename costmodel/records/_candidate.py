@@ -105,7 +105,9 @@ class Candidate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=Tr
             'cuda.matmul_float32'
         """
         own = _OWN_FAMILY.fullmatch(self.space)
-        return f"{own[1]}.{own[2]}" if own else self.workload.kind if self.workload.is_foreign else ""
+        if own:
+            return f"{own[1]}.{own[2]}"
+        return self.workload.kind if self.workload.is_foreign and not self.workload.is_program else ""
 
     @cached_property
     def candidate_id(self) -> str:

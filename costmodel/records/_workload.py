@@ -8,23 +8,28 @@ import msgspec
 
 from costmodel.errors import CostModelError
 from costmodel.records._operators import ANCHORS, EPILOGUES, OPERATORS, Operator
+from costmodel.records._program_facts import ProgramFacts
 from costmodel.records._shape import Shape
 
 DTYPE_BYTES = {"float32": 4, "float16": 2}
 
 # <suite>.<kernel>, and more parts if the suite has several kernels of that name; a dot is in no operator.
 _FOREIGN_KIND = re.compile(r"[a-z]\w*(\.\w+)+", re.ASCII)
+# Suite of tensor programs that are no operator: ``tir.<hash of the program>``.
+_PROGRAMS = "tir"
 
 
 class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     """An operator with concrete shapes and dtypes, or a kernel of another suite.
 
-    A foreign kernel can be learned from but not built: nothing is known of it but its name and its sizes.
+    A foreign kernel can be learned from but not built: nothing is known of it but its name and its sizes. A
+    tensor program (``is_program``) is one whose sizes are its ``ProgramFacts``; whoever has it can build it.
 
     Attributes:
         kind: Operator kind, a key of ``OPERATORS``; for a foreign kernel ``<suite>.<kernel>``.
         dims: Size of each dimension that the kind names; for a foreign kernel, of any that have a letter.
-        dtype: Element type of inputs and output; empty for a foreign kernel.
+        dtype: Element type of inputs and output; empty for a foreign kernel, and for a program whose anchor
+            reads another type.
 
     Example:
         >>> Workload.parse("matmul-m128-n768-k3072").flops
@@ -42,9 +47,11 @@ class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=Tru
         expected = tuple(self.dims) if self.is_foreign else self.operator.dims
         if tuple(self.dims) != expected or any(size < 1 for size in self.dims.values()):
             raise ValueError(f"{self.kind} must have positive dims {expected}, but got {self.dims}")
+        if self.is_program and not {"f", "b"} <= self.dims.keys():
+            raise ValueError(f"{self.kind} must say its flops and bytes (f and b), but got {self.dims}")
         if not all(re.fullmatch("[a-z]", dim) for dim in self.dims):
             raise ValueError(f"each dimension of {self.kind} must be a letter, but got {self.dims}")
-        dtypes = [""] if self.is_foreign else sorted(DTYPE_BYTES)
+        dtypes = [""] * self.is_foreign + sorted(DTYPE_BYTES) * (self.is_program or not self.is_foreign)
         if self.dtype not in dtypes:
             raise ValueError(f"dtype of {self.kind} must be one of {dtypes}, but got {self.dtype!r}")
 
@@ -79,6 +86,22 @@ class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=Tru
         return bool(_FOREIGN_KIND.fullmatch(self.kind))
 
     @property
+    def is_program(self) -> bool:
+        """Whether it is a tensor program that is no operator, whose ``dims`` are its ``ProgramFacts``."""
+        return self.kind.startswith(f"{_PROGRAMS}.")
+
+    @classmethod
+    def of_program(cls, key: str, facts: ProgramFacts, dtype: str = "") -> Self:
+        """The workload of a tensor program.
+
+        Args:
+            key: What tells the program from others, such as a hash.
+            facts: What is known of it.
+            dtype: Element type that its anchor reads; one that operators do not have is left out.
+        """
+        return cls(f"{_PROGRAMS}.{key}", facts.dims, dtype if dtype in DTYPE_BYTES else "")
+
+    @property
     def operator(self) -> Operator:
         """What the kind says: shapes and arithmetic as functions of ``dims``.
 
@@ -95,7 +118,8 @@ class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=Tru
     @cached_property
     def name(self) -> str:
         """Short unique name, such as ``matmul-m128-n768-k3072``."""
-        suffix = "" if self.dtype in ("", "float32") else f"-{self.dtype}"
+        usual = "" if self.is_foreign else "float32"
+        suffix = f"-{self.dtype}" if self.dtype != usual else ""
         return "-".join([self.kind, *(f"{dim}{size}" for dim, size in self.dims.items())]) + suffix
 
     @property
@@ -114,11 +138,15 @@ class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=Tru
     @property
     def flops(self) -> int:
         """Arithmetic operations of one run; a fused multiply-add counts as two. 0 where unknown."""
+        if self.is_program:
+            return ProgramFacts.of(self.dims).flops
         return 0 if self.is_foreign else self.operator.flops(self.dims)
 
     @property
     def min_bytes(self) -> int:
         """Fewest bytes through device memory: inputs read once, outputs written once. 0 where unknown."""
+        if self.is_program:
+            return ProgramFacts.of(self.dims).min_bytes
         return 0 if self.is_foreign else self.operator.elements(self.dims) * DTYPE_BYTES[self.dtype]
 
 

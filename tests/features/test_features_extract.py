@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costmodel.features import COLUMNS, extract
-from costmodel.kernels.metaschedule.launches import contiguous, operand_loads, unfolded
+from costmodel.kernels.metaschedule.launches import contiguous, operand_loads, operand_loops, unfolded
 from costmodel.records import (
     OPERATORS,
     Candidate,
@@ -168,25 +168,35 @@ def test_columns_of_what_a_thread_repeats() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "tiles", "loads"),
+    ("workload", "tiles", "loads"),
     [
         # Sides of a thread's box: 2, 3, 5 (and 7), whatever the level they come from.
-        ("batch_matmul", ((1, 2, 1, 1, 1), (1, 3, 1, 1, 1), (1, 1, 1, 5, 1)), (2 * 3 + 2 * 5) / 30),
-        ("conv2d", ((1, 1, 1, 1, 2), (1, 3, 9, 1, 1), (1, 1, 1, 5, 1), (8, 7, 1, 1, 1)), (70 + 3) / 210),
         (
-            "depthwise_conv2d",
+            "batch_matmul-b2-m3-n5-k7",
+            ((1, 2, 1, 1, 1), (1, 3, 1, 1, 1), (1, 1, 1, 5, 1)),
+            (2 * 3 + 2 * 5) / 30,
+        ),
+        (
+            "conv2d-n2-c8-h7-w7-o3-k1-s1",
+            ((1, 1, 1, 1, 2), (1, 3, 9, 1, 1), (1, 1, 1, 5, 1), (8, 7, 1, 1, 1)),
+            (70 + 3) / 210,
+        ),
+        (
+            "depthwise_conv2d-n2-c3-h7-w7-k1-s1",
             ((1, 1, 1, 1, 2), (1, 3, 1, 1, 1), (1, 1, 1, 5, 1), (1, 7, 1, 1, 1)),
             1 + 3 / 210,
         ),
     ],
 )
-def test_operands_are_loaded_once_for_all_results_that_share_them(kind, tiles, loads) -> None:
-    assert operand_loads(kind, columns_of_tiles(tiles)) == pytest.approx(loads)
+def test_operands_are_loaded_once_for_all_results_that_share_them(workload, tiles, loads) -> None:
+    operands = operand_loops(Workload.parse(workload))
+    assert operand_loads(operands, columns_of_tiles(tiles)) == pytest.approx(loads)
 
 
 def test_operand_loads_are_unknown_without_the_operators_loops() -> None:
-    for anchor in ("softmax", "conv2d"):
-        assert math.isnan(operand_loads(anchor, columns_of_tiles([(1, 1, 1, 1, 1)])))
+    for name in ("softmax-m4-n4", "conv2d-n2-c8-h7-w7-o3-k1-s1"):
+        operands = operand_loops(Workload.parse(name))
+        assert math.isnan(operand_loads(operands, columns_of_tiles([(1, 1, 1, 1, 1)])))
 
 
 @pytest.mark.parametrize(

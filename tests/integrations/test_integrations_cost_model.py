@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 pytest.importorskip("tvm")
 
+import tvm
 from tuned_programs import KNOWN, context_of, cuda, drawn, matmul, on_h100, result, row_sums
 
 from costmodel.cli import app
@@ -17,8 +18,8 @@ from costmodel.dataset import load_dataset
 from costmodel.errors import CostModelError
 from costmodel.features import COLUMNS, extract
 from costmodel.integrations.tvm import CostModel, Program, SearchStrategy, program_key
-from costmodel.kernels.metaschedule import open_space
-from costmodel.records import Candidate
+from costmodel.kernels.metaschedule import lowered_launches, open_space
+from costmodel.records import Candidate, KernelLaunch
 from costmodel.transfer import Model, ModelMetadata, StorableModel, load_model, make_model
 from costmodel.workloads.relax import relax_kernels
 
@@ -85,8 +86,16 @@ def test_a_pretrained_model_ranks_before_the_first_measurement(pretrained, tmp_p
     )
 
 
-def test_a_pretrained_model_is_not_asked_about_what_it_cannot_know(pretrained) -> None:
+def test_a_pretrained_model_is_asked_about_programs_that_it_does_not_know(pretrained) -> None:
     context, candidates = drawn("row_sums")
+    ignorant, informed = (CostModel(model, platform=on_h100()) for model in (None, pretrained))
+    assert not np.allclose(ignorant.predict(context, candidates), informed.predict(context, candidates))
+
+
+def test_a_pretrained_model_is_not_asked_about_what_cannot_be_read(pretrained) -> None:
+    """For a target of no kind that is known there is no design space."""
+    _, candidates = drawn("row_sums")
+    context = context_of(row_sums(), tvm.target.Target("rocm"), task="elsewhere")
     ignorant, informed = (CostModel(model, platform=on_h100()) for model in (None, pretrained))
     assert np.array_equal(ignorant.predict(context, candidates), informed.predict(context, candidates))
 
@@ -180,13 +189,27 @@ def test_a_known_program_is_recognised_in_any_spelling_and_not_lowered() -> None
         assert np.isfinite(features[:, COLUMN_NAMES.index("log2_analytic_s")]).all()
 
 
-def test_an_unknown_program_has_features_of_its_launches_alone() -> None:
+def test_an_unknown_program_has_features_of_its_own_and_is_not_lowered() -> None:
+    def refuse(_: object) -> tuple[KernelLaunch, ...]:
+        raise AssertionError("it was lowered")
+
     context, candidates = drawn("row_sums")
-    program = Program(context.mod, context.target)
+    program = Program(context.mod, context.target, lower=refuse)
     features = program.features([candidate.sch for candidate in candidates], on_h100())
-    assert not program.recognised
+    assert program.workload.is_program
+    lowered = [lowered_launches(candidate.sch.mod) for candidate in candidates]
+    blocks = [launch.blocks for (launch,) in lowered]
+    assert np.array_equal(2 ** features[:, COLUMN_NAMES.index("log2_blocks")], blocks)
     groups = np.array([column.group for column in COLUMNS])
-    assert np.isnan(features[:, (groups == "workload") | (groups == "config")]).all()
+    assert np.isfinite(features[:, groups == "workload"]).all()
+    assert np.isfinite(features[:, COLUMN_NAMES.index("log2_unroll")]).all()
+
+
+def test_a_schedule_that_follows_no_sketch_is_lowered() -> None:
+    program = Program(row_sums(), cuda())
+    features = program.features([tvm.s_tir.Schedule(row_sums())], on_h100())
+    groups = np.array([column.group for column in COLUMNS])
+    assert np.isnan(features[:, groups == "config"]).all()
     assert np.isfinite(features[:, COLUMN_NAMES.index("log2_blocks")]).all()
 
 

@@ -10,14 +10,14 @@ from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.schedule import Trace
 
 from costmodel.integrations.tvm import CostModel, SearchStrategy
-from costmodel.kernels.metaschedule import open_space
+from costmodel.kernels.metaschedule import ProgramSource, lowered_launches, open_space
 from costmodel.records import Workload
 from costmodel.workloads.relax import relax_kernels
 
 
-def begun(module, trials=20, batch=8, task="main", **settings):
+def begun(module, trials=20, batch=8, task="main", rules="post-order-apply", **settings):
     """A strategy on a task that has begun, with its context."""
-    context = context_of(module, task=task)
+    context = context_of(module, task=task, rules=rules)
     strategy = SearchStrategy(platform=on_h100(), screened=2000, **settings)
     strategy._initialize_with_tune_context(context)
     spaces = context.generate_design_space()
@@ -90,10 +90,28 @@ def test_a_program_of_relax_is_scheduled_by_its_own_names():
         assert config_ids([candidate]) == [open_space(KNOWN, "cuda").config_like(again.trace).config_id]
 
 
-def test_a_program_that_is_not_recognised_is_left_to_evolution(monkeypatch):
+def test_a_program_that_is_not_recognised_is_screened_too():
+    """Its kernels run the faster, the fewer threads they have: the last are far from the first."""
+    source = ProgramSource.of(row_sums())
+    space = source.space(source.workloads[0], "cuda")
+    strategy, _ = begun(row_sums(), trials=24, batch=8)
+    seen, threads = [], []
+    while (batch := strategy.generate_measure_candidates()) is not None:
+        configs = [space.config_like(candidate.sch.trace) for candidate in batch]
+        seen += [config.config_id for config in configs]
+        launched = [lowered_launches(candidate.sch.mod)[0].threads_per_block for candidate in batch]
+        threads.append(launched)
+        strategy.notify_runner_results(batch, [result(1e-6 * each) for each in launched])
+    assert len(seen) == len(set(seen)) == 24
+    assert np.mean(threads[-1]) < np.mean(threads[0])
+
+
+def test_a_program_under_rules_of_ones_own_is_left_to_evolution(monkeypatch):
+    rules = [ms.schedule_rule.AutoBind()]  # without reductions across threads and unrolling
+    generator = ms.space_generator.PostOrderApply(sch_rules=rules, postprocs=[], mutator_probs={})
     small = partial(ms.search_strategy.EvolutionarySearch, population_size=16, genetic_num_iters=1)
     monkeypatch.setattr(ms.search_strategy, "EvolutionarySearch", small)
-    strategy, _ = begun(row_sums(), trials=4, batch=4)
+    strategy, _ = begun(row_sums(), trials=4, batch=4, rules=generator)
     batch = strategy.generate_measure_candidates()
     assert 1 <= len(batch) <= 4
     strategy.notify_runner_results(batch, [result(1e-5) for _ in batch])
@@ -108,7 +126,7 @@ def test_each_task_is_told_once_with_what_follows(monkeypatch, capsys):
     told = [line for line in capsys.readouterr().err.splitlines() if line.startswith("costmodel: ")]
     assert len(told) == 2
     assert "first layer is matmul-m256-n256-k256: the model screens" in told[0]
-    assert "second layer is no workload that is recognised: TVM's evolution proposes" in told[1]
+    assert "second layer is no known operator: the model screens its design space" in told[1]
 
 
 def test_a_clone_begins_anew_with_the_same_settings():

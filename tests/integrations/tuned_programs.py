@@ -47,14 +47,14 @@ def search() -> Any:
     )
 
 
-def context_of(module: Any, target: Any = None, task: str = "main") -> Any:
+def context_of(module: Any, target: Any = None, task: str = "main", rules: Any = "post-order-apply") -> Any:
     """MetaSchedule's context of the task, with its defaults."""
     register_tensor_intrinsics()  # as the context would, but quickly
     return ms.TuneContext(
         mod=module,
         task_name=task,
         target=target or cuda(),
-        space_generator="post-order-apply",
+        space_generator=rules,
         search_strategy=search(),
         rand_state=1,
         num_threads=1,

@@ -9,10 +9,11 @@ from typing import Any
 import tvm_ffi
 
 from costmodel.arrays import FloatArray
-from costmodel.features import COLUMNS, extract
+from costmodel.errors import CostModelError
+from costmodel.features import COLUMNS, extract, extract_batch
 from costmodel.integrations.tvm._target import target_kind
-from costmodel.kernels.metaschedule import lowered_launches, open_space
-from costmodel.records import Candidate, Config, KernelLaunch, Platform, TargetKind, Workload
+from costmodel.kernels.metaschedule import ProgramSource, lowered_launches, open_space
+from costmodel.records import Candidate, Config, KernelLaunch, Platform, TargetKind, Workload, config_batches
 from costmodel.workloads import recognise_program
 
 # Launches that are remembered: those of a population and what is bred from it. Each takes some 1 kB.
@@ -26,47 +27,47 @@ class Program:
 
     Attributes:
         key: The structural hash of the module, in hexadecimal.
-        workload: What it computes; a workload without sizes where that is not recognised.
-        recognised: Whether it is.
-        space: Design space of the workload; None where it is not recognised.
+        workload: The operator that it computes; where that is not recognised, what its blocks say of it.
+        space: Its design space, or that of the operator; None where it has none, as for an unknown target.
     """
 
     def __init__(self, module: Any, target: Any, lower: Lower = lowered_launches) -> None:
-        """Recognise ``module["main"]``, tuned for ``target``.
+        """Recognise ``module["main"]``, tuned for ``target``, or read what it computes.
 
         Args:
             module: The program, not scheduled.
             target: TVM's target.
-            lower: Gives the launches of a scheduled program that is not recognised.
+            lower: Gives the launches of a scheduled program of which no design space is known.
         """
         kind = target_kind(target)
         self.key = program_key(module)
-        found = _recognise(module["main"], kind) if kind else None
-        self.recognised = found is not None
-        self.workload = found or Workload(f"tvm.program_{self.key}", {}, "")
-        self.space = open_space(found, kind) if found and kind else None
+        self.space = _space_of(module, kind) if kind else None
+        self.workload = self.space.workload if self.space else Workload(f"tvm.program_{self.key}", {}, "")
         self._lower = lower
         self._launches: OrderedDict[int, tuple[KernelLaunch, ...]] = OrderedDict()
 
     @property
     def verdict(self) -> str:
-        """Whether it was recognised, and what follows for tuning it."""
-        if self.recognised:
-            return f"is {self.workload.name}: the model screens its design space without lowering"
-        return (
-            "is no workload that is recognised: TVM's evolution proposes, and what it lowers is ranked "
-            "by its launches"
-        )
+        """What it was recognised as, and what follows for tuning it."""
+        if self.space is None:
+            return "cannot be read: TVM's evolution proposes, and what it lowers is ranked by its launches"
+        what = "is no known operator" if self.workload.is_program else f"is {self.workload.name}"
+        return f"{what}: the model screens its design space without lowering"
 
     def features(self, schedules: Sequence[Any], platform: Platform) -> FloatArray:
         """``(n, d)`` columns ``COLUMNS`` of scheduled programs on a platform.
 
-        Of recognised programs they are worked out from decisions: no schedule is lowered. Otherwise they are
-        what lowered programs say of their launches, and NaN in all other columns.
+        They are worked out from decisions: no schedule is lowered. Of one whose trace follows no sketch of
+        the design space they are what the lowered program says of its launches, and NaN in the columns of
+        configs.
         """
         candidates = [self._candidate(schedule) for schedule in schedules]
-        table = extract(candidates, [platform] * len(candidates))
-        return table.values[:, : len(COLUMNS)]  # behind them are those of foreign workloads: there are none
+        values = extract(candidates, [platform] * len(candidates)).values[:, : len(COLUMNS)]
+        if self.space and self.workload.is_program:
+            for rows, batch in config_batches(candidates):
+                if batch.decisions:
+                    values[rows] = extract_batch(batch, platform, self.space.launches(batch)).values
+        return values
 
     def _candidate(self, schedule: Any) -> Candidate:
         config = self.space.config_like(schedule.trace) if self.space else None
@@ -96,5 +97,13 @@ def program_key(module: Any) -> str:
     return f"{int(tvm_ffi.structural_hash(module)) & (1 << 64) - 1:016x}"
 
 
-def _recognise(function: Any, kind: TargetKind) -> Workload | None:
-    return recognise_program(function, lambda workload: open_space(workload, kind).module["main"])
+def _space_of(module: Any, kind: TargetKind) -> Any:
+    """The design space of the operator that a module is, else of the module; None where it cannot be read."""
+    found = recognise_program(module["main"], lambda workload: open_space(workload, kind).module["main"])
+    if found:
+        return open_space(found, kind)
+    try:
+        source = ProgramSource.of(module)
+    except CostModelError:
+        return None
+    return source.space(source.workloads[0], kind)

@@ -24,7 +24,8 @@ class SearchStrategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
 
     A model scores tens of thousands of configs without lowering any, and only what is proposed is lowered
     (``costmodel.search.ModelSampler``); stock's evolution lowers thousands. Each batch is learned from before
-    the next. A program that is not recognised is left to stock's evolution, guided by the cost model.
+    the next. A program that cannot be read, or is scheduled by rules of one's own alone, is left to stock's
+    evolution, guided by the cost model.
 
     Args:
         model: A pretrained transfer model, or the file of one; learns from nothing without.
@@ -71,13 +72,13 @@ class SearchStrategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
         context = self._context
         program = Program(context.mod, context.target)
         tell(str(context.task_name), program.verdict)
-        if program.space is None:
+        same = program.space.other_program(context, design_spaces) if program.space else None
+        if not same:
             self._evolution = ms.search_strategy.EvolutionarySearch()
             self._evolution._initialize_with_tune_context(context)
             self._evolution.pre_tuning(max_trials, num_trials_per_iter, design_spaces, database, cost_model)
             return
         self._found = self._found or platform_for(context.target, self._sms)
-        same = program.space.other_program(context, design_spaces)
         sampler = ModelSampler(
             ProgramSpace(program.space, self._found, same),
             self._pretrained.model if self._pretrained else None,

@@ -21,8 +21,8 @@ _MOST_LOG_RATIO = 50.0
 class Task:
     """One task: its measurements so far, and a predictor that was adapted to them.
 
-    A program that is not recognised, or has no pretrained model, is ranked by its analytic time until there
-    are measurements, and learned from nothing after that.
+    A program that cannot be read, or has no pretrained model, is ranked by its analytic time until there are
+    measurements, and learned from nothing after that.
 
     Args:
         program: The program.
@@ -36,7 +36,7 @@ class Task:
 
     def __init__(self, program: Program, platform: Platform, model: TransferModel | None) -> None:
         self._program, self._platform = program, platform
-        self._model = model if program.recognised else None
+        self._model = model if program.space else None
         self.X, self.y = np.empty((0, len(COLUMNS))), np.empty(0)
         self._predictor: Predictor | None = None
         self._unit: float | None = None

@@ -9,6 +9,8 @@ from costmodel.kernels.metaschedule._build import compile_module
 from costmodel.kernels.metaschedule._database_json import database_record, database_workload
 from costmodel.kernels.metaschedule._headers import nvrtc_version, precompile_headers
 from costmodel.kernels.metaschedule._parameters import Categorical, Parameter, Tile, divisors, factorizations
+from costmodel.kernels.metaschedule._program_file import is_program_place, load_program
+from costmodel.kernels.metaschedule._program_source import ProgramSource
 from costmodel.kernels.metaschedule._sample import lowered_launches, open_space, sample_candidates
 from costmodel.kernels.metaschedule._source import MetaSchedule
 from costmodel.kernels.metaschedule._target import make_target
@@ -23,6 +25,7 @@ __all__ = [
     "Categorical",
     "MetaSchedule",
     "Parameter",
+    "ProgramSource",
     "TargetKind",
     "Tile",
     "TracedProgram",
@@ -31,6 +34,8 @@ __all__ = [
     "database_workload",
     "divisors",
     "factorizations",
+    "is_program_place",
+    "load_program",
     "lowered_launches",
     "make_target",
     "nvrtc_version",

@@ -1,25 +1,36 @@
 """Compiles scheduled programs to shared libraries."""
 
 import os
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from shutil import which
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from costmodel.errors import CostModelError, InvalidConfigError, MissingExtraError, last_line
 from costmodel.files import write_whole
 from costmodel.kernels._built import Built
 from costmodel.kernels._cubin import kernel_resources
-from costmodel.kernels.metaschedule._sample import open_space
 from costmodel.kernels.metaschedule._target import make_target
-from costmodel.records import Candidate, Outcome, TargetKind, content_id
+from costmodel.records import Candidate, Outcome, TargetKind, Workload, content_id
+
+if TYPE_CHECKING:
+    from costmodel.kernels.metaschedule._design_space import MetaScheduleSpace
 
 # Those that TVM looks for (tvm.support.cc.get_cc), after the variables CXX and CC.
 _COMPILERS = ("g++", "gcc", "clang++", "clang", "c++", "cc")
 
 
-def build_kernel(candidate: Candidate, kind: TargetKind, architecture: str, folder: Path) -> Built:
+def build_kernel(
+    open_space: Callable[[Workload, TargetKind], "MetaScheduleSpace"],
+    candidate: Candidate,
+    kind: TargetKind,
+    architecture: str,
+    folder: Path,
+) -> Built:
     """Compile ``candidate`` to a shared library in ``folder``, unless it is there; failure is an outcome.
+
+    ``open_space`` gives the space that it was chosen from, which is needed only if it is not there.
 
     Beside the library lies a file with the content address of its source, written last.
     """

@@ -1,7 +1,6 @@
 """A MetaSchedule design space as named discrete decisions."""
 
 from collections.abc import Mapping, Sequence
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -47,10 +46,11 @@ class MetaScheduleSpace:
     (arXiv:2205.13603).
 
     Attributes:
+        source: Name of the source that the space is of.
         workload: The workload.
         target: TVM target that kernels are made for.
         module: Unscheduled ``tvm.IRModule`` of the workload.
-        name: ``metaschedule-<kind>-<hash of the sketches>``, the kind ``cuda-tensorcore`` where sketches are
+        name: ``<source>-<kind>-<hash of the sketches>``, the kind ``cuda-tensorcore`` where sketches are
             tensorised; equal names mean equal spaces.
         sketches: The sketches, in MetaSchedule's order.
         context: ``TuneContext`` of the last rules, whose postprocessors complete all schedules.
@@ -62,19 +62,23 @@ class MetaScheduleSpace:
         True
     """
 
-    def __init__(self, workload: Workload, kind: TargetKind) -> None:
-        """Generate the design space of ``workload``."""
+    source = "metaschedule"
+
+    def __init__(self, workload: Workload, kind: TargetKind, module: Any = None) -> None:
+        """Generate the design space of ``workload``, whose program is ``module`` if it is no operator."""
         self.workload = workload
         self.target = make_target(kind)
-        self.module = workload_module(workload)
+        self.module = workload_module(workload) if module is None else module
         contexts = [self._context(rules) for rules in _rule_sets(workload, kind)]
-        first, *others = [self._sketches(context) for context in contexts]
-        tensorized = [sketch for sketch in chain(*others) if sketch.tensorized]
-        self.sketches = (*first, *tensorized)
+        first, *others = contexts
+        tensorized = [
+            sketch for context in others for sketch in self._possible_sketches(context) if sketch.tensorized
+        ]
+        self.sketches = (*self._sketches(first), *tensorized)
         # The last set's complete all sketches. They refer to their context, which must live as long.
         self.context, self._postprocs = contexts[-1], contexts[-1].space_generator.postprocs
         flavour = f"{kind}-tensorcore" if tensorized else kind
-        self.name = f"metaschedule-{flavour}-{content_id([sketch.skeleton for sketch in self.sketches])[:8]}"
+        self.name = f"{self.source}-{flavour}-{content_id([sketch.skeleton for sketch in self.sketches])[:8]}"
 
     def _context(self, rules: str) -> Any:
         """MetaSchedule's context for these rules, with their postprocessors."""
@@ -88,6 +92,16 @@ class MetaScheduleSpace:
         original = tvm.s_tir.Schedule(self.module)
         limit = int(self.target.attrs.get("max_shared_memory_per_block", 0))
         return [Sketch(schedule, original, limit) for schedule in context.generate_design_space()]
+
+    def _possible_sketches(self, context: Any) -> list[Sketch]:
+        """The sketches of rules that TVM cannot apply to every program: none where it fails.
+
+        Those for Tensor Cores fail where a padded product has an epilogue (TVM 0.27, ``compute-at``).
+        """
+        try:
+            return self._sketches(context)
+        except Exception:  # noqa: BLE001 (TVM raises its own error types)
+            return []
 
     def sample(self, rng: np.random.Generator) -> Config:
         """A random config of a random sketch that meets its constraints; it may still turn out invalid.

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.kernels.metaschedule._shared_memory import SharedMemory, Side
+from costmodel.kernels.metaschedule._shared_memory import SharedMemory, side_extents
 from costmodel.kernels.metaschedule._sketch import AxisExtent, Sketch
 
 Columns = dict[str, NDArray[np.int64]]
@@ -54,15 +54,6 @@ def _is_within(bound: AxisExtent, columns: Mapping[str, NDArray[np.int64]]) -> N
 
 def _fits(bound: SharedMemory, columns: Mapping[str, NDArray[np.int64]]) -> NDArray[np.bool_]:
     needed = sum(
-        size * np.prod([_extent(side, columns) for side in sides], axis=0) for size, sides in bound.boxes
+        size * np.prod([side_extents(side, columns) for side in sides], axis=0) for size, sides in bound.boxes
     )
     return np.asarray(needed * bound.copies <= bound.limit_bytes)
-
-
-def _extent(side: Side, columns: Mapping[str, NDArray[np.int64]]) -> NDArray[np.int64]:
-    """``(n,)`` elements along a side of a box."""
-    terms = [
-        coefficient * np.prod(columns[name][:, first:], axis=1) for name, first, coefficient in side.terms
-    ]
-    rows = len(next(iter(columns.values())))
-    return np.asarray(np.sum([np.full(rows, side.constant), *terms], axis=0))

@@ -48,7 +48,7 @@ _MERGING = tvm.transform.Sequential(
     ]
 )
 _WARP = 32  # threads that hold a fragment together
-_FLOAT_OPERATIONS = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Max, tirx.Min)
+_OPERATIONS = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Max, tirx.Min)
 # Calls on fragments, and what they do to shared memory.
 _FRAGMENT_CALLS = {
     "tvm_fill_fragment": "",
@@ -80,6 +80,13 @@ def kernel_launches(module: Any) -> tuple[KernelLaunch, ...]:
     )
 
 
+def operations_of(statement: Any) -> int:
+    """Arithmetic operations of one run of a statement; those of indices do not count."""
+    counter = _Counter()
+    counter.visit(statement)
+    return counter.totals["flops"]
+
+
 def _kernels(module: Any) -> list[Any]:
     """Statements that hold a kernel each; declarations between them hold none."""
     body = module["main"].body
@@ -104,7 +111,9 @@ def _dynamic_shared_bytes(kernel: Any) -> int:
 class _Counter:
     """Counts one kernel while it walks its statements; ``repeats`` is how often the current one runs.
 
-    ``dynamic`` tells that there is dynamic shared memory, which is not counted.
+    ``dynamic`` tells that there is dynamic shared memory, which is not counted; ``storing`` that what is
+    visited is a value of integers, whose operations count as those of floats do. Elsewhere integers are
+    indices.
     """
 
     repeats: int = 1
@@ -114,19 +123,24 @@ class _Counter:
     vector_lanes: int = 1
     shared_copies: int = 1
     dynamic: bool = False
+    storing: bool = False
 
-    def count(self, statement: Any) -> KernelLaunch:
-        """Walk ``statement`` and sum up."""
+    def visit(self, statement: Any) -> None:
+        """Walk ``statement`` and count."""
         callbacks = (
             (tirx.For, self._loop),
             (tirx.AttrStmt, self._attribute),
             (tirx.AllocBuffer, self._allocation),
             (tirx.BufferStore, self._store),
             (TensorLoad, self._load),
-            (_FLOAT_OPERATIONS, self._operation),
+            (_OPERATIONS, self._operation),
             (Call, self._call),
         )
         tvm_ffi.structural_visit(statement, callbacks)
+
+    def count(self, statement: Any) -> KernelLaunch:
+        """Walk ``statement`` and sum up."""
+        self.visit(statement)
         grid = [extent for tag, extent in self.extents.items() if tag.startswith("blockIdx")]
         block = [extent for tag, extent in self.extents.items() if tag.startswith("threadIdx")]
         return KernelLaunch(
@@ -187,7 +201,9 @@ class _Counter:
 
     def _store(self, store: Any, visitor: Any) -> None:
         self._access("store", str(store.buffer.scope()), store.value.ty)
+        self.storing = "int" in str(store.value.ty)
         visitor.visit(store.value)
+        self.storing = False
 
     def _load(self, load: Any, visitor: Any) -> None:
         self._access("load", str(load.source.scope()), load.ty)
@@ -200,8 +216,12 @@ class _Counter:
             width = self.vector_lanes * bytes_of(element)
             self.totals["vector_bytes"] = max(width, self.totals["vector_bytes"])
 
+    def _counts(self, element: Any) -> bool:
+        """Whether operations of this type work on data."""
+        return "float" in str(element) or (self.storing and "int" in str(element))
+
     def _operation(self, operation: Any, visitor: Any) -> None:
-        if "float" in str(operation.ty):
+        if self._counts(operation.ty):
             self.totals["flops"] += self.repeats
         visitor.default_visit(operation)
 
@@ -212,7 +232,7 @@ class _Counter:
         elif name in _FRAGMENT_CALLS:
             self._fragment(name, call)
         else:
-            if "float" in str(call.ty):
+            if self._counts(call.ty):
                 self.totals["flops"] += self.repeats
             visitor.default_visit(call)
 

@@ -23,6 +23,10 @@ class SameOperator:
         self._sketches, self._context = sketches, context
         self._traces = {at: _aligned(trace, sketches[at]) for at, trace in traces.items()}
 
+    def __bool__(self) -> bool:
+        """Whether the program has any of the sketches."""
+        return bool(self._traces)
+
     def schedule(self, config: Config) -> Any:
         """The ``tvm.s_tir.Schedule`` of the program that makes the choices of ``config``, postprocessed.
 

@@ -10,7 +10,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import tvm
+from numpy.typing import NDArray
 
 from costmodel.records import Decision
 
@@ -68,7 +70,7 @@ def pipeline_copies(stages: Sequence[int]) -> int:
 def shared_memory_bounds(
     original: Any, trace: Any, names: Collection[str], limit_bytes: int
 ) -> list[SharedMemory]:
-    """Bound on the shared memory of a sketch; none where it stages no operand.
+    """Bound on the shared memory of each kernel of a sketch that stages operands.
 
     Args:
         original: ``tvm.s_tir.Schedule`` of the unscheduled module.
@@ -76,11 +78,9 @@ def shared_memory_bounds(
         names: Names of the sketch's parameters.
         limit_bytes: Shared memory that a block can have.
     """
-    for block in map(original.get, original.get_child_blocks(original.get_sblock("root"))):
-        boxes = _fragment_boxes(block, names) or _operand_boxes(original, block, names)
-        if boxes:
-            return [SharedMemory(boxes, _copies(trace), limit_bytes)]
-    return []
+    blocks = map(original.get, original.get_child_blocks(original.get_sblock("root")))
+    staged = (_fragment_boxes(block, names) or _operand_boxes(original, block, names) for block in blocks)
+    return [SharedMemory(boxes, _copies(trace), limit_bytes) for boxes in staged if boxes]
 
 
 def _copies(trace: Any) -> int:
@@ -110,17 +110,29 @@ def _operand_boxes(
         return ()
     variables = [axis.var for axis in block.iter_vars]
     return tuple(
-        (bytes_of(region.source.dtype), tuple(_side(index.min, variables, tiles) for index in region.region))
+        (
+            bytes_of(region.source.dtype),
+            tuple(side_of(index.min, variables, tiles) for index in region.region),
+        )
         for region in block.reads
         if f"cooperative_fetch.{region.source.name}_shared" in names
     )
 
 
-def _side(index: Any, variables: list[Any], tiles: list[str]) -> Side:
+def side_of(index: Any, variables: Sequence[Any], tiles: Sequence[str]) -> Side:
     """Side of a box along an index; 1 where the index is not affine, less than what is staged."""
     *coefficients, _ = tvm.sym.detect_linear_equation(index, variables) or [0]
     terms = tuple((tile, 1, abs(int(c))) for tile, c in zip(tiles, coefficients, strict=False) if int(c))
     return Side(1 - sum(coefficient for _, _, coefficient in terms), terms)
+
+
+def side_extents(side: Side, columns: Mapping[str, NDArray[np.int64]]) -> NDArray[np.int64]:
+    """``(n,)`` elements along a side, of decisions as columns."""
+    terms = [
+        coefficient * np.prod(columns[name][:, first:], axis=1) for name, first, coefficient in side.terms
+    ]
+    rows = len(next(iter(columns.values())))
+    return np.asarray(np.sum([np.full(rows, side.constant), *terms], axis=0))
 
 
 def _within_block(tile: Decision, first: int) -> int:

@@ -41,4 +41,4 @@ class MetaSchedule(KernelSource):
 
     def build(self, candidate: Candidate, kind: TargetKind, architecture: str, folder: Path) -> Built:
         """Compile a candidate to a shared library that TVM loads."""
-        return build_kernel(candidate, kind, architecture, folder)
+        return build_kernel(open_space, candidate, kind, architecture, folder)

@@ -3,7 +3,13 @@
 from costmodel.kernels.metaschedule.launches._epilogue import epilogue_costs
 from costmodel.kernels.metaschedule.launches._estimate import estimate_launches
 from costmodel.kernels.metaschedule.launches._loops import level, loop_tiles, product, within
-from costmodel.kernels.metaschedule.launches._tiles import contiguous, operand_loads, thread_part, unfolded
+from costmodel.kernels.metaschedule.launches._tiles import (
+    contiguous,
+    operand_loads,
+    operand_loops,
+    thread_part,
+    unfolded,
+)
 
 __all__ = [
     "contiguous",
@@ -12,6 +18,7 @@ __all__ = [
     "level",
     "loop_tiles",
     "operand_loads",
+    "operand_loops",
     "product",
     "thread_part",
     "unfolded",

@@ -10,6 +10,7 @@ import numpy as np
 
 from costmodel.arrays import FloatArray
 from costmodel.kernels.metaschedule.launches._loops import LOOP_NESTS, product, within
+from costmodel.records import ProgramFacts, Workload
 
 # Rows and columns of the matrices that a Tensor Core instruction multiplies.
 _FRAGMENT = 16
@@ -27,18 +28,25 @@ def unfolded(tensor_tile: FloatArray) -> FloatArray:
     return np.column_stack(factors)
 
 
-def operand_loads(anchor: str, spatial: Sequence[FloatArray]) -> FloatArray | float:
+def operand_loops(workload: Workload) -> Sequence[Sequence[int]]:
+    """For each operand of the anchor, the positions of the spatial loops that index it; none if not known."""
+    if workload.is_program:
+        return ProgramFacts.of(workload.dims).operand_loops()
+    nest = LOOP_NESTS.get(workload.operator.anchor)
+    return nest.operand_loops() if nest else ()
+
+
+def operand_loads(operands: Sequence[Sequence[int]], spatial: Sequence[FloatArray]) -> FloatArray | float:
     """``(n,)`` operands that a thread loads from shared memory for one multiply-add; NaN where not known.
 
     The accumulators of a thread form a box with one side a loop, and an operand is loaded once for each
     position along its own loops: a 4 x 8 tile of a matmul loads 4 + 8 values for 32 multiply-adds, 0.375
     each. That windows of a convolution overlap is left out.
     """
-    nest = LOOP_NESTS.get(anchor)
-    if nest is None or len(spatial) < len(nest.spatial):
+    if not operands or len(spatial) <= max(map(max, operands)):
         return np.nan
     sides = [thread_part(tile) for tile in spatial]
-    loaded = [product([sides[loop] for loop in loops]) for loops in nest.operand_loops()]
+    loaded = [product([sides[loop] for loop in loops]) for loops in operands]
     return sum(loaded[1:], start=loaded[0]) / product(sides)
 
 

@@ -1,0 +1,92 @@
+"""Reads the user's tensor program from a file."""
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from costmodel.errors import CostModelError, MissingExtraError, last_line
+
+
+def is_program_place(place: str) -> bool:
+    """Whether a text names a program in a file: ``program.py:name``, or JSON that TVM wrote."""
+    return ".py:" in place or (place.endswith(".json") and _is_graph(Path(place)))
+
+
+def load_program(place: str) -> Any:
+    """The unscheduled program in a file, as a ``tvm.IRModule`` with one function, ``main``.
+
+    Args:
+        place: ``program.py:name``: a Python file, which is run, and the name of a ``tvm.IRModule`` or a
+            ``PrimFunc`` in it; of a module with several functions ``program.py:name:function``. Or
+            ``program.json``, as ``tvm.ir.save_json`` writes either.
+
+    Raises:
+        CostModelError: There is no such file or name, or it holds no such program.
+        MissingExtraError: TVM is not installed.
+    """
+    try:
+        import tvm
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("Tuning a tensor program", "tvm") from error
+    file, _, names = place.partition(".py:")
+    if names:
+        name, _, function = names.partition(":")
+        found = _from_python(Path(f"{file}.py"), name)
+    else:
+        found, function = _from_json(Path(place), tvm.ir.load_json), ""
+    return _module_of(found, place, function)
+
+
+def _is_graph(path: Path) -> bool:
+    """Whether a file is JSON that TVM writes of an object; descriptions of CUDA kernels are JSON too."""
+    try:
+        document = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return False
+    return isinstance(document, dict) and {"root_index", "nodes"} <= document.keys()
+
+
+def _from_json(path: Path, load: Any) -> Any:
+    try:
+        return load(path.read_text(encoding="utf-8"))
+    except Exception as error:
+        raise CostModelError(
+            f"{path} must be a program as tvm.ir.save_json writes it, but cannot be read: {last_line(error)}"
+        ) from error
+
+
+def _from_python(path: Path, name: str) -> Any:
+    """What a name stands for once a file was run."""
+    spec = importlib.util.spec_from_file_location(f"costmodel_program_{path.stem}", path)
+    if not path.is_file() or spec is None or spec.loader is None:
+        raise CostModelError(f"{path} must be a Python file, but there is none.")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # TVMScript looks up the source of its functions there
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise CostModelError(f"{path} must run, but raises {type(error).__name__}: {error}") from error
+    if not hasattr(module, name):
+        raise CostModelError(f"{path} must define {name}, but does not.")
+    return getattr(module, name)
+
+
+def _module_of(found: Any, place: str, function: str) -> Any:
+    import tvm
+
+    functions = {"main": found} if isinstance(found, tvm.tirx.PrimFunc) else {}
+    if isinstance(found, tvm.IRModule):
+        every = {variable.name_hint: each for variable, each in found.functions.items()}
+        functions = {name: each for name, each in every.items() if isinstance(each, tvm.tirx.PrimFunc)}
+    if function:
+        functions = {name: each for name, each in functions.items() if name == function}
+    if len(functions) != 1:
+        known = ", ".join(sorted(functions)) or "none"
+        raise CostModelError(
+            f"{place} must be one tensor function (a tirx.PrimFunc), but got {known}. Of several, name one: "
+            "program.py:module:function. A Relax module has them once its operators were legalised and fused."
+        )
+    (program,) = functions.values()
+    return tvm.IRModule({"main": program.with_attr("global_symbol", "main")})

@@ -1,0 +1,197 @@
+"""A tensor program of the user's as a kernel source."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.errors import CostModelError
+from costmodel.kernels._base import KernelSource
+from costmodel.kernels._built import Built
+from costmodel.kernels.metaschedule._build import build_kernel, check_installed
+from costmodel.kernels.metaschedule._headers import precompile_headers
+from costmodel.kernels.metaschedule._program_file import load_program
+from costmodel.kernels.metaschedule._target import make_target
+from costmodel.kernels.reference import tolerance_of
+from costmodel.records import Candidate, ProgramFacts, TargetKind, Workload
+
+if TYPE_CHECKING:
+    from costmodel.kernels.metaschedule._program_space import ProgramSpace
+
+_SEED = 20260
+# Integers of 8 bits are data; wider ones may be positions in other arrays, of which the first two are safe.
+_SMALL_INTEGERS, _WIDE_INTEGERS = (-4, 5), (0, 2)
+
+
+@dataclass(frozen=True)
+class ProgramSource(KernelSource):
+    """The kernels that TVM's MetaSchedule makes of tensor programs, on a GPU or a CPU.
+
+    Outputs are compared with what TVM makes of the unscheduled program for the CPU. That is independent of
+    every schedule and of the code for a GPU, though not of TVM: nobody else knows what the program means.
+
+    Attributes:
+        programs: For each program what it computes, and the program by ``tvm.ir.save_json``.
+    """
+
+    name: ClassVar[str] = "tir"
+    artifact: ClassVar[str] = ".so"
+
+    programs: tuple[tuple[Workload, str], ...]
+
+    @classmethod
+    def open(cls, place: str) -> "ProgramSource":
+        """The source of a program in a file.
+
+        Args:
+            place: ``program.py:name`` or ``program.json``, see ``load_program``.
+
+        Raises:
+            CostModelError: There is no such program, it is not one that can be scheduled, or TVM is missing.
+        """
+        return cls.of(load_program(place))
+
+    @classmethod
+    def of(cls, *modules: Any) -> "ProgramSource":
+        """The source of unscheduled ``tvm.IRModule``, each with one function, ``main``.
+
+        Raises:
+            CostModelError: One is not a program that can be scheduled.
+        """
+        import tvm
+
+        from costmodel.kernels.metaschedule._program_facts import program_workload
+
+        return cls(tuple((program_workload(module), str(tvm.ir.save_json(module))) for module in modules))
+
+    @property
+    def workloads(self) -> list[Workload]:
+        """What the programs compute, in order."""
+        return [workload for workload, _ in self.programs]
+
+    def makes(self, workload: Workload, kind: TargetKind) -> bool:
+        """Its own programs."""
+        return workload in self.workloads
+
+    def space(self, workload: Workload, kind: TargetKind) -> "ProgramSpace":
+        """The design space of the program; the same object for the same kind of device.
+
+        Raises:
+            CostModelError: The workload is of another program.
+        """
+        return _open_space(self._program(workload), kind)
+
+    def check_installed(self, kind: TargetKind) -> None:
+        """Check for TVM, and for the compiler that links its kernels."""
+        check_installed(kind)
+
+    def prepare(self, kind: TargetKind, architecture: str) -> None:
+        """Import TVM, and let NVRTC parse CUDA's headers."""
+        target = make_target(kind, architecture)
+        if kind == "cuda":
+            precompile_headers(str(target.arch))
+
+    def build(self, candidate: Candidate, kind: TargetKind, architecture: str, folder: Path) -> Built:
+        """Compile a candidate to a shared library that TVM loads."""
+        return build_kernel(self.space, candidate, kind, architecture, folder)
+
+    def arguments(self, workload: Workload) -> list[NDArray[Any]]:
+        """Random inputs by their dtype, and outputs full of NaN, or of the least integer.
+
+        Floats are normal, and small enough for a sum of products to be of order 1; integers of 8 bits are
+        from -4 to 4, wider ones 0 or 1.
+
+        Raises:
+            CostModelError: An argument has a dtype that NumPy does not have.
+        """
+        rng = np.random.default_rng(_SEED)
+        facts = ProgramFacts.of(workload.dims)
+        scale = facts.reduction**-0.25 if facts.first_operand else 1.0
+        written = self.outputs(workload)
+        return [
+            _unwritten(shape, dtype) if position in written else _random(rng, shape, dtype, scale)
+            for position, (shape, dtype) in enumerate(_parameters(self._program(workload)))
+        ]
+
+    def outputs(self, workload: Workload) -> tuple[int, ...]:
+        """Positions of the arguments that a block writes."""
+        return _written(self._program(workload))
+
+    def reference(self, workload: Workload) -> list[NDArray[Any]]:
+        """What the unscheduled program computes on the CPU."""
+        import tvm
+
+        executable = tvm.compile(tvm.ir.load_json(self._program(workload)), target="llvm")
+        arrays = [tvm.runtime.tensor(array) for array in self.arguments(workload)]
+        executable["main"](*arrays)
+        return [arrays[position].numpy() for position in self.outputs(workload)]
+
+    def tolerance(self, workload: Workload) -> float:
+        """That of the least exact dtype among the arguments."""
+        dtypes = {str(dtype) for _, dtype in _parameters(self._program(workload))}
+        return tolerance_of("float16" if "float16" in dtypes else "float32")
+
+    def _program(self, workload: Workload) -> str:
+        for own, program in self.programs:
+            if own == workload:
+                return program
+        raise CostModelError(
+            f"The workload must be that of a program, of {[own.name for own in self.workloads]}, but got "
+            f"{workload.name}."
+        )
+
+
+@lru_cache(maxsize=64)
+def _open_space(program: str, kind: TargetKind) -> "ProgramSpace":
+    import tvm
+
+    from costmodel.kernels.metaschedule._program_space import ProgramSpace
+
+    return ProgramSpace(tvm.ir.load_json(program), kind)
+
+
+@lru_cache(maxsize=64)
+def _parameters(program: str) -> tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]:
+    """Shape and dtype of each argument."""
+    import tvm
+
+    parameters = tvm.ir.load_json(program)["main"].params
+    return tuple((tuple(map(int, p.shape)), _dtype(str(p.dtype))) for p in parameters)
+
+
+def _dtype(name: str) -> np.dtype[Any]:
+    try:
+        return np.dtype(name)
+    except TypeError:
+        raise CostModelError(
+            f"Arguments of a program must be of a dtype that NumPy has, but got {name}. Cast inside of it."
+        ) from None
+
+
+@lru_cache(maxsize=64)
+def _written(program: str) -> tuple[int, ...]:
+    import tvm
+
+    from costmodel.kernels.metaschedule._program_facts import blocks_of
+
+    module = tvm.ir.load_json(program)
+    written = [region.source for block in blocks_of(module) for region in block.block.writes]
+    parameters = enumerate(module["main"].params)
+    return tuple(at for at, parameter in parameters if any(parameter.same_as(one) for one in written))
+
+
+def _unwritten(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+    value = np.nan if dtype.kind == "f" else np.iinfo(dtype).min if dtype.kind in "iu" else 0
+    return np.full(shape, value, dtype)
+
+
+def _random(
+    rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any], scale: float
+) -> NDArray[Any]:
+    if dtype.kind == "f":
+        return (scale * rng.standard_normal(shape)).astype(dtype)
+    low, high = _SMALL_INTEGERS if dtype == np.int8 else _WIDE_INTEGERS
+    return rng.integers(low, high, size=shape).astype(dtype)

@@ -1,0 +1,80 @@
+"""The design space of a tensor program that is none of the operators."""
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from costmodel.arrays import FloatArray
+from costmodel.kernels.metaschedule._design_space import MetaScheduleSpace
+from costmodel.kernels.metaschedule._fitted_launches import FittedLaunches, fit_launches
+from costmodel.kernels.metaschedule._launch_terms import nests_of
+from costmodel.kernels.metaschedule._lowered import kernel_launches
+from costmodel.kernels.metaschedule._parameters import Categorical
+from costmodel.kernels.metaschedule._program_facts import Block, blocks_of, program_workload
+from costmodel.records import SKETCH, Config, ConfigBatch, KernelLaunch, TargetKind
+
+_DRAWN = 64  # configs of a sketch of which a few are lowered: of some sketches most are refused
+_SEED = 0
+
+
+class ProgramSpace(MetaScheduleSpace):
+    """What MetaSchedule may decide for a tensor program of anybody, on one kind of device.
+
+    Its workload is named ``tir.<hash>`` and says in its sizes what the program computes. What kernels launch
+    is told for many configs at once, after a few were lowered.
+
+    Args:
+        module: Unscheduled ``tvm.IRModule`` with one function, ``main``.
+        kind: Kind of device.
+
+    Raises:
+        CostModelError: The program cannot be read.
+    """
+
+    source = "tir"
+
+    def __init__(self, module: Any, kind: TargetKind) -> None:
+        super().__init__(program_workload(module), kind, module)
+        self._fitted: dict[int, FittedLaunches] = {}
+
+    def launches(self, batch: ConfigBatch) -> Mapping[str, FloatArray]:
+        """What the kernels of each config launch, before anything is compiled.
+
+        Args:
+            batch: Configs of one sketch.
+
+        Returns:
+            Each field of ``KernelLaunch`` as ``(n, l)`` for l launches; NaN where it is not known, as on a
+            CPU. Of tiled loop nests and of reductions all is exact but the shared memory of Tensor Core
+            sketches.
+        """
+        if self.target.kind.name != "cuda" or not batch.size:
+            return super().launches(batch)
+        return self._formulas(int(batch.decisions[SKETCH][0])).columns(batch)
+
+    def _formulas(self, position: int) -> FittedLaunches:
+        if position not in self._fitted:
+            sketch = self.sketches[position]
+            drawn = self.draw(position, _DRAWN, np.random.default_rng(_SEED))
+            splits = [p for p in sketch.parameters if p.name.startswith("split.")]
+            self._fitted[position] = fit_launches(
+                self.workload,
+                drawn.configs(),
+                {p.name: p.choices for p in splits if isinstance(p, Categorical)},
+                nests_of(self._blocks, [parameter.name for parameter in sketch.parameters]),
+                self._lowered,
+            )
+        return self._fitted[position]
+
+    @cached_property
+    def _blocks(self) -> list[Block]:
+        return blocks_of(self.module)
+
+    def _lowered(self, config: Config) -> tuple[KernelLaunch, ...]:
+        """The launches of a config; none where no valid kernel comes of it."""
+        try:
+            return kernel_launches(self.schedule(config).mod)
+        except Exception:  # noqa: BLE001 (TVM raises its own error types for what cannot be lowered)
+            return ()

@@ -1,0 +1,132 @@
+"""The experiment in miniature: nothing is measured, and no GPU is asked for."""
+
+import sys
+from argparse import Namespace
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from types import SimpleNamespace
+
+import msgspec
+import pytest
+
+pytest.importorskip("tvm")
+
+from costmodel.kernels.metaschedule import ProgramSource, open_space
+from costmodel.records import Measurement, Outcome, find_device, part_of, read_records
+from costmodel.workloads import recognise_program
+
+pytestmark = pytest.mark.tvm
+
+FOLDER = Path(__file__).parents[2] / "experiments" / "unrecognised_programs"
+MODULES = ("collect", "live", "programs", "run", "limited", "searches", "stock_part", "options")
+SMALL = ("row_sums", "relax_log_softmax")
+
+
+@pytest.fixture(autouse=True)
+def folder_on_path(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The experiment's modules are found beside each other; other experiments have modules of these names."""
+    monkeypatch.setattr(sys, "path", [str(FOLDER), *sys.path])
+    forget()
+    yield
+    forget()
+
+
+def forget() -> None:
+    for name in MODULES:
+        sys.modules.pop(name, None)
+
+
+def test_there_are_enough_programs_and_none_is_an_operator() -> None:
+    programs = import_module("programs").PROGRAMS
+    modules = [make() for make in programs.values()]
+    written = lambda workload: open_space(workload, "cuda").module["main"]  # noqa: E731
+    assert len(programs) >= 10
+    assert [recognise_program(module["main"], written) for module in modules] == [None] * len(programs)
+    assert len(set(ProgramSource.of(*modules).workloads)) == len(programs)
+
+
+@pytest.fixture
+def drawn(tmp_path: Path) -> Path:
+    """Kernels of two programs, as collect.py draws them."""
+    collect, path = import_module("collect"), tmp_path / "drawn.json"
+    path.write_bytes(msgspec.json.encode(collect.draw(SMALL, Namespace(runner="cuda", count=10))))
+    return path
+
+
+def test_what_is_drawn_is_measured_in_turns_and_chosen_from(drawn: Path, tmp_path: Path, monkeypatch) -> None:
+    """Kernels with more blocks are made to be faster; a model that knows it chooses the best."""
+    collect, run = import_module("collect"), import_module("run")
+    kernels = msgspec.json.decode(drawn.read_bytes(), type=collect.Drawn)
+    assert [len(own) for own in kernels.values()] == [10, 10]
+    asked = []
+    monkeypatch.setitem(collect._RUNNERS, "cuda", lambda sources: FakeRunner(sources, asked))
+    out = tmp_path / "measured.jsonl"
+    collect.collect(kernels, Namespace(out=out, runner="cuda", sms=[8, 132], time_limit=60.0))
+    assert asked[:2] == [{kernels[name][0].workload} for name in SMALL]
+    records = list(read_records(out))
+    assert len(records) == 20 * 2 * 2
+    scores = run.measure(records, {"by blocks": SimpleNamespace(predict=by_blocks)})
+    assert set(scores["by blocks"]) == {f"{name}@{sms}" for name in SMALL for sms in (8, 132)}
+    assert set(scores["by blocks"].values()) == {1.0}
+    assert all(score < 1.0 for score in scores["random"].values())
+    assert run.noise(records) == {"median": pytest.approx(0.0), "p99": pytest.approx(0.0), "pairs": 40}
+    assert "| mean |" in run.table(scores)
+
+
+def by_blocks(features):
+    from costmodel.features import COLUMNS
+
+    position = [column.name for column in COLUMNS].index("log2_blocks")
+    return SimpleNamespace(score=features[:, position])
+
+
+class FakeRunner:
+    """Measures nothing: a kernel takes a second over its blocks, on any number of SMs."""
+
+    def __init__(self, sources, asked) -> None:
+        self._sources, self._asked = sources, asked
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_) -> None:
+        pass
+
+    def platform(self, sms):
+        return part_of(find_device("NVIDIA H100 80GB HBM3"), sms)
+
+    def submit(self, requests):
+        assert all(self._sources[0].makes(r.candidate.workload, "cuda") for r in requests)
+        self._asked.append({r.candidate.workload for r in requests})
+        found = [
+            Measurement(
+                candidate=r.candidate,
+                platform=r.platform,
+                outcome=Outcome.OK,
+                latencies_s=(1.0 / blocks(r.candidate),),
+                runs_per_repeat=1,
+                visit=r.visit,
+                measured_at="",
+            )
+            for r in requests
+        ]
+        return SimpleNamespace(result=lambda timeout: found)
+
+
+def blocks(candidate) -> int:
+    """Of the kernel that the model calls dominant, the last."""
+    return max(launch.blocks for launch in candidate.launches)
+
+
+def test_the_table_of_live_searches_says_when_ours_was_as_fast() -> None:
+    live = import_module("live")
+
+    def search(name, *steps):
+        improvements = [{"elapsed_s": s, "trial": 1, "run_s": run_s} for s, run_s in steps]
+        return {"program": "p", "search": name, "batches": [{"measured": 32, "improvements": improvements}]}
+
+    found = [search(live.OURS, (5.0, 3e-5), (10.0, 2e-5)), search(live.STOCK, (20.0, 5e-5), (40.0, 2e-5))]
+    assert live.table(found).splitlines()[-1] == "| p | 20.0 | 40 | 32 | 20.0 | 32 | 10 | 75% |"
+    never = [search(live.OURS, (5.0, 3e-5)), search(live.STOCK, (20.0, 2e-5))]
+    assert "| never |" in live.table(never).splitlines()[-1]
