@@ -1,4 +1,4 @@
-"""Tunes workloads over all kernel sources, and measures the answers beside the library and the best of TVM."""
+"""Tunes workloads over all kernel sources, and measures answers beside the library and the best of TVM."""
 
 import argparse
 import json
@@ -104,10 +104,14 @@ def read_rows(path: Path) -> list[dict]:
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, required=True, help="JSON lines, one a workload; goes on with them")
+    parser.add_argument(
+        "--out", type=Path, required=True, help="JSON lines, one a workload; goes on with them"
+    )
     parser.add_argument("--campaign", type=Path, default=Path("sm-budgets"), help="whose workloads are tuned")
     parser.add_argument("--workload", action="append", help="another workload than the campaign's")
-    parser.add_argument("--data", default="sm-budgets", help="whose best kernels are measured first; '' for none")
+    parser.add_argument(
+        "--data", default="sm-budgets", help="whose best kernels are measured first; '' for none"
+    )
     parser.add_argument("--model", type=Path, help="trained model; none learns from nothing")
     parser.add_argument("--sms", type=int, nargs="+", default=[8, 32, 132])
     parser.add_argument("--runner", choices=("cuda", "cpu"), default="cuda")
