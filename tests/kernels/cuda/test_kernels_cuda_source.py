@@ -94,16 +94,13 @@ def test_types_and_fills(family: Callable[..., CudaFamily]) -> None:
     assert (last.dtype, int(last)) == (np.int64, 7)
 
 
-def test_outputs_are_those_called_so_or_those_that_are_written(family: Callable[..., CudaFamily]) -> None:
-    def outputs(*arguments: dict[str, Any]) -> tuple[int, ...]:
-        made = family(list(arguments))
-        source = CudaSource([made.folder])
-        source_outputs = source.outputs(made.workload())
-        (made.folder / "vector_add.json").unlink()
-        return source_outputs
-
-    assert CudaSource([OWN / "vector_add"]).outputs(Workload.parse("cuda.vector_add-x64")) == (0,)
-    assert outputs(vector("a"), vector("b", access="WriteOnly"), vector("c", access="ReadWrite")) == (1, 2)
+@pytest.mark.parametrize(("called", "positions"), [(0, (1, 2)), (1, (2,))])
+def test_outputs_are_those_called_so_or_else_what_is_written(
+    family: Callable[..., CudaFamily], called: int, positions: tuple[int, ...]
+) -> None:
+    scratch, out = vector("b", access="WriteOnly"), vector("c", access="ReadWrite", Output=called)
+    made = family([vector("a"), scratch, out])
+    assert CudaSource([made.folder]).outputs(made.workload()) == positions
 
 
 @pytest.mark.parametrize(
