@@ -118,11 +118,12 @@ def held_out_devices(
     return (device, *(name for group in groups if device in group for name in group if name in elsewhere))
 
 
-def from_model(model: Model | Path | str, replayed: tuple[str, str] | None) -> Knowledge:
-    """A model that was trained before.
+def from_model(model: Model | Path | str, family: str, replayed: tuple[str, str] | None) -> Knowledge:
+    """A model that was trained before; nothing where it saw no kernel with these parameters.
 
     Args:
         model: The model or its file.
+        family: What the parameters of the kernels are known by, see ``Candidate.family``.
         replayed: Names of the workload and the device that are replayed, of which it must not know the
             answer; None where kernels are measured.
 
@@ -138,6 +139,8 @@ def from_model(model: Model | Path | str, replayed: tuple[str, str] | None) -> K
             f"A replay of {replayed[0]} on {replayed[1]} must have a model that never saw it, but {name} "
             f"learned from it. Train one with `costmodel train --hold-out {replayed[0]}`, or name no model."
         )
+    if family and f"{family}/" not in seen.columns:
+        return Knowledge()
     return Knowledge(
         loaded.model,
         seen.columns,

@@ -132,12 +132,12 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
 
         def search_in(name: str) -> tuple[SearchResult, ModelSampler]:
             """Search the kernels of one source."""
+            kernels = opened.space(asked, platforms, source=name)
             if model is None:
                 apart = keep_twins_apart if replayed else None
-                kernels = opened.space(asked, platforms, source=name)
                 known = _learned(history, kernels, asked, learner, seed, keep_twins_apart=apart)
             else:
-                known = from_model(model, (asked.name, on.name) if replayed else None)
+                known = from_model(model, kernels.family, (asked.name, on.name) if replayed else None)
             sampler = ModelSampler(
                 opened.space(asked, platforms, known.columns, source=name),
                 known.model,
