@@ -3,7 +3,7 @@
 from importlib.util import find_spec
 from pathlib import Path
 
-from costmodel.errors import MissingExtraError
+from costmodel.errors import InvalidConfigError, MissingExtraError
 from costmodel.kernels._base import KernelSource
 from costmodel.kernels._built import Built
 from costmodel.kernels.library._note import SUFFIX, write_note
@@ -53,6 +53,10 @@ class LibrarySource(KernelSource):
 
     def build(self, candidate: Candidate, kind: TargetKind, architecture: str, folder: Path) -> Built:
         """Note what to call: nothing is to be built."""
+        try:
+            self.space(candidate.workload, kind).candidate(candidate.config)
+        except InvalidConfigError as error:
+            return Built(Outcome.INVALID_CONFIG, error=str(error))
         return Built(Outcome.OK, write_note(candidate, folder))
 
 

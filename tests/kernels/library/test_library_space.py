@@ -9,7 +9,7 @@ import pytest
 
 from costmodel.errors import CostModelError, InvalidConfigError, MissingExtraError
 from costmodel.kernels.library import LibrarySource, LibrarySpace
-from costmodel.records import Candidate, Config, KernelLaunch, Workload
+from costmodel.records import Candidate, Config, KernelLaunch, Outcome, Workload
 
 PRODUCT = Workload.parse("matmul_bias_relu-m64-n48-k32-float16")
 
@@ -123,6 +123,15 @@ def test_a_build_notes_the_call_and_is_the_same_again(space: LibrarySpace, tmp_p
         "choices": {"algorithm": 2, "sm_target": 16},
     }
     assert source.build(candidate, "cuda", "sm_90", tmp_path) == built
+
+
+def test_a_call_that_the_device_does_not_have_is_not_built(tmp_path: Path) -> None:
+    space = LibrarySpace(Workload.parse("conv2d-n1-c8-h8-w8-o8-k3-s1"), "cuda")
+    candidate = space.candidate(Config({"call": "cudnn_benchmark"}))
+    built = LibrarySource().build(candidate, "cpu", "", tmp_path)
+    assert built.outcome is Outcome.INVALID_CONFIG
+    assert "cudnn_benchmark" in built.error
+    assert not list(tmp_path.iterdir())
 
 
 def test_without_pytorch_it_makes_nothing_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
