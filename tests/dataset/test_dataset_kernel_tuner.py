@@ -71,6 +71,56 @@ def test_a_failure_is_one_even_where_repeats_are_given(tmp_path: Path, name: str
     assert (one.outcome, one.latencies_s, one.runs_per_repeat) == (outcome, (), 0)
 
 
+@pytest.mark.parametrize("time", [{}, {"time": 1.0, "times": [1.0]}])
+def test_a_failure_that_stands_beside_the_time_is_one(tmp_path: Path, time: dict[str, Any]) -> None:
+    cache = changed(__error__="RuntimeFailedConfig")
+    del cache["cache"][KEY]["time"], cache["cache"][KEY]["times"]
+    cache["cache"][KEY].update(time)
+    source = read(tmp_path, cache)
+    one = measurement(source)
+    assert (one.outcome, one.latencies_s, one.error) == (Outcome.LAUNCH_ERROR, (), "RuntimeFailedConfig")
+    assert not source.rejects
+    assert sum(source.repairs.values()) == 2 + bool(time)  # the two that do not compile, and times left out
+
+
+@pytest.mark.parametrize(
+    ("device", "percentage", "requested", "granted"),
+    [
+        ("NVIDIA H100 80GB HBM3", 25, 33, 40),  # of 132, in steps of 8
+        ("NVIDIA H100 80GB HBM3", 1, 1, 8),
+        ("NVIDIA H100 80GB HBM3", 100, 132, 132),
+        ("NVIDIA RTX A4000", 45, 22, 22),  # of 48, from 4 in steps of 2
+        ("NVIDIA RTX A4000", 5, 2, 4),
+        ("NVIDIA GeForce RTX 2080 Ti", 10, 7, 8),  # of 68, in steps of 2
+    ],
+)
+def test_a_share_of_the_sms_is_where_a_config_ran(
+    tmp_path: Path, device: str, percentage: int, requested: int, granted: int
+) -> None:
+    cache = with_share(fake_cache(device), percentage)
+    source = read(tmp_path, cache)
+    one, whole = measurement(source), measurement(read(tmp_path, fake_cache(device)))
+    assert one.candidate == whole.candidate
+    assert (one.platform.sms_requested, one.platform.sms_granted) == (requested, granted)
+    assert one.platform.isolation == ("whole" if percentage == 100 else "green_context")
+    assert "kernel_tuner_cache" in one.platform.software
+
+
+def test_a_share_that_is_none_is_rejected(tmp_path: Path) -> None:
+    source = read(tmp_path, with_share(fake_cache("NVIDIA RTX A4000"), 0))
+    assert reasons(source) == {"cuda_sm_percentage must be above 0 and at most 100"}
+    with pytest.raises(CostModelError, match="the SMs of Mine must be known"):
+        read(tmp_path, with_share(fake_cache("Mine"), 50))
+
+
+def with_share(cache: dict[str, Any], percentage: int) -> dict[str, Any]:
+    """The cache, measured on so many percent of the SMs."""
+    name = "cuda_sm_percentage"
+    entries = {f"{key},{percentage}": {**entry, name: percentage} for key, entry in cache["cache"].items()}
+    keys, values = [*cache["tune_params_keys"], name], {**cache["tune_params"], name: [percentage]}
+    return {**cache, "tune_params_keys": keys, "tune_params": values, "cache": entries}
+
+
 def test_pairs_and_single_times_are_milliseconds(tmp_path: Path) -> None:
     assert measurement(read(tmp_path, changed(time=[0, 2.0], times=[[0, 2.0]]))).latencies_s == (2e-3,)
     assert measurement(read(tmp_path, changed(time=2, times=[]))).latencies_s == (2e-3,)

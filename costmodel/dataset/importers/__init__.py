@@ -2,13 +2,21 @@
 
 from costmodel.dataset.importers._base import LOWER_TRACES, Format, InputFile, LowerTraces, ReadOptions
 from costmodel.dataset.importers._document import Document
+from costmodel.dataset.importers._entry import EntryError
 from costmodel.dataset.importers._exported import KEY, with_records
 from costmodel.dataset.importers._platform_file import SUFFIX
 from costmodel.dataset.importers._read import FORMATS, read_source
 from costmodel.dataset.importers._source import Reject, Source
 from costmodel.dataset.importers._spool import MOST_IN_MEMORY, RecordSpool
 from costmodel.dataset.importers._unpack import lines_of
-from costmodel.dataset.importers.kernel_tuner import show_config, show_entry, show_key
+from costmodel.dataset.importers.kernel_tuner import (
+    SM_PERCENTAGE,
+    TunedKernel,
+    show_config,
+    show_entry,
+    show_key,
+    tuned_device,
+)
 from costmodel.dataset.importers.metaschedule import PROGRAMS_NAME, RECORDS_NAME
 from costmodel.dataset.importers.t4 import show_result
 
@@ -19,8 +27,10 @@ __all__ = [
     "MOST_IN_MEMORY",
     "PROGRAMS_NAME",
     "RECORDS_NAME",
+    "SM_PERCENTAGE",
     "SUFFIX",
     "Document",
+    "EntryError",
     "Format",
     "InputFile",
     "LowerTraces",
@@ -28,11 +38,13 @@ __all__ = [
     "RecordSpool",
     "Reject",
     "Source",
+    "TunedKernel",
     "lines_of",
     "read_source",
     "show_config",
     "show_entry",
     "show_key",
     "show_result",
+    "tuned_device",
     "with_records",
 ]

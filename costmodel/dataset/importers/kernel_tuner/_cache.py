@@ -1,6 +1,5 @@
 """Cache files of Kernel Tuner, plain or gzipped: every config of one kernel measured on one device."""
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -22,12 +21,11 @@ from costmodel.dataset.importers._platform_file import (
     platform_file_for,
 )
 from costmodel.dataset.importers._source import Entry, Overhead, Reject, Repair, Source
-from costmodel.dataset.importers.kernel_tuner._entry import Space, overheads, read_entry, repairs
+from costmodel.dataset.importers.kernel_tuner._entry import overheads, read_entry, repairs
+from costmodel.dataset.importers.kernel_tuner._kernel import SM_PERCENTAGE, TunedKernel, tuned_device
 from costmodel.dataset.importers.kernel_tuner._shown import show_entry
 from costmodel.errors import CostModelError
-from costmodel.records import Device, DeviceKind, Measurement, Platform, Workload, content_id, find_device
-
-_AMD = re.compile(r"AMD|Radeon|Instinct|\bMI\d|\bW\d{4}\b")
+from costmodel.records import Measurement, Platform
 
 
 class _Cache(msgspec.Struct):
@@ -69,18 +67,19 @@ def read_cache(file: InputFile, options: ReadOptions) -> Source:
         cache = msgspec.convert(document.fields, _Cache)
         found = platform_file_for(path, options.platform)
         where = _measured_on(cache.device_name.strip(), path, found)
-        space = _space(cache, _problem_size(cache, path, found, options), where.platform, origin)
+        kernel = _kernel(cache, _problem_size(cache, path, found, options), where.platform, origin)
     except (ValueError, OverflowError, msgspec.MsgspecError) as error:
         raise CostModelError(f"{path} must be a cache file of Kernel Tuner, but: {error}.") from None
     count = document.counts["cache"]
-    entries = chain(_entries(document, space, origin), where.repairs(count))
-    return Source.of(path, entries, {space.workload.name: count}, closed=document.closed)
+    entries = chain(_entries(document, kernel, origin), where.repairs(count))
+    covered = {} if SM_PERCENTAGE in kernel.parameters else {kernel.workload.name: count}
+    return Source.of(path, entries, covered, closed=document.closed)
 
 
-def _entries(document: Document, space: Space, origin: Origin) -> Iterator[Entry]:
+def _entries(document: Document, kernel: TunedKernel, origin: Origin) -> Iterator[Entry]:
     for key, entry in document.entries("cache"):
         try:
-            yield (measurement := read_entry(space, key, entry))
+            yield (measurement := read_entry(kernel, key, entry))
         except EntryError as error:
             yield origin.reject(str(error), {key: entry})
         else:
@@ -97,11 +96,8 @@ def _own_records(cache: _OwnCache, document: Document, origin: Origin) -> Iterat
             yield origin.reject(str(error), {key: entry})
 
 
-def _space(cache: _Cache, sizes: Sequence[int], where: Platform, origin: Origin) -> Space:
+def _kernel(cache: _Cache, sizes: Sequence[int], where: Platform, origin: Origin) -> TunedKernel:
     """What all entries share.
-
-    The kind of the kernel carries a hash of its parameters' names and fixed values: two kernels of one name
-    in two suites are not the same. Values that vary do not enter, as they may be restricted on a device.
 
     Raises:
         ValueError: The cache contradicts itself.
@@ -110,13 +106,9 @@ def _space(cache: _Cache, sizes: Sequence[int], where: Platform, origin: Origin)
     if sorted(names) != sorted(cache.tune_params) or len(set(names)) < len(names):
         raise ValueError("tune_params must have the names of tune_params_keys, each once")
     parameters = {name: cache.tune_params[name] for name in names}
-    fixed = {name: str(values[0]) if len(values) == 1 else None for name, values in parameters.items()}
-    identity = content_id(cache.kernel_name, fixed)[:6]
-    kernel = re.sub(r"\W+", "_", cache.kernel_name, flags=re.ASCII) or "kernel"
-    workload = Workload(f"kernel_tuner.{kernel}.{identity}", dict(zip("xyz", sizes, strict=False)), "")
     software = {**where.software, "kernel_tuner_cache": origin.text}
     platform = msgspec.structs.replace(where, software=software)
-    return Space(workload, f"kernel_tuner-{identity}", parameters, platform)
+    return TunedKernel.of(cache.kernel_name, parameters, sizes, platform)
 
 
 @dataclass(frozen=True)
@@ -134,7 +126,7 @@ class _MeasuredOn:
 def _measured_on(said: str, path: Path, found: PlatformFile | None) -> _MeasuredOn:
     """The platform of a cache that names this device, which may be empty."""
     name = said or path.name.partition(".")[0]
-    device = _known_device(name)
+    device = tuned_device(name)
     whole = Platform(device, "whole", device.sms, device.sms)
     remark = "" if said else f"device_name is empty, and {device.name} is from the file's name"
     if found is None:
@@ -148,15 +140,6 @@ def _measured_on(said: str, path: Path, found: PlatformFile | None) -> _Measured
     if said and not is_same:
         remark = f"device_name is {name}, and {given} is from the platform file beside it"
     return _MeasuredOn(found.platform, remark if said else "")
-
-
-def _known_device(name: str) -> Device:
-    """The device of this name in the table of devices; else the name is all that is known."""
-    try:
-        return find_device(name)
-    except CostModelError:
-        kind: DeviceKind = "hip" if _AMD.search(name) else "cuda"
-        return Device(name, kind, architecture="", sms=0, clock_mhz=0.0)
 
 
 def _problem_size(

@@ -1,45 +1,29 @@
 """One entry of a Kernel Tuner cache: the config and what came of it, checked before it is believed.
 
 Kernel Tuner (https://github.com/KernelTuner/kernel_tuner) stores milliseconds: ``times`` holds the repeats
-and ``time`` their mean, or the name of a failure. Entries measured through HIP may hold ``[0, ms]`` for a
-number.
+and ``time`` their mean, or the name of a failure; newer versions write that as ``__error__``, without a time.
+Entries measured through HIP may hold ``[0, ms]`` for a number.
 """
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from costmodel.dataset.importers._entry import EntryError, decision, seconds, utc
-from costmodel.records import Candidate, Config, Measurement, Outcome, Platform, Workload
+from costmodel.dataset.importers._entry import EntryError, seconds, utc
+from costmodel.dataset.importers.kernel_tuner._kernel import TunedKernel
+from costmodel.records import Measurement, Outcome
 
 FAILURES = {
     "InvalidConfig": Outcome.INVALID_CONFIG,
     "CompilationFailedConfig": Outcome.COMPILE_ERROR,
     "RuntimeFailedConfig": Outcome.LAUNCH_ERROR,
 }
+_ERROR = "__error__"
 _TOLERANCE = 0.01  # of the mean; rounding stays far below, another set of repeats does not
 
 
-@dataclass(frozen=True)
-class Space:
-    """What the entries of one cache share.
-
-    Attributes:
-        workload: The kernel with its problem size.
-        name: Name of the space that configs are chosen from.
-        parameters: Values of each parameter, in the order in which an entry's key lists them.
-        platform: Where it was measured.
-    """
-
-    workload: Workload
-    name: str
-    parameters: Mapping[str, Sequence[Any]]
-    platform: Platform
-
-
-def read_entry(space: Space, key: str, entry: Any) -> Measurement:
+def read_entry(kernel: TunedKernel, key: str, entry: Any) -> Measurement:
     """The measurement that an entry holds.
 
     Raises:
@@ -49,21 +33,22 @@ def read_entry(space: Space, key: str, entry: Any) -> Measurement:
         raise EntryError("an entry must be an object")
     outcome, latencies_s = _result(entry)
     return Measurement(
-        candidate=Candidate(space.workload, space.name, _config(space, key, entry)),
-        platform=space.platform,
+        candidate=kernel.candidate(_values(kernel, key, entry)),
+        platform=kernel.platform_of(entry),
         outcome=outcome,
         latencies_s=latencies_s,
         runs_per_repeat=1 if latencies_s else 0,
         measured_at=utc(entry.get("timestamp", "")),
-        error="" if latencies_s else entry["time"],
+        error="" if latencies_s else _failure(entry),
     )
 
 
 def repairs(entry: Mapping[str, Any]) -> Iterator[str]:
     """What of an entry that `read_entry` accepts is not read as it is written, a clause each."""
-    time, repeats = entry["time"], entry.get("times") or []
+    time, repeats = entry.get("time"), entry.get("times") or []
     if isinstance(time, str):
         yield f"time is the text {time}, which is read as that failure"
+    if isinstance(_failure(entry), str):
         if repeats:
             yield "a failed config has times, which are left out"
     elif any(isinstance(value, list) for value in (time, *repeats)):
@@ -79,15 +64,18 @@ def overheads(entry: Mapping[str, Any], latencies_s: Sequence[float]) -> Iterato
         yield took_ms / (1e3 * sum(latencies_s))
 
 
-def _config(space: Space, key: str, entry: Mapping[str, Any]) -> Config:
-    if not entry.keys() >= space.parameters.keys():
+def _values(kernel: TunedKernel, key: str, entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The entry, which has a value for each parameter and is where its key says."""
+    if not entry.keys() >= kernel.parameters.keys():
         raise EntryError("an entry must have a value for each of tune_params_keys")
-    if key != ",".join(str(entry[name]) for name in space.parameters):
+    if key != ",".join(str(entry[name]) for name in kernel.parameters):
         raise EntryError("the key of an entry must list its parameters' values")
-    decisions = {name: decision(entry[name]) for name in space.parameters}
-    if any(value not in space.parameters[name] for name, value in decisions.items()):
-        raise EntryError("a parameter's value must be among those of tune_params")
-    return Config(decisions)
+    return entry
+
+
+def _failure(entry: Mapping[str, Any]) -> Any:
+    """The name of the failure that an entry holds; of one that does not fail, something else."""
+    return entry.get(_ERROR, entry.get("time"))
 
 
 def _result(entry: Mapping[str, Any]) -> tuple[Outcome, tuple[float, ...]]:
@@ -95,11 +83,11 @@ def _result(entry: Mapping[str, Any]) -> tuple[Outcome, tuple[float, ...]]:
 
     A failure stays one where repeats are given: the kernel ran, and the suite did not accept it.
     """
-    time = entry.get("time")
-    if isinstance(time, str):
-        if time not in FAILURES:
+    time, failure = entry.get("time"), _failure(entry)
+    if isinstance(failure, str):
+        if failure not in FAILURES:
             raise EntryError(f"time must be a number or one of {', '.join(FAILURES)}")
-        return FAILURES[time], ()
+        return FAILURES[failure], ()
     mean_s, repeats = _seconds(time), entry.get("times") or [time]
     if not isinstance(repeats, list):
         raise EntryError("times must be a list")
