@@ -1,10 +1,17 @@
 """From records to a published dataset and back: build, load, describe, split."""
 
-from costmodel.dataset._build import BuildReport, build_dataset, merge_datasets
+from costmodel.dataset._build import BuildReport, build_dataset, merge_datasets, read_files
 from costmodel.dataset._used import dataset_used
 from costmodel.dataset.checks import Examination, Finding, Severity, examine, write_rejects
 from costmodel.dataset.exporters import EXPORT_FORMATS, ExportReport, export_dataset
-from costmodel.dataset.importers import LOWER_TRACES, ReadOptions
+from costmodel.dataset.importers import (
+    LOWER_TRACES,
+    SM_PERCENTAGE,
+    EntryError,
+    ReadOptions,
+    TunedKernel,
+    tuned_device,
+)
 from costmodel.dataset.publish import (
     CardHeader,
     Describer,
@@ -51,6 +58,7 @@ __all__ = [
     "EXPORT_FORMATS",
     "LOWER_TRACES",
     "SHIPPED_DATASETS",
+    "SM_PERCENTAGE",
     "STRATEGIES",
     "BuildReport",
     "CardHeader",
@@ -59,6 +67,7 @@ __all__ = [
     "Describer",
     "Description",
     "Diff",
+    "EntryError",
     "Examination",
     "ExportReport",
     "Finding",
@@ -69,6 +78,7 @@ __all__ = [
     "Split",
     "SplitRecipe",
     "TextTable",
+    "TunedKernel",
     "build_dataset",
     "dataset_from_measurements",
     "dataset_hash",
@@ -88,9 +98,11 @@ __all__ = [
     "merge_datasets",
     "on_whole_device",
     "read_card_header",
+    "read_files",
     "read_split",
     "shape_siblings",
     "summary_tables",
+    "tuned_device",
     "twin_groups",
     "without_final_report",
     "write_final_shapes",

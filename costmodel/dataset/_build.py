@@ -18,6 +18,8 @@ from costmodel.dataset.publish import CardHeader, Describer, render_card, render
 from costmodel.dataset.table import (
     FILE_NAME,
     Dataset,
+    DatasetLike,
+    Records,
     check_dataset,
     dataset_hash,
     parquet_file,
@@ -110,6 +112,28 @@ def build_dataset(
     )
 
 
+def read_files(sources: Sequence[DatasetLike], options: ReadOptions | None = None) -> Dataset:
+    """Read datasets, record stores and files of other programs to one dataset in memory.
+
+    What cannot be believed does not enter, as in ``build_dataset``.
+
+    Args:
+        sources: Datasets, names of those that ship, and paths.
+        options: What files of other programs do not say.
+
+    Raises:
+        CostModelError: A file cannot be read, or no record of the files can enter.
+    """
+    match sources:
+        case [Dataset() as only]:
+            return only
+    held = [source.to_records() for source in sources if isinstance(source, Dataset)]
+    files = [_existing(source) for source in sources if not isinstance(source, Dataset)]
+    if files:
+        _check_not_empty(examine(files, options, on_workload=lambda found: held.append(found.accepted)))
+    return Dataset.of(Records.concat(held))
+
+
 def merge_datasets(
     datasets: Sequence[str | Path], out: Path, *, header: CardHeader, track: Track = untracked
 ) -> BuildReport:
@@ -127,6 +151,11 @@ def merge_datasets(
     for dataset in datasets:
         check_dataset(dataset)
     return build_dataset([parquet_file(dataset) for dataset in datasets], out, header=header, track=track)
+
+
+def _existing(source: str | Path) -> Path:
+    """A path that is there, or that of the dataset of this name."""
+    return path if (path := Path(source)).exists() else parquet_file(source)
 
 
 def _check_not_empty(examination: Examination) -> None:

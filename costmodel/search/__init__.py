@@ -4,7 +4,7 @@ from costmodel.search._objective import FreeSms, Objective, ObjectiveName, Searc
 from costmodel.search._provenance import Provenance
 from costmodel.search._result import SearchResult
 from costmodel.search._stopping import StopGain
-from costmodel.search._study import give_up_abandoned, open_study
+from costmodel.search._study import give_up_abandoned, open_study, quiet_optuna
 from costmodel.search._trial import Trial
 from costmodel.search._tune import tune
 from costmodel.search.portfolio import (
@@ -43,6 +43,7 @@ __all__ = [
     "load_dispatch_table",
     "open_study",
     "propose_candidates",
+    "quiet_optuna",
     "save_dispatch_table",
     "served_s",
     "smallest_portfolio",

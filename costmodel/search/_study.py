@@ -1,6 +1,9 @@
 """Studies in files and data bases, which several processes can share and any can resume."""
 
+import logging
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -77,3 +80,15 @@ def give_up_abandoned(study: optuna.Study) -> None:
     for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
         if is_abandoned(trial):
             give_up(study, trial)
+
+
+@contextmanager
+def quiet_optuna() -> Iterator[None]:
+    """Keep Optuna from logging studies and trials, which whoever searches shows."""
+    log = logging.getLogger("optuna")
+    level = log.level
+    log.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        log.setLevel(level)

@@ -4,10 +4,11 @@ from costmodel.tuning._collect import Collected, collect
 from costmodel.tuning._describe_training import describe_training
 from costmodel.tuning._evaluate import evaluate
 from costmodel.tuning._kernels import KernelEntry, KernelsCheck, check_kernels, list_kernels
+from costmodel.tuning._knowledge import NOTHING, Knowledge, from_model, known_from
 from costmodel.tuning._request import TuneRequest
 from costmodel.tuning._result import TuneResult
 from costmodel.tuning._training import train
-from costmodel.tuning._tune import NOTHING, tune
+from costmodel.tuning._tune import tune
 from costmodel.tuning.report import describe_page, describe_search, describe_trial, page_of
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "Collected",
     "KernelEntry",
     "KernelsCheck",
+    "Knowledge",
     "TuneRequest",
     "TuneResult",
     "check_kernels",
@@ -24,6 +26,8 @@ __all__ = [
     "describe_training",
     "describe_trial",
     "evaluate",
+    "from_model",
+    "known_from",
     "list_kernels",
     "page_of",
     "train",

@@ -11,11 +11,16 @@ from numpy.typing import NDArray
 from costmodel.dataset import Dataset, device_similarity, shape_siblings, twin_groups
 from costmodel.errors import CostModelError
 from costmodel.features import extract
+from costmodel.learners import DEFAULT_LEARNER
 from costmodel.records import Candidate, Platform, Workload
 from costmodel.transfer import Model, TransferModel, load_model, make_model
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+# What to learn from to start from nothing.
+NOTHING = "nothing"
 
 
 @dataclass(frozen=True)
@@ -31,6 +36,41 @@ class Knowledge:
     model: TransferModel | None = None
     columns: tuple[str, ...] | None = None
     facts: Mapping[str, str] = field(default_factory=lambda: {"model": "scratch", "trained_on": "nothing"})
+
+
+def known_from(  # noqa: PLR0913 (what to learn, from what and how)
+    history: Dataset | None,
+    workload: Workload,
+    device: str,
+    family: str,
+    *,
+    learner: str | None = None,
+    seed: int = 0,
+    keep_twins_apart: bool | None = None,
+) -> Knowledge:
+    """What a history tells.
+
+    Args:
+        history: What was measured; None to start from nothing.
+        workload: What is tuned.
+        device: Name of the device that it is tuned on.
+        family: What the parameters of its kernels are known by, see ``Candidate.family``.
+        learner: What learns. Unless given, ``kernel-ridge``, and for a family of its own ``source-mixture``:
+            of its kernels little is known but how they ran elsewhere.
+        seed: Seed of its random choices.
+        keep_twins_apart: In a replay, whether near-twins are learned from; None on a device, of which
+            everything is.
+
+    Raises:
+        CostModelError: No learner has this name.
+    """
+    if history is None:
+        return Knowledge()
+    held_out = tuple[str, ...]()
+    if keep_twins_apart is not None:
+        held_out = held_out_devices(history, workload, device, keep_twins_apart=keep_twins_apart)
+    chosen = learner or ("source-mixture" if family else DEFAULT_LEARNER)
+    return learn(history, workload, device, chosen, seed, family=family, held_out=held_out)
 
 
 def learn(  # noqa: PLR0913 (what to learn, from what and how)

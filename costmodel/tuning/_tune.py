@@ -1,21 +1,18 @@
 """From a workload to the kernel to run: learn from history, search, compare."""
 
-import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from costmodel.collector import Runner
 from costmodel.dataset import Dataset, DatasetLike, load_dataset
 from costmodel.errors import CostModelError
-from costmodel.learners import DEFAULT_LEARNER
 from costmodel.progress import Progress
 from costmodel.records import Candidate, Device, Workload
-from costmodel.search import BudgetRange, ModelSampler, SearchResult, Trial, open_study
+from costmodel.search import BudgetRange, ModelSampler, SearchResult, Trial, open_study, quiet_optuna
 from costmodel.search import tune as search
-from costmodel.spaces import SearchSpace
 from costmodel.transfer import Model
-from costmodel.tuning._knowledge import Knowledge, best_recorded, from_model, held_out_devices, learn
+from costmodel.tuning._knowledge import NOTHING, best_recorded, from_model, known_from
 from costmodel.tuning._measuring import REPLAY, opened_runner
 from costmodel.tuning._request import TuneRequest
 from costmodel.tuning._result import TuneResult
@@ -29,8 +26,6 @@ from costmodel.tuning.report import (
     searched_curves,
 )
 
-# What to learn from to start from nothing.
-NOTHING = "nothing"
 # SM budgets to measure for a picture of one that was tuned for, as far as a device grants them.
 _CURVE_BUDGETS = (1, 2, 4, 8, 16, 32, 64)
 
@@ -135,7 +130,15 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
             kernels = opened.space(asked, platforms, source=name)
             if model is None:
                 apart = keep_twins_apart if replayed else None
-                known = _learned(history, kernels, asked, learner, seed, keep_twins_apart=apart)
+                known = known_from(
+                    history,
+                    asked,
+                    on.name,
+                    kernels.family,
+                    learner=learner,
+                    seed=seed,
+                    keep_twins_apart=apart,
+                )
             else:
                 known = from_model(model, kernels.family, (asked.name, on.name) if replayed else None)
             sampler = ModelSampler(
@@ -172,35 +175,6 @@ def _history(learn_from: DatasetLike | None, device: Device) -> Dataset | None:
     return load_dataset(learn_from)
 
 
-def _learned(  # noqa: PLR0913 (what to learn, from what and how)
-    history: Dataset | None,
-    space: SearchSpace,
-    workload: Workload,
-    learner: str | None,
-    seed: int,
-    *,
-    keep_twins_apart: bool | None,
-) -> Knowledge:
-    """What the history tells.
-
-    Args:
-        history: What was measured; None to start from nothing.
-        space: Where kernels are chosen from.
-        workload: What is tuned.
-        learner: What learns; None for what usually does.
-        seed: Seed of its random choices.
-        keep_twins_apart: In a replay, whether near-twins are learned from; None on a device, of which
-            everything is.
-    """
-    if history is None:
-        return Knowledge()
-    device, held_out = space.platforms[0].device, tuple[str, ...]()
-    if keep_twins_apart is not None:
-        held_out = held_out_devices(history, workload, device.name, keep_twins_apart=keep_twins_apart)
-    chosen = learner or ("source-mixture" if space.family else DEFAULT_LEARNER)
-    return learn(history, workload, device.name, chosen, seed, family=space.family, held_out=held_out)
-
-
 def _searched(  # noqa: PLR0913, PLR0917 (a search, where it is kept, and whom to tell)
     runner: Runner,
     sampler: ModelSampler,
@@ -216,7 +190,7 @@ def _searched(  # noqa: PLR0913, PLR0917 (a search, where it is kept, and whom t
     space, goal = sampler.space, f"{sampler.goal.name}-{sampler.objective.name}".lower()
     budgets = ", ".join(str(platform.sms_granted) for platform in space.platforms)
     total = min(request.trials, space.size or request.trials)
-    with _quiet_optuna(), Progress(f"measuring on {budgets}", total) as progress:
+    with quiet_optuna(), Progress(f"measuring on {budgets}", total) as progress:
 
         def told(trial: Trial) -> None:
             progress.advance()
@@ -261,15 +235,3 @@ def _measured_curves(
         CHOSEN: result.best.candidate,
     }
     return [measured_curve(runner, label, c, list(platforms.values())) for label, c in chosen.items()]
-
-
-@contextmanager
-def _quiet_optuna() -> Iterator[None]:
-    """Keep Optuna from logging every trial, which the progress bar shows."""
-    log = logging.getLogger("optuna")
-    level = log.level
-    log.setLevel(logging.WARNING)
-    try:
-        yield
-    finally:
-        log.setLevel(level)

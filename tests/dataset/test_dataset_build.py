@@ -6,9 +6,10 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from fake_caches import fake_cache, write_cache
 from fake_records import fake_measurement, fake_measurements
 
-from costmodel.dataset import CardHeader, build_dataset, load_dataset, read_card_header
+from costmodel.dataset import CardHeader, build_dataset, load_dataset, read_card_header, read_files
 from costmodel.errors import CostModelError
 from costmodel.records import Measurement, RecordStore, Workload
 
@@ -175,3 +176,15 @@ def test_names_are_not_read_as_mathematics(tmp_path: Path, header: CardHeader) -
     built = build_dataset([store], tmp_path / "out", header=header)
     assert "GPU $" in (built.path / "README.md").read_text()
     assert (built.path / "coverage.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_files_are_read_together_without_writing(tmp_path: Path) -> None:
+    paths = [write_cache(tmp_path / f"{name}.json", fake_cache(f"NVIDIA {name}")) for name in "AB"]
+    both = read_files(paths)
+    assert (len(both.measurements), both.devices) == (24, ("NVIDIA A", "NVIDIA B"))
+    assert read_files([both]) is both
+    with_another = read_files([read_files(paths[:1]), str(paths[1])])
+    assert with_another.rows["latency_s"].tolist() == both.rows["latency_s"].tolist()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["A.json", "B.json"]
+    with pytest.raises(CostModelError, match=r"nowhere\.json is not there"):
+        read_files([tmp_path / "nowhere.json"])
