@@ -8,9 +8,9 @@ TRIALS ?= 16
 BIN := .venv/bin
 
 # Beside other tests, threads of BLAS wait for each other: commands take 10 to 30 % more processor time.
-test test-rehearsals test-notebooks test-docs test-torch: export OMP_NUM_THREADS := 1
+test test-rehearsals test-notebooks test-docs test-kernel-tuner test-torch: export OMP_NUM_THREADS := 1
 
-.PHONY: help tune test test-rehearsals test-notebooks test-docs test-torch docs check mutation reproduce
+.PHONY: help tune test test-rehearsals test-notebooks test-docs test-kernel-tuner test-torch docs check mutation reproduce
 .DELETE_ON_ERROR:
 
 help: ## List the targets
@@ -27,6 +27,9 @@ test-rehearsals: .venv/dev.stamp ## Run experiments for a GPU through on this CP
 
 test-notebooks: .venv/notebooks.stamp ## Run the notebooks from top to bottom, and check them, four minutes
 	$(BIN)/python -m pytest -n auto tests/notebooks -m notebook
+
+test-kernel-tuner: .venv/kernel-tuner.stamp ## Run the tests of the plug-in for Kernel Tuner, a minute
+	$(BIN)/python -m pytest tests/integrations/test_integrations_kernel_tuner.py
 
 test-torch: .venv/torch.stamp ## Run the tests of what needs torch, which the others skip
 	$(BIN)/python -m pytest -m torch
@@ -55,6 +58,7 @@ reproduce: .venv/dev.stamp ## Make the figures of README.md again and compare, u
 .venv/dev.stamp: extras := tvm,xgboost-cpu,mlflow,dev
 .venv/mutation.stamp: extras := tvm,xgboost-cpu,mlflow,dev,mutation
 .venv/notebooks.stamp: extras := tvm,xgboost-cpu,mlflow,dev,notebooks
+.venv/kernel-tuner.stamp: extras := tvm,xgboost-cpu,mlflow,dev,kernel-tuner
 .venv/torch.stamp: extras := tvm,xgboost-cpu,mlflow,dev,torch
 .venv/docs.stamp: extras := tvm,xgboost-cpu,mlflow,dev,docs
 

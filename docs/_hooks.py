@@ -17,6 +17,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 import costmodel
+from costmodel import integrations
 
 ROOT = Path(__file__).parents[1]
 DATASETS = ("h100-sm-budgets", "sm-budgets")
@@ -27,7 +28,8 @@ FENCE = re.compile(r"^(```.*?^```)", re.MULTILINE | re.DOTALL)
 def package_names() -> list[str]:
     """The packages of costmodel, with those of the plug-ins."""
     packages = [package.name for package in pkgutil.iter_modules(costmodel.__path__) if package.ispkg]
-    packages[packages.index("integrations")] = "integrations.tvm"
+    packages.remove("integrations")
+    packages += [f"integrations.{package.name}" for package in pkgutil.iter_modules(integrations.__path__)]
     return sorted(package for package in packages if package != "cli")
 
 

@@ -18,7 +18,7 @@ from costmodel.cli import app
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = [f"costmodel.{package.name}" for package in pkgutil.iter_modules(costmodel.__path__)]
-BACKENDS = ("tvm", "tvm_ffi", "torch", "xgboost", "mlflow", "cuda", "pynvml")
+BACKENDS = ("tvm", "tvm_ffi", "torch", "xgboost", "mlflow", "cuda", "pynvml", "kernel_tuner")
 # What replaying recorded measurements must do without: all that the extras bring.
 EXTRAS = (*BACKENDS, "psutil", "pebble", "cloudpickle")
 
@@ -99,6 +99,7 @@ def readme_python(word: str) -> str:
     return block
 
 
-def test_lines_for_tvm_are_those_that_tests_of_the_plug_in_run() -> None:
-    source = (ROOT / "costmodel" / "integrations" / "tvm" / "__init__.py").read_text()
-    assert readme_python("tuning_options") in (ast.get_docstring(ast.parse(source)) or "")
+@pytest.mark.parametrize(("plug_in", "word"), [("tvm", "tuning_options"), ("kernel_tuner", "tune_kernel")])
+def test_lines_for_a_plug_in_are_those_of_its_docstring(plug_in: str, word: str) -> None:
+    source = (ROOT / "costmodel" / "integrations" / plug_in / "__init__.py").read_text()
+    assert readme_python(word) in (ast.get_docstring(ast.parse(source)) or "")

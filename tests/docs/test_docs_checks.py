@@ -25,11 +25,12 @@ PAGES = pytest.mark.parametrize("path", documents(), ids=lambda path: str(path.r
 # Pages that are made when the site is built.
 PACKAGES = [package.name for package in pkgutil.iter_modules(costmodel.__path__) if package.ispkg]
 MADE = {
+    "reference/integrations-kernel_tuner.md",
     "reference/integrations-tvm.md",
     "reference/python.md",
     *(f"reference/{package}.md" for package in PACKAGES),
 }
-OPTIONAL = ("tvm", "mlflow")
+OPTIONAL = ("tvm", "mlflow", "kernel_tuner")
 
 
 def linked_documents() -> list[Path]:

@@ -1,0 +1,15 @@
+"""For Kernel Tuner: a search strategy that knows what other GPUs measured. Loads Kernel Tuner.
+
+```python
+from costmodel.integrations.kernel_tuner import CostModelStrategy
+
+strategy = CostModelStrategy(learn_from=["A4000.json", "MI250X.json"])
+results, env = kernel_tuner.tune_kernel(
+    ..., cache="W7800.json", strategy=strategy, strategy_options={"max_fevals": 50}
+)
+```
+"""
+
+from costmodel.integrations.kernel_tuner._strategy import CostModelStrategy
+
+__all__ = ["CostModelStrategy"]

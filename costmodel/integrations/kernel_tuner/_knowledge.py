@@ -1,0 +1,71 @@
+"""What other devices, other sizes of the problem and models that were trained before tell of a kernel."""
+
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from costmodel.dataset import Dataset, DatasetLike, TunedKernel, read_files
+from costmodel.errors import CostModelError
+from costmodel.transfer import Model
+from costmodel.tuning import Knowledge, from_model, known_from
+
+# A cache or T4 file, a dataset, or a trained model.
+Source = DatasetLike | Model
+
+
+def listed(learn_from: Source | Sequence[Source]) -> tuple[Source, ...]:
+    """One source or several as several.
+
+    Raises:
+        CostModelError: A model is not alone.
+    """
+    one = isinstance(learn_from, str | Path | Dataset | Model)
+    sources: tuple[Source, ...] = (learn_from,) if one else tuple(learn_from)  # type: ignore[assignment,arg-type]
+    if len(sources) > 1 and any(map(_is_model, sources)):
+        raise CostModelError(
+            "What to learn from must be one trained model, or measurements, but got a model among "
+            f"{len(sources)} sources. Train a model on all of them, or leave the model out."
+        )
+    return sources
+
+
+def known(  # noqa: PLR0913 (what to learn, from what and how)
+    sources: Sequence[Source],
+    kernel: TunedKernel,
+    *,
+    learner: str | None,
+    seed: int,
+    simulated: bool,
+    keep_twins_apart: bool,
+) -> Knowledge:
+    """What the sources tell of a kernel.
+
+    Args:
+        sources: As ``listed`` gives them.
+        kernel: The kernel.
+        learner: What learns from measurements; see ``known_from``.
+        seed: Seed of its random choices.
+        simulated: Whether measurements are replayed: those that tell what is to be found are left out.
+        keep_twins_apart: Whether to learn the kernel from near-twins of a simulated device too.
+
+    Raises:
+        CostModelError: A source cannot be read, or is a model that learned from what is replayed.
+    """
+    if not sources:
+        return Knowledge()
+    workload, device = kernel.workload, kernel.platform.device
+    (first, *_) = sources
+    if _is_model(first):
+        assert not isinstance(first, Dataset)
+        return from_model(first, workload.kind, (workload.name, device.name) if simulated else None)
+    data = read_files([source for source in sources if not isinstance(source, Model)])
+    apart = keep_twins_apart if simulated else None
+    return known_from(
+        data, workload, device.name, workload.kind, learner=learner, seed=seed, keep_twins_apart=apart
+    )
+
+
+def _is_model(source: Source) -> bool:
+    if isinstance(source, str | Path):
+        return Path(source).is_file() and zipfile.is_zipfile(source)
+    return isinstance(source, Model)

@@ -1,0 +1,149 @@
+"""Kernel Tuner's search strategy: an Optuna study, with a model of what other GPUs measured."""
+
+import math
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+import optuna
+from kernel_tuner.strategies.common import CostFunc, get_options
+from kernel_tuner.util import StopCriterionReached
+from optuna.trial import TrialState
+
+from costmodel.errors import CostModelError, SpaceExhaustedError
+from costmodel.integrations.kernel_tuner._kernel import allowed_configs, kernel_of
+from costmodel.integrations.kernel_tuner._knowledge import Source, known, listed
+from costmodel.integrations.kernel_tuner._space import PLACE, ListedSpace
+from costmodel.records import Device
+from costmodel.search import ModelSampler, quiet_optuna
+
+_PER_SECOND = 1e3  # Kernel Tuner tells milliseconds
+
+
+class CostModelStrategy:
+    """A strategy for ``tune_kernel(strategy=...)`` that knows how the kernel ran elsewhere.
+
+    It proposes as ``costmodel tune`` does (``costmodel.search.ModelSampler``): what the model finds best, and
+    after each measurement what the adapted model does. Without anything to learn from it fills the space and
+    learns from its own measurements alone. Only configs that meet the restrictions are measured, each once;
+    one that fails is learned from as a failure.
+
+    What the cache file of the session holds is told first, in its order, and counts as evaluations, as Kernel
+    Tuner counts what it finds there: a session that was interrupted goes on as if it had not been.
+
+    The kernel runs on the part of the device that ``cuda_sm_percentage`` among ``tune_params`` says; what was
+    measured on other parts is learned from as such. The objective is any one number that is positive: others
+    than a time are searched like one, and what is known from elsewhere is of times.
+
+    Args:
+        learn_from: Cache files of Kernel Tuner or T4 files of this kernel on other devices, datasets, their
+            names, or one trained model or its file; one or several.
+        sms: SMs that the kernel will have. Where ``cuda_sm_percentage`` is tuned, only configs that get so
+            many are measured; else they are set apart by other means, such as MPS. All unless given.
+        device: The device, or its name, where the table of devices does not know Kernel Tuner's name for it.
+        learner: What learns from measurements; see ``costmodel.transfer.make_model``. Unless given,
+            ``source-mixture``.
+        seed: Seed of all random choices; that of ``tune_kernel``, or 0, unless given.
+        keep_twins_apart: In simulation mode, learn this kernel from near-twins of the device too. What this
+            device itself measured is left out there: it is what is to be found.
+
+    Raises:
+        CostModelError: A model is not the only source.
+
+    Example:
+        >>> strategy = CostModelStrategy(learn_from=["A4000.json", "A6000.json"], sms=32)  # doctest: +SKIP
+        >>> tune_kernel(..., strategy=strategy, strategy_options={"max_fevals": 50})  # doctest: +SKIP
+    """
+
+    def __init__(  # noqa: PLR0913 (settings, all with defaults)
+        self,
+        learn_from: Source | Sequence[Source] = (),
+        *,
+        sms: int | None = None,
+        device: Device | str | None = None,
+        learner: str | None = None,
+        seed: int | None = None,
+        keep_twins_apart: bool = False,
+    ) -> None:
+        self.learn_from = listed(learn_from)
+        self.sms = sms
+        self.device = device
+        self.learner = learner
+        self.seed = seed
+        self.keep_twins_apart = keep_twins_apart
+
+    def tune(self, searchspace: Any, runner: Any, tuning_options: Any) -> list[dict[str, Any]]:
+        """Search; Kernel Tuner calls this.
+
+        Returns:
+            Results of all evaluations, as Kernel Tuner's strategies return them.
+
+        Raises:
+            CostModelError: A source cannot be read, the SMs cannot be granted, or there are several
+                objectives.
+            ValueError: An option is none of Kernel Tuner's own ``max_fevals`` and ``time_limit``.
+        """
+        get_options(tuning_options.strategy_options, {}, unsupported=["x0"])
+        if len(tuning_options.objective) > 1:
+            raise CostModelError(
+                f"There must be one objective, but got {', '.join(tuning_options.objective)}. Name one."
+            )
+        sampler = self.sampler(searchspace, runner, tuning_options)
+        if tuning_options.verbose:
+            print(f"costmodel learned from {sampler.knowledge['trained_on']}")
+        cost = CostFunc(searchspace, tuning_options, runner, snap=False)
+        space = sampler.space
+        assert isinstance(space, ListedSpace)
+        with suppress(StopCriterionReached, SpaceExhaustedError), quiet_optuna():
+            study = optuna.create_study(sampler=sampler)
+            for place in _measured_before(space, tuning_options):
+                study.enqueue_trial({PLACE: place})
+            while True:
+                trial = study.ask()
+                latency_s = _evaluate(
+                    cost, space.configs[trial.suggest_int(PLACE, 0, len(space.configs) - 1)]
+                )
+                study.tell(trial, latency_s, state=TrialState.FAIL if latency_s is None else None)
+        return list(cost.results)
+
+    def sampler(self, searchspace: Any, runner: Any, tuning_options: Any) -> ModelSampler:
+        """What proposes the configs of a session, before anything was measured."""
+        seed = self.seed if self.seed is not None else tuning_options.seed or 0
+        kernel = kernel_of(runner, tuning_options, self.device, self.sms)
+        learned = known(
+            self.learn_from,
+            kernel,
+            learner=self.learner,
+            seed=seed,
+            simulated=bool(tuning_options.simulation_mode),
+            keep_twins_apart=self.keep_twins_apart,
+        )
+        configs = allowed_configs(kernel, searchspace.list, self.sms)
+        space = ListedSpace(kernel, configs, learned.columns)
+        return ModelSampler(space, learned.model, knowledge=learned.facts, seed=seed)
+
+
+def _measured_before(space: ListedSpace, tuning_options: Any) -> list[int]:
+    """Places of the configs that the cache file of the session holds, in its order; none of a simulation."""
+    if tuning_options.simulation_mode or not tuning_options.cache:
+        return []
+    places = {",".join(map(str, values)): place for place, values in enumerate(space.configs)}
+    return [places[key] for key in tuning_options.cache if key in places]
+
+
+def _evaluate(cost: CostFunc, values: tuple[Any, ...]) -> float | None:
+    """What a config costs, as seconds where the objective is a time; None where it fails.
+
+    Raises:
+        StopCriterionReached: The evaluations or the time are used up.
+        CostModelError: The objective is no positive number.
+    """
+    told: float = cost.eval(values, check_restrictions=False)
+    if "__error__" in cost.results[-1]:
+        return None
+    value = abs(told)
+    if told != (-value if cost.objective_higher_is_better[0] else value) or not 0 < value < math.inf:
+        raise CostModelError(
+            f"The objective {cost.objective[0]} must be positive, but got {told} of {values}. Choose another."
+        )
+    return 1.0 / value if cost.objective_higher_is_better[0] else value / _PER_SECOND
