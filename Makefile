@@ -29,7 +29,7 @@ test-notebooks: .venv/notebooks.stamp ## Run the notebooks from top to bottom, a
 	$(BIN)/python -m pytest -n auto tests/notebooks -m notebook
 
 test-kernel-tuner: .venv/kernel-tuner.stamp ## Run the tests of the plug-in for Kernel Tuner, a minute
-	$(BIN)/python -m pytest tests/integrations/test_integrations_kernel_tuner.py
+	$(BIN)/python -m pytest tests/integrations/test_integrations_kernel_tuner.py tests/experiments/test_kernel_tuner.py
 
 test-torch: .venv/torch.stamp ## Run the tests of what needs torch, which the others skip
 	$(BIN)/python -m pytest -m torch
