@@ -28,6 +28,13 @@ def dilated_conv2d(size: int = 14, channels: int = 16) -> Any:
     return _module(data, weight, topi.nn.relu(topi.nn.conv2d_nchw(data, weight, 1, 2, 2)))
 
 
+def grouped_conv2d(size: int = 14, channels: int = 32) -> Any:
+    """Four groups: a channel is divided by the channels of a group to find the inputs of that group."""
+    data = te.placeholder((1, channels, size, size), name="data")
+    weight = te.placeholder((channels, channels // 4, 3, 3), name="weight")
+    return _module(data, weight, topi.nn.group_conv2d_nchw(data, weight, 1, 1, 1, 4))
+
+
 def layer_norm(rows: int = 96, columns: int = 160) -> Any:
     """In two passes, without a bias."""
     x, gain = te.placeholder((rows, columns), name="x"), te.placeholder((columns,), name="gain")

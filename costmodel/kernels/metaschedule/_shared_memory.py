@@ -25,20 +25,21 @@ _FRAGMENT_PADDING = 8
 
 @dataclass(frozen=True)
 class Side:
-    """Extent of a box: ``constant + sum(coefficient * tile)``.
+    """Extent of a box: ``constant + sum(coefficient * ceil(tile / divisor))``.
 
     Attributes:
         constant: The constant.
-        terms: (name of a tile parameter, its first factor within one block, coefficient).
+        terms: (name of a tile parameter, its first factor within one block, coefficient, divisor).
     """
 
     constant: int
-    terms: tuple[tuple[str, int, int], ...]
+    terms: tuple[tuple[str, int, int, int], ...]
 
     def extent(self, decisions: Mapping[str, Decision]) -> int:
         """Elements along this side."""
         return self.constant + sum(
-            coefficient * _within_block(decisions[name], first) for name, first, coefficient in self.terms
+            coefficient * -(-_within_block(decisions[name], first) // divisor)
+            for name, first, coefficient, divisor in self.terms
         )
 
 
@@ -94,8 +95,8 @@ def _fragment_boxes(block: Any, names: Collection[str]) -> tuple[tuple[int, tupl
     tiles = {loop: f"tensor_tile.{block.name_hint}.{loop}" for loop in "mnk"}
     if not set(names).issuperset(tiles.values()):
         return ()
-    rows, columns = (Side(0, ((tiles[loop], 2, FRAGMENT_SIDE),)) for loop in "mn")
-    depth = Side(_FRAGMENT_PADDING, ((tiles["k"], 1, FRAGMENT_SIDE),))
+    rows, columns = (Side(0, ((tiles[loop], 2, FRAGMENT_SIDE, 1),)) for loop in "mn")
+    depth = Side(_FRAGMENT_PADDING, ((tiles["k"], 1, FRAGMENT_SIDE, 1),))
     sizes = [bytes_of(region.source.dtype) for region in block.reads]
     return tuple((size, (side, depth)) for size, side in zip(sizes, (rows, columns), strict=True))
 
@@ -120,16 +121,39 @@ def _operand_boxes(
 
 
 def side_of(index: Any, variables: Sequence[Any], tiles: Sequence[str]) -> Side:
-    """Side of a box along an index; 1 where the index is not affine, less than what is staged."""
-    *coefficients, _ = tvm.sym.detect_linear_equation(index, variables) or [0]
-    terms = tuple((tile, 1, abs(int(c))) for tile, c in zip(tiles, coefficients, strict=False) if int(c))
-    return Side(1 - sum(coefficient for _, _, coefficient in terms), terms)
+    """Side of a box along an index; 1 where the index is no sum of variables, or of quotients of them.
+
+    A quotient, such as the group of a channel in a grouped convolution, takes one more value where a tile
+    begins within a divisor and ends in the next; that is left out.
+    """
+    found = _summands(index, 1)
+    terms = tuple(
+        (tile, 1, abs(coefficient), divisor)
+        for tile, variable in zip(tiles, variables, strict=False)
+        for summand, coefficient, divisor in found
+        if summand.same_as(variable)
+    )
+    return Side(1 - sum(coefficient for _, _, coefficient, _ in terms), terms)
+
+
+def _summands(index: Any, factor: int) -> list[tuple[Any, int, int]]:
+    """(variable, coefficient, divisor) of each summand of an index that is one; constants have no extent."""
+    if isinstance(index, tvm.tirx.Var):
+        return [(index, factor, 1)]
+    if isinstance(index, tvm.tirx.Add | tvm.tirx.Sub):
+        return _summands(index.a, factor) + _summands(index.b, factor)
+    if isinstance(index, tvm.tirx.Mul) and isinstance(index.b, tvm.tirx.IntImm):
+        return _summands(index.a, factor * int(index.b))
+    if isinstance(index, tvm.tirx.FloorDiv) and isinstance(index.b, tvm.tirx.IntImm):
+        return [(v, c, d * int(index.b)) for v, c, d in _summands(index.a, factor) if c == factor]
+    return []
 
 
 def side_extents(side: Side, columns: Mapping[str, NDArray[np.int64]]) -> NDArray[np.int64]:
     """``(n,)`` elements along a side, of decisions as columns."""
     terms = [
-        coefficient * np.prod(columns[name][:, first:], axis=1) for name, first, coefficient in side.terms
+        coefficient * -(-np.prod(columns[name][:, first:], axis=1) // divisor)
+        for name, first, coefficient, divisor in side.terms
     ]
     rows = len(next(iter(columns.values())))
     return np.asarray(np.sum([np.full(rows, side.constant), *terms], axis=0))

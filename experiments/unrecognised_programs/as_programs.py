@@ -1,0 +1,74 @@
+"""How good is the first choice among recorded kernels of operators that are read as anybody's programs?
+
+Workloads that were held out are taken for programs that nobody recognises: their blocks say what they
+compute, and a few lowered kernels of each sketch what all launch. Nothing else of them is told.
+"""
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from costmodel.arrays import FloatArray
+from costmodel.dataset import Dataset, SplitRecipe, load_dataset, make_split
+from costmodel.kernels.metaschedule import MetaSchedule, ProgramSource
+from costmodel.metrics import score_at_k
+from costmodel.spaces import KernelSpace
+from costmodel.transfer import LearningRows, make_model
+
+NAMED, PROGRAM = "{}, named", "{}, as programs"
+
+
+def main() -> None:
+    args = parse()
+    dataset = load_dataset(args.dataset)
+    data = LearningRows.of(dataset)
+    values = {NAMED: data.table.values, PROGRAM: as_programs(dataset, data)}
+    split = make_split(dataset, SplitRecipe("leave-one-workload-out", folds=args.folds))
+    scores: dict[str, list[float]] = {}
+    for learner in args.learner or ["kernel-ridge", "stack"]:
+        for fold in split.folds:
+            model = data.fit(make_model(learner, data.table.columns), fold.train)
+            for way, table in values.items():
+                predicted = model.predict(table[fold.test]).score
+                scores.setdefault(way.format(learner), []).extend(score_tasks(predicted, data, fold.test))
+    means = {way: {"score_at_1": float(np.mean(each)), "tasks": len(each)} for way, each in scores.items()}
+    print(json.dumps(means, indent=1))
+    if args.json:
+        args.json.write_text(json.dumps(means, indent=1) + "\n")
+
+
+def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--dataset", type=Path, default=Path("datasets/h100-sm-budgets"))
+    parser.add_argument("--folds", type=int, default=6, help="groups of workloads, each left out in turn")
+    parser.add_argument("--learner", action="append", help="again for more (default: kernel-ridge, stack)")
+    parser.add_argument("--json", type=Path)
+    return parser.parse_args(argv)
+
+
+def as_programs(dataset: Dataset, data: LearningRows) -> FloatArray:
+    """``(n, d)`` features of the recorded kernels as those of programs."""
+    values = np.full_like(data.table.values, np.nan)
+    groups = data.rows.groupby([data.rows["workload"].astype(str), "platform"]).indices
+    for (_, platform), positions in groups.items():
+        candidates = [dataset.candidates[i] for i in data.rows["candidate"].iloc[positions]]
+        where = dataset.platforms[platform]
+        operator = MetaSchedule().space(candidates[0].workload, where.device.kind)
+        source = ProgramSource.of(operator.module)
+        space = KernelSpace(source.space(source.workloads[0], where.device.kind), where)
+        values[positions] = space.features([candidate.config for candidate in candidates])[:, 0]
+    return values
+
+
+def score_tasks(predicted: FloatArray, data: LearningRows, test: np.ndarray) -> list[float]:
+    """Score@1 of each task."""
+    tasks = data.rows.iloc[test].groupby("task").indices.values()
+    known = np.nan_to_num(predicted, nan=-np.inf)
+    return [score_at_k(known[at], data.latency_s[test][at], 1) for at in tasks]
+
+
+if __name__ == "__main__":
+    main()
