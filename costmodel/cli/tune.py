@@ -40,8 +40,9 @@ def tune(
         str,
         typer.Argument(
             metavar="WORKLOAD",
-            help="Name of a workload, such as matmul-m128-n768-k3072, or the folder of a CUDA kernel with "
-            "declared parameters, see `costmodel kernels`.",
+            help="Name of a workload, such as matmul-m128-n768-k3072, the folder of a CUDA kernel with "
+            "declared parameters, see `costmodel kernels`, or a TensorIR program: program.py:name, which is "
+            "run, or program.json of tvm.ir.save_json.",
             show_default=False,
             autocompletion=complete_workload,
         ),

@@ -8,6 +8,7 @@ from pathlib import Path
 from costmodel.errors import CostModelError
 from costmodel.kernels import SOURCES, KernelSource, open_sources, source_for
 from costmodel.kernels.cuda import CudaFamily, CudaSource
+from costmodel.kernels.metaschedule import ProgramSource, is_program_place
 from costmodel.records import TargetKind, Workload
 
 ALL = "all"
@@ -21,11 +22,13 @@ class Subject:
         name: Name of the workload.
         asked: Names of the sources that were asked for; none for the first that makes it, ``"all"`` for all.
         family: Folder or description of a CUDA family of the user's own; None where it is not of one.
+        program: Source of a tensor program of the user's own; None where it is none.
     """
 
     name: str
     asked: tuple[str, ...] = ()
     family: Path | None = None
+    program: ProgramSource | None = None
 
     @cached_property
     def workload(self) -> Workload:
@@ -56,7 +59,9 @@ class Subject:
         Raises:
             CostModelError: One that was asked for does not make it, or none does.
         """
-        own = (CudaSource([self.family]),) if self.family else ()
+        own: tuple[KernelSource, ...] = (CudaSource([self.family]),) if self.family else ()
+        if self.program:
+            own = (self.program,)
         names = SOURCES if ALL in self.asked or not self.asked else self.asked
         others = [source for source in open_sources(names) if source.name not in {each.name for each in own}]
         known = (*own, *others)
@@ -74,7 +79,8 @@ def subject_of(
     """What is tuned, as it was given.
 
     Args:
-        workload: A workload, its name, or the folder or description of a CUDA family.
+        workload: A workload, its name, the folder or description of a CUDA family, or a tensor program in a
+            file: ``program.py:name``, or JSON that TVM wrote.
         dims: Sizes of the family's dims; those of its description for the rest.
         source: One source, several, ``"all"``, or None for the first that makes the workload.
 
@@ -85,6 +91,9 @@ def subject_of(
     unknown = [name for name in asked if name not in (ALL, *SOURCES)]
     if unknown:
         raise CostModelError(f"A source must be one of {', '.join(SOURCES)} or all, but got {unknown[0]!r}.")
+    if not isinstance(workload, Workload) and is_program_place(str(workload)):
+        program = ProgramSource.open(str(workload))
+        return Subject(program.workloads[0].name, asked, program=program)
     if not isinstance(workload, Workload) and Path(workload).exists():
         family = CudaFamily.load(workload)
         return Subject(family.workload(**(dims or {})).name, asked, Path(workload))
