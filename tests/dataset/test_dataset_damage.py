@@ -76,9 +76,7 @@ def test_a_file_that_unpacks_to_far_too_much_for_its_size_is_refused(tmp_path: P
     platform.write_text(PLATFORM_TOML)
     blank = b" " * (2**22 - 1) + b"\n"
     bomb.write_bytes(gzip.compress(json_lines([fake_line()])) + 80 * gzip.compress(blank))
-    with pytest.raises(
-        CostModelError, match="must unpack to at most 200 times its size, but"
-    ):
+    with pytest.raises(CostModelError, match="must unpack to at most 200 times its size, but"):
         read_source(bomb, ReadOptions(platform=platform))
 
 
