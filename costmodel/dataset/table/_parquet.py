@@ -1,13 +1,15 @@
 """One parquet file of measurements, read a group of rows at a time, with checks."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pyarrow as pa
+import pyarrow.dataset as pads
 import pyarrow.parquet as pq
+from pyarrow.fs import LocalFileSystem
 
 from costmodel.dataset.table._records import Records
 from costmodel.dataset.table._schema import SCHEMA
@@ -47,10 +49,7 @@ class ParquetPart:
             self._metadata = opened.metadata
         if not self._metadata.num_rows:
             raise CostModelError(f"{file} must hold measurements, but it has no rows: build it again.")
-        needed = {"workload": workloads, "device.name": devices}
-        self.groups = [
-            i for i in range(self._metadata.num_row_groups) if _may_hold(self._metadata.row_group(i), needed)
-        ]
+        self.groups = self._groups({"workload": workloads, "device.name": devices})
 
     def records(self) -> Iterator[Records]:
         """The measurements of each group.
@@ -76,29 +75,32 @@ class ParquetPart:
                 table = opened.read_row_group(group, names)
             yield table
 
+    def _groups(self, needed: Mapping[str, Collection[str] | None]) -> list[int]:
+        """Positions of the groups that may have a row with needed values in each of these columns."""
+        groups = list(range(self._metadata.num_row_groups))
+        for column, names in needed.items():
+            if names is not None:
+                # Of damaged statistics pyarrow.parquet makes an end of the process, and this an error.
+                fragment = pads.ParquetFileFormat().make_fragment(
+                    str(self._file), LocalFileSystem(), row_groups=groups
+                )
+                field = pads.field(*column.split("."))
+                between = (field >= min(names, default="")) & (field <= max(names, default=""))
+                with _readable(self._file):
+                    groups = [group.id for group in fragment.subset(between, SCHEMA).row_groups]
+        return groups
+
     def _open(self) -> Any:
         return pq.ParquetFile(
             self._file, metadata=self._metadata, page_checksum_verification=True, read_dictionary=_REPEATED
         )
 
 
-def _may_hold(group: Any, needed: dict[str, Collection[str] | None]) -> bool:
-    """Whether a group of rows can have a row with needed values in each of these columns."""
-    for i in range(group.num_columns):
-        column = group.column(i)
-        names, found = needed.get(column.path_in_schema), column.statistics
-        if names is None or found is None or not found.has_min_max:
-            continue
-        if not any(found.min <= name <= found.max for name in names):
-            return False
-    return True
-
-
 @contextmanager
 def _readable(file: Path) -> Iterator[None]:
     try:
         yield
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise _unreadable(file, error) from error
 
 
