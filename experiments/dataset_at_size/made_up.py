@@ -1,4 +1,4 @@
-"""A table of made-up kernels: all configs of each on eight GPUs, some of it twice, in no order."""
+"""A table of a made-up kernel in many sizes: all configs of each on eight GPUs, some twice, in no order."""
 
 from pathlib import Path
 
@@ -37,26 +37,26 @@ unit = "ms"
 
 
 def write_rows(file: Path, rows: int, tiles: int) -> int:
-    """Write at least so many rows, whole kernels; how many there are."""
-    written = kernel = 0
+    """Write at least so many rows, whole sizes of the kernel; how many there are."""
+    written = sizes = 0
     with file.open("wb") as out:
         while written < rows:
-            table = pa.Table.from_pandas(measured(kernel, tiles), preserve_index=False)
-            csv.write_csv(table, out, csv.WriteOptions(include_header=not kernel, quoting_style="none"))
+            table = pa.Table.from_pandas(measured(sizes, tiles), preserve_index=False)
+            csv.write_csv(table, out, csv.WriteOptions(include_header=not sizes, quoting_style="none"))
             written += len(table)
-            kernel += 1
+            sizes += 1
     return written
 
 
-def measured(kernel: int, tiles: int) -> pd.DataFrame:
-    """All configs of a kernel on all devices, in no order."""
-    rng = np.random.default_rng(kernel)
+def measured(size: int, tiles: int) -> pd.DataFrame:
+    """All configs of the kernel in one of its sizes on all devices, in no order."""
+    rng = np.random.default_rng(size)
     space = pd.MultiIndex.from_product(
         [DEVICES, BLOCKS, range(1, tiles + 1), range(1, tiles + 1), LAYOUTS],
         names=["gpu", "block", "tile_x", "tile_y", "layout"],
     )
     frame = space.to_frame(index=False)
-    frame.insert(0, "kernel", f"suite.kernel{kernel}-x1024")
+    frame.insert(0, "kernel", f"suite.kernel-x{1024 + size}")
     effects = [rng.normal(0, 0.5, len(frame[name].unique())) for name in space.names]
     codes = [frame[name].astype("category").cat.codes.to_numpy() for name in space.names]
     log_ms = sum(effect[code] for effect, code in zip(effects, codes, strict=True))
