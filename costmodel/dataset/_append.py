@@ -11,7 +11,7 @@ from costmodel.dataset._track import Track, untracked
 from costmodel.dataset.checks import Validation, examine
 from costmodel.dataset.importers import ReadOptions
 from costmodel.dataset.publish import Describer, read_held_header
-from costmodel.dataset.table import DataFiles, DatasetWriter, add_checksums
+from costmodel.dataset.table import DataFiles, DatasetWriter, add_checksums, remove_other_files
 from costmodel.errors import CostModelError
 
 _LOCK_NAME = ".append.lock"
@@ -64,6 +64,7 @@ def _append(
 ) -> BuildReport:
     folder, number = there.folder, there.next_number
     header = read_held_header(folder)
+    remove_other_files(folder, there.names)  # of a process that was killed
     with DatasetWriter(folder, there.partition, number) as writer:
 
         def take(validation: Validation) -> None:

@@ -271,13 +271,14 @@ def test_one_process_at_a_time_appends(parts: Path, store: Path) -> None:
 
 
 def test_what_no_checksum_names_is_no_part(parts: Path, tmp_path: Path) -> None:
-    """As a killed process leaves it; the next one writes over it."""
+    """As a killed process leaves it; the next one clears it away."""
     before = load_dataset(parts).to_measurements()
-    stray = parts / "measurements/device_name=Test%20GPU/part-1.parquet"
+    stray = parts / "measurements/device_name=Tesla%20T4%2F2/part-1.parquet"
     stray.write_bytes(b"half")
     assert load_dataset(parts).to_measurements() == before
     append_dataset(parts, [stored(tmp_path / "a.jsonl", [fake_measurement(sms=16)])])
     assert len(load_dataset(parts).measurements) == len(before) + 1
+    assert not stray.exists()
 
 
 @pytest.mark.parametrize("damage", ["changed", "cut", "missing", "no sums"])
@@ -302,17 +303,16 @@ def test_a_killed_append_leaves_the_old_dataset_or_the_new_one(parts: Path, tmp_
     old = load_dataset(parts).sha256
     reference = shutil.copytree(parts, tmp_path / "reference")
     new = append_dataset(reference, [campaign]).sha256
-    chance, seen = random.Random(0), []
-    for _ in range(KILLS):
+    chance = random.Random(0)
+    for kill in range(KILLS):
+        out = shutil.copytree(parts, tmp_path / f"killed-{kill}")
         reading, writing = Pipe(duplex=False)
-        child = Process(target=append_until_killed, args=(parts, campaign, writing))
+        child = Process(target=append_until_killed, args=(out, campaign, writing))
         child.start()
         assert reading.recv() == "begins"
-        time.sleep(chance.uniform(0.0, 0.4))
+        time.sleep(chance.uniform(0.0, 0.3))
         child.kill()
         child.join()
-        seen.append(load_dataset(parts).sha256)
-    assert seen[0] == old
-    assert set(seen) <= {old, new}
-    append_dataset(parts, [campaign])
-    assert contents(parts) == contents(reference)
+        assert load_dataset(out).sha256 in (old, new)
+    append_dataset(out, [campaign])
+    assert contents(out) == contents(reference)
