@@ -252,7 +252,7 @@ def tune(
     )
     with Tracking.of(context).run(request.title, options_of(context)) as run:
         if model is None and runner is not RunnerName.CPU and learn_from != NOTHING:
-            run.log([dataset_used(load_dataset(learn_from), "training")])
+            run.log(dataset_used(load_dataset(each), "training") for each in (learn_from,))
         log = TrialLog(run)
         with resumable() if study else _hint_at_studies():
             result = search(

@@ -1,6 +1,8 @@
 """From records to a published dataset and back: build, load, describe, split."""
 
-from costmodel.dataset._build import BuildReport, build_dataset, merge_datasets, read_files
+from costmodel.dataset._append import append_dataset
+from costmodel.dataset._build import build_dataset, merge_datasets, read_files
+from costmodel.dataset._papers import BuildReport
 from costmodel.dataset._used import dataset_used
 from costmodel.dataset.checks import Examination, Finding, Severity, examine, write_rejects
 from costmodel.dataset.exporters import EXPORT_FORMATS, ExportReport, export_dataset
@@ -43,20 +45,24 @@ from costmodel.dataset.splits import (
     write_split,
 )
 from costmodel.dataset.table import (
+    PARTITIONS,
     SHIPPED_DATASETS,
     Dataset,
     DatasetLike,
+    Partition,
     dataset_from_measurements,
     dataset_hash,
     find_dataset,
     iter_datasets,
     iter_measurements,
     load_dataset,
+    workloads_in,
 )
 
 __all__ = [
     "EXPORT_FORMATS",
     "LOWER_TRACES",
+    "PARTITIONS",
     "SHIPPED_DATASETS",
     "SM_PERCENTAGE",
     "STRATEGIES",
@@ -73,12 +79,14 @@ __all__ = [
     "Finding",
     "Fold",
     "FoldSize",
+    "Partition",
     "ReadOptions",
     "Severity",
     "Split",
     "SplitRecipe",
     "TextTable",
     "TunedKernel",
+    "append_dataset",
     "build_dataset",
     "dataset_from_measurements",
     "dataset_hash",
@@ -105,6 +113,7 @@ __all__ = [
     "tuned_device",
     "twin_groups",
     "without_final_report",
+    "workloads_in",
     "write_final_shapes",
     "write_plots",
     "write_rejects",

@@ -2,6 +2,7 @@
 
 from costmodel.columns import Column
 from costmodel.features._extract import COLUMNS, extract, extract_batch
+from costmodel.features._in_chunks import extract_in_chunks
 from costmodel.features._in_columns import in_columns
 from costmodel.features._parameters import parameter_columns
 from costmodel.features._table import FeatureTable
@@ -12,6 +13,7 @@ __all__ = [
     "FeatureTable",
     "extract",
     "extract_batch",
+    "extract_in_chunks",
     "in_columns",
     "parameter_columns",
 ]

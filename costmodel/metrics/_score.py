@@ -47,7 +47,7 @@ def regret_error(predicted_score: FloatArray, latency_s: FloatArray) -> float:
     Raises:
         ValueError: No latency is finite, or see ``tie_groups``.
     """
-    return float(tie_groups(predicted_score, latency_s)[0].mean()) / best_latency(latency_s) - 1.0
+    return float(next(tie_groups(predicted_score, latency_s)).mean()) / best_latency(latency_s) - 1.0
 
 
 def log_excess(predicted_score: FloatArray, latency_s: FloatArray) -> float:

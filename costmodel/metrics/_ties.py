@@ -1,12 +1,15 @@
 """Configs in the order of their predictions, where equal predictions are put in random order."""
 
+from collections.abc import Iterator
+from itertools import pairwise
+
 import numpy as np
 
 from costmodel.arrays import FloatArray, Positions
 
 
-def tie_groups(predicted_score: FloatArray, latency_s: FloatArray) -> list[FloatArray]:
-    """Latencies of the configs with the same prediction, best predicted first.
+def tie_groups(predicted_score: FloatArray, latency_s: FloatArray) -> Iterator[FloatArray]:
+    """Latencies of the configs with the same prediction, best predicted first; few of them are looked at.
 
     Args:
         predicted_score: ``(n,)``, higher is better.
@@ -24,7 +27,8 @@ def tie_groups(predicted_score: FloatArray, latency_s: FloatArray) -> list[Float
         raise ValueError(f"predicted_score must not be NaN, but got {np.isnan(predicted_score).sum()} NaN")
     order = np.argsort(-predicted_score, kind="stable")
     ranked = predicted_score[order]
-    return np.split(latency_s[order], np.flatnonzero(ranked[1:] != ranked[:-1]) + 1)
+    ordered, cuts = latency_s[order], (np.flatnonzero(ranked[1:] != ranked[:-1]) + 1).tolist()
+    return (ordered[start:end] for start, end in pairwise([0, *cuts, len(order)]))
 
 
 def listed_first(predicted_score: FloatArray, first: Positions) -> FloatArray:

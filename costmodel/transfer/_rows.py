@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray, TaskIds
-from costmodel.features import FeatureTable, extract
+from costmodel.features import FeatureTable, extract_in_chunks
 from costmodel.transfer._base import TransferModel
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class LearningRows:
         """Extract the features of every row."""
         rows = dataset.rows
         candidates = [dataset.candidates[i] for i in rows["candidate"]]
-        table = extract(candidates, [dataset.platforms[i] for i in rows["platform"]])
+        table = extract_in_chunks(candidates, [dataset.platforms[i] for i in rows["platform"]])
         return cls(rows, table, rows["latency_s"].to_numpy(dtype=np.float64), rows["task"].to_numpy())
 
     def fit(self, model: TransferModel, at: NDArray[np.intp]) -> TransferModel:

@@ -50,7 +50,7 @@ def opened_runner(
 
 def _replay(workload: str, replay: DatasetLike | None, device: str | None) -> ReplayRunner:
     """A replay of what a dataset holds of the workload on one device."""
-    measurements = load_dataset(replay).to_measurements(workload)
+    measurements = load_dataset(replay, workloads=[workload]).to_measurements(workload)
     chosen = _chosen(sorted({m.platform.device.name for m in measurements}), device)
     return ReplayRunner(m for m in measurements if m.platform.device.name == chosen)
 

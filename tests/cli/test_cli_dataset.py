@@ -144,3 +144,24 @@ def test_only_datasets_are_merged(store: Path, card: Path, tmp_path: Path) -> No
     result = costmodel("dataset", "merge", store, "--out", tmp_path / "merged", "--card", card)
     assert_refused(result, "parquet")
     assert not (tmp_path / "merged").exists()
+
+
+def test_a_campaign_is_appended_to_a_dataset_in_parts(
+    store: Path, built: Path, card: Path, tmp_path: Path
+) -> None:
+    lines = store.read_text().splitlines(keepends=True)
+    (tmp_path / "a.jsonl").write_text("".join(lines[:50]))
+    (tmp_path / "b.jsonl").write_text("".join(lines[40:]))
+    parts, report = tmp_path / "parts", tmp_path / "report.json"
+    by_workload = ("--out", parts, "--card", card, "--partition-by", "workload")
+    assert costmodel("dataset", "build", tmp_path / "a.jsonl", *by_workload).exit_code == 0
+    result = costmodel("dataset", "append", parts, tmp_path / "b.jsonl", "--json", report)
+    assert "34 of 44 records, 10 dropped as duplicates, 0 rejected" in result.stdout
+    assert json.loads(report.read_text())["sha256"] == dataset_hash(parts)
+    assert "Both hold the same." in costmodel("dataset", "diff", parts, built).stdout
+    assert "Nothing is wrong with them." in costmodel("dataset", "validate", parts).stdout
+    assert dataset_hash(parts)[:16] in costmodel("dataset", "describe", parts).stdout
+    merged = costmodel("dataset", "merge", parts, "--out", tmp_path / "one", "--card", card)
+    assert merged.exit_code == 0
+    assert dataset_hash(tmp_path / "one") == dataset_hash(built)
+    assert_refused(costmodel("dataset", "append", built, store), "--partition-by")

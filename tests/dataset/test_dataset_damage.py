@@ -1,17 +1,21 @@
 """Damage in files of other programs is an error that can be acted on, or a reject; never anything else."""
 
+import gzip
 import tempfile
+from itertools import repeat
 from pathlib import Path
 
 import msgspec
 import pytest
 from damaged_files import Damaged, broken_files, lying_files, whole_files, write_damaged
+from fake_auto_scheduler import fake_line
+from fake_foreign import PLATFORM_TOML, json_lines
 from fake_records import fake_measurement
 from msgspec.structs import replace
 
 from costmodel.dataset.checks import Sieve
 from costmodel.dataset.exporters import file_name
-from costmodel.dataset.importers import ReadOptions, Source, read_source
+from costmodel.dataset.importers import ReadOptions, Reject, Source, read_source
 from costmodel.dataset.table import Records
 from costmodel.errors import CostModelError
 from costmodel.records import Workload
@@ -65,6 +69,23 @@ def test_broken_bytes_are_an_error_a_reject_or_harmless(seed: int) -> None:
             folder.mkdir(exist_ok=True)
             read(folder, broken)
         assert [file.name for file in Path(name).iterdir()] == ["inside"]
+
+
+def test_a_file_that_unpacks_to_far_too_much_for_its_size_is_refused(tmp_path: Path) -> None:
+    bomb, platform = tmp_path / "log.json.gz", tmp_path / "platform.toml"
+    platform.write_text(PLATFORM_TOML)
+    blank = b" " * (2**22 - 1) + b"\n"
+    bomb.write_bytes(gzip.compress(json_lines([fake_line()])) + 80 * gzip.compress(blank))
+    with pytest.raises(CostModelError, match="must unpack to at most 200 times its size, but"):
+        read_source(bomb, ReadOptions(platform=platform))
+
+
+def test_a_file_of_nothing_but_bad_entries_is_refused_before_they_fill_memory(tmp_path: Path) -> None:
+    endless = repeat(Reject("a row must be good", {"entry": "x" * 4096}))
+    with pytest.raises(
+        CostModelError, match=r"but more than 2\d\d,\d\d\d of its entries are none, the first"
+    ):
+        Source.of(tmp_path / "a.csv", endless)
 
 
 @pytest.mark.parametrize(

@@ -159,6 +159,8 @@ def test_a_changed_byte_is_refused_or_harmless(tmp_path: Path, seed: int) -> Non
         path.write_bytes(broken)
         try:
             assert list(iter_measurements(path)) == MEASUREMENTS
+            some = load_dataset(path, workloads=[MEASUREMENTS[0].candidate.workload.name])
+            assert some.to_measurements() == MEASUREMENTS
         except CostModelError:
             noticed += 1
     assert noticed > 10

@@ -6,18 +6,43 @@ import sys
 from pathlib import Path
 
 SCRIPT = Path(__file__).parents[2] / "experiments" / "dataset_at_size" / "run.py"
+SIZE = ("pandas.read_csv", *(f"dataset {command}" for command in ("validate", "build")))
+WHOLE = (*SIZE, *(f"dataset {command}" for command in ("describe", "split", "diff", "export")))
+EVALUATED = (*WHOLE, "evaluate consensus", "evaluate xgboost")
+
+
+def run(folder: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
+    options = ("--tiles", 2, "--folder", folder, "--json", folder / "result.json", *arguments)
+    done = subprocess.run(
+        list(map(str, [sys.executable, SCRIPT, *options])), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done
 
 
 def test_every_command_is_measured_beside_pandas(tmp_path: Path) -> None:
-    command = [sys.executable, SCRIPT, "--rows", "100", "--tiles", "2", "--json", tmp_path / "result.json"]
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    sizes = ("--rows", 100, 400, "--whole", 200, "--evaluated", 200, "--plot", tmp_path / "cost.png")
+    first = run(tmp_path, *sizes)
     costs = json.loads((tmp_path / "result.json").read_text())
-    commands = ["validate", "build", "describe", "split", "diff", "export"]
-    found = [cost["what"] for cost in costs if cost["what"] != "polars.read_csv"]  # where it is installed
-    assert found == ["pandas.read_csv", *(f"dataset {command}" for command in commands)]
+    found = [(cost["what"], cost["rows"]) for cost in costs if cost["what"] != "polars.read_csv"]
+    assert found == [*((what, 326) for what in EVALUATED), *((what, 652) for what in SIZE)]  # 2 % stand twice
     assert all(cost["seconds"] > 0 and cost["peak_bytes"] > 1e7 for cost in costs)
-    assert "326 rows" in done.stderr  # 8 devices, 40 configs, 2 % of them twice
-    pandas, *_, export = done.stdout.splitlines()[2:]
-    assert pandas.split("|")[4].strip() == "1.0"
-    assert float(export.split("|")[4]) > 0
+    assert "326 rows" in first.stderr
+    pandas = first.stdout.splitlines()[2]
+    assert pandas.split("|")[6].strip() == "1.0"
+    assert (tmp_path / "cost.png").read_bytes().startswith(b"\x89PNG")
+    assert not (tmp_path / "100").exists()
+
+
+def test_what_was_measured_is_not_measured_again(tmp_path: Path) -> None:
+    """What was cut off before its last steps has to be built again for these, but is not measured again."""
+    sizes = ("--rows", 100, "--whole", 200, "--evaluated", 0)
+    run(tmp_path, *sizes)
+    file = tmp_path / "result.json"
+    costs = json.loads(file.read_text())
+    file.write_text(json.dumps(costs[:-1]))
+    again = run(tmp_path, *sizes)
+    assert json.loads(file.read_text())[:-1] == costs[:-1]
+    assert "dataset export" in again.stderr
+    assert "dataset validate" not in again.stderr
+    assert "rows" not in run(tmp_path, *sizes).stderr

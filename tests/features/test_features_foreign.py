@@ -3,7 +3,7 @@
 import numpy as np
 from fake_records import fake_candidate, fake_platform
 
-from costmodel.features import COLUMNS, extract
+from costmodel.features import COLUMNS, extract, extract_in_chunks
 from costmodel.records import Candidate, Config, Device, Platform, Workload
 
 UNKNOWN = Platform(Device("A", "hip", "", 0, 0.0), "whole", 0, 0)
@@ -43,3 +43,24 @@ def test_what_is_unknown_of_a_foreign_kernel_is_missing_and_operators_keep_their
     np.testing.assert_equal(both.values[0, : len(COLUMNS)], ours.values[0])
     known = {c.name for c, value in zip(COLUMNS, both.values[1], strict=False) if not np.isnan(value)}
     assert known == {"is_whole_device", "launches", "log2_max_threads_per_sm"}
+
+
+def test_features_in_chunks_are_those_of_all_rows_at_once() -> None:
+    """Also where a chunk has none of a family, or not all values of a parameter."""
+    rng = np.random.default_rng(0)
+    foreign = [
+        Candidate(Workload.parse(f"suite.{kernel}-x{size}"), "s", Config({name: tile, "order": order}))
+        for kernel, name in (("gemm", "tile"), ("copy", "block"))
+        for size in (64, 128)
+        for tile in (1, 2, 4)
+        for order in ("row", "column", "z")
+    ]
+    candidates = [fake_candidate(tile=1), fake_candidate(tile=2), *foreign]
+    drawn = [candidates[i] for i in rng.integers(len(candidates), size=200)]
+    platforms = [fake_platform(int(sms)) for sms in rng.choice([8, 132], size=200)]
+    whole = extract(drawn, platforms)
+    for rows in (1, 7, 199, 200, 1000):
+        found = extract_in_chunks(drawn, platforms, rows)
+        assert found.columns == whole.columns
+        np.testing.assert_array_equal(found.values, whole.values)
+    assert extract_in_chunks([], []).values.shape == extract([], []).values.shape

@@ -7,9 +7,10 @@ import pytest
 from msgspec import structs
 
 import costmodel
-from costmodel.dataset import dataset_from_measurements
+from costmodel.dataset import CardHeader, build_dataset, dataset_from_measurements, load_dataset
 from costmodel.errors import CostModelError
 from costmodel.files import write_json
+from costmodel.records import RecordStore
 from costmodel.testing import LANDSCAPE_DEVICE, gpu_landscape
 from costmodel.tuning import TuneRequest
 
@@ -226,3 +227,21 @@ def test_weights_follow_their_budgets_into_the_order_of_the_platforms(dataset):
     platforms = request.platforms(runner)
     assert [platform.sms_granted for platform in platforms] == [8, 96, 132]
     assert request.objective_for(platforms).weights == (9.0, 1.0, 2.0)
+
+
+def test_a_replay_reads_no_other_workload(dataset, tmp_path):
+    with RecordStore(tmp_path / "records.jsonl") as store:
+        store.append(dataset.to_measurements())
+    header = CardHeader("Landscape", "For tests.", "A formula.", "Not real.", "CC0-1.0", "Nobody, 2026.")
+    files, parts = [tmp_path / "records.jsonl"], tmp_path / "parts"
+    build_dataset(files, parts, header=header, partition_by="workload")
+    whole = load_dataset(parts)
+    (part,) = parts.glob(f"measurements/workload_name={OTHER}/*.parquet")
+    part.write_bytes(b"no parquet")
+    expected, found = (
+        costmodel.tune(WORKLOAD, sms=8, trials=3, learn_from="nothing", replay=each)
+        for each in (whole, parts)
+    )
+    assert [t.candidate for t in found.search.trials] == [t.candidate for t in expected.search.trials]
+    with pytest.raises(CostModelError, match="its checksum differs"):
+        costmodel.tune(WORKLOAD, sms=8, trials=3, learn_from=parts, replay=parts)

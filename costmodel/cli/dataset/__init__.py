@@ -2,6 +2,7 @@
 
 import typer
 
+from costmodel.cli.dataset._append import append
 from costmodel.cli.dataset._build import build, merge
 from costmodel.cli.dataset._describe import describe
 from costmodel.cli.dataset._diff import diff
@@ -10,7 +11,7 @@ from costmodel.cli.dataset._split import split
 from costmodel.cli.dataset._validate import validate
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode="markdown")
-for _command in (build, merge, validate, describe, split, diff, export):
+for _command in (build, merge, append, validate, describe, split, diff, export):
     app.command()(_command)
 
 

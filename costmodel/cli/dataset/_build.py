@@ -1,12 +1,13 @@
-"""``costmodel dataset build|merge``: a dataset from record stores, files of other programs and datasets."""
+"""``costmodel dataset build|merge|append``: datasets from records, files of other programs and datasets."""
 
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from costmodel.cli._options import JsonOption, output_option
-from costmodel.cli._output import print_line, write_json
+from costmodel.cli._output import write_json
 from costmodel.cli.dataset._arguments import (
     ColumnsOption,
     LowerOption,
@@ -15,16 +16,36 @@ from costmodel.cli.dataset._arguments import (
     WorkloadOption,
     read_options,
 )
+from costmodel.cli.dataset._report import print_report
 from costmodel.progress import track
 
 if TYPE_CHECKING:
-    from costmodel.dataset import BuildReport
+    from costmodel.dataset import Partition
+
+
+class PartitionBy(StrEnum):
+    """Names of ``costmodel.dataset.PARTITIONS``, without importing it for the help."""
+
+    DEVICE = "device"
+    WORKLOAD = "workload"
+
 
 OutOption = Annotated[Path, output_option(metavar="DIR", help="Folder to write.")]
 CardOption = Annotated[
     Path,
     typer.Option(
         metavar="FILE", help="TOML with the texts title, summary, method, limits, licence and citation."
+    ),
+]
+
+
+PartitionOption = Annotated[
+    PartitionBy | None,
+    typer.Option(
+        metavar="WHAT",
+        help="Give each device, or each workload, a folder of its own, as Hive has them: `dataset append` "
+        "can add to it, and what needs one of them reads no other.",
+        show_default=False,
     ),
 ]
 
@@ -45,9 +66,10 @@ def build(
     workload: WorkloadOption = None,
     problem_size: ProblemSizeOption = None,
     lower_traces: LowerOption = "needed",
+    partition_by: PartitionOption = None,
     json: JsonOption = None,
 ) -> None:
-    """Build a dataset: one checked parquet file with its card, pictures and checksums.
+    """Build a dataset: checked measurements in Parquet with their card, pictures and checksums.
 
     The same records give the same bytes. Records that cannot enter go to `rejects.jsonl` with the reason.
 
@@ -56,6 +78,7 @@ def build(
     - `costmodel dataset build caches/*.json.gz --out datasets/convolution --card card.toml`
     - `costmodel dataset build database_tuning_record.json --platform h100.toml --out mine --card card.toml`
     - `costmodel dataset build runs.csv --columns map.toml --out mine --card card.toml`
+    - `costmodel dataset build out/*.jsonl --out datasets/mine --card card.toml --partition-by device`
 
     A file for `--columns`, where a text or a number is a constant and a table with `column` is a column:
 
@@ -74,8 +97,15 @@ def build(
     from costmodel.dataset import build_dataset, read_card_header
 
     options = read_options(platform, columns, workload, problem_size, lower_traces=lower_traces)
-    report = build_dataset(files, out, header=read_card_header(card), options=options, track=track)
-    _print_report(report)
+    report = build_dataset(
+        files,
+        out,
+        header=read_card_header(card),
+        options=options,
+        partition_by=_by(partition_by),
+        track=track,
+    )
+    print_report(report)
     write_json(json, report)
 
 
@@ -88,6 +118,7 @@ def merge(
     ],
     out: OutOption,
     card: CardOption,
+    partition_by: PartitionOption = None,
     json: JsonOption = None,
 ) -> None:
     """Merge datasets into one, with a card of its own.
@@ -100,17 +131,12 @@ def merge(
     """
     from costmodel.dataset import merge_datasets, read_card_header
 
-    report = merge_datasets(datasets, out, header=read_card_header(card), track=track)
-    _print_report(report)
+    report = merge_datasets(
+        datasets, out, header=read_card_header(card), partition_by=_by(partition_by), track=track
+    )
+    print_report(report)
     write_json(json, report)
 
 
-def _print_report(report: "BuildReport") -> None:
-    print_line(
-        f"{report.path}: {report.measurements:,} of {report.records:,} records, {report.duplicates:,} "
-        f"dropped as duplicates, {sum(report.rejects.values()):,} rejected; sha256 {report.sha256[:16]}",
-    )
-    for reason, count in report.rejects.items():
-        print_line(f"  {count:,} rejected: {reason}")
-    for finding in report.findings:
-        print_line(f"  {finding.severity}: {finding.concerns}: {finding.message}")
+def _by(partition: PartitionBy | None) -> "Partition | None":
+    return None if partition is None else partition.value

@@ -15,8 +15,9 @@ from costmodel.dataset.checks._held import Held
 from costmodel.dataset.checks._rejected import Rejects
 from costmodel.dataset.checks._sieve import Sieve, Validation
 from costmodel.dataset.importers import ReadOptions, Reject, Source, read_source
-from costmodel.dataset.table import Records
+from costmodel.dataset.table import Records, devices_in, find_dataset, iter_records
 from costmodel.errors import CostModelError
+from costmodel.records import Device
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,7 @@ def examine(
     files: Iterable[Path],
     options: ReadOptions | None = None,
     *,
+    there: str | Path | None = None,
     on_workload: Callable[[Validation], None] = lambda _: None,
     track: Track = untracked,
 ) -> Examination:
@@ -71,6 +73,7 @@ def examine(
     Args:
         files: The files, or folders of datasets.
         options: What files of other programs do not say.
+        there: A dataset that they are to enter: what it has stays, and they are judged beside it.
         on_workload: Called with what became of the records of each workload, by name.
         track: Shows how far it is.
 
@@ -83,18 +86,31 @@ def examine(
         for file in track(paths, "reading", len(paths)):
             sources.append(read_source(file, options))
             cleanup.callback(sources[-1].measurements.close)
-        judge = Judge(sources)
+        held = None
+        if there is not None:
+            named = {name for source in sources for name in source.measurements.workloads}
+            held = Source.of(find_dataset(there), iter_records(there, workloads=named))
+            cleanup.callback(held.measurements.close)
+        judge = Judge(sources, held, () if there is None else devices_in(there))
         for workload in track(judge.workloads, "checking", len(judge.workloads)):
             on_workload(judge.judge(workload))
         return judge.examination()
 
 
 class Judge:
-    """Judges what was read, one workload after the other."""
+    """Judges what was read, one workload after the other.
 
-    def __init__(self, sources: Sequence[Source]) -> None:
-        self._sources = sources
-        self._sieve, self._findings = Sieve(), Findings()
+    Args:
+        sources: What was read.
+        there: What the dataset has of the same workloads that they are to enter.
+        devices: The devices of this dataset.
+    """
+
+    def __init__(
+        self, sources: Sequence[Source], there: Source | None = None, devices: Iterable[Device] = ()
+    ) -> None:
+        self._sources, self._there = sources, there
+        self._sieve, self._findings = Sieve(devices), Findings()
         self._accepted = self._duplicates = 0
         self._rejects = Rejects([reject for source in sources for reject in source.rejects])
         self._counts = [_Count() for _ in sources]
@@ -107,14 +123,17 @@ class Judge:
     def judge(self, workload: str) -> Validation:
         """Sort out the records of a workload."""
         files: dict[str, list[Records]] = {}
+        if self._there:
+            files[str(self._there.path)] = [self._there.measurements.of(workload)]
+        there = sum(len(records) for held in files.values() for records in held)
         for source, count in zip(self._sources, self._counts, strict=True):
             records = source.measurements.of(workload)
             files.setdefault(str(source.path), []).append(records)
             count.add(records)
         held = Held.of(workload, files)
-        validation = self._sieve.sift(held.records)
+        validation = self._sieve.sift(held.records, there)
         self._findings.add(held, validation)
-        self._accepted += len(validation.accepted)
+        self._accepted += int(validation.new.sum())
         self._duplicates += validation.duplicates
         self._rejects.add(validation.rejected, validation.reasons)
         return validation

@@ -50,8 +50,8 @@ def _shared(working: pd.DataFrame) -> pd.DataFrame:
 def _stand_ins(task: pd.DataFrame) -> pd.DataFrame:
     """The rows whose latency is shared, and the largest of its task or far above the median."""
     latency = task["latency_s"]
-    configs_of = task.groupby("latency_s")["candidate"].transform("nunique")
-    far = (latency == latency.max()) | (latency >= _FAR * latency.median())
+    far = task[(latency == latency.max()) | (latency >= _FAR * latency.median())]
+    configs_of = far.groupby("latency_s")["candidate"].transform("nunique")
     enough = task["candidate"].nunique() >= _LEAST_CONFIGS
-    found: pd.DataFrame = task[(configs_of >= _LEAST_EQUAL) & far & enough]
+    found: pd.DataFrame = far[(configs_of >= _LEAST_EQUAL) & enough]
     return found

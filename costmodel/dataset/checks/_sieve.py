@@ -1,16 +1,13 @@
 """Which records enter a dataset, and why the others do not."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
-import msgspec
 import numpy as np
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from costmodel.dataset.table import ROWS, Records, codes_of, equal, keys_of, lengths_of, same
+from costmodel.dataset.table import ROWS, Records, codes_of, equal, in_order, keys_of, lengths_of, same
 from costmodel.records import Device, Platform
 
 SAME_KEY = "another measurement has the same candidate, platform and visit"
@@ -28,6 +25,7 @@ class Validation:
     Attributes:
         accepted: One measurement a key, by workload, candidate, platform, visit and company. Each carries the
             launches that any record of its candidate knows.
+        new: ``(len(accepted),)`` whether each of these was not in the dataset before.
         rejected: The others, in the same order.
         reasons: Why each of these does not enter.
         rejected_at: Position of each of these among the records that were sorted out.
@@ -35,6 +33,7 @@ class Validation:
     """
 
     accepted: Records
+    new: Mask
     rejected: Records
     reasons: list[str]
     rejected_at: Codes
@@ -46,26 +45,35 @@ class Sieve:
 
     The result does not depend on the order of the records, as long as workloads come in the order of their
     names: what devices are is remembered from one to the next.
+
+    Args:
+        devices: What is known of devices before.
     """
 
-    def __init__(self) -> None:
-        self._devices: dict[str, Device] = {}
+    def __init__(self, devices: Iterable[Device] = ()) -> None:
+        self._devices = {device.name: device for device in devices}
 
-    def sift(self, records: Records) -> Validation:
+    def sift(self, records: Records, there: int = 0) -> Validation:
         """Sort out all records of some workloads.
 
         Of several different measurements of one key the earliest stays.
+
+        Args:
+            records: The records.
+            there: How many of them, the first, are in the dataset already: these stay.
         """
-        order = _order(records)
+        order = in_order(records)
+        order = order[np.argsort(order >= there, kind="stable")]
         records = records.take(order)
         reasons = _faults(records)
         self._check_devices(records, reasons)
         launched = _check_launches(records, reasons)
         duplicate = _check_keys(records, reasons)
         rejected = np.flatnonzero(reasons != "")
-        accepted = launched.take(np.flatnonzero((reasons == "") & ~duplicate))
+        accepted = np.flatnonzero((reasons == "") & ~duplicate)
         return Validation(
-            accepted,
+            launched.take(accepted),
+            order[accepted] >= there,
             records.take(rejected),
             reasons[rejected].tolist(),
             order[rejected],
@@ -167,50 +175,3 @@ def _check_keys(records: Records, reasons: Reasons) -> Mask:
     duplicate[fit[later[repeated]]] = True
     reasons[fit[later[~repeated]]] = SAME_KEY
     return duplicate
-
-
-def _order(records: Records) -> Codes:
-    """By workload, candidate, platform and visit, then the earliest; the bytes decide the rest."""
-    candidates = records.candidates
-    candidate = _ranks(
-        list(zip(candidates["workload"].to_pylist(), candidates["candidate_id"].to_pylist(), strict=True))
-    )
-    platform = _ranks([(p.device.name, p.isolation, p.sms_granted) for p in records.platforms])
-    visit = np.unique(records.rows["visit"].to_numpy(), return_inverse=True)[1]
-    times = np.asarray(pc.rank(records.rows["measured_at"].combine_chunks(), tiebreaker="dense")).astype(
-        np.int64
-    )
-    # By value: lexsort of one joint number is faster than of several.
-    joint = _joint([candidate[records.candidate], platform[records.platform], visit, ~records.alone, times])
-    order = np.argsort(joint, kind="stable")
-    tied = np.flatnonzero(np.diff(joint[order]) == 0)
-    unequal = tied[~equal(records, order[tied], order[tied + 1])]
-    for start, end in _runs(joint[order], unequal):
-        run = order[start:end]
-        contents = map(msgspec.json.encode, records.take(run).measurements())
-        order[start:end] = [at for _, at in sorted(zip(contents, run.tolist(), strict=True))]
-    return order
-
-
-def _ranks(values: Sequence[Any]) -> Codes:
-    """Place of each value among the distinct ones, in ascending order."""
-    place = {value: i for i, value in enumerate(sorted(set(values)))}
-    return np.array([place[value] for value in values], dtype=np.int64)
-
-
-def _joint(codes: Sequence[Any]) -> Codes:
-    """``(n,)`` one number that orders as the codes do, the first before the second and so on."""
-    joint: Codes = codes[0].astype(np.int64)
-    for more in codes[1:]:
-        joint = joint * (int(more.max(initial=0)) + 1) + more
-        # Kept small, so that the next does not overflow.
-        joint = np.unique(joint, return_inverse=True)[1].astype(np.int64)
-    return joint
-
-
-def _runs(ordered: Codes, within: Codes) -> list[tuple[int, int]]:
-    """First and last + 1 of each run of equal numbers that has one of these positions."""
-    values = np.unique(ordered[within])
-    starts = np.searchsorted(ordered, values, side="left")
-    ends = np.searchsorted(ordered, values, side="right")
-    return list(zip(starts.tolist(), ends.tolist(), strict=True))

@@ -3,8 +3,6 @@
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-import numpy as np
-
 from costmodel.dataset._track import Track, untracked
 from costmodel.dataset.exporters._json import export_kernel_tuner, export_t4
 from costmodel.dataset.exporters._metaschedule import export_metaschedule
@@ -49,9 +47,11 @@ def export_dataset(  # noqa: PLR0913 (one argument a knob)
     """
     if format_name not in _EXPORTS:
         raise CostModelError(f"The format must be one of {', '.join(_EXPORTS)}, but got {format_name!r}.")
-    chosen = (_chosen(part, workload, device) for part in iter_records(dataset, track))
+    workloads, devices = (None if name is None else (name,) for name in (workload, device))
     try:
-        report = _EXPORTS[format_name](filter(len, chosen), out)
+        report = _EXPORTS[format_name](
+            iter_records(dataset, track, workloads=workloads, devices=devices), out
+        )
     except OSError as error:
         raise CostModelError(f"Cannot write {out}: {error.strerror}.") from error
     if not report.measurements and not report.left_out:
@@ -60,13 +60,3 @@ def export_dataset(  # noqa: PLR0913 (one argument a knob)
             "but has none. `costmodel dataset describe` shows what it has."
         )
     return report
-
-
-def _chosen(records: Records, workload: str | None, device: str | None) -> Records:
-    """The measurements of one workload and device, of all of them where they are None."""
-    of_workload = [workload in (None, name) for name in records.candidates["workload"].to_pylist()]
-    of_device = [device in (None, platform.device.name) for platform in records.platforms]
-    if all(of_workload) and all(of_device):
-        return records
-    chosen = np.array(of_workload)[records.candidate] & np.array(of_device)[records.platform]
-    return records.take(np.flatnonzero(chosen))

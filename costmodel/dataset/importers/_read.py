@@ -13,7 +13,7 @@ from costmodel.dataset.importers.kernel_tuner import KERNEL_TUNER
 from costmodel.dataset.importers.metaschedule import METASCHEDULE, PROGRAM_TABLE, RECORDS_NAME
 from costmodel.dataset.importers.t4 import T4
 from costmodel.dataset.importers.tables import TABLE
-from costmodel.dataset.table import FILE_NAME
+from costmodel.dataset.table import DataFiles, is_dataset_folder, iter_records
 from costmodel.errors import CostModelError
 
 # The first that recognises a file reads it.
@@ -33,8 +33,13 @@ def read_source(path: Path, options: ReadOptions | None = None) -> Source:
             not given.
     """
     options = options or ReadOptions()
-    if path.is_dir():
-        path /= FILE_NAME if (path / FILE_NAME).is_file() else RECORDS_NAME
+    if is_dataset_folder(path):
+        files = DataFiles.of(path)
+        if files.partition is not None:
+            return Source.of(path, iter_records(path))
+        path = files.path
+    elif path.is_dir():
+        path /= RECORDS_NAME
     file = InputFile.open(path)
     for each in FORMATS:
         if each.recognises(file, options):

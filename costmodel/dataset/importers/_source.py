@@ -12,9 +12,13 @@ import msgspec
 
 from costmodel.dataset.importers._spool import RecordSpool
 from costmodel.dataset.table import Records
+from costmodel.errors import CostModelError
 from costmodel.records import Measurement
 
 _BATCH = 4096  # measurements that are objects at once
+# About the bytes that rejects may take in memory: a million of short ones.
+_MOST_REJECTED = 2**30
+_REJECT_BYTES = 1000  # of each, and its entry
 
 
 class Reject(msgspec.Struct, frozen=True):
@@ -27,6 +31,12 @@ class Reject(msgspec.Struct, frozen=True):
 
     reason: str
     record: Measurement | dict[str, Any]
+
+    @property
+    def size(self) -> int:
+        """About how many bytes it takes."""
+        entry = self.record.get("entry", "") if isinstance(self.record, dict) else ""
+        return _REJECT_BYTES + len(str(entry))
 
 
 @dataclass(frozen=True)
@@ -89,12 +99,17 @@ class Source:
         *,
         closed: bool = True,
     ) -> Self:
-        """Keep all that an importer yields."""
+        """Keep all that an importer yields.
+
+        Raises:
+            CostModelError: More is rejected than memory should hold.
+        """
         measurements = RecordSpool()
         waiting: list[Measurement] = []
         rejects: list[Reject] = []
         repairs = Counter[str]()
         overheads: list[float] = []
+        left = _MOST_REJECTED
         for entry in entries:
             match entry:
                 case Measurement():
@@ -108,6 +123,13 @@ class Source:
                     measurements.append(entry)
                 case Reject():
                     rejects.append(entry)
+                    left -= entry.size
+                    if left < 0:
+                        raise CostModelError(
+                            f"{path} must be a file of measurements, but more than {len(rejects):,} of its "
+                            f"entries are none, the first because {rejects[0].reason}. Check what it is, and "
+                            "what was said of it."
+                        )
                 case Repair(reason, count):
                     repairs[reason] += count
                 case Overhead(ratio):

@@ -4,16 +4,20 @@ import gzip
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from io import BufferedReader
+from io import SEEK_SET, BufferedReader, RawIOBase
 from pathlib import Path
+from typing import Any
 
 from costmodel.errors import CostModelError
 
-Stream = BufferedReader | gzip.GzipFile
+Stream = BufferedReader
 
 _GZIP = b"\x1f\x8b"
 _MOST_LINE = 64 * 2**20
 MOST_TOTAL = 16 * 2**30
+# JSON of tuners packs to a fifth up to a thirtieth; gzip packs zeros to a thousandth.
+_MOST_RATIO = 200
+_MOST_UNASKED = 256 * 2**20  # bytes, whatever the ratio
 
 
 @contextmanager
@@ -28,16 +32,42 @@ def unpacked(path: Path, what: str = "file") -> Iterator[tuple[Stream, bool]]:
         The open file, and whether it is gzipped.
 
     Raises:
-        CostModelError: The file cannot be read, also while the caller reads it.
+        CostModelError: The file cannot be read, also while the caller reads it, or unpacks to far too much.
     """
     try:
         with path.open("rb") as file:
             packed = file.read(2) == _GZIP
             file.seek(0)
-            yield (gzip.GzipFile(fileobj=file) if packed else file), packed
+            yield (BufferedReader(_Unpacking(path, file)) if packed else file), packed
     except (OSError, EOFError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or error
         raise CostModelError(f"Cannot read {what} {path}: {reason}. Copy the file again.") from None
+
+
+class _Unpacking(RawIOBase):
+    """What a gzipped file unpacks to, until that is too much for its size."""
+
+    def __init__(self, path: Path, file: BufferedReader) -> None:
+        self._path, self._file = path, gzip.GzipFile(fileobj=file)
+        self._most = max(_MOST_UNASKED, _MOST_RATIO * path.stat().st_size)
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = SEEK_SET) -> int:
+        return self._file.seek(offset, whence)
+
+    def readinto(self, buffer: Any) -> int:
+        count = self._file.readinto(buffer)
+        if self._file.tell() > self._most:
+            raise CostModelError(
+                f"{self._path} must unpack to at most {_MOST_RATIO} times its size, but goes on beyond "
+                f"{self._most:,} bytes, as if made to fill memory. If you trust it, unpack it first."
+            )
+        return count
 
 
 def lines_of(file: Stream, *, most_bytes: int, most_total: int) -> Iterator[bytes]:

@@ -1,6 +1,13 @@
 """What a published dataset says of itself: card, pictures, summaries, differences."""
 
-from costmodel.dataset.publish._card import CardHeader, read_card_header, render_card
+from costmodel.dataset.publish._card import (
+    HEADER_NAME,
+    CardHeader,
+    read_card_header,
+    read_held_header,
+    render_card,
+    write_held_header,
+)
 from costmodel.dataset.publish._coverage import Coverage
 from costmodel.dataset.publish._describe import Describer, Description, describe
 from costmodel.dataset.publish._diff import Diff, WorkloadDiff, diff, diff_datasets
@@ -11,6 +18,7 @@ from costmodel.dataset.publish._summary import TextTable, summary_tables
 from costmodel.dataset.publish._tasks import Budget, Task
 
 __all__ = [
+    "HEADER_NAME",
     "Budget",
     "CardHeader",
     "Coverage",
@@ -26,9 +34,11 @@ __all__ = [
     "diff",
     "diff_datasets",
     "read_card_header",
+    "read_held_header",
     "render_card",
     "render_page",
     "summary_tables",
     "visit_shifts",
+    "write_held_header",
     "write_plots",
 ]

@@ -7,9 +7,11 @@ import msgspec
 from costmodel.dataset.publish._describe import Description
 from costmodel.dataset.publish._plots import COVERAGE_PLOT, GAP_PLOT, NOISE_PLOT
 from costmodel.dataset.publish._summary import TextTable, summary_tables
-from costmodel.dataset.table import FILE_NAME, SCHEMA, SUMS_NAME
+from costmodel.dataset.table import FILE_NAME, PARTS_NAME, SCHEMA, SUMS_NAME
 from costmodel.errors import CostModelError
-from costmodel.files import find_config
+from costmodel.files import find_config, write_whole
+
+HEADER_NAME = "card.json"
 
 _TEMPLATE = """\
 # {title}
@@ -133,8 +135,34 @@ def read_card_header(path: Path) -> CardHeader:
         raise CostModelError(f"Card {path} must be TOML with the texts {keys}, but: {error}.") from None
 
 
-def render_card(header: CardHeader, description: Description) -> str:
-    """The card in Markdown."""
+def write_held_header(header: CardHeader, folder: Path) -> None:
+    """Keep the author's part of a card in the dataset's folder, so that the card can be made again."""
+    write_whole(folder / HEADER_NAME, msgspec.json.format(msgspec.json.encode(header), indent=2) + b"\n")
+
+
+def read_held_header(folder: Path) -> CardHeader:
+    """The author's part of the card of a dataset in parts.
+
+    Raises:
+        CostModelError: It is not in its folder, or damaged.
+    """
+    file = folder / HEADER_NAME
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=CardHeader)
+    except OSError as error:
+        raise CostModelError(f"Cannot read {file}, the texts of the card: {error.strerror}.") from error
+    except msgspec.MsgspecError as error:
+        raise CostModelError(f"{file} must hold the texts of the dataset's card, but: {error}.") from None
+
+
+def render_card(header: CardHeader, description: Description, *, in_parts: bool = False) -> str:
+    """The card in Markdown.
+
+    Args:
+        header: The author's part.
+        description: What the dataset holds.
+        in_parts: Whether the measurements lie in a folder of parts.
+    """
     counts, workloads, platforms, noise, coverage, pairs, *gaps = summary_tables(description)
     software = "\n".join(f"- {name}: {versions}" for name, versions in description.software.items())
     return _TEMPLATE.format(
@@ -151,7 +179,7 @@ def render_card(header: CardHeader, description: Description) -> str:
         pairs=_markdown(pairs) if pairs.rows else "No two devices share tasks.",
         gap="\n\n".join(f"### {gap.title}\n\n{_markdown(gap)}" for gap in gaps),
         columns=_columns(),
-        data_file=FILE_NAME,
+        data_file=PARTS_NAME if in_parts else FILE_NAME,
         sums_file=SUMS_NAME,
         gap_plot=GAP_PLOT,
         noise_plot=NOISE_PLOT,

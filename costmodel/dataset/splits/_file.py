@@ -34,7 +34,7 @@ from costmodel.dataset.splits._folds import Fold
 from costmodel.dataset.splits._labels import Twins
 from costmodel.dataset.splits._make import STRATEGIES, Split, SplitRecipe, check_split
 from costmodel.dataset.splits._run_lengths import run_lengths, taken_by
-from costmodel.dataset.table import Dataset, DatasetFile, add_checksum, check_checksum, named
+from costmodel.dataset.table import Dataset, DatasetFile, add_checksums, check_checksum, named
 from costmodel.errors import CostModelError
 from costmodel.files import write_whole
 
@@ -96,7 +96,7 @@ def write_split(dataset: Dataset, split: Split, *, force: bool = False) -> Path:
                 "name, or replace it (--force)."
             )
         write_whole(file, data)
-        add_checksum(folder, _in_folder(split.name))
+        add_checksums(folder, [_in_folder(split.name)])
     except OSError as error:
         raise CostModelError(f"Cannot write {file}: {error.strerror}.") from error
     return file

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from costmodel.dataset.table import Candidates, Dataset, add_checksum, check_checksum
+from costmodel.dataset.table import Candidates, Dataset, add_checksums, check_checksum
 from costmodel.errors import CostModelError
 from costmodel.files import write_whole
 from costmodel.records import Shape, Workload
@@ -54,7 +54,7 @@ def write_final_shapes(dataset: Dataset) -> Path:
     folder = dataset.file.path.parent
     chosen = choose_final_shapes(dataset.workloads)
     write_whole(folder / FILE_NAME, msgspec.json.format(msgspec.json.encode(chosen), indent=2) + b"\n")
-    add_checksum(folder, FILE_NAME)
+    add_checksums(folder, [FILE_NAME])
     return folder / FILE_NAME
 
 

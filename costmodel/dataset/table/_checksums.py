@@ -4,15 +4,10 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from costmodel.dataset.table._locate import parquet_file
 from costmodel.errors import CostModelError
+from costmodel.files import write_whole
 
 SUMS_NAME = "SHA256SUMS"
-
-
-def dataset_hash(dataset: str | Path | None) -> str:
-    """SHA-256 of a dataset's parquet file, 64 hexadecimal digits; see ``find_dataset``."""
-    return sha256_of(parquet_file(dataset))
 
 
 def write_checksums(folder: Path, names: Iterable[str]) -> None:
@@ -20,27 +15,30 @@ def write_checksums(folder: Path, names: Iterable[str]) -> None:
     _write(folder, {name: sha256_of(folder / name) for name in names})
 
 
-def add_checksum(folder: Path, name: str) -> None:
-    """Name one more file in ``SHA256SUMS``, or name it anew; what is said of the others stays."""
-    sums = {**_read_checksums(folder), name: sha256_of(folder / name)}
-    _write(folder, sums)
+def add_checksums(folder: Path, names: Iterable[str]) -> None:
+    """Name more files in ``SHA256SUMS``, or name them anew; what is said of the others stays."""
+    _write(folder, {**read_checksums(folder), **{name: sha256_of(folder / name) for name in names}})
 
 
 def check_checksum(folder: Path, name: str) -> None:
     """Compare a file of the folder with ``SHA256SUMS``, if there is one that names it.
 
     Raises:
-        CostModelError: They differ.
+        CostModelError: They differ, or the file cannot be read.
     """
     file = folder / name
-    if _read_checksums(folder).get(name, digest := sha256_of(file)) != digest:
+    try:
+        digest = sha256_of(file)
+    except OSError as error:
+        raise CostModelError(f"Cannot read {file}: {error.strerror}. Get it again.") from error
+    if read_checksums(folder).get(name, digest) != digest:
         raise CostModelError(
             f"{file} must be the file that {SUMS_NAME} in {folder} names, but its checksum differs: it "
             "is damaged or was changed; get it again."
         )
 
 
-def _read_checksums(folder: Path) -> dict[str, str]:
+def read_checksums(folder: Path) -> dict[str, str]:
     """Digest of each file that is named."""
     sums = folder / SUMS_NAME
     lines = sums.read_text(errors="replace").splitlines() if sums.is_file() else []
@@ -49,7 +47,7 @@ def _read_checksums(folder: Path) -> dict[str, str]:
 
 def _write(folder: Path, sums: Mapping[str, str]) -> None:
     text = "".join(f"{sums[name]}  {name}\n" for name in sorted(sums))
-    (folder / SUMS_NAME).write_text(text)
+    write_whole(folder / SUMS_NAME, text.encode())
 
 
 def sha256_of(file: Path) -> str:

@@ -18,7 +18,7 @@ from costmodel.dataset.table._display import dataset_facts, html_table
 from costmodel.dataset.table._lists import lengths_of, medians
 from costmodel.dataset.table._records import ROWS, Records
 from costmodel.dataset.table._same import number
-from costmodel.dataset.table._schema import FILE_NAME
+from costmodel.dataset.table._schema import FILE_NAME, PARTS_NAME
 from costmodel.errors import CostModelError, did_you_mean
 from costmodel.records import Candidate, Measurement, Platform, Workload
 
@@ -32,11 +32,11 @@ _NESTED = ("latencies_s", "before", "after", "resources", "co_runners")
 
 @dataclass(frozen=True)
 class DatasetFile:
-    """The file that a dataset was read from.
+    """What a dataset was read from.
 
     Attributes:
-        path: The parquet file.
-        sha256: SHA-256 of it, 64 hexadecimal digits.
+        path: The parquet file, or the folder of its parts.
+        sha256: SHA-256 of the whole, 64 hexadecimal digits; see ``DataFiles``.
     """
 
     path: Path
@@ -90,7 +90,7 @@ class Dataset:
         if self.file is None:
             return "in memory"
         path = self.file.path.resolve()
-        return path.parent.name if path.name == FILE_NAME else path.stem
+        return path.parent.name if path.name in (FILE_NAME, PARTS_NAME) else path.stem
 
     @cached_property
     def sha256(self) -> str:

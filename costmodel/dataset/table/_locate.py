@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from costmodel.dataset.table._schema import FILE_NAME
+from costmodel.dataset.table._schema import FILE_NAME, PARTS_NAME
 from costmodel.errors import CostModelError, did_you_mean
 from costmodel.files import shipped
 
@@ -17,31 +17,27 @@ def find_dataset(dataset: str | Path | None = None) -> Path:
     lies at a path wins over a dataset that ships under the same name.
 
     Args:
-        dataset: A folder with ``measurements.parquet``, a parquet file, or one of ``SHIPPED_DATASETS``; the
-            first of these if None.
+        dataset: A folder with ``measurements.parquet`` or with the parts ``measurements/``, a parquet file,
+            or one of ``SHIPPED_DATASETS``; the first of these if None.
 
     Raises:
         CostModelError: There is none.
     """
     path = Path(SHIPPED_DATASETS[0] if dataset is None else dataset)
-    if dataset is not None and _file_of(path).is_file():
+    if dataset is not None and (path.is_file() or is_dataset_folder(path)):
         return path
     if str(path) in SHIPPED_DATASETS:
         return _shipped(str(path))
     raise CostModelError(
         f"A dataset must be a folder with {FILE_NAME}, a parquet file, or the name of one that ships "
-        f"({', '.join(SHIPPED_DATASETS)}): {_file_of(path)} is not there."
+        f"({', '.join(SHIPPED_DATASETS)}): {path / FILE_NAME if path.is_dir() else path} is not there."
         + did_you_mean(str(path), SHIPPED_DATASETS)
     )
 
 
-def parquet_file(dataset: str | Path | None) -> Path:
-    """The parquet file of a dataset; see ``find_dataset``."""
-    return _file_of(find_dataset(dataset))
-
-
-def _file_of(path: Path) -> Path:
-    return path / FILE_NAME if path.is_dir() else path
+def is_dataset_folder(path: Path) -> bool:
+    """Whether a path is a folder with the measurements of a dataset."""
+    return (path / FILE_NAME).is_file() or (path / PARTS_NAME).is_dir()
 
 
 def _shipped(name: str) -> Path:

@@ -1,6 +1,6 @@
 """Measurements in columns, exactly as they were recorded: what files are read to, checked as and made of."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
@@ -153,6 +153,18 @@ class Records:
     def slice(self, start: int, length: int | None = None) -> "Records":
         """Rows that stand together; candidates and platforms stay where they are."""
         return Records(self.candidates, self.platforms, self.rows.slice(start, length))
+
+    def chosen(self, workloads: Collection[str] | None, devices: Collection[str] | None) -> "Records":
+        """The measurements of workloads and on devices of these names, of all where None."""
+        if workloads is None and devices is None:
+            return self
+        names = self.candidates["workload"].to_pylist()
+        of_workload = np.array([workloads is None or name in workloads for name in names], np.bool_)
+        on_device = np.array(
+            [devices is None or each.device.name in devices for each in self.platforms], np.bool_
+        )
+        chosen = of_workload[self.candidate] & on_device[self.platform]
+        return self if chosen.all() else self.take(np.flatnonzero(chosen))
 
     def by_workload(self) -> Iterator[tuple[str, "Records"]]:
         """The measurements of each workload, by its name, in their order."""

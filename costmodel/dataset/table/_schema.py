@@ -5,6 +5,7 @@ from typing import Any
 import pyarrow as pa
 
 FILE_NAME = "measurements.parquet"
+PARTS_NAME = "measurements"  # the folder, where they are in parts
 FORMAT = "costmodel measurements 2"
 
 

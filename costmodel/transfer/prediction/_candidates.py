@@ -28,13 +28,12 @@ def recorded_candidates(workload: Workload, kernels: Kernels | None) -> list[Can
     Raises:
         CostModelError: It cannot be read, or what was named has none.
     """
-    every = _candidates_in(kernels)
-    found = [candidate for candidate in every if candidate.workload.name == workload.name]
+    found, known = _candidates_of(workload, kernels)
     if not found and kernels is not None:
-        known = ", ".join(sorted({candidate.workload.name for candidate in every})) or "none"
         raise CostModelError(
-            f"{kernels} must hold candidates of {workload.name}, but it has those of {known}. Name one of "
-            "these, or a file of candidates; without one, configs are drawn."
+            f"{kernels} must hold candidates of {workload.name}, but it has those of "
+            f"{', '.join(known) or 'none'}. Name one of these, or a file of candidates; without one, configs "
+            "are drawn."
         )
     return found
 
@@ -54,13 +53,17 @@ def drawn_candidates(workload: Workload, device: Device, n: int, seed: int) -> l
     return sample_candidates(workload, kind, n, seed)
 
 
-def _candidates_in(kernels: Kernels | None) -> Sequence[Candidate]:
-    """All candidates of a dataset or file."""
+def _candidates_of(workload: Workload, kernels: Kernels | None) -> tuple[list[Candidate], Sequence[str]]:
+    """The candidates of a workload in a dataset or file, and the names of all workloads there."""
     if isinstance(kernels, str | Path) and Path(kernels).suffix == ".jsonl":
-        return _read_candidates(Path(kernels))
-    from costmodel.dataset import load_dataset  # loads pandas, which a model alone does not need
+        every: Sequence[Candidate] = _read_candidates(Path(kernels))
+        known: Sequence[str] = sorted({candidate.workload.name for candidate in every})
+    else:
+        from costmodel.dataset import load_dataset, workloads_in  # loads pandas, which a model does not need
 
-    return load_dataset(kernels).candidates
+        known = workloads_in(kernels)
+        every = load_dataset(kernels, workloads=[workload.name]).candidates if workload.name in known else ()
+    return [candidate for candidate in every if candidate.workload.name == workload.name], known
 
 
 def _read_candidates(path: Path) -> Sequence[Candidate]:

@@ -17,7 +17,7 @@ from costmodel.dataset.importers._unpack import Stream, lines_of
 MOST_LINE = 2**20
 MOST_TOTAL = 4 * 2**30
 _MOST_CELL = 2**17  # characters that Python's reader takes
-_BLOCK = 2**23  # bytes
+_BLOCK = 2**25  # bytes; what repeats in a block is read once
 _ROWS = 4096  # of a block that is read row by row
 
 Cells = dict[str, Any]

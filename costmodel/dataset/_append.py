@@ -1,0 +1,81 @@
+"""A campaign is appended to a dataset in parts."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from filelock import FileLock, Timeout
+
+from costmodel.dataset._papers import BuildReport, check_not_empty, keep_rejects, report_of, write_papers
+from costmodel.dataset._track import Track, untracked
+from costmodel.dataset.checks import Validation, examine
+from costmodel.dataset.importers import ReadOptions
+from costmodel.dataset.publish import Describer, read_held_header
+from costmodel.dataset.table import DataFiles, DatasetWriter, add_checksums, remove_other_files
+from costmodel.errors import CostModelError
+
+_LOCK_NAME = ".append.lock"
+
+
+def append_dataset(
+    dataset: str | Path,
+    files: Sequence[Path],
+    *,
+    options: ReadOptions | None = None,
+    track: Track = untracked,
+) -> BuildReport:
+    """Append a campaign to a dataset in parts: one more part for each device or workload that it measured.
+
+    Nothing that is there is written again, but for the card. The campaign is judged beside it: a measurement
+    that is there already is dropped, and what contradicts what is there does not enter, but goes to
+    ``rejects-<number of the part>.jsonl``. The new parts are there once ``SHA256SUMS`` names them: killed
+    before, the dataset is the old one; killed after, only its card is.
+
+    Args:
+        dataset: Name or path of a dataset that was built with ``partition_by``.
+        files: What to append, as for ``build_dataset``.
+        options: What files of other programs do not say.
+        track: Shows how far it is.
+
+    Raises:
+        CostModelError: The dataset is none in parts, someone else appends to it, a file cannot be read, no
+            record can enter, or the folder cannot be written.
+    """
+    there = DataFiles.of(dataset)
+    if there.partition is None:
+        raise CostModelError(
+            f"A dataset that is appended to must be in parts, but {there.path} is one file: build it with "
+            "--partition-by, or merge it with the campaign into a new dataset."
+        )
+    folder = there.folder
+    try:
+        with FileLock(folder / _LOCK_NAME, timeout=0):
+            return _append(DataFiles.of(folder), sorted(files), options, track)
+    except Timeout:
+        raise CostModelError(
+            f"One process at a time may append to {folder}, but another does: wait until it is done."
+        ) from None
+    except OSError as error:
+        raise CostModelError(f"Cannot write dataset {folder}: {error.strerror}.") from error
+
+
+def _append(
+    there: DataFiles, files: Sequence[Path], options: ReadOptions | None, track: Track
+) -> BuildReport:
+    folder, number = there.folder, there.next_number
+    header = read_held_header(folder)
+    remove_other_files(folder, there.names)  # of a process that was killed
+    with DatasetWriter(folder, there.partition, number) as writer:
+
+        def take(validation: Validation) -> None:
+            if validation.new.any():
+                writer.write(validation.accepted.take(np.flatnonzero(validation.new)))
+
+        examination = examine(files, options, there=folder, on_workload=take, track=track)
+        if not examination.duplicates:
+            check_not_empty(examination)
+    keep_rejects(examination, folder / f"rejects-{number}.jsonl")
+    add_checksums(folder, writer.names)
+    papers = write_papers(Describer.of(folder, track), header, folder, there.partition)
+    add_checksums(folder, papers)
+    return report_of(examination, folder)

@@ -1,0 +1,98 @@
+"""What stands beside a dataset's measurements, and what is told of a build."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from costmodel.dataset.checks import SORTED_OUT_KINDS, Examination, Finding, write_rejects
+from costmodel.dataset.publish import (
+    HEADER_NAME,
+    CardHeader,
+    Describer,
+    render_card,
+    render_page,
+    write_held_header,
+    write_plots,
+)
+from costmodel.dataset.table import Partition, dataset_hash
+from costmodel.errors import CostModelError
+from costmodel.files import write_whole
+
+CARD_NAME = "README.md"
+PAGE_NAME = "card.html"
+
+
+@dataclass(frozen=True)
+class BuildReport:
+    """What a build did.
+
+    Attributes:
+        path: Folder of the dataset.
+        sha256: Hash of its measurements, see ``dataset_hash``.
+        records: Records read.
+        measurements: Rows written.
+        duplicates: Records dropped because an equal one is there.
+        rejects: Records rejected, by reason.
+        findings: What else to know of the files, the worst first; rejects and duplicates are counted above.
+    """
+
+    path: Path
+    sha256: str
+    records: int
+    measurements: int
+    duplicates: int
+    rejects: dict[str, int]
+    findings: tuple[Finding, ...] = ()
+
+
+def check_not_empty(examination: Examination) -> None:
+    """Check that something enters.
+
+    Raises:
+        CostModelError: Nothing does.
+    """
+    if not examination.accepted:
+        rejects = examination.rejects
+        first = f", the first because {rejects[0].reason}" if rejects else ""
+        raise CostModelError(
+            f"A dataset must have at least one measurement, but {len(rejects)} of "
+            f"{examination.duplicates + len(rejects)} records were rejected{first}."
+        )
+
+
+def keep_rejects(examination: Examination, file: Path) -> None:
+    """Write what does not enter; where all does, there is no such file."""
+    if examination.rejects:
+        write_rejects(examination.rejects, file)
+    else:
+        file.unlink(missing_ok=True)
+
+
+def write_papers(
+    describer: Describer, header: CardHeader, out: Path, partition: Partition | None
+) -> tuple[str, ...]:
+    """Write the card and its pictures, and give the names of all files that were written.
+
+    Of a dataset in parts the author's texts are kept, too, to make the card again.
+    """
+    description = describer.description()
+    pictures = write_plots(description, describer.shifts, out)
+    card = render_card(header, description, in_parts=partition is not None)
+    write_whole(out / CARD_NAME, card.encode())
+    write_whole(out / PAGE_NAME, render_page(header.title, card).encode())
+    if partition is None:
+        return CARD_NAME, PAGE_NAME, *pictures
+    write_held_header(header, out)
+    return CARD_NAME, PAGE_NAME, HEADER_NAME, *pictures
+
+
+def report_of(examination: Examination, out: Path) -> BuildReport:
+    """What became of files that were examined, now that the dataset is written."""
+    return BuildReport(
+        path=out,
+        sha256=dataset_hash(out),
+        records=examination.accepted + examination.duplicates + len(examination.rejects),
+        measurements=examination.accepted,
+        duplicates=examination.duplicates,
+        rejects=dict(examination.rejects.counts().most_common()),
+        findings=tuple(f for f in examination.findings if f.kind not in SORTED_OUT_KINDS),
+    )

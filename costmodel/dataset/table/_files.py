@@ -1,0 +1,134 @@
+"""The files that hold a dataset's measurements: one, or parts in a folder for each device or workload.
+
+Parts lie as Hive and ``pyarrow.dataset`` know them, ``measurements/device_name=Tesla%20T4/part-0.parquet``; a
+key ``device`` would collide with the column of this name. ``SHA256SUMS`` says which parts there are: what a
+killed writer left beside them is none. Part 0 is what was built, each later one what was appended at once.
+"""
+
+import hashlib
+import re
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
+from pathlib import Path
+from typing import Literal, Self, get_args
+from urllib.parse import quote, unquote
+
+from costmodel.dataset.table._checksums import SUMS_NAME, check_checksum, read_checksums, sha256_of
+from costmodel.dataset.table._locate import find_dataset
+from costmodel.dataset.table._schema import FILE_NAME, PARTS_NAME
+from costmodel.errors import CostModelError
+
+Partition = Literal["device", "workload"]
+PARTITIONS: tuple[Partition, ...] = get_args(Partition)
+
+_PART = re.compile(rf"{PARTS_NAME}/(?P<by>\w+)_name=(?P<value>[^/]*)/part-(?P<n>\d+)\.parquet")
+
+
+@dataclass(frozen=True)
+class DataFiles:
+    """The files of one dataset.
+
+    Attributes:
+        folder: Where they and ``SHA256SUMS`` lie.
+        path: The one file, or the folder of the parts.
+        names: The files, relative to ``folder``, in alphabetical order.
+    """
+
+    folder: Path
+    path: Path
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, dataset: str | Path | None) -> Self:
+        """The files of a dataset, by its name or path.
+
+        Raises:
+            CostModelError: It is not there, or nothing says which parts it has.
+        """
+        place = find_dataset(dataset)
+        if place.is_file():
+            return cls(place.parent, place, (place.name,))
+        parts = tuple(sorted(filter(_PART.fullmatch, read_checksums(place))))
+        if parts:
+            return cls(place, place / PARTS_NAME, parts)
+        if not (place / FILE_NAME).is_file():
+            raise CostModelError(
+                f"{place / SUMS_NAME} must name the parts of the dataset, but names none: it is damaged, or "
+                "its build was cut off; build it again."
+            )
+        return cls(place, place / FILE_NAME, (FILE_NAME,))
+
+    @cached_property
+    def partition(self) -> Partition | None:
+        """What has a folder of its own; None where all is one file."""
+        found = _PART.fullmatch(self.names[0])
+        return next((by for by in PARTITIONS if found and found["by"] == by), None)
+
+    @property
+    def next_number(self) -> int:
+        """Number of the parts that are appended next."""
+        return 1 + max(int(found["n"]) for found in map(_PART.fullmatch, self.names) if found)
+
+    @property
+    def sha256(self) -> str:
+        """SHA-256 of the one file; of parts, of the lines of ``SHA256SUMS`` that name them."""
+        if self.partition is None:
+            return sha256_of(self.path)
+        sums = read_checksums(self.folder)
+        lines = "".join(f"{sums[name]}  {name}\n" for name in self.names)
+        return hashlib.sha256(lines.encode()).hexdigest()
+
+    def checked(self, name: str) -> Path:
+        """One of the files, once it is known to be the one that ``SHA256SUMS`` names.
+
+        Raises:
+            CostModelError: It is not.
+        """
+        check_checksum(self.folder, name)
+        return self.folder / name
+
+    def beside_each_other(
+        self, workloads: Collection[str] | None, devices: Collection[str] | None
+    ) -> Iterator[tuple[str, ...]]:
+        """Files that may share workloads; those of one partition by workload share none with others.
+
+        Args:
+            workloads: Names of the workloads that are needed; all if None.
+            devices: Names of the devices that are needed; all if None.
+        """
+        if self.partition is None:
+            yield self.names
+            return
+        needed = devices if self.partition == "device" else workloads
+        names = [name for name in self.names if needed is None or _value(name) in needed]
+        if self.partition == "device":
+            yield tuple(names)
+            return
+        for _, same in groupby(sorted(names, key=lambda name: (_value(name), name)), key=_value):
+            yield tuple(same)
+
+
+def part_name(by: Partition, value: str, number: int) -> str:
+    """Path of a part in its dataset's folder."""
+    return f"{PARTS_NAME}/{by}_name={quote(value, safe='')}/part-{number}.parquet"
+
+
+def remove_other_files(folder: Path, names: Iterable[str]) -> None:
+    """Remove files of measurements that a dataset's folder has besides these."""
+    parts = folder.glob(f"{PARTS_NAME}/*_name=*/part-*.parquet")
+    for name in {FILE_NAME, *(str(part.relative_to(folder)) for part in parts)} - set(names):
+        (folder / name).unlink(missing_ok=True)
+
+
+def dataset_hash(dataset: str | Path | None) -> str:
+    """SHA-256 of a dataset's measurements, 64 hexadecimal digits; see ``DataFiles.sha256``."""
+    return DataFiles.of(dataset).sha256
+
+
+def _value(name: str) -> str:
+    """The device or workload that a part is of."""
+    found = _PART.fullmatch(name)
+    assert found
+    return unquote(found["value"])

@@ -1,0 +1,181 @@
+"""Datasets are read: whole or in parts, and no more of their files than is needed."""
+
+import heapq
+from collections.abc import Collection, Iterable, Iterator
+from itertools import chain, groupby, pairwise
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from costmodel.dataset._track import Track, untracked
+from costmodel.dataset.table._dataset import Dataset, DatasetFile
+from costmodel.dataset.table._files import DataFiles
+from costmodel.dataset.table._order import in_order
+from costmodel.dataset.table._parquet import ParquetPart
+from costmodel.dataset.table._records import Records
+from costmodel.dataset.table._same import codes_of
+from costmodel.errors import CostModelError, did_you_mean
+from costmodel.records import Device, Measurement
+
+# A dataset, the name of one that ships, or a path.
+DatasetLike = Dataset | str | Path
+Names = Collection[str] | None
+
+
+def iter_records(
+    dataset: DatasetLike | None,
+    track: Track = untracked,
+    *,
+    workloads: Names = None,
+    devices: Names = None,
+) -> Iterator[Records]:
+    """The measurements of a dataset in pieces, each row with its own launches, device and software.
+
+    They come by workload, and by ``in_order`` where several files have them.
+
+    Args:
+        dataset: The dataset, its name or its path; see ``load_dataset``.
+        track: Shows how far it is.
+        workloads: Names of the workloads to take; all if None. What a file has of others is passed over.
+        devices: Names of the devices to take, likewise.
+
+    Raises:
+        CostModelError: A file is missing, damaged or of another format.
+    """
+    if isinstance(dataset, Dataset):
+        pieces: Iterable[Records] = [dataset.to_records()]
+    else:
+        pieces = _pieces(DataFiles.of(dataset), track, workloads, devices)
+    for piece in pieces:
+        chosen = piece.chosen(workloads, devices)
+        if len(chosen):
+            yield chosen
+
+
+def iter_measurements(dataset: DatasetLike | None, track: Track = untracked) -> Iterator[Measurement]:
+    """Every measurement of a dataset as an object; see ``iter_records``."""
+    for records in iter_records(dataset, track):
+        yield from records.measurements()
+
+
+def iter_datasets(dataset: str | Path | None = None, track: Track = untracked) -> Iterator[Dataset]:
+    """Read a dataset one workload at a time; see ``load_dataset``."""
+    runs = chain.from_iterable(map(_runs, iter_records(dataset, track)))
+    for _, same in groupby(runs, key=_workload):
+        yield Dataset.of(Records.concat(list(same)))
+
+
+def dataset_from_measurements(measurements: Iterable[Measurement]) -> Dataset:
+    """The dataset of measurements in memory; see ``Dataset.of`` for what rows of one platform share."""
+    return Dataset.of(Records.of(measurements))
+
+
+def load_dataset(
+    dataset: DatasetLike | None = None, *, workloads: Names = None, devices: Names = None
+) -> Dataset:
+    """Read a dataset; whatever takes a dataset, its name or its path calls this.
+
+    Launches of a candidate, and device and requested SMs of a platform, are those of its first row. A
+    platform measured under several versions of a software carries them all, as in ``"580.1, 590.2"``.
+
+    Args:
+        dataset: The name of one that ships (``h100-sm-budgets``, which None stands for, or ``sm-budgets``), a
+            dataset's folder, or its parquet file; a ``Dataset`` comes back as it is.
+        workloads: Names of the workloads to read; all if None. What a file has of others is passed over.
+        devices: Names of the devices to read, likewise.
+
+    Raises:
+        CostModelError: A file is missing, damaged, of another format, or not the one that the checksums
+            beside it name; or nothing is there of these workloads and devices.
+
+    Example:
+        >>> load_dataset("nowhere")
+        Traceback (most recent call last):
+            ...
+        costmodel.errors.CostModelError: A dataset must be a folder with ...: nowhere is not there.
+    """
+    if isinstance(dataset, Dataset):
+        return dataset
+    files = DataFiles.of(dataset)
+    pieces = list(iter_records(dataset, workloads=workloads, devices=devices))
+    if not pieces:
+        raise _nothing(dataset, workloads, devices)
+    return Dataset.of(Records.concat(pieces), DatasetFile(files.path, files.sha256))
+
+
+def workloads_in(dataset: DatasetLike | None = None) -> tuple[str, ...]:
+    """Names of the workloads of a dataset, in alphabetical order; of a file nothing else is read."""
+    if isinstance(dataset, Dataset):
+        return dataset.workloads
+    tables = _tables(dataset, ["workload"])
+    return tuple(sorted({name for table in tables for name in table["workload"].unique().to_pylist()}))
+
+
+def devices_in(dataset: str | Path | None) -> tuple[Device, ...]:
+    """The devices of a dataset, by name; of a file nothing else is read."""
+    found: dict[str, Device] = {}
+    for table in _tables(dataset, ["platform_id", "device"]):
+        first = np.unique(codes_of(table["platform_id"]), return_index=True)[1]
+        for row in table["device"].take(first).to_pylist():
+            found.setdefault(row["name"], msgspec.convert(row, Device))
+    return tuple(found[name] for name in sorted(found))
+
+
+def check_dataset(dataset: str | Path | None) -> None:
+    """Check that a folder or file is a dataset; see ``load_dataset`` for errors."""
+    files = DataFiles.of(dataset)
+    for name in files.names:
+        ParquetPart(files.checked(name))
+
+
+def _pieces(files: DataFiles, track: Track, workloads: Names, devices: Names) -> Iterator[Records]:
+    for names in files.beside_each_other(workloads, devices):
+        parts = [ParquetPart(files.checked(name), workloads, devices) for name in names]
+        streams = [part.records() for part in parts]
+        pieces = streams[0] if len(streams) == 1 else _merged(streams)
+        yield from track(pieces, "reading", sum(len(part.groups) for part in parts))
+
+
+def _merged(streams: Iterable[Iterator[Records]]) -> Iterator[Records]:
+    """The rows of each workload of several streams, in each of which workloads are in order."""
+    runs = (chain.from_iterable(map(_runs, stream)) for stream in streams)
+    for _, same in groupby(heapq.merge(*runs, key=_workload), key=_workload):
+        records = Records.concat(list(same))
+        yield records.take(in_order(records))
+
+
+def _runs(records: Records) -> Iterator[Records]:
+    """The rows of each workload that stand together."""
+    workload = codes_of(records.candidates["workload"])[records.candidate]
+    cuts = [0, *(np.flatnonzero(np.diff(workload)) + 1).tolist(), len(records)]
+    return (records.slice(start, end - start) for start, end in pairwise(cuts))
+
+
+def _workload(records: Records) -> str:
+    """The workload of the first row."""
+    name: str = records.candidates["workload"][int(records.candidate[0])].as_py()
+    return name
+
+
+def _tables(dataset: str | Path | None, names: list[str]) -> Iterator[Any]:
+    """Some columns of all files of a dataset."""
+    files = DataFiles.of(dataset)
+    return chain.from_iterable(ParquetPart(files.checked(name)).columns(names) for name in files.names)
+
+
+def _nothing(dataset: str | Path | None, workloads: Names, devices: Names) -> CostModelError:
+    """What to raise where a dataset has nothing of these workloads and devices."""
+    name = DataFiles.of(dataset).folder.name
+    known = workloads_in(dataset)
+    if workloads is not None and not set(workloads) & set(known):
+        asked = ", ".join(map(repr, workloads))
+        return CostModelError(
+            f"The workload must be one of the {len(known)} of {name}, but got {asked}."
+            + (did_you_mean(next(iter(workloads), ""), known) or f" It has {', '.join(known)}.")
+        )
+    return CostModelError(
+        f"{name} must have measurements of these workloads on {', '.join(devices or ())}, but has none. "
+        "`costmodel dataset describe` shows what it has."
+    )

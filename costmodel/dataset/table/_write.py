@@ -1,0 +1,97 @@
+"""A dataset's files are written: with the same bytes each time, whole or not at all."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from costmodel.dataset.table._files import Partition, part_name
+from costmodel.dataset.table._records import Records
+from costmodel.dataset.table._schema import FILE_NAME, SCHEMA
+from costmodel.files import replacing
+
+GROUP_ROWS = 16_384  # of the groups of rows in a file; read at once, too
+
+
+@contextmanager
+def write_parquet(file: Path) -> Iterator[Callable[[Records], None]]:
+    """Write measurements in parts, one after the other; the file is there once all of them are, if any.
+
+    The same rows give the same bytes with the same release of pyarrow, however they are cut into parts.
+    """
+    settings = {"compression": "zstd", "compression_level": 12, "write_page_checksum": True}
+    writer: pq.ParquetWriter | None = None
+    rest = Records.concat([])
+    with ExitStack() as cleanup:
+
+        def write(part: Records) -> None:
+            nonlocal writer, rest
+            if writer is None:
+                partial = cleanup.enter_context(replacing(file))
+                writer = cleanup.enter_context(pq.ParquetWriter(partial, SCHEMA, **settings))
+            rest = Records.concat([rest, part]) if len(rest) else part
+            whole = len(rest) - len(rest) % GROUP_ROWS
+            for start in range(0, whole, GROUP_ROWS):
+                writer.write_table(rest.slice(start, GROUP_ROWS).table())
+            rest = rest.slice(whole)
+
+        yield write
+        if writer is not None:
+            writer.write_table(rest.table())
+            writer.close()
+
+
+class DatasetWriter:
+    """Writes measurements into a dataset's folder; the files are there when it is closed without an error.
+
+    Args:
+        folder: The folder.
+        partition: What has a folder of its own; None for one file.
+        number: Number of the parts.
+
+    Attributes:
+        names: The files so far, relative to the folder.
+    """
+
+    def __init__(self, folder: Path, partition: Partition | None, number: int = 0) -> None:
+        self.names: list[str] = []
+        self._folder, self._partition, self._number = folder, partition, number
+        self._cleanup = ExitStack()
+        self._writes: dict[str, Callable[[Records], None]] = {}
+
+    def write(self, records: Records) -> None:
+        """Write all measurements of a workload; workloads come in the order of their names."""
+        if self._partition == "workload":
+            # One after the other, so that thousands of them need no more open files than one.
+            for workload, part in records.by_workload():
+                with write_parquet(self._named(part_name("workload", workload, self._number))) as write:
+                    write(part)
+            return
+        for name, part in self._parts(records):
+            if name not in self._writes:
+                self._writes[name] = self._cleanup.enter_context(write_parquet(self._named(name)))
+            self._writes[name](part)
+
+    def _parts(self, records: Records) -> Iterator[tuple[str, Records]]:
+        """What goes into each file."""
+        if self._partition is None:
+            yield FILE_NAME, records
+            return
+        devices = np.array([each.device.name for each in records.platforms], dtype=object)
+        for device in np.unique(devices[np.unique(records.platform)]):
+            rows = np.flatnonzero((devices == device)[records.platform])
+            yield part_name("device", str(device), self._number), records.take(rows)
+
+    def _named(self, name: str) -> Path:
+        self.names.append(name)
+        return self._folder / name
+
+    def __enter__(self) -> Self:
+        self._cleanup.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._cleanup.__exit__(*error)  # type: ignore[arg-type]
