@@ -67,7 +67,7 @@ def tune(  # noqa: PLR0913 (settings, all but three with defaults)
     """
     space = sampler.space
     study = _prepared(study or optuna.create_study(), sampler)
-    if not study.trials:
+    if first and not study.trials:
         for config in first:
             study.enqueue_trial(space.params(config), skip_if_exists=True)
         runner.prefetch([space.candidate(config) for config in first])

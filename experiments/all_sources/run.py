@@ -2,38 +2,41 @@
 
 import argparse
 import json
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 
 import costmodel
-from costmodel.collector import CampaignConfig, CpuRunner, CudaRunner, Runner, find_campaign
+from costmodel.collector import CpuRunner, CudaRunner, Runner, find_campaign
 from costmodel.dataset import Dataset, load_dataset
 from costmodel.kernels import open_sources
 from costmodel.records import Candidate, Workload
+from costmodel.search import Trial
+
+sys.path.append(str(Path(__file__).parents[1]))
+from options import parse_options
 
 SOURCES = ("metaschedule", "cuda", "library")
 PYTORCH = ("eager", "addmm", "cudnn_benchmark")  # what a user of PyTorch calls
-TRIALS, SCREENED = 10, 3000
+RUNNERS = {"cuda": CudaRunner, "cpu": CpuRunner}
 
 
 def main() -> None:
-    arguments = parse()
-    done = {row["workload"] for row in read_rows(arguments.out)}
-    campaign = find_campaign(CampaignConfig.load(arguments.campaign))
-    names = [name for name in arguments.workload or campaign.workloads if name not in done]
-    history = load_dataset(arguments.data) if arguments.data else None
-    model = costmodel.load_model(arguments.model) if arguments.model else None
-    runner_of = {"cuda": CudaRunner, "cpu": CpuRunner}[arguments.runner]
-    sources = open_sources([name for name in SOURCES if arguments.runner == "cuda" or name != "cuda"])
+    args = parse()
+    done = {row["workload"] for row in read_rows(args.out)}
+    names = [name for name in args.workload or find_campaign(args.campaign).workloads if name not in done]
+    history = load_dataset(args.data) if args.data else None
+    model = costmodel.load_model(args.model) if args.model else None
+    sources = open_sources([name for name in SOURCES if args.runner == "cuda" or name != "cuda"])
     started = time.monotonic()
-    with runner_of(sources=sources) as runner, arguments.out.open("a") as out:
+    with RUNNERS[args.runner](sources=sources) as runner, args.out.open("a") as out:
         for name in names:
-            if time.monotonic() - started > arguments.time_limit:
+            if time.monotonic() - started > args.time_limit:
                 break
-            row = compared(runner, Workload.parse(name), arguments.sms, model, history)
+            row = compared(runner, Workload.parse(name), model, history, args)
             out.write(json.dumps(row) + "\n")
             out.flush()
             print(f"{time.monotonic() - started:4.0f} s {name} {row['seconds']:.1f} s", flush=True)
@@ -42,9 +45,9 @@ def main() -> None:
 def compared(
     runner: Runner,
     workload: Workload,
-    sms: Sequence[int],
     model: costmodel.Model | None,
     history: Dataset | None,
+    args: argparse.Namespace,
 ) -> dict[str, object]:
     """Tune a workload for several SM budgets, then measure the answers again beside what they must beat.
 
@@ -54,11 +57,11 @@ def compared(
     settings = {"model": model} if model else {"learn_from": "nothing"}
     result = costmodel.tune(
         workload,
-        sms=list(sms),
-        portfolio=len(sms),
+        sms=args.sms,
+        portfolio=len(args.sms),
         source="all",
-        trials=TRIALS,
-        screened=SCREENED,
+        trials=args.trials,
+        screened=args.screened,
         start_from=history,
         runner=runner,
         **settings,
@@ -92,31 +95,29 @@ def compared(
     return {"workload": workload.name, "device": device, "seconds": seconds, "budgets": budgets}
 
 
-def first(ranked, is_of) -> Candidate | None:
+def first(ranked: Sequence[Trial], is_of: Callable[[Candidate], bool]) -> Candidate | None:
     """The fastest candidate of a kind."""
     return next((trial.candidate for trial in ranked if is_of(trial.candidate)), None)
 
 
-def read_rows(path: Path) -> list[dict]:
+def read_rows(path: Path) -> list[dict[str, object]]:
     """The workloads that are done."""
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-def parse() -> argparse.Namespace:
+def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--out", type=Path, required=True, help="JSON lines, one a workload; goes on with them"
-    )
-    parser.add_argument("--campaign", type=Path, default=Path("sm-budgets"), help="whose workloads are tuned")
+    parser.add_argument("--out", type=Path, required=True, help="JSON lines, one a workload; it goes on")
+    parser.add_argument("--campaign", help="whose workloads are tuned")
     parser.add_argument("--workload", action="append", help="another workload than the campaign's")
-    parser.add_argument(
-        "--data", default="sm-budgets", help="whose best kernels are measured first; '' for none"
-    )
+    parser.add_argument("--data", help="whose best kernels come first; '' for none")
     parser.add_argument("--model", type=Path, help="trained model; none learns from nothing")
-    parser.add_argument("--sms", type=int, nargs="+", default=[8, 32, 132])
-    parser.add_argument("--runner", choices=("cuda", "cpu"), default="cuda")
-    parser.add_argument("--time-limit", type=float, default=1e9, help="seconds after which none is begun")
-    return parser.parse_args()
+    parser.add_argument("--sms", type=int, nargs="+")
+    parser.add_argument("--trials", type=int, help="candidates to measure of each source")
+    parser.add_argument("--screened", type=int, help="configs that are scored at a time")
+    parser.add_argument("--runner", choices=RUNNERS)
+    parser.add_argument("--time-limit", type=float, help="seconds after which no workload is begun")
+    return parse_options(parser, __file__, argv)
 
 
 if __name__ == "__main__":

@@ -46,6 +46,7 @@ def forget(folder: Path) -> None:
 def needed(folder: Path) -> list[str]:
     """Arguments that have no default."""
     names = {
+        "all_sources": ["--out", "o"],
         "few_shot": ["data"],
         "kernel_tuner": ["data", "--out", "o"],
         "live_search": ["--json", "r", "--out", "o", "--model", "m"],
