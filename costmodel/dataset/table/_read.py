@@ -81,7 +81,7 @@ def load_dataset(
     platform measured under several versions of a software carries them all, as in ``"580.1, 590.2"``.
 
     Args:
-        dataset: The name of one that ships (``h100-sm-budgets``, which None stands for, or ``sm-budgets``), a
+        dataset: The name of one that ships (``h100-sm-budgets``, which None stands for, ``sm-budgets`` or ``cuda-sm-budgets``), a
             dataset's folder, or its parquet file; a ``Dataset`` comes back as it is.
         workloads: Names of the workloads to read; all if None. What a file has of others is passed over.
         devices: Names of the devices to read, likewise.

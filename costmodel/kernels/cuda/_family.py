@@ -136,13 +136,17 @@ class CudaFamily:
             raise CostModelError(f"Workload.Dims must be {list(workload.dims)}, in this order.")
 
     def _hash(self) -> str:
-        """Hash of the source, of what it includes beside it, and of the description but for its costs."""
+        """Hash of the source, of what it includes beside it, and of the description but for costs and defaults.
+
+        Neither changes a kernel.
+        """
         digest = hashlib.sha256(self.source.encode())
         for included in _included(self.source, self.folder):
             digest.update(included.read_bytes())
         section = self.description.workload
         kept = (
-            self.description.configuration_space,
+            self.description.parameters,
+            [condition.text for condition in self.description.conditions],
             self.description.kernel_specification,
             section.operator,
             section.dtype,
