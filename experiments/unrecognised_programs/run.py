@@ -12,7 +12,7 @@ from costmodel.dataset import load_dataset
 from costmodel.features import COLUMNS
 from costmodel.kernels.metaschedule import ProgramSource
 from costmodel.metrics import expected_score_at_k, score_at_k
-from costmodel.records import Measurement, Outcome, Platform, read_records
+from costmodel.records import Measurement, Outcome, Platform
 from costmodel.spaces import KernelSpace
 from costmodel.transfer import LearningRows, TransferModel, make_model
 
@@ -27,7 +27,7 @@ Scores = dict[str, dict[str, float]]  # Score@1 by way of choosing and task
 
 def main() -> None:
     args = parse()
-    records = list(read_records(args.measured))
+    records = load_dataset(args.measured).to_measurements()
     rows = LearningRows.of(load_dataset(args.dataset))
     everything = np.arange(len(rows.latency_s))
     models = {name: rows.fit(make_model(name, rows.table.columns), everything) for name in args.learner}
@@ -39,7 +39,7 @@ def main() -> None:
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--measured", type=Path, metavar="FILE", help=".jsonl that collect.py wrote")
+    parser.add_argument("--measured", type=Path, help="dataset of what collect.py wrote")
     parser.add_argument("--dataset", type=Path, help="what models learn from; none of the programs is in it")
     parser.add_argument("--learner", action="append", help="again for more")
     parser.add_argument("--json", type=Path)

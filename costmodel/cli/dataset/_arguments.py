@@ -14,8 +14,8 @@ DatasetPath = Annotated[
     Path,
     typer.Argument(
         metavar="DATASET",
-        help="Folder or parquet file of a dataset, or the name of one that ships: h100-sm-budgets or "
-        "sm-budgets.",
+        help="Folder or parquet file of a dataset, or the name of one that ships: h100-sm-budgets, "
+        "sm-budgets or cuda-sm-budgets.",
     ),
 ]
 PlatformOption = Annotated[

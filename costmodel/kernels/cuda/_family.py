@@ -136,9 +136,9 @@ class CudaFamily:
             raise CostModelError(f"Workload.Dims must be {list(workload.dims)}, in this order.")
 
     def _hash(self) -> str:
-        """Hash of the source, of what it includes beside it, and of the description but for costs and defaults.
+        """Hash of the source, of what it includes beside it, and of the description.
 
-        Neither changes a kernel.
+        Costs and defaults do not enter: they change no kernel.
         """
         digest = hashlib.sha256(self.source.encode())
         for included in _included(self.source, self.folder):
