@@ -28,6 +28,9 @@ def main() -> None:
         "screening",
         "no_harm",
         "ablation",
+        "all_sources",
+        "kernel_tuner",
+        "unrecognised_programs",
     )
     results = {name: json.loads((EXPERIMENTS / name / "result.json").read_text()) for name in names}
     document = {
@@ -39,6 +42,9 @@ def main() -> None:
         "kills": kills(results["kill_the_collector"]),
         "screening": screening(results["screening"]),
         "guard": results["no_harm"],
+        "all_sources": results["all_sources"]["parts"],
+        "kernel_tuner": results["kernel_tuner"]["pooled"],
+        "programs": means_over_programs(results["unrecognised_programs"]["score_at_1"]),
         "ablation": {row["model"].strip(): -row.get("difference", 0.0) for row in results["ablation"]},
         "search": searches("result.json"),
         "search_whole": searches("result_consensus.json") | searches("result_whole.json"),
@@ -46,6 +52,20 @@ def main() -> None:
         "few_shot": {row["method"]: row["after 20, median"] for row in results["few_shot"]["summary"]},
     }
     parser.parse_args().json.write_text(json.dumps(document, indent=1) + "\n")
+
+
+def means_over_programs(scores: dict[str, dict[str, float]]) -> dict[str, float]:
+    """Mean Score@1 over programs, each the mean over its numbers of SMs, by way of choosing."""
+    return {way: float(np.mean(list(of_programs(found).values()))) for way, found in scores.items()}
+
+
+def of_programs(scores: dict[str, float]) -> dict[str, float]:
+    """Mean of each program's tasks."""
+    programs = {task.partition("@")[0] for task in scores}
+    return {
+        name: float(np.mean([score for task, score in scores.items() if task.startswith(f"{name}@")]))
+        for name in programs
+    }
 
 
 def live_search(rows: list[dict[str, Any]]) -> dict[str, Any]:

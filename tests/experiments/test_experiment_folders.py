@@ -47,6 +47,7 @@ def needed(folder: Path) -> list[str]:
     """Arguments that have no default."""
     names = {
         "all_sources": ["--out", "o"],
+        "cuda_transfer": ["data"],
         "few_shot": ["data"],
         "kernel_tuner": ["data", "--out", "o"],
         "live_search": ["--json", "r", "--out", "o", "--model", "m"],
