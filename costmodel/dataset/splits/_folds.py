@@ -20,6 +20,7 @@ from costmodel.dataset.table import Dataset
 from costmodel.errors import CostModelError
 
 Labels = NDArray[Any]
+_ROWS = 65_536  # that are objects at once
 
 
 def _no_rows() -> Positions:
@@ -61,14 +62,16 @@ def draw_rows(dataset: Dataset, seed: int) -> NDArray[np.float64]:
     """
     candidates = [candidate_id.encode() for candidate_id in dataset.columns.ids]
     platforms = [platform.platform_id.encode() for platform in dataset.platforms]
-    columns = (dataset.rows[name].tolist() for name in ("candidate", "platform"))
-    start, sha256 = f"{seed}/".encode(), hashlib.sha256
-    digests = b"".join(
-        sha256(b"%b%b/%b" % (start, candidates[c], platforms[p])).digest()[:8]
-        for c, p in zip(*columns, strict=True)
-    )
-    # 53 bits fit a float64.
-    draws: NDArray[np.float64] = (np.frombuffer(digests, dtype=">u8") >> 11) / 2**53
+    columns = [dataset.rows[name].to_numpy() for name in ("candidate", "platform")]
+    prefix, sha256 = f"{seed}/".encode(), hashlib.sha256
+    draws = np.empty(len(dataset.rows))
+    for start in range(0, len(draws), _ROWS):
+        pairs = zip(*(column[start : start + _ROWS].tolist() for column in columns), strict=True)
+        digests = b"".join(
+            sha256(b"%b%b/%b" % (prefix, candidates[c], platforms[p])).digest()[:8] for c, p in pairs
+        )
+        # 53 bits fit a float64.
+        draws[start : start + _ROWS] = (np.frombuffer(digests, dtype=">u8") >> 11) / 2**53
     return draws
 
 

@@ -1,9 +1,10 @@
 """A dataset's files are written: with the same bytes each time, whole or not at all."""
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -20,26 +21,39 @@ GROUP_ROWS = 16_384  # of the groups of rows in a file; read at once, too
 def write_parquet(file: Path) -> Iterator[Callable[[Records], None]]:
     """Write measurements in parts, one after the other; the file is there once all of them are, if any.
 
+    A part is written on a thread while the next one is made: packing it leaves Python free.
     The same rows give the same bytes with the same release of pyarrow, however they are cut into parts.
     """
     settings = {"compression": "zstd", "compression_level": 12, "write_page_checksum": True}
     writer: pq.ParquetWriter | None = None
+    thread: ThreadPoolExecutor | None = None
+    added: Future[None] | None = None
     rest = Records.concat([])
+
+    def add(writer: Any, part: Records) -> None:
+        nonlocal rest
+        rest = Records.concat([rest, part]) if len(rest) else part
+        whole = len(rest) - len(rest) % GROUP_ROWS
+        for start in range(0, whole, GROUP_ROWS):
+            writer.write_table(rest.slice(start, GROUP_ROWS).table())
+        rest = rest.slice(whole)
+
     with ExitStack() as cleanup:
 
         def write(part: Records) -> None:
-            nonlocal writer, rest
-            if writer is None:
+            """Begin to write, once the part before is written."""
+            nonlocal writer, thread, added
+            if thread is None:
                 partial = cleanup.enter_context(replacing(file))
                 writer = cleanup.enter_context(pq.ParquetWriter(partial, SCHEMA, **settings))
-            rest = Records.concat([rest, part]) if len(rest) else part
-            whole = len(rest) - len(rest) % GROUP_ROWS
-            for start in range(0, whole, GROUP_ROWS):
-                writer.write_table(rest.slice(start, GROUP_ROWS).table())
-            rest = rest.slice(whole)
+                thread = cleanup.enter_context(ThreadPoolExecutor(1))
+            if added is not None:
+                added.result()
+            added = thread.submit(add, writer, part)
 
         yield write
-        if writer is not None:
+        if writer is not None and added is not None:
+            added.result()
             writer.write_table(rest.table())
             writer.close()
 
