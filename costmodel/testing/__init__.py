@@ -1,4 +1,4 @@
-"""Public aids for tests: landscapes with a known formula; contracts of learners, runners, trackers."""
+"""Public aids for tests: landscapes with a known formula; contracts of what can be added."""
 
 from costmodel.testing._landscapes import (
     LANDSCAPE_DEVICE,
@@ -10,6 +10,7 @@ from costmodel.testing._landscapes import (
 )
 from costmodel.testing._learner_contract import LEARNER_CHECKS, check_learner, contract_rows
 from costmodel.testing._runner_contract import RUNNER_CHECKS, RunnerCase
+from costmodel.testing._source_contract import SOURCE_CHECKS, SourceCase
 from costmodel.testing._tracker_contract import TRACKER_CHECKS
 from costmodel.testing._transfer_contract import TRANSFER_CHECKS
 
@@ -19,9 +20,11 @@ __all__ = [
     "LANDSCAPE_WORKLOADS",
     "LEARNER_CHECKS",
     "RUNNER_CHECKS",
+    "SOURCE_CHECKS",
     "TRACKER_CHECKS",
     "TRANSFER_CHECKS",
     "RunnerCase",
+    "SourceCase",
     "check_learner",
     "contract_rows",
     "gpu_landscape",
