@@ -112,11 +112,11 @@ class CubinKernel:
             device = call(driver.cuCtxGetDevice())
             call(driver.cuKernelSetAttribute(most, launch.shared_bytes, kernel, device))
         self._kernel = driver.CUfunction(int(kernel))
-        self._filled_from: tuple[Any, ...] = ()
+        self._filled_from: tuple[int, ...] = ()
 
     def __call__(self, *arguments: Any) -> None:
         """Launch it on the stream of this thread."""
-        if self._launch.constants and self._filled_from is not arguments:
+        if self._launch.constants:
             self._fill_constants(arguments)
         values, types = zip(*map(_parameter, arguments), strict=True)
         grid, block, shared = self._launch.grid, self._launch.block, self._launch.shared_bytes
@@ -124,7 +124,7 @@ class CubinKernel:
         self._call(launch(self._kernel, *grid, *block, shared, self._stream(), (values, types), 0))
 
     def _fill_constants(self, arguments: tuple[Any, ...]) -> None:
-        """Copy to constant memory what stands there, once for the same arguments."""
+        """Copy to constant memory what stands there, unless it is there from the last launch."""
         addresses = tuple(arguments[position].address for position in self._launch.constants.values())
         if addresses == self._filled_from:
             return
