@@ -56,8 +56,9 @@ def source_for(
         if name in (None, source.name) and source.makes(workload, kind):
             return source
     asked = _names(sources) if name is None else name
+    other = ": a kernel of another suite can be learned from and replayed" if workload.is_foreign else ""
     raise CostModelError(
-        f"{workload.name} must be something that {asked} can make for {kind}, but it is not. "
+        f"{workload.name} must be something that {asked} can make for {kind}, but it is not{other}. "
         "`costmodel kernels list` shows what each source makes."
     )
 

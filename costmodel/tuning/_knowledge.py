@@ -163,7 +163,8 @@ def from_model(model: Model | Path | str, family: str, replayed: tuple[str, str]
 
     Args:
         model: The model or its file.
-        family: What the parameters of the kernels are known by, see ``Candidate.family``.
+        family: What the parameters of the kernels are known by, see ``Candidate.family``; empty where the
+            model must know them.
         replayed: Names of the workload and the device that are replayed, of which it must not know the
             answer; None where kernels are measured.
 

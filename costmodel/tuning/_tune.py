@@ -140,7 +140,8 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
                     keep_twins_apart=apart,
                 )
             else:
-                known = from_model(model, kernels.family, (asked.name, on.name) if replayed else None)
+                saw = kernels.family if len(names) > 1 else ""  # of a single source it must know the kernels
+                known = from_model(model, saw, (asked.name, on.name) if replayed else None)
             sampler = ModelSampler(
                 opened.space(asked, platforms, known.columns, source=name),
                 known.model,

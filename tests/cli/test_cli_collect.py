@@ -176,6 +176,7 @@ def test_a_campaign_is_collected_resumed_and_kept_from_others(tmp_path: Path) ->
     assert "Finished: 2 measured now, 2 in" in " ".join(finished.stdout.split())
     assert json.loads(report.read_text()) == {
         "campaign": "a",
+        "sources": ["metaschedule"],
         "measured_on": finished.stdout.splitlines()[0],
         "finished": True,
         "measured": 2,

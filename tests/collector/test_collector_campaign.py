@@ -16,6 +16,7 @@ from fake_collector import CONFIG, FakeCollector, draw_tiles, files, stored
 from costmodel.collector import Campaign, CampaignConfig, CampaignFolder, Request
 from costmodel.collector.campaign import KernelPlan, MpsPlan, draw_at_random
 from costmodel.errors import CostModelError
+from costmodel.kernels.metaschedule import MetaSchedule
 from costmodel.records import Candidate, Measurement, Outcome, RecordStore, Workload, read_records
 
 replace = msgspec.structs.replace
@@ -75,7 +76,8 @@ def test_later_rounds_are_drawn_from_what_the_store_holds_of_earlier_ones(tmp_pa
         assert [count for count, _ in draws] == [10, 5, 5]
         earlier: set[str] = set()
         for round_, (_, options) in enumerate(draws):
-            assert options.keys() == {"measured", "budgets"}
+            assert options.keys() == {"measured", "budgets", "source"}
+            assert options["source"].name == "metaschedule"
             assert options["budgets"] == (8, 132)
             known = {m.key: m for m in options["measured"]}
             assert len(known) == len(options["measured"])
@@ -503,6 +505,7 @@ def test_a_random_draw_repeats_no_measured_candidate() -> None:
             )
             for c in drawn
         ]
-        drawn += draw_at_random(workload, "cpu", 4, 7, measured=[*measured, *measured], budgets=(8,))
+        twice = [*measured, *measured]
+        drawn += draw_at_random(workload, "cpu", 4, 7, measured=twice, budgets=(8,), source=MetaSchedule())
     ids = [candidate.candidate_id for candidate in drawn]
     assert len(set(ids)) == len(ids) > 4

@@ -167,7 +167,7 @@ def test_a_dataset_at_a_path_wins_over_one_that_ships(
 
 
 def test_a_name_that_is_nearly_right() -> None:
-    said = r"sm-budget is not there\. Did you mean 'h100-sm-budgets' or 'sm-budgets'\?"
+    said = r"sm-budget is not there\. Did you mean 'h100-sm-budgets' or 'sm-budgets' or 'cuda-sm-budgets'\?"
     with pytest.raises(CostModelError, match=said):
         load_dataset("sm-budget")
 

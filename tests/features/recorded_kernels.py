@@ -1,4 +1,4 @@
-"""The distinct candidates of the shipped datasets, with what was recorded of their kernels."""
+"""The distinct candidates of MetaSchedule in the shipped datasets, with what was recorded of each."""
 
 from functools import cache
 from pathlib import Path
@@ -29,7 +29,7 @@ def recorded_kernels() -> tuple[Recorded, ...]:
         table = pq.read_table(file, columns=_COLUMNS)
         _, first = np.unique(table["candidate_id"].to_numpy(), return_index=True)
         for row in table.take(first).to_pylist():
-            if row["launches"]:
+            if row["launches"] and row["space"].startswith("metaschedule-"):
                 found.setdefault(row["candidate_id"], _recorded(row))
     return tuple(found.values())
 

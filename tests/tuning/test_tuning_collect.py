@@ -69,5 +69,5 @@ def test_a_file_wins_over_a_campaign_that_ships(tmp_path: Path, monkeypatch: pyt
 
 
 def test_markup_in_what_it_says_is_shown_as_text() -> None:
-    result = Collected("x", "A <b> CPU.", True, 1, 1, {"ok": 1}, Path("measurements.jsonl"))
+    result = Collected("x", ("cuda",), "A <b> CPU.", True, 1, 1, {"ok": 1}, Path("measurements.jsonl"))
     assert "A &lt;b&gt; CPU." in result._repr_html_()

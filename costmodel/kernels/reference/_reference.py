@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import erf, expit
 
 from costmodel.records import Workload
 
@@ -76,6 +75,18 @@ def _product(a: Array, b: Array, _: Mapping[str, int]) -> Array:
     return a @ b
 
 
+def _gelu(x: Array) -> Array:
+    from scipy.special import erf  # takes a while to import, and sources are imported everywhere
+
+    return np.asarray(0.5 * x * (1.0 + erf(x / np.sqrt(2.0))))
+
+
+def _silu(x: Array) -> Array:
+    from scipy.special import expit
+
+    return np.asarray(x * expit(x))
+
+
 _ANCHORS: Mapping[str, Callable[..., Array]] = {
     "matmul": _product,
     "batch_matmul": _product,
@@ -93,6 +104,6 @@ _STEPS: Mapping[str, Callable[[Array, Any], Array]] = {
     "mul": lambda x, other: x * other,
     "relu": lambda x, _: np.maximum(x, 0.0),
     "relu6": lambda x, _: np.clip(x, 0.0, 6.0),
-    "gelu": lambda x, _: 0.5 * x * (1.0 + erf(x / np.sqrt(2.0))),
-    "silu": lambda x, _: x * expit(x),
+    "gelu": lambda x, _: _gelu(x),
+    "silu": lambda x, _: _silu(x),
 }
