@@ -14,10 +14,10 @@ from small_spaces import SMALL
 from costmodel.errors import CostModelError
 from costmodel.features._workload import WorkloadFacts
 from costmodel.kernels.metaschedule import ProgramSource, lowered_launches, open_space
-from costmodel.kernels.metaschedule._program_facts import program_workload
-from costmodel.kernels.metaschedule._program_space import ProgramSpace
 from costmodel.kernels.metaschedule._workload_ir import workload_module
 from costmodel.kernels.metaschedule.launches import estimate_launches
+from costmodel.kernels.metaschedule.programs._facts import program_workload
+from costmodel.kernels.metaschedule.programs._space import ProgramSpace
 from costmodel.records import ConfigBatch, KernelLaunch, ProgramFacts, Workload
 
 pytestmark = pytest.mark.tvm

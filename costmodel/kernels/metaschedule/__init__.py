@@ -9,8 +9,6 @@ from costmodel.kernels.metaschedule._build import compile_module
 from costmodel.kernels.metaschedule._database_json import database_record, database_workload
 from costmodel.kernels.metaschedule._headers import nvrtc_version, precompile_headers
 from costmodel.kernels.metaschedule._parameters import Categorical, Parameter, Tile, divisors, factorizations
-from costmodel.kernels.metaschedule._program_file import is_program_place, load_program
-from costmodel.kernels.metaschedule._program_source import ProgramSource
 from costmodel.kernels.metaschedule._sample import lowered_launches, open_space, sample_candidates
 from costmodel.kernels.metaschedule._source import MetaSchedule
 from costmodel.kernels.metaschedule._target import make_target
@@ -19,6 +17,7 @@ from costmodel.kernels.metaschedule._tensor_intrin import (
     without_tensor_intrinsics,
 )
 from costmodel.kernels.metaschedule._traced_program import TracedProgram
+from costmodel.kernels.metaschedule.programs import ProgramSource, is_program_place, load_program
 from costmodel.records import TargetKind
 
 __all__ = [

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.optimize import nnls
 
 from costmodel.arrays import FloatArray
-from costmodel.kernels.metaschedule._launch_terms import TensorNest, Terms, TiledNest
+from costmodel.kernels.metaschedule.programs._launch_terms import TensorNest, Terms, TiledNest
 from costmodel.records import Config, ConfigBatch, KernelLaunch, Workload
 
 FIELDS = KernelLaunch.__struct_fields__

@@ -8,11 +8,11 @@ import numpy as np
 
 from costmodel.arrays import FloatArray
 from costmodel.kernels.metaschedule._design_space import MetaScheduleSpace
-from costmodel.kernels.metaschedule._fitted_launches import FittedLaunches, fit_launches
-from costmodel.kernels.metaschedule._launch_terms import nests_of
 from costmodel.kernels.metaschedule._lowered import kernel_launches
 from costmodel.kernels.metaschedule._parameters import Categorical
-from costmodel.kernels.metaschedule._program_facts import Block, blocks_of, program_workload
+from costmodel.kernels.metaschedule.programs._facts import Block, blocks_of, program_workload
+from costmodel.kernels.metaschedule.programs._fitted_launches import FittedLaunches, fit_launches
+from costmodel.kernels.metaschedule.programs._launch_terms import nests_of
 from costmodel.records import SKETCH, Config, ConfigBatch, KernelLaunch, TargetKind
 
 _DRAWN = 64  # configs of a sketch of which a few are lowered: of some sketches most are refused

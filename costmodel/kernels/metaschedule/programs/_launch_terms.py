@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray
-from costmodel.kernels.metaschedule._program_facts import Block
 from costmodel.kernels.metaschedule._shared_memory import FRAGMENT_SIDE, Side, bytes_of, side_extents, side_of
+from costmodel.kernels.metaschedule.programs._facts import Block
 
 Columns = Mapping[str, NDArray[Any]]
 

@@ -13,13 +13,13 @@ from costmodel.kernels._base import KernelSource
 from costmodel.kernels._built import Built
 from costmodel.kernels.metaschedule._build import build_kernel, check_installed
 from costmodel.kernels.metaschedule._headers import precompile_headers
-from costmodel.kernels.metaschedule._program_file import load_program
 from costmodel.kernels.metaschedule._target import make_target
+from costmodel.kernels.metaschedule.programs._file import load_program
 from costmodel.kernels.reference import tolerance_of
 from costmodel.records import Candidate, ProgramFacts, TargetKind, Workload
 
 if TYPE_CHECKING:
-    from costmodel.kernels.metaschedule._program_space import ProgramSpace
+    from costmodel.kernels.metaschedule.programs._space import ProgramSpace
 
 _SEED = 20260
 # Integers of 8 bits are data; wider ones may be positions in other arrays, of which the first two are safe.
@@ -63,7 +63,7 @@ class ProgramSource(KernelSource):
         """
         import tvm
 
-        from costmodel.kernels.metaschedule._program_facts import program_workload
+        from costmodel.kernels.metaschedule.programs._facts import program_workload
 
         return cls(tuple((program_workload(module), str(tvm.ir.save_json(module))) for module in modules))
 
@@ -148,7 +148,7 @@ class ProgramSource(KernelSource):
 def _open_space(program: str, kind: TargetKind) -> "ProgramSpace":
     import tvm
 
-    from costmodel.kernels.metaschedule._program_space import ProgramSpace
+    from costmodel.kernels.metaschedule.programs._space import ProgramSpace
 
     return ProgramSpace(tvm.ir.load_json(program), kind)
 
@@ -175,7 +175,7 @@ def _dtype(name: str) -> np.dtype[Any]:
 def _written(program: str) -> tuple[int, ...]:
     import tvm
 
-    from costmodel.kernels.metaschedule._program_facts import blocks_of
+    from costmodel.kernels.metaschedule.programs._facts import blocks_of
 
     module = tvm.ir.load_json(program)
     written = [region.source for block in blocks_of(module) for region in block.block.writes]
