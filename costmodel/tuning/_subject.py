@@ -54,23 +54,47 @@ class Subject:
         return chosen
 
     def sources(self, kind: TargetKind) -> tuple[KernelSource, ...]:
-        """The sources whose kernels are compared on a kind of device.
+        """The sources whose kernels are compared on a kind of device; of all sources, those that can be used.
 
         Raises:
             CostModelError: One that was asked for does not make it, or none does.
         """
+        if ALL in self.asked:
+            left_out = self.left_out(kind)
+            return tuple(source for source in self._makers(kind) if source.name not in left_out)
+        known = self._known()
+        if not self.asked:
+            return (source_for(self.workload, kind, known),)
+        return tuple(source_for(self.workload, kind, known, name) for name in self.asked)
+
+    def left_out(self, kind: TargetKind) -> dict[str, str]:
+        """Why a source is left out where all are asked for, by its name; empty where something else is."""
+        reasons: dict[str, str] = {}
+        for source in self._makers(kind) if ALL in self.asked else ():
+            try:
+                source.check_installed(kind)
+            except CostModelError as error:
+                reasons[source.name] = str(error)
+        return reasons
+
+    def _makers(self, kind: TargetKind) -> tuple[KernelSource, ...]:
+        """All sources that make the workload.
+
+        Raises:
+            CostModelError: There are none.
+        """
+        known = self._known()
+        source_for(self.workload, kind, known)
+        return tuple(source for source in known if source.makes(self.workload, kind))
+
+    def _known(self) -> tuple[KernelSource, ...]:
+        """The sources that were asked for, one's own first; all without a wish."""
         own: tuple[KernelSource, ...] = (CudaSource([self.family]),) if self.family else ()
         if self.program:
             own = (self.program,)
         names = SOURCES if ALL in self.asked or not self.asked else self.asked
         others = [source for source in open_sources(names) if source.name not in {each.name for each in own}]
-        known = (*own, *others)
-        if ALL in self.asked:
-            source_for(self.workload, kind, known)
-            return tuple(source for source in known if source.makes(self.workload, kind))
-        if not self.asked:
-            return (source_for(self.workload, kind, known),)
-        return tuple(source_for(self.workload, kind, known, name) for name in self.asked)
+        return (*own, *others)
 
 
 def subject_of(

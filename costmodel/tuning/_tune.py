@@ -166,7 +166,9 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
             sampler = found[result.best.candidate.source][1]
             curves = _measured_curves(opened, sampler, result, request) if measure_curves else []
         free = None if free_sms is None else result.free_sms(free_sms)
-        return TuneResult(result, ranges, request.most(len(platforms)), free, curves)
+        is_ours = not replayed and not isinstance(runner, Runner)
+        left_out = subject.left_out("cpu" if on.kind == "cpu" else "cuda") if is_ours else {}
+        return TuneResult(result, ranges, request.most(len(platforms)), free, curves, left_out)
 
 
 def _history(learn_from: DatasetLike | None, device: Device) -> Dataset | None:

@@ -1,5 +1,7 @@
 """Searches over several sources, on recorded kernels of CUDA families and of the library."""
 
+import sys
+
 import pytest
 
 import costmodel
@@ -104,3 +106,15 @@ def test_what_is_known_to_be_good_is_measured_first() -> None:
     result = search(runner, ModelSampler(space, seed=0), 5, first=first)
     assert [trial.candidate.config for trial in result.trials[:3]] == first
     assert len({trial.candidate.candidate_id for trial in result.trials}) == 5
+
+
+def test_without_pytorch_the_library_is_left_out_and_that_is_said(monkeypatch) -> None:
+    pytest.importorskip("tvm")
+    monkeypatch.setitem(sys.modules, "torch", None)
+    settings = {"sms": 1, "trials": 1, "runner": "cpu", "learn_from": "nothing", "screened": 50}
+    result = costmodel.tune("softmax-m8-n8", source="all", **settings)
+    assert {trial.candidate.source for trial in result.search.trials} == {"metaschedule"}
+    (said,) = [sentence for sentence in result.answer if "left out" in sentence]
+    assert said.startswith("library was left out: Measuring the library on cpu needs an optional package")
+    with pytest.raises(CostModelError, match=r"\[torch\]"):
+        costmodel.tune("softmax-m8-n8", source="library", **settings)

@@ -35,8 +35,8 @@ class LibrarySource(KernelSource):
     artifact = SUFFIX
 
     def makes(self, workload: Workload, kind: TargetKind) -> bool:
-        """All operators, where PyTorch is installed."""
-        return not workload.is_foreign and _is_installed()
+        """All operators."""
+        return not workload.is_foreign
 
     def space(self, workload: Workload, kind: TargetKind) -> LibrarySpace:
         """The calls that compute a workload."""
@@ -48,7 +48,7 @@ class LibrarySource(KernelSource):
         Raises:
             MissingExtraError: It is not installed.
         """
-        if not _is_installed():
+        if find_spec("torch") is None:
             raise MissingExtraError(f"Measuring the library on {kind}", "torch")
 
     def build(self, candidate: Candidate, kind: TargetKind, architecture: str, folder: Path) -> Built:
@@ -58,7 +58,3 @@ class LibrarySource(KernelSource):
         except InvalidConfigError as error:
             return Built(Outcome.INVALID_CONFIG, error=str(error))
         return Built(Outcome.OK, write_note(candidate, folder))
-
-
-def _is_installed() -> bool:
-    return find_spec("torch") is not None

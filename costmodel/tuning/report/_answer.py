@@ -14,7 +14,7 @@ from costmodel.tuning.report._words import budget, decisions, microseconds, orig
 def answer(found: Findings) -> tuple[str, ...]:
     """What to run and how it compares, what the kernels are, and where the answer came from."""
     compared = _for_one(found) if len(found.search.sms) == 1 else _for_several(found)
-    return (*compared, *_sources(found.search), *_ties(found.search), origin(found.search.provenance))
+    return (*compared, *_sources(found), *_ties(found.search), origin(found.search.provenance))
 
 
 def _for_one(found: Findings) -> Iterator[str]:
@@ -64,8 +64,10 @@ def _whole_choice(search: SearchResult) -> Iterator[str]:
         yield f"The kernel that is best on {search.sms[-1]} is {_above(excess, 'best measured')}."
 
 
-def _sources(search: SearchResult) -> Iterator[str]:
+def _sources(found: Findings) -> Iterator[str]:
     """How the best kernels of several sources compare, in the geometric mean over SM budgets."""
+    search = found.search
+    yield from (f"{name} was left out: {reason}" for name, reason in found.left_out.items())
     of_source: dict[str, list[int]] = {}
     for i, trial in enumerate(search.trials):
         of_source.setdefault(trial.candidate.source, []).append(i)

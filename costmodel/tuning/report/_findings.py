@@ -1,7 +1,7 @@
 """What follows from a search: the kernels to run, and how they compare with other choices."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from costmodel.records import Workload
@@ -20,6 +20,7 @@ class Findings:
         most: Kernels that were allowed.
         free: The fewest SMs that are enough; None where that was not asked.
         curves: Latency over SM budgets of the choice and of others; none where nobody measured them.
+        left_out: Why a source was left out, by its name.
     """
 
     search: SearchResult
@@ -27,6 +28,7 @@ class Findings:
     most: int
     free: FreeSms | None
     curves: Sequence[BudgetCurve]
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def dispatch_table(self) -> DispatchTable:
