@@ -5,6 +5,7 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -41,6 +42,7 @@ from costmodel.transfer import (
     TransferModel,
     load_model,
     read_card,
+    software_versions,
 )
 
 MODELS = {
@@ -278,3 +280,11 @@ def test_loading_a_model_of_arrays_imports_nothing_heavy(tmp_path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
+
+
+def test_versions_that_are_texts_of_another_class_are_kept_as_texts(monkeypatch) -> None:
+    version = type("TorchVersion", (str,), {})("2.11.0+cu130")  # as PyTorch has it
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(__version__=version))
+    found = software_versions()
+    assert type(found["torch"]) is str
+    assert found["torch"] == "2.11.0+cu130"

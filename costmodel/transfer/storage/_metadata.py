@@ -50,5 +50,5 @@ class ModelMetadata(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 def software_versions() -> dict[str, str]:
     """Versions of this package, of Python, and of those packages that are loaded and learn."""
-    loaded = {name: module.__version__ for name in _LEARN if (module := sys.modules.get(name))}
+    loaded = {name: str(module.__version__) for name in _LEARN if (module := sys.modules.get(name))}
     return {"costmodel": __version__, "python": platform.python_version(), **loaded}
