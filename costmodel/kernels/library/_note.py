@@ -53,8 +53,8 @@ def load_call(path: Path) -> Callable[[Sequence[Any]], Any]:
     from costmodel.kernels.library._calls import make_call
 
     note = msgspec.json.decode(path.read_bytes(), type=Note)
-    torch.backends.cuda.matmul.fp32_precision = "ieee"
-    torch.backends.cudnn.conv.fp32_precision = "ieee"
-    torch.backends.cudnn.rnn.fp32_precision = "ieee"  # PyTorch refuses to answer where the two differ
+    # Its newer flags, one an operator, make PyTorch's own exporter fail, which asks for these.
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.allow_tf32 = False
     call = make_call(Workload.parse(note.workload), note.call, **note.choices)
     return lambda tensors: call(*tensors)

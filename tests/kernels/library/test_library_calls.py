@@ -72,7 +72,7 @@ def test_a_window_of_one_pixel_and_a_single_channel_stay_in_their_layout(tmp_pat
 def test_float32_means_float32(tmp_path: Path) -> None:
     import torch
 
-    torch.backends.cuda.matmul.fp32_precision = torch.backends.cudnn.conv.fp32_precision = "tf32"
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
     computed(small("matmul"), Config({"call": "eager"}), tmp_path)
-    assert torch.backends.cuda.matmul.fp32_precision == "ieee"
-    assert torch.backends.cudnn.conv.fp32_precision == "ieee"
+    assert not torch.backends.cuda.matmul.allow_tf32
+    assert not torch.backends.cudnn.allow_tf32
