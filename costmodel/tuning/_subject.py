@@ -39,17 +39,20 @@ class Subject:
         """
         return Workload.parse(self.name)
 
-    def among(self, recorded: Sequence[str]) -> tuple[str, ...]:
-        """Those of the recorded sources that were asked for; without a wish all of them.
+    def among(self, known: Sequence[str], *, replayed: bool) -> tuple[str, ...]:
+        """Those of a runner's sources that were asked for; without a wish all in a replay, else the first.
 
         Raises:
             CostModelError: There are none.
         """
-        chosen = tuple(name for name in recorded if not self.asked or {ALL, name} & set(self.asked))
+        if not self.asked:
+            return tuple(known) if replayed else tuple(known[:1])
+        chosen = tuple(name for name in known if {ALL, name} & set(self.asked))
         if not chosen:
+            there = "were recorded" if replayed else "the runner has"
             raise CostModelError(
-                f"A replay of {self.workload.name} must be of sources that were recorded "
-                f"({', '.join(recorded)}), but got {', '.join(self.asked)}."
+                f"Kernels of {self.workload.name} must be of sources that {there} ({', '.join(known)}), but "
+                f"got {', '.join(self.asked)}."
             )
         return chosen
 

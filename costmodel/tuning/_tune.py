@@ -12,7 +12,7 @@ from costmodel.records import Candidate, Device, Workload
 from costmodel.search import BudgetRange, ModelSampler, SearchResult, Trial, open_study, quiet_optuna
 from costmodel.search import tune as search
 from costmodel.transfer import Model
-from costmodel.tuning._knowledge import NOTHING, best_recorded, from_model, known_from
+from costmodel.tuning._knowledge import NOTHING, Knowledge, best_recorded, from_model, known_from
 from costmodel.tuning._measuring import REPLAY, opened_runner
 from costmodel.tuning._request import TuneRequest
 from costmodel.tuning._result import TuneResult
@@ -125,23 +125,21 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
         recorded_at = history if start_from is None else load_dataset(start_from)
         known_best = best_recorded(recorded_at, asked, platforms) if recorded_at and not replayed else []
 
+        names = subject.among(opened.sources(asked), replayed=replayed)
+        apart = keep_twins_apart if replayed else None
+
+        def known_of(family: str) -> Knowledge:
+            """What is known of kernels with these parameters; of a single source a model must know them."""
+            if model is not None:
+                saw = family if len(names) > 1 else ""
+                return from_model(model, saw, (asked.name, on.name) if replayed else None)
+            return known_from(
+                history, asked, on.name, family, learner=learner, seed=seed, keep_twins_apart=apart
+            )
+
         def search_in(name: str) -> tuple[SearchResult, ModelSampler]:
             """Search the kernels of one source."""
-            kernels = opened.space(asked, platforms, source=name)
-            if model is None:
-                apart = keep_twins_apart if replayed else None
-                known = known_from(
-                    history,
-                    asked,
-                    on.name,
-                    kernels.family,
-                    learner=learner,
-                    seed=seed,
-                    keep_twins_apart=apart,
-                )
-            else:
-                saw = kernels.family if len(names) > 1 else ""  # of a single source it must know the kernels
-                known = from_model(model, saw, (asked.name, on.name) if replayed else None)
+            known = known_of(opened.space(asked, platforms, source=name).family)
             sampler = ModelSampler(
                 opened.space(asked, platforms, known.columns, source=name),
                 known.model,
@@ -153,7 +151,6 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
             )
             return _searched(opened, sampler, request, study, on_trial, known_best), sampler
 
-        names = subject.among(opened.sources(asked)) if replayed else opened.sources(asked)
         found = {name: search_in(name) for name in names}
         searches = {name: result for name, (result, _) in found.items()}
         result = SearchResult.joined(searches) if len(searches) > 1 else searches[names[0]]

@@ -58,7 +58,7 @@ def test_a_family_learns_from_itself_alone() -> None:
 
 
 def test_a_source_that_was_not_recorded_is_named_with_those_that_were() -> None:
-    with pytest.raises(CostModelError, match=r"recorded \(cuda, library\), but got metaschedule"):
+    with pytest.raises(CostModelError, match=r"were recorded \(cuda, library\), but got metaschedule"):
         tuned(MATMUL, source="metaschedule")
     with pytest.raises(CostModelError, match="A source must be one of metaschedule, cuda, library or all"):
         tuned(MATMUL, source="cutlass")
