@@ -15,19 +15,10 @@ if TYPE_CHECKING:
     from costmodel.kernels.metaschedule._design_space import MetaScheduleSpace
 
 
-class MetaSchedule(KernelSource):
-    """The kernels that TVM's MetaSchedule makes of an operator, on a GPU or a CPU."""
+class TvmSource(KernelSource):
+    """A source whose kernels TVM compiles to shared libraries."""
 
-    name = "metaschedule"
     artifact = ".so"
-
-    def makes(self, workload: Workload, kind: TargetKind) -> bool:
-        """All operators."""
-        return not workload.is_foreign
-
-    def space(self, workload: Workload, kind: TargetKind) -> "MetaScheduleSpace":
-        """MetaSchedule's design space; the same object for the same arguments."""
-        return open_space(workload, kind)
 
     def check_installed(self, kind: TargetKind) -> None:
         """Check for TVM, and for the compiler that links its kernels."""
@@ -38,6 +29,20 @@ class MetaSchedule(KernelSource):
         target = make_target(kind, architecture)
         if kind == "cuda":
             precompile_headers(str(target.arch))
+
+
+class MetaSchedule(TvmSource):
+    """The kernels that TVM's MetaSchedule makes of an operator, on a GPU or a CPU."""
+
+    name = "metaschedule"
+
+    def makes(self, workload: Workload, kind: TargetKind) -> bool:
+        """All operators."""
+        return not workload.is_foreign
+
+    def space(self, workload: Workload, kind: TargetKind) -> "MetaScheduleSpace":
+        """MetaSchedule's design space; the same object for the same arguments."""
+        return open_space(workload, kind)
 
     def build(self, candidate: Candidate, kind: TargetKind, architecture: str, folder: Path) -> Built:
         """Compile a candidate to a shared library that TVM loads."""

@@ -9,11 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.errors import CostModelError
-from costmodel.kernels._base import KernelSource
 from costmodel.kernels._built import Built
-from costmodel.kernels.metaschedule._build import build_kernel, check_installed
-from costmodel.kernels.metaschedule._headers import precompile_headers
-from costmodel.kernels.metaschedule._target import make_target
+from costmodel.kernels.metaschedule._build import build_kernel
+from costmodel.kernels.metaschedule._source import TvmSource
 from costmodel.kernels.metaschedule.programs._file import load_program
 from costmodel.kernels.reference import tolerance_of
 from costmodel.records import Candidate, ProgramFacts, TargetKind, Workload
@@ -27,7 +25,7 @@ _SMALL_INTEGERS, _WIDE_INTEGERS = (-4, 5), (0, 2)
 
 
 @dataclass(frozen=True)
-class ProgramSource(KernelSource):
+class ProgramSource(TvmSource):
     """The kernels that TVM's MetaSchedule makes of tensor programs, on a GPU or a CPU.
 
     Outputs are compared with what TVM makes of the unscheduled program for the CPU. That is independent of
@@ -38,7 +36,6 @@ class ProgramSource(KernelSource):
     """
 
     name: ClassVar[str] = "tir"
-    artifact: ClassVar[str] = ".so"
 
     programs: tuple[tuple[Workload, str], ...]
 
@@ -83,16 +80,6 @@ class ProgramSource(KernelSource):
             CostModelError: The workload is of another program.
         """
         return _open_space(self._program(workload), kind)
-
-    def check_installed(self, kind: TargetKind) -> None:
-        """Check for TVM, and for the compiler that links its kernels."""
-        check_installed(kind)
-
-    def prepare(self, kind: TargetKind, architecture: str) -> None:
-        """Import TVM, and let NVRTC parse CUDA's headers."""
-        target = make_target(kind, architecture)
-        if kind == "cuda":
-            precompile_headers(str(target.arch))
 
     def build(self, candidate: Candidate, kind: TargetKind, architecture: str, folder: Path) -> Built:
         """Compile a candidate to a shared library that TVM loads."""
