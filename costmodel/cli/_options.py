@@ -1,5 +1,6 @@
 """Options and arguments that commands share, and how their values are checked before anything runs."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -71,6 +72,22 @@ def folds_option(text: str) -> Any:
     return number_option(
         must, lambda folds: folds == 0 or 2 <= folds <= _MOST, "--folds", metavar="K", help=text
     )
+
+
+def dims_of(text: str | None) -> dict[str, int]:
+    """Sizes by dimension of ``--dims``, such as ``m=64,n=64``; none for None.
+
+    Raises:
+        BadParameter: A part is not a letter and a positive whole number, or a letter stands twice.
+    """
+    parts = text.split(",") if text else []
+    found = [re.fullmatch(r"\s*([a-z])=([1-9][0-9]*)\s*", part) for part in parts]
+    dims = {match[1]: int(match[2]) for match in found if match}
+    if len(dims) < len(parts):
+        raise typer.BadParameter(
+            f"It must be sizes such as m=64,n=64, but got {text}.", param_hint="'--dims'"
+        )
+    return dims
 
 
 JsonOption = Annotated[

@@ -1,6 +1,5 @@
 """What the texts of the options of ``costmodel tune`` mean."""
 
-import re
 from contextlib import suppress
 
 from costmodel.errors import CostModelError
@@ -52,20 +51,3 @@ def budgets_of(text: str | None) -> tuple[int, ...]:
 def names_of(text: str | None) -> tuple[str, ...] | None:
     """Names such as ``cuda,library``; None for None."""
     return None if text is None else tuple(part.strip() for part in text.split(","))
-
-
-def dims_of(text: str | None) -> dict[str, int]:
-    """Sizes such as ``m=1024,n=1024``; none for None.
-
-    Raises:
-        CostModelError: A part is not a letter and a positive whole number, or a letter stands twice.
-    """
-    if text is None:
-        return {}
-    found = [re.fullmatch(r"\s*([a-z])=([1-9][0-9]*)\s*", part) for part in text.split(",")]
-    dims = {match[1]: int(match[2]) for match in found if match}
-    if len(dims) < len(found):
-        raise CostModelError(
-            f"--dims must be a letter and a size each, such as m=1024,n=1024, but got {text!r}."
-        )
-    return dims

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from costmodel.cli._options import JsonOption, count_option, seed_option
+from costmodel.cli._options import JsonOption, count_option, dims_of, seed_option
 from costmodel.cli._output import print_line, print_table, titled_table, write_json
 
 if TYPE_CHECKING:
@@ -80,23 +80,12 @@ def check(
     from costmodel.tuning import check_kernels
 
     found = check_kernels(
-        path, dims=_dims(dims), architecture=architecture, configs=configs, seed=seed, runner=runner
+        path, dims=dims_of(dims), architecture=architecture, configs=configs, seed=seed, runner=runner
     )
     _print_check(found)
     write_json(json, found)
     if found.failed:
         raise typer.Exit(1)
-
-
-def _dims(text: str | None) -> dict[str, int]:
-    """Sizes by dimension."""
-    pairs = [pair.partition("=") for pair in text.split(",")] if text else []
-    try:
-        return {name.strip(): int(size) for name, _, size in pairs}
-    except ValueError:
-        raise typer.BadParameter(
-            f"It must be sizes such as m=64,n=64, but got {text}.", param_hint="'--dims'"
-        ) from None
 
 
 def _print_entries(entries: "list[KernelEntry]") -> None:

@@ -10,7 +10,7 @@ import typer
 
 from costmodel.cli._complete import complete_learner, complete_workload
 from costmodel.cli._interrupt import resumable, watch_output
-from costmodel.cli._options import JsonOption, count_option, output_option, seed_option
+from costmodel.cli._options import JsonOption, count_option, dims_of, output_option, seed_option
 from costmodel.cli._output import print_line, print_table, titled_table, write_json
 from costmodel.cli._tracking import (
     ExperimentOption,
@@ -20,7 +20,7 @@ from costmodel.cli._tracking import (
     TrialLog,
     options_of,
 )
-from costmodel.cli._tune_options import budgets_of, dims_of, names_of, numbers_of, share_of
+from costmodel.cli._tune_options import budgets_of, names_of, numbers_of, share_of
 
 if TYPE_CHECKING:
     from costmodel.tuning import TuneResult

@@ -63,7 +63,7 @@ def draw_tiles(
             near |= set(range(max(1, best - 9), min(TILES, best + 9) + 1))
     choices = sorted((near or set(range(1, TILES + 1))) - known)
     drawn = random.Random(seed).sample(choices, min(count, len(choices)))
-    return [Candidate(workload, "fake-1", Config({"tile": tile})) for tile in drawn]
+    return [Candidate(workload, "metaschedule-fake", Config({"tile": tile})) for tile in drawn]
 
 
 class FakeCollector:

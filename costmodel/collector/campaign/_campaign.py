@@ -203,8 +203,8 @@ class _Run:
         self, source: KernelSource, draw: Draw, workload: Workload, round_: int
     ) -> list[Candidate]:
         plan = self._config.kernels
-        first_visits = [m for m in self._by_workload[workload.name] if m.visit == 0]
-        known = [m for m in first_visits if len(self._sources) == 1 or source.is_of(m.candidate)]
+        measured = self._by_workload[workload.name]
+        known = [m for m in measured if m.visit == 0 and source.is_of(m.candidate)]
         candidates: list[Candidate] = await self._result(
             partial(
                 self._collector.draw,

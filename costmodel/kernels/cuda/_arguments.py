@@ -13,6 +13,7 @@ from costmodel.errors import CostModelError
 from costmodel.kernels.cuda._family import CudaFamily
 from costmodel.kernels.cuda._formula import Formula
 from costmodel.kernels.cuda._t1 import Argument
+from costmodel.kernels.reference import tolerance_of as tolerance_of_dtype
 from costmodel.records import Workload
 
 Arrays = dict[str, NDArray[Any]]
@@ -23,8 +24,6 @@ _LANES = re.compile(r"(half|float|double)(2|4|8|16)")
 _MOST_RANDOM = 10  # whole numbers are drawn below
 _NOT_COMPUTED = 85  # in integers that a kernel writes
 _MOST_BYTES = 1 << 36
-# Largest ||output - reference|| / ||reference|| that rounding explains, as for operators.
-_TOLERANCES = {"float16": 2.5e-2, "float32": 1e-4, "float64": 1e-9}
 
 
 def make_arguments(family: CudaFamily, workload: Workload) -> Arrays:
@@ -75,7 +74,7 @@ def tolerance_of(family: CudaFamily) -> float:
     """Largest relative error of an output of the narrowest type that is compared; 0 for whole numbers."""
     arguments = family.description.kernel_specification.arguments
     types = [_dtype(arguments[position])[0] for position in output_positions(family)]
-    return max(_TOLERANCES.get(dtype, 0.0) for dtype in types)
+    return max(map(tolerance_of_dtype, types))
 
 
 def reference_of(family: CudaFamily, workload: Workload) -> list[NDArray[Any]] | None:

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from costmodel.errors import MissingExtraError
+from costmodel.kernels._nvrtc_version import FIRST_WITH_HEADERS, nvrtc_version
 
-_FIRST_WITH_HEADERS = (12, 8)  # version that keeps headers precompiled
 # Options of nvcc that say nothing of the code for the GPU, or what is said otherwise here.
 _OF_NVCC = (
     "-O",
@@ -89,7 +89,7 @@ def compile_source(source: Source, architecture: str) -> Compiled:
 
     options = [f"-arch={_own_code(architecture)}", *(each for each in source.options if not is_of_nvcc(each))]
     options += [f"-I{folder}" for folder in (source.folder, *_header_folders())]
-    if version >= _FIRST_WITH_HEADERS:
+    if version >= FIRST_WITH_HEADERS:
         options += ["--pch", f"--pch-dir={_precompiled().name}"]
     _, program = nvrtc.nvrtcCreateProgram(_program_text(source).encode(), source.name.encode(), 0, [], [])
     names = {name: f"&{name}" for name in source.symbols}
@@ -117,13 +117,10 @@ def check_nvrtc() -> tuple[int, int]:
     Raises:
         MissingExtraError: It is not installed.
     """
-    try:
-        from cuda.bindings import nvrtc
-
-        _, major, minor = nvrtc.nvrtcVersion()
-    except (ImportError, RuntimeError):  # the bindings raise RuntimeError for a library that is not found
-        raise MissingExtraError("Compiling CUDA kernels", "cuda") from None
-    return int(major), int(minor)
+    version = nvrtc_version()
+    if version is None:
+        raise MissingExtraError("Compiling CUDA kernels", "cuda")
+    return version
 
 
 def is_of_nvcc(option: str) -> bool:

@@ -5,9 +5,10 @@ changed) and ``_draw`` say nothing of MetaSchedule; sketches, traces, targets an
 programs are its. Other packages see configs, candidates and what these launch.
 """
 
+from costmodel.kernels._nvrtc_version import nvrtc_version
 from costmodel.kernels.metaschedule._build import compile_module
 from costmodel.kernels.metaschedule._database_json import database_record, database_workload
-from costmodel.kernels.metaschedule._headers import nvrtc_version, precompile_headers
+from costmodel.kernels.metaschedule._headers import precompile_headers
 from costmodel.kernels.metaschedule._parameters import Categorical, Parameter, Tile, divisors, factorizations
 from costmodel.kernels.metaschedule._sample import lowered_launches, open_space, sample_candidates
 from costmodel.kernels.metaschedule._source import MetaSchedule

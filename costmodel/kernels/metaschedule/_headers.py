@@ -4,12 +4,13 @@ import os
 import tempfile
 from contextlib import suppress
 
+from costmodel.kernels._nvrtc_version import FIRST_WITH_HEADERS, nvrtc_version
+
 _OPTIONS = "TVM_CUDA_NVRTC_EXTRA_OPTS"  # which TVM hands to NVRTC after its own
 # All that TVM puts in front of every kernel. NVRTC precompiles what stands before the first declaration, and
 # TVM declares something after its first header: named here, they all come first.
 _HEADERS = ("cuda/std/cstdint", "cuda/std/limits", "cuda/std/type_traits")
 _NOTHING = 'extern "C" __global__ void nothing() {}'
-_FIRST_VERSION = (12, 8)  # that precompiles headers
 
 
 def precompile_headers(architecture: str) -> None:
@@ -22,7 +23,7 @@ def precompile_headers(architecture: str) -> None:
         architecture: What kernels will be compiled for, such as ``sm_90a``.
     """
     version = nvrtc_version()
-    if version is None or version < _FIRST_VERSION:
+    if version is None or version < FIRST_WITH_HEADERS:
         return
     folder = tempfile.mkdtemp(prefix="headers-")
     options = [f"--pre-include={header}" for header in _HEADERS]
@@ -33,14 +34,3 @@ def precompile_headers(architecture: str) -> None:
 
     with suppress(RuntimeError):  # CUDA's headers are not installed: each build will tell
         nvcc.compile_cuda(_NOTHING, target_format="cubin", arch=architecture, compiler="nvrtc")
-
-
-def nvrtc_version() -> tuple[int, int] | None:
-    """(major, minor) of NVRTC; None where it or its bindings are not installed."""
-    try:
-        from cuda.bindings import nvrtc
-
-        _, major, minor = nvrtc.nvrtcVersion()
-    except (ImportError, RuntimeError):  # the bindings raise RuntimeError for a library that is not found
-        return None
-    return major, minor
