@@ -3,6 +3,7 @@
 # ruff: noqa: N802, N815 (names of the driver)
 
 import ctypes
+import gc
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -29,11 +30,15 @@ class FakeDriver:
         self.attributes: list[tuple[Any, ...]] = []
         self.constant = np.zeros(4, np.float32)
         self.constant_copies = 0
+        self.unloaded: list[str] = []
 
     def cuMemAlloc(self, size: int) -> int:
         buffer = ctypes.create_string_buffer(size)
         self.memory[ctypes.addressof(buffer)] = buffer
         return ctypes.addressof(buffer)
+
+    def cuMemFree(self, address: int) -> None:
+        del self.memory[address]
 
     def cuMemcpyHtoD(self, target: int, source: int, size: int) -> None:
         ctypes.memmove(target, source, size)
@@ -56,7 +61,7 @@ class FakeDriver:
         return self.constant.ctypes.data, self.constant.nbytes
 
     def cuLibraryUnload(self, library: str) -> None:
-        pass
+        self.unloaded.append(library)
 
     def cuCtxGetDevice(self) -> int:
         return 0
@@ -124,3 +129,12 @@ def test_constant_memory_is_filled_once_for_the_same_arguments(
     assert driver.constant_copies == 1
     kernel(*runtime.copies([np.zeros(4, np.float32), np.full(4, 7, np.float32)]))
     np.testing.assert_array_equal(driver.constant, [7, 7, 7, 7])
+
+
+def test_what_nobody_holds_is_freed(runtime: CubinRuntime, driver: FakeDriver, tmp_path: Path) -> None:
+    arrays = runtime.copies([np.zeros(4, np.float32), np.ones(8, np.float32)])
+    kernel = runtime.load(artifact(tmp_path))
+    assert (len(driver.memory), driver.unloaded) == (2, [])
+    del arrays, kernel
+    gc.collect()
+    assert (len(driver.memory), driver.unloaded) == (0, ["machine code"])

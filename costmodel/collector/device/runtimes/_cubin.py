@@ -6,6 +6,7 @@ handle serves the whole device and every green context (CUDA driver API, ``cuLau
 
 import ctypes
 import threading
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,7 +62,9 @@ class CubinRuntime(Runtime):
         return [self._copy(array) if array.ndim else array for array in arrays]
 
     def _copy(self, array: NDArray[Any]) -> DeviceArray:
-        copy = DeviceArray(int(self._call(self._driver.cuMemAlloc(max(1, array.nbytes)))), array)
+        address = int(self._call(self._driver.cuMemAlloc(max(1, array.nbytes))))
+        copy = DeviceArray(address, array)
+        _when_gone(copy, self._driver.cuMemFree, address)
         self.write(copy, array)
         return copy
 
@@ -106,6 +109,7 @@ class CubinKernel:
     ) -> None:
         self._driver, self._call, self._launch, self._stream = driver, call, launch, stream
         self._library = call(driver.cuLibraryLoadData(code, [], [], 0, [], [], 0))
+        _when_gone(self, driver.cuLibraryUnload, self._library)
         kernel = call(driver.cuLibraryGetKernel(self._library, launch.kernel.encode()))
         if launch.shared_bytes > _FREE_SHARED_BYTES:
             most = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
@@ -133,8 +137,10 @@ class CubinKernel:
             self._call(self._driver.cuMemcpyDtoD(place, address, size))
         self._filled_from = addresses
 
-    def __del__(self) -> None:
-        self._driver.cuLibraryUnload(self._library)
+
+def _when_gone(owner: object, free: Callable[[Any], Any], what: Any) -> None:
+    """Free something on the device with its owner; what is left at the end goes with the process."""
+    weakref.finalize(owner, free, what).atexit = False
 
 
 def _parameter(argument: Any) -> tuple[Any, Any]:
