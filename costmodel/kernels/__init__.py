@@ -5,6 +5,7 @@ from costmodel.kernels._built import Built
 from costmodel.kernels._cubin import kernel_resources
 from costmodel.kernels._design_space import MOST_CHANGES, DesignSpace, neighbour
 from costmodel.kernels._distinct import DistinctPrograms
+from costmodel.kernels._launch_note import LaunchNote, Position, Scratch, Value
 from costmodel.kernels._sample import sample
 from costmodel.kernels._sources import SOURCES, open_sources, source_for, source_of
 
@@ -15,6 +16,10 @@ __all__ = [
     "DesignSpace",
     "DistinctPrograms",
     "KernelSource",
+    "LaunchNote",
+    "Position",
+    "Scratch",
+    "Value",
     "kernel_resources",
     "neighbour",
     "open_sources",

@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("tvm")  # the runtimes' package holds TVM's too
 
 from costmodel.collector.device.runtimes import CubinRuntime
-from costmodel.kernels.cuda import LaunchNote
+from costmodel.kernels import LaunchNote
 
 
 class FakeDriver:

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from costmodel.errors import CostModelError
 from costmodel.kernels.cuda._family import CudaFamily
-from costmodel.kernels.cuda._formula import Formula
 from costmodel.kernels.cuda._t1 import Argument
+from costmodel.kernels.family import Formula
 from costmodel.kernels.reference import tolerance_of as tolerance_of_dtype
 from costmodel.records import Workload
 

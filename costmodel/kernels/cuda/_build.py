@@ -11,31 +11,13 @@ from costmodel.errors import InvalidConfigError
 from costmodel.files import write_whole
 from costmodel.kernels._built import Built
 from costmodel.kernels._cubin import resources_by_kernel, static_shared_bytes
+from costmodel.kernels._launch_note import LaunchNote
 from costmodel.kernels.cuda._family import CudaFamily
-from costmodel.kernels.cuda._launch_rules import Geometry, check_launch, check_shared_bytes
 from costmodel.kernels.cuda._nvrtc import CompileError, Source, compile_source
-from costmodel.records import Candidate, Config, Outcome, Workload
+from costmodel.kernels.family import Geometry, check_launch, check_shared_bytes
+from costmodel.records import Candidate, Config, ConfigBatch, Outcome, Workload
 
 _AXES = "xyz"
-
-
-class LaunchNote(msgspec.Struct, frozen=True):
-    """How a kernel is launched, in the file ``<candidate_id>.launch.json`` beside its machine code.
-
-    Attributes:
-        kernel: Name of the kernel.
-        grid: Blocks along each axis.
-        block: Threads of a block along each axis.
-        shared_bytes: Dynamic shared memory of a block.
-        constants: ``__constant__`` arrays by name: the position of the argument that is copied into each
-            before the kernel runs.
-    """
-
-    kernel: str
-    grid: tuple[int, int, int]
-    block: tuple[int, int, int]
-    shared_bytes: int = 0
-    constants: dict[str, int] = {}
 
 
 def build_family(family: CudaFamily, candidate: Candidate, architecture: str, folder: Path) -> Built:
@@ -80,7 +62,8 @@ def macros(family: CudaFamily, workload: Workload, config: Config, geometry: Geo
 
 def _compile(family: CudaFamily, candidate: Candidate, architecture: str, library: Path) -> None:
     workload, config = candidate.workload, candidate.config
-    geometry = family.geometry(workload, config)
+    columns = ConfigBatch.from_configs(workload, [config]).decisions
+    geometry = family.geometry(workload, columns, 1)
     stated = max((launch.shared_bytes for launch in candidate.launches), default=0)
     dynamic = int(geometry.dynamic_bytes[0])
     check_launch(geometry)

@@ -5,8 +5,8 @@ from pathlib import Path
 import msgspec
 
 from costmodel.errors import CostModelError
-from costmodel.kernels.cuda._formula import Formula
 from costmodel.kernels.cuda._t1 import Choice, ConfigurationSpace, KernelSpecification, WorkloadSection
+from costmodel.kernels.family import Formula
 
 
 class Description(msgspec.Struct, frozen=True, rename="pascal"):

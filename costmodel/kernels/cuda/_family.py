@@ -2,20 +2,20 @@
 
 import hashlib
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Any, Self
 
 import msgspec
 
+from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError
 from costmodel.kernels.cuda._description import Description, find_description, read_description
-from costmodel.kernels.cuda._launch_rules import Geometry, LaunchRules
-from costmodel.records import Config, ConfigBatch, Workload
-
-if TYPE_CHECKING:
-    from costmodel.kernels.cuda._space import FamilySpace
+from costmodel.kernels.cuda._launch_rules import LaunchRules
+from costmodel.kernels.family import Choice, FamilySpace, Formula, Geometry
+from costmodel.records import Workload
 
 _INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 
@@ -118,16 +118,36 @@ class CudaFamily:
             and list(workload.dims) == list(self.description.dims)
         )
 
-    def space(self, workload: Workload | None = None) -> "FamilySpace":
+    def space(self, workload: Workload | None = None) -> FamilySpace:
         """The configs for a workload; for that of the description's dims if None."""
-        from costmodel.kernels.cuda._space import FamilySpace
-
         return FamilySpace(self, workload or self.workload())
 
-    def geometry(self, workload: Workload, config: Config) -> Geometry:
-        """How one config is launched."""
-        columns = ConfigBatch.from_configs(workload, [config]).decisions
-        return self.rules.geometry(columns, workload.dims, 1)
+    @property
+    def choices(self) -> dict[str, tuple[Choice, ...]]:
+        """The choices of each parameter, in order."""
+        return self.description.parameters
+
+    @property
+    def default_choices(self) -> dict[str, Choice]:
+        """The default of each parameter; they need not meet the conditions."""
+        return self.description.defaults
+
+    @property
+    def conditions(self) -> tuple[Formula, ...]:
+        """What must hold of each config."""
+        return self.description.conditions
+
+    def fixed(self, dims: Mapping[str, int]) -> dict[str, Any]:
+        """What conditions may use beside the parameters: the dims, and ``ProblemSize`` where these say it."""
+        return self.rules.fixed(dims)
+
+    def geometry(self, workload: Workload, columns: Mapping[str, Any], rows: int) -> Geometry:
+        """Grid, block and dynamic shared memory of each config."""
+        return self.rules.geometry(columns, workload.dims, rows)
+
+    def launches(self, workload: Workload, columns: Mapping[str, Any], rows: int) -> dict[str, FloatArray]:
+        """Each field of ``KernelLaunch`` as ``(n, 1)``, NaN where the description does not say it."""
+        return self.rules.facts(columns, workload.dims, rows, workload.flops)
 
     def _check(self) -> None:
         """Check that formulas and dims fit each other and, where there is one, the operator."""

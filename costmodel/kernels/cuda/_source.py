@@ -14,7 +14,7 @@ from costmodel.kernels.cuda import _arguments
 from costmodel.kernels.cuda._build import build_family
 from costmodel.kernels.cuda._family import CudaFamily
 from costmodel.kernels.cuda._nvrtc import check_nvrtc
-from costmodel.kernels.cuda._space import FamilySpace
+from costmodel.kernels.family import FamilySpace
 from costmodel.records import Candidate, Outcome, TargetKind, Workload
 
 SHIPPED = Path(__file__).parent / "families"

@@ -12,7 +12,8 @@ from own_kernels import NAMES, OWN
 from public_data import KERNEL_TUNER, needs_public_data
 
 from costmodel.errors import CostModelError
-from costmodel.kernels.cuda import CudaFamily, ValidConfigs, read_description
+from costmodel.kernels.cuda import CudaFamily, read_description
+from costmodel.kernels.family import ValidConfigs
 
 # Number of configs by hand or by the caches below.
 PUBLIC = {

@@ -37,7 +37,7 @@ def emulator(tmp_path_factory: pytest.TempPathFactory) -> Emulator:
 
 
 def launch_of(family: CudaFamily, workload: Workload, config: Config) -> Launch:
-    geometry = family.geometry(workload, config)
+    geometry = family.geometry(workload, config.decisions, 1)
     specification = family.description.kernel_specification
     return Launch(
         specification.kernel_name,

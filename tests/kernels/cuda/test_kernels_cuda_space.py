@@ -11,7 +11,8 @@ from own_kernels import NAMES, OWN
 
 from costmodel.errors import CostModelError, InvalidConfigError
 from costmodel.kernels import neighbour
-from costmodel.kernels.cuda import CudaFamily, FamilySpace, Formula, ValidConfigs
+from costmodel.kernels.cuda import CudaFamily
+from costmodel.kernels.family import FamilySpace, Formula, ValidConfigs
 from costmodel.records import Config, ConfigBatch, KernelLaunch
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.collector.device.runtimes._base import Runtime
-from costmodel.kernels.cuda import LaunchNote
+from costmodel.kernels import LaunchNote, Position, Scratch, Value
 
 _FREE_SHARED_BYTES = 48 << 10  # what a block may have without asking for more
 
@@ -117,15 +117,36 @@ class CubinKernel:
             call(driver.cuKernelSetAttribute(most, launch.shared_bytes, kernel, device))
         self._kernel = driver.CUfunction(int(kernel))
         self._filled_from: tuple[int, ...] = ()
+        self._order = [self._prepared(parameter) for parameter in launch.parameters or ()]
 
     def __call__(self, *arguments: Any) -> None:
         """Launch it on the stream of this thread."""
         if self._launch.constants:
             self._fill_constants(arguments)
-        values, types = zip(*map(_parameter, arguments), strict=True)
+        values, types = zip(*map(_parameter, self._parameters(arguments)), strict=True)
         grid, block, shared = self._launch.grid, self._launch.block, self._launch.shared_bytes
         launch = self._driver.cuLaunchKernel
         self._call(launch(self._kernel, *grid, *block, shared, self._stream(), (values, types), 0))
+
+    def _parameters(self, arguments: tuple[Any, ...]) -> Sequence[Any]:
+        """What the kernel takes, in its order."""
+        if self._launch.parameters is None:
+            return arguments
+        return [arguments[each.position] if isinstance(each, Position) else each for each in self._order]
+
+    def _prepared(self, parameter: Position | Value | Scratch) -> Any:
+        """What is the same at every launch: values, and work memory, zeroed here; a position as it is."""
+        if isinstance(parameter, Position):
+            return parameter
+        if isinstance(parameter, Value):
+            return np.array(parameter.value, parameter.dtype)
+        if not parameter.size_bytes:
+            return np.array(0, np.uint64)
+        address = int(self._call(self._driver.cuMemAlloc(parameter.size_bytes)))
+        scratch = DeviceArray(address, np.zeros(0, np.uint8))
+        _when_gone(scratch, self._driver.cuMemFree, address)
+        self._call(self._driver.cuMemsetD8(address, 0, parameter.size_bytes))
+        return scratch
 
     def _fill_constants(self, arguments: tuple[Any, ...]) -> None:
         """Copy to constant memory what stands there, unless it is there from the last launch."""

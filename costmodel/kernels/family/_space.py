@@ -8,9 +8,9 @@ import numpy as np
 
 from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError, InvalidConfigError
-from costmodel.kernels.cuda._family import CudaFamily
-from costmodel.kernels.cuda._launch_rules import check_launch
-from costmodel.kernels.cuda._valid_configs import Rows, ValidConfigs
+from costmodel.kernels.family._base import Family
+from costmodel.kernels.family._geometry import check_launch
+from costmodel.kernels.family._valid_configs import Rows, ValidConfigs
 from costmodel.records import Candidate, Config, ConfigBatch, Decision, KernelLaunch, Workload
 
 _MOST_DRAWS = 100  # of a neighbour
@@ -33,15 +33,13 @@ class FamilySpace:
         sketches: The family's name alone.
     """
 
-    def __init__(self, family: CudaFamily, workload: Workload) -> None:
+    def __init__(self, family: Family, workload: Workload) -> None:
         self.name = family.space_name
         self.workload = workload
         self.sketches = (family.name,)
         self._family = family
-        self._choices = family.description.parameters
-        self._valid = ValidConfigs(
-            self._choices, family.description.conditions, family.rules.fixed(workload.dims)
-        )
+        self._choices = family.choices
+        self._valid = ValidConfigs(self._choices, family.conditions, family.fixed(workload.dims))
 
     @property
     def count(self) -> int | None:
@@ -65,7 +63,7 @@ class FamilySpace:
         Raises:
             CostModelError: No config meets the conditions.
         """
-        wanted = self._family.description.defaults
+        wanted = self._family.default_choices
         rows = self._draw(4096, np.random.default_rng(0)) if self._rows is None else self._rows
         if self._holds(wanted):
             return Config(dict(wanted))
@@ -152,7 +150,7 @@ class FamilySpace:
         return config
 
     def candidate(self, config: Config) -> Candidate:
-        """The candidate of ``config`` with what the description says of its launch.
+        """The candidate of ``config`` with what the family says of its launch.
 
         Raises:
             InvalidConfigError: It is not of this space, breaks a condition, or has a block or grid that no
@@ -163,8 +161,8 @@ class FamilySpace:
             raise InvalidConfigError(
                 f"A config of {self.name} must meet all conditions, but got {config.decisions}."
             )
-        check_launch(self._family.geometry(self.workload, config))
         batch = ConfigBatch.from_configs(self.workload, [config])
+        check_launch(self._family.geometry(self.workload, batch.decisions, 1))
         known = {name: float(column[0, 0]) for name, column in self.launches(batch).items()}
         launch = KernelLaunch(**{name: 0 if np.isnan(value) else int(value) for name, value in known.items()})
         return Candidate(self.workload, self.name, config, (launch,))
@@ -174,9 +172,8 @@ class FamilySpace:
         return int(config.config_id, 16)
 
     def launches(self, batch: ConfigBatch) -> dict[str, FloatArray]:
-        """Each field of ``KernelLaunch`` as ``(n, 1)``, NaN where the description does not say it."""
-        dims = self.workload.dims
-        return self._family.rules.facts(batch.decisions, dims, batch.size, self.workload.flops)
+        """Each field of ``KernelLaunch`` as ``(n, 1)``, NaN where the family does not say it."""
+        return self._family.launches(self.workload, batch.decisions, batch.size)
 
     @cached_property
     def _rows(self) -> Rows | None:

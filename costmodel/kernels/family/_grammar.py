@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterable
 
 from costmodel.errors import CostModelError, did_you_mean
-from costmodel.kernels.cuda._operators import FUNCTIONS, LARGEST, OPERATORS
+from costmodel.kernels.family._operators import FUNCTIONS, LARGEST, OPERATORS
 
 _MOST_CHARACTERS = 4096
 

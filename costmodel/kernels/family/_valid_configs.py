@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.kernels.cuda._formula import Formula, all_hold
+from costmodel.kernels.family._formula import Formula, all_hold
 
 Rows = NDArray[np.uint16]  # (n, parameters)
 

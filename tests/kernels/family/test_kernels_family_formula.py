@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from costmodel.kernels.cuda import Formula, FormulaError
+from costmodel.kernels.family import Formula, FormulaError
 
 PYTHONS = {
     "__builtins__": {},

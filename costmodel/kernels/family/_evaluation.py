@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.kernels.cuda._grammar import FormulaError, check_names
-from costmodel.kernels.cuda._operators import (
+from costmodel.kernels.family._grammar import FormulaError, check_names
+from costmodel.kernels.family._operators import (
     COMPARISONS,
     FUNCTIONS,
     MOST_ITEMS,

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.kernels.cuda._evaluation import Evaluation, Scope, Value
-from costmodel.kernels.cuda._grammar import FormulaError, check_names, free_names, parse
-from costmodel.kernels.cuda._operators import plain, truth
+from costmodel.kernels.family._evaluation import Evaluation, Scope, Value
+from costmodel.kernels.family._grammar import FormulaError, check_names, free_names, parse
+from costmodel.kernels.family._operators import plain, truth
 
 
 class Formula:

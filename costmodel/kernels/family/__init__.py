@@ -1,0 +1,25 @@
+"""Kernels with declared parameters, whatever language they are written in: formulas, valid configs, spaces.
+
+A family says its parameters, what must hold of them, and how a config is launched; formulas are evaluated
+over many configs at once and never by ``eval``.
+"""
+
+from costmodel.kernels.family._base import Choice, Family
+from costmodel.kernels.family._formula import Formula
+from costmodel.kernels.family._geometry import Geometry, check_launch, check_shared_bytes, launch_columns
+from costmodel.kernels.family._grammar import FormulaError
+from costmodel.kernels.family._space import FamilySpace
+from costmodel.kernels.family._valid_configs import ValidConfigs
+
+__all__ = [
+    "Choice",
+    "Family",
+    "FamilySpace",
+    "Formula",
+    "FormulaError",
+    "Geometry",
+    "ValidConfigs",
+    "check_launch",
+    "check_shared_bytes",
+    "launch_columns",
+]
