@@ -7,7 +7,7 @@ from costmodel.kernels._base import KernelSource
 from costmodel.records import Candidate, TargetKind, Workload
 
 # The sources that come with costmodel.
-SOURCES = ("metaschedule", "cuda", "library")
+SOURCES = ("metaschedule", "cuda", "triton", "library")
 
 
 def open_sources(names: Sequence[str]) -> tuple[KernelSource, ...]:
@@ -19,9 +19,10 @@ def open_sources(names: Sequence[str]) -> tuple[KernelSource, ...]:
     from costmodel.kernels.cuda import CudaSource
     from costmodel.kernels.library import LibrarySource
     from costmodel.kernels.metaschedule import MetaSchedule
+    from costmodel.kernels.triton import TritonSource
 
     known: dict[str, type[KernelSource]] = {
-        source.name: source for source in (MetaSchedule, CudaSource, LibrarySource)
+        source.name: source for source in (MetaSchedule, CudaSource, TritonSource, LibrarySource)
     }
     unknown = [name for name in names if name not in known]
     if unknown:

@@ -8,11 +8,15 @@ from pathlib import Path
 from costmodel.collector import CudaRunner, Runner
 from costmodel.errors import CostModelError
 from costmodel.kernels import SOURCES
-from costmodel.kernels.cuda import CudaFamily, CudaSource, FamilyCheck, check_family
+from costmodel.kernels.cuda import CudaSource
+from costmodel.kernels.family import Family, FamilyCheck, FamilySource, FamilySpace, check_family
+from costmodel.kernels.triton import TritonSource
 from costmodel.progress import Progress
 from costmodel.records import Candidate, Measurement, Outcome
+from costmodel.tuning._family_place import open_family
 
 _ARCHITECTURE = "sm_90"
+_WITH_FAMILIES: tuple[type[FamilySource], ...] = (CudaSource, TritonSource)
 
 
 @dataclass(frozen=True)
@@ -60,14 +64,16 @@ def list_kernels(families: Sequence[Path | str] = ()) -> list[KernelEntry]:
     """The kernels that ship, behind those of one's own.
 
     Args:
-        families: Descriptions of one's own, or folders that hold one each.
+        families: Places of one's own: descriptions, files of Python, or folders that hold one each.
 
     Raises:
         CostModelError: One cannot be read.
     """
-    own = [_entry(family) for family in CudaSource(families).families]
-    others = (name for name in SOURCES if name != CudaSource.name)
-    return [*(KernelEntry(name, "", "every operator", None) for name in others), *own]
+    own = [open_family(place) for place in families]
+    shipped = [(source(), family) for source in _WITH_FAMILIES for family in source.shipped()]
+    others = (name for name in SOURCES if name not in {source.name for source in _WITH_FAMILIES})
+    every = [KernelEntry(name, "", "every operator", None) for name in others]
+    return [*every, *(_entry(source, family) for source, family in (*own, *shipped))]
 
 
 def check_kernels(  # noqa: PLR0913 (one argument a knob)
@@ -82,7 +88,7 @@ def check_kernels(  # noqa: PLR0913 (one argument a knob)
     """Read a family, count its configs, compile some, and with a GPU run these against the reference.
 
     Args:
-        path: The description, or the folder that holds it.
+        path: The description, the file of Python, or the folder that holds it.
         dims: Sizes of the workload; those of the description where not given.
         architecture: What to compile for; that of the GPU, or without one sm_90, unless given.
         configs: How many configs, the default first and others at random.
@@ -92,15 +98,16 @@ def check_kernels(  # noqa: PLR0913 (one argument a knob)
     Raises:
         CostModelError: The family is not as it must be, NVRTC is not installed, or there is no GPU.
     """
-    family = CudaFamily.load(path)
+    source, family = open_family(path)
     workload = family.workload(**(dims or {}))
     with ExitStack() as stack:
         if runner is not None and not isinstance(runner, Runner):
-            runner = stack.enter_context(_opened(runner, path))
+            runner = stack.enter_context(_opened(runner, source))
         if runner is not None:
             architecture = runner.platform().device.architecture
         with Progress("compiling", configs) as progress:
             found = check_family(
+                source,
                 family,
                 workload,
                 architecture=architecture or _ARCHITECTURE,
@@ -110,21 +117,21 @@ def check_kernels(  # noqa: PLR0913 (one argument a knob)
             )
         if runner is None:
             return KernelsCheck(found)
-        space = family.space(workload)
+        space = source.space(workload, "cuda")
         usable = [space.candidate(each.config) for each in found.configs if each.outcome is Outcome.OK]
         return KernelsCheck(found, _measured(runner, usable), runner.description)
 
 
-def _entry(family: CudaFamily) -> KernelEntry:
+def _entry(source: FamilySource, family: Family) -> KernelEntry:
     workload = family.workload()
-    count = family.space(workload).count
-    return KernelEntry(CudaSource.name, family.name, workload.name, count, str(family.file))
+    count = FamilySpace(family, workload).count
+    return KernelEntry(source.name, family.name, workload.name, count, str(family.file))
 
 
-def _opened(runner: str, path: Path | str) -> Runner:
+def _opened(runner: str, source: FamilySource) -> Runner:
     if runner != "cuda":
         raise CostModelError(f"The runner must be cuda, or none to compile only, but got {runner!r}.")
-    return CudaRunner(sources=[CudaSource([path])])
+    return CudaRunner(sources=[source])
 
 
 def _measured(runner: Runner, candidates: Sequence[Candidate]) -> tuple[Measurement, ...]:

@@ -7,9 +7,10 @@ from pathlib import Path
 
 from costmodel.errors import CostModelError
 from costmodel.kernels import SOURCES, KernelSource, open_sources, source_for
-from costmodel.kernels.cuda import CudaFamily, CudaSource
+from costmodel.kernels.family import FamilySource
 from costmodel.kernels.metaschedule import ProgramSource, is_program_place
 from costmodel.records import TargetKind, Workload
+from costmodel.tuning._family_place import find_family
 
 ALL = "all"
 
@@ -21,13 +22,13 @@ class Subject:
     Attributes:
         name: Name of the workload.
         asked: Names of the sources that were asked for; none for the first that makes it, ``"all"`` for all.
-        family: Folder or description of a CUDA family of the user's own; None where it is not of one.
+        family: Source of a family of the user's own; None where it is not of one.
         program: Source of a tensor program of the user's own; None where it is none.
     """
 
     name: str
     asked: tuple[str, ...] = ()
-    family: Path | None = None
+    family: FamilySource | None = None
     program: ProgramSource | None = None
 
     @cached_property
@@ -92,7 +93,7 @@ class Subject:
 
     def _known(self) -> tuple[KernelSource, ...]:
         """The sources that were asked for, one's own first; all without a wish."""
-        own: tuple[KernelSource, ...] = (CudaSource([self.family]),) if self.family else ()
+        own: tuple[KernelSource, ...] = (self.family,) if self.family else ()
         if self.program:
             own = (self.program,)
         names = SOURCES if ALL in self.asked or not self.asked else self.asked
@@ -106,8 +107,8 @@ def subject_of(
     """What is tuned, as it was given.
 
     Args:
-        workload: A workload, its name, the folder or description of a CUDA family, or a tensor program in a
-            file: ``program.py:name``, or JSON that TVM wrote.
+        workload: A workload, its name, the folder or file of a family of CUDA or Triton kernels, or a tensor
+            program in a file: ``program.py:name``, or JSON that TVM wrote.
         dims: Sizes of the family's dims; those of its description for the rest.
         source: One source, several, ``"all"``, or None for the first that makes the workload.
 
@@ -118,15 +119,14 @@ def subject_of(
     unknown = [name for name in asked if name not in (ALL, *SOURCES)]
     if unknown:
         raise CostModelError(f"A source must be one of {', '.join(SOURCES)} or all, but got {unknown[0]!r}.")
+    if not isinstance(workload, Workload) and (found := find_family(workload)):
+        return Subject(found[1].workload(**(dims or {})).name, asked, found[0])
     if not isinstance(workload, Workload) and is_program_place(str(workload)):
         program = ProgramSource.open(str(workload))
         return Subject(program.workloads[0].name, asked, program=program)
-    if not isinstance(workload, Workload) and Path(workload).exists():
-        family = CudaFamily.load(workload)
-        return Subject(family.workload(**(dims or {})).name, asked, Path(workload))
     if dims:
         raise CostModelError(
-            f"Dims must be given of a folder with a CUDA family, but got {dict(dims)} of {workload}. The "
+            f"Dims must be given of a family of kernels, but got {dict(dims)} of {workload}. The "
             "name of a workload has its sizes."
         )
     return Subject(workload.name if isinstance(workload, Workload) else str(workload), asked)

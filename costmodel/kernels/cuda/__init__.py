@@ -4,17 +4,13 @@ A family is a folder with a kernel (``.cu``), its description (``.json``), and i
 should be (``reference.py``). NVRTC compiles a config, which needs no GPU.
 """
 
-from costmodel.kernels.cuda._check import ConfigCheck, FamilyCheck, check_family
 from costmodel.kernels.cuda._description import Description, read_description
 from costmodel.kernels.cuda._family import CudaFamily
 from costmodel.kernels.cuda._source import CudaSource
 
 __all__ = [
-    "ConfigCheck",
     "CudaFamily",
     "CudaSource",
     "Description",
-    "FamilyCheck",
-    "check_family",
     "read_description",
 ]

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.errors import CostModelError
-from costmodel.kernels.cuda._family import CudaFamily
+from costmodel.kernels.cuda._description import Description
+from costmodel.kernels.cuda._launch_rules import LaunchRules
 from costmodel.kernels.cuda._t1 import Argument
 from costmodel.kernels.family import Formula
 from costmodel.kernels.reference import tolerance_of as tolerance_of_dtype
@@ -26,7 +27,7 @@ _NOT_COMPUTED = 85  # in integers that a kernel writes
 _MOST_BYTES = 1 << 36
 
 
-def make_arguments(family: CudaFamily, workload: Workload) -> Arrays:
+def make_arguments(description: Description, rules: LaunchRules, dims: Mapping[str, int]) -> Arrays:
     """The arguments by name, the same in every process; one without axes is passed by value.
 
     What the kernel writes without reading it is full of NaN, or of 85 if whole numbers.
@@ -35,65 +36,66 @@ def make_arguments(family: CudaFamily, workload: Workload) -> Arrays:
         CostModelError: A size or type is not one that there is.
     """
     rng = np.random.default_rng(_SEED)
-    values = {**family.description.parameters, **family.rules.fixed(workload.dims)}
-    arguments = family.description.kernel_specification.arguments
+    values = {**description.parameters, **rules.fixed(dims)}
+    arguments = description.kernel_specification.arguments
     return {
         name: _fill(argument, name, values, rng)
-        for name, argument in zip(names_of(family), arguments, strict=True)
+        for name, argument in zip(names_of(description), arguments, strict=True)
     }
 
 
-def names_of(family: CudaFamily) -> list[str]:
+def names_of(description: Description) -> list[str]:
     """Name of each argument; one without is called by its position, as in ``arg2``."""
-    arguments = family.description.kernel_specification.arguments
+    arguments = description.kernel_specification.arguments
     names = [argument.name or f"arg{position}" for position, argument in enumerate(arguments)]
     if len(set(names)) < len(names):
-        raise CostModelError(
-            f"Arguments of {family.name} must each have a name of their own, but got {names}."
-        )
+        raise CostModelError(f"Arguments must each have a name of their own, but got {names}.")
     return names
 
 
-def output_positions(family: CudaFamily) -> tuple[int, ...]:
+def output_positions(description: Description) -> tuple[int, ...]:
     """Positions of the arguments that are compared: those called Output, or else all that are written.
 
     Raises:
         CostModelError: There are none.
     """
-    arguments = family.description.kernel_specification.arguments
+    arguments = description.kernel_specification.arguments
     said = tuple(i for i, argument in enumerate(arguments) if argument.output)
     written = tuple(i for i, argument in enumerate(arguments) if argument.access_type != "ReadOnly")
     if not (said or written):
         raise CostModelError(
-            f"Some argument of {family.name} must have the AccessType WriteOnly or ReadWrite: the output."
+            "Some argument must have the AccessType WriteOnly or ReadWrite: the output of "
+            f"{description.kernel_specification.kernel_name}."
         )
     return said or written
 
 
-def tolerance_of(family: CudaFamily) -> float:
+def tolerance_of(description: Description) -> float:
     """Largest relative error of an output of the narrowest type that is compared; 0 for whole numbers."""
-    arguments = family.description.kernel_specification.arguments
-    types = [_dtype(arguments[position])[0] for position in output_positions(family)]
+    arguments = description.kernel_specification.arguments
+    types = [_dtype(arguments[position])[0] for position in output_positions(description)]
     return max(map(tolerance_of_dtype, types))
 
 
-def reference_of(family: CudaFamily, workload: Workload) -> list[NDArray[Any]] | None:
+def reference_of(
+    folder: Path, description: Description, rules: LaunchRules, workload: Workload
+) -> list[NDArray[Any]] | None:
     """What the outputs should hold, by ``reference.py`` beside the description; None where there is none.
 
     Raises:
         CostModelError: It fails, or gives other names or sizes.
     """
-    file = family.folder / "reference.py"
+    file = folder / "reference.py"
     if not file.exists():
         return None
-    arguments = make_arguments(family, workload)
-    specified = family.description.kernel_specification.arguments
+    arguments = make_arguments(description, rules, workload.dims)
+    specified = description.kernel_specification.arguments
     inputs = {
         name: array
         for (name, array), argument in zip(arguments.items(), specified, strict=True)
         if argument.access_type != "WriteOnly"
     }
-    outputs = [names_of(family)[position] for position in output_positions(family)]
+    outputs = [names_of(description)[position] for position in output_positions(description)]
     try:
         found = _load(file)(inputs, dict(workload.dims))
     except Exception as error:

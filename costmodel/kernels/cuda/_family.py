@@ -9,12 +9,20 @@ from pathlib import Path
 from typing import Any, Self
 
 import msgspec
+from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError
+from costmodel.kernels.cuda._arguments import (
+    make_arguments,
+    output_positions,
+    reference_of,
+    tolerance_of,
+)
 from costmodel.kernels.cuda._description import Description, find_description, read_description
 from costmodel.kernels.cuda._launch_rules import LaunchRules
-from costmodel.kernels.family import Choice, FamilySpace, Formula, Geometry
+from costmodel.kernels.cuda._nvrtc import is_of_nvcc
+from costmodel.kernels.family import Choice, FamilySpace, Formula, Geometry, sized_workload
 from costmodel.records import Workload
 
 _INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
@@ -99,16 +107,9 @@ class CudaFamily:
         Raises:
             CostModelError: It has no such dimension, or a size is not positive.
         """
-        known = self.description.dims
-        unknown = [dim for dim in dims if dim not in known]
-        if unknown:
-            raise CostModelError(
-                f"{self.name} must be asked for sizes of its dims {', '.join(known)}, but got {unknown[0]!r}."
-            )
-        try:
-            return Workload(self.kind, {**known, **dims}, self.description.workload.dtype)
-        except ValueError as error:
-            raise CostModelError(f"{self.name}: {error}.") from None
+        return sized_workload(
+            self.name, self.kind, self.description.dims, self.description.workload.dtype, dims
+        )
 
     def computes(self, workload: Workload) -> bool:
         """Whether a workload is one of its own."""
@@ -133,7 +134,7 @@ class CudaFamily:
         return self.description.defaults
 
     @property
-    def conditions(self) -> tuple[Formula, ...]:
+    def condition_formulas(self) -> tuple[Formula, ...]:
         """What must hold of each config."""
         return self.description.conditions
 
@@ -148,6 +149,40 @@ class CudaFamily:
     def launches(self, workload: Workload, columns: Mapping[str, Any], rows: int) -> dict[str, FloatArray]:
         """Each field of ``KernelLaunch`` as ``(n, 1)``, NaN where the description does not say it."""
         return self.rules.facts(columns, workload.dims, rows, workload.flops)
+
+    def own_arguments(self, workload: Workload) -> list[NDArray[Any]]:
+        """What the description fills."""
+        return list(make_arguments(self.description, self.rules, workload.dims).values())
+
+    def own_outputs(self, workload: Workload) -> tuple[int, ...]:
+        """Positions of the arguments that are compared."""
+        return output_positions(self.description)
+
+    def own_reference(self, workload: Workload) -> list[NDArray[Any]] | None:
+        """What ``reference.py`` gives; None where there is none."""
+        return reference_of(self.folder, self.description, self.rules, workload)
+
+    def own_tolerance(self, workload: Workload) -> float:
+        """Largest relative error of the outputs that is rounding."""
+        return tolerance_of(self.description)
+
+    @property
+    def remarks(self) -> list[str]:
+        """What a user should know of it, in sentences."""
+        remarks = []
+        options = [
+            each for each in self.description.kernel_specification.compiler_options if is_of_nvcc(each)
+        ]
+        if options:
+            remarks.append(
+                f"CompilerOptions of nvcc that NVRTC does not take are left out: {', '.join(options)}."
+            )
+        if not self.description.workload.operator and not (self.folder / "reference.py").exists():
+            remarks.append(
+                "There is no reference.py: results are compared with those of the first config that runs, "
+                "which may be wrong itself."
+            )
+        return remarks
 
     def _check(self) -> None:
         """Check that formulas and dims fit each other and, where there is one, the operator."""

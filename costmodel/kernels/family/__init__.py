@@ -4,22 +4,29 @@ A family says its parameters, what must hold of them, and how a config is launch
 over many configs at once and never by ``eval``.
 """
 
-from costmodel.kernels.family._base import Choice, Family
+from costmodel.kernels.family._base import Choice, Family, sized_workload
+from costmodel.kernels.family._check import ConfigCheck, FamilyCheck, check_family
 from costmodel.kernels.family._formula import Formula
 from costmodel.kernels.family._geometry import Geometry, check_launch, check_shared_bytes, launch_columns
 from costmodel.kernels.family._grammar import FormulaError
+from costmodel.kernels.family._source import FamilySource
 from costmodel.kernels.family._space import FamilySpace
 from costmodel.kernels.family._valid_configs import ValidConfigs
 
 __all__ = [
     "Choice",
+    "ConfigCheck",
     "Family",
+    "FamilyCheck",
+    "FamilySource",
     "FamilySpace",
     "Formula",
     "FormulaError",
     "Geometry",
     "ValidConfigs",
+    "check_family",
     "check_launch",
     "check_shared_bytes",
     "launch_columns",
+    "sized_workload",
 ]

@@ -1,9 +1,13 @@
 """What a space needs of a family: a kernel with declared parameters."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
+from numpy.typing import NDArray
+
 from costmodel.arrays import FloatArray
+from costmodel.errors import CostModelError
 from costmodel.kernels.family._formula import Formula
 from costmodel.kernels.family._geometry import Geometry
 from costmodel.records import Workload
@@ -35,7 +39,7 @@ class Family(Protocol):
         ...
 
     @property
-    def conditions(self) -> tuple[Formula, ...]:
+    def condition_formulas(self) -> tuple[Formula, ...]:
         """What must hold of each config."""
         ...
 
@@ -50,3 +54,63 @@ class Family(Protocol):
     def launches(self, workload: Workload, columns: Mapping[str, Any], rows: int) -> dict[str, FloatArray]:
         """Each field of ``KernelLaunch`` as ``(n, 1)``, NaN where the family does not say it."""
         ...
+
+    @property
+    def file(self) -> Path:
+        """The file that describes it."""
+        ...
+
+    @property
+    def remarks(self) -> Sequence[str]:
+        """What a user should know of it, in sentences."""
+        ...
+
+    def workload(self, **dims: int) -> Workload:
+        """What it computes at these sizes; those that are not given are its own."""
+        ...
+
+    def computes(self, workload: Workload) -> bool:
+        """Whether a workload is one of its own."""
+        ...
+
+    def own_arguments(self, workload: Workload) -> list[NDArray[Any]]:
+        """What kernels take of a workload that is no operator's, as ``KernelSource.arguments``."""
+        ...
+
+    def own_outputs(self, workload: Workload) -> tuple[int, ...]:
+        """As ``KernelSource.outputs``."""
+        ...
+
+    def own_reference(self, workload: Workload) -> list[NDArray[Any]] | None:
+        """As ``KernelSource.reference``."""
+        ...
+
+    def own_tolerance(self, workload: Workload) -> float:
+        """As ``KernelSource.tolerance``."""
+        ...
+
+
+def sized_workload(
+    name: str, kind: str, known: Mapping[str, int], dtype: str, dims: Mapping[str, int]
+) -> Workload:
+    """The workload of a family at given sizes.
+
+    Args:
+        name: Name of the family.
+        kind: Kind of the workload.
+        known: Its dims, and their sizes where nothing else is asked for.
+        dtype: Element type.
+        dims: What is asked for.
+
+    Raises:
+        CostModelError: There is no such dimension, or a size is not positive.
+    """
+    unknown = [dim for dim in dims if dim not in known]
+    if unknown:
+        raise CostModelError(
+            f"{name} must be asked for sizes of its dims {', '.join(known)}, but got {unknown[0]!r}."
+        )
+    try:
+        return Workload(kind, {**known, **dims}, dtype)
+    except ValueError as error:
+        raise CostModelError(f"{name}: {error}.") from None

@@ -39,7 +39,7 @@ class FamilySpace:
         self.sketches = (family.name,)
         self._family = family
         self._choices = family.choices
-        self._valid = ValidConfigs(self._choices, family.conditions, family.fixed(workload.dims))
+        self._valid = ValidConfigs(self._choices, family.condition_formulas, family.fixed(workload.dims))
 
     @property
     def count(self) -> int | None:

@@ -11,12 +11,10 @@ from time import perf_counter
 import numpy as np
 
 from costmodel.errors import InvalidConfigError
-from costmodel.kernels.cuda._build import build_family
-from costmodel.kernels.cuda._family import CudaFamily
-from costmodel.kernels.cuda._nvrtc import check_nvrtc, is_of_nvcc
+from costmodel.kernels.family._base import Family
+from costmodel.kernels.family._source import FamilySource
+from costmodel.kernels.family._space import FamilySpace
 from costmodel.records import Candidate, Config, KernelResources, Outcome, Workload
-
-_MOST_DRAWN = 4096
 
 
 @dataclass(frozen=True)
@@ -80,7 +78,8 @@ class FamilyCheck:
 
 
 def check_family(  # noqa: PLR0913 (one argument a knob)
-    family: CudaFamily,
+    source: FamilySource,
+    family: Family,
     workload: Workload | None = None,
     *,
     architecture: str = "sm_90",
@@ -91,55 +90,41 @@ def check_family(  # noqa: PLR0913 (one argument a knob)
     """Compile the default config of a family and random ones; needs no GPU.
 
     Args:
+        source: Its source.
         family: The family.
-        workload: One of its workloads; that of the description's dims if None.
+        workload: One of its workloads; that of its own dims if None.
         architecture: What to compile for.
         configs: How many configs.
         seed: Of what is drawn.
         on_progress: Called after each config.
 
     Raises:
-        CostModelError: No config meets the conditions, or NVRTC is not installed.
+        CostModelError: No config meets the conditions, or the compiler is not installed.
     """
-    check_nvrtc()
+    source.check_installed("cuda")
     workload = workload or family.workload()
-    space = family.space(workload)
+    space = FamilySpace(family, workload)
     drawn = space.draw(0, configs, np.random.default_rng(seed)).configs()
     chosen = list({config.config_id: config for config in (space.default, *drawn)}.values())[:configs]
     found = []
     with tempfile.TemporaryDirectory() as folder:
         for config in chosen:
             try:
-                found.append(_compiled(family, space.candidate(config), architecture, Path(folder)))
+                found.append(_compiled(source, family, space.candidate(config), architecture, Path(folder)))
             except InvalidConfigError as error:
                 found.append(ConfigCheck(config, Outcome.INVALID_CONFIG, 0.0, error=str(error)))
             if on_progress:
                 on_progress()
     return FamilyCheck(
-        family.name, space.name, workload, space.count, architecture, tuple(found), tuple(_remarks(family))
+        family.name, space.name, workload, space.count, architecture, tuple(found), tuple(family.remarks)
     )
 
 
-def _compiled(family: CudaFamily, candidate: Candidate, architecture: str, folder: Path) -> ConfigCheck:
+def _compiled(
+    source: FamilySource, family: Family, candidate: Candidate, architecture: str, folder: Path
+) -> ConfigCheck:
     started = perf_counter()
-    built = build_family(family, candidate, architecture, folder)
+    built = source.compile(family, candidate, architecture, folder)
     seconds = perf_counter() - started
     resources = built.resources[0] if built.resources else None
     return ConfigCheck(candidate.config, built.outcome, seconds, resources, built.error)
-
-
-def _remarks(family: CudaFamily) -> list[str]:
-    """What holds of the family, whatever compiles."""
-    description = family.description
-    options = [each for each in description.kernel_specification.compiler_options if is_of_nvcc(each)]
-    remarks = (
-        [f"CompilerOptions of nvcc that NVRTC does not take are left out: {', '.join(options)}."]
-        if options
-        else []
-    )
-    if not description.workload.operator and not (family.folder / "reference.py").exists():
-        remarks.append(
-            "There is no reference.py: results are compared with those of the first config that runs, which "
-            "may be wrong itself."
-        )
-    return remarks

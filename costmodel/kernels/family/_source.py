@@ -1,0 +1,125 @@
+"""Families of kernels with declared parameters as a kernel source."""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from costmodel.errors import CostModelError
+from costmodel.kernels._base import KernelSource
+from costmodel.kernels._built import Built
+from costmodel.kernels.family._base import Family
+from costmodel.kernels.family._space import FamilySpace
+from costmodel.records import Candidate, Outcome, TargetKind, Workload
+
+
+class FamilySource(KernelSource):
+    """Kernels of families: of those of one's own first, then of those that ship.
+
+    Where several compute a workload, the first does.
+
+    Args:
+        places: Where families of one's own are.
+    """
+
+    artifact = ".cubin"
+
+    def __init__(self, places: Sequence[Path | str] = ()) -> None:
+        self._places = tuple(map(str, places))
+
+    @property
+    def families(self) -> list[Family]:
+        """The families, those of one's own first; each file is read once a process.
+
+        Raises:
+            CostModelError: One cannot be read.
+        """
+        return [*(family for place in self._places for family in self.at(place)), *self.shipped()]
+
+    @classmethod
+    @abstractmethod
+    def at(cls, place: str) -> Sequence[Family]:
+        """The families at a place.
+
+        Raises:
+            CostModelError: They cannot be read.
+        """
+
+    @classmethod
+    @abstractmethod
+    def shipped(cls) -> Sequence[Family]:
+        """The families that ship."""
+
+    @staticmethod
+    @abstractmethod
+    def compile(family: Any, candidate: Candidate, architecture: str, folder: Path) -> Built:
+        """Compile a candidate of a family to machine code with a note of how it is launched."""
+
+    def makes(self, workload: Workload, kind: TargetKind) -> bool:
+        """Whether a family computes it, on a GPU."""
+        return kind == "cuda" and any(family.computes(workload) for family in self.families)
+
+    def space(self, workload: Workload, kind: TargetKind) -> FamilySpace:
+        """The configs of the family that computes a workload."""
+        return _space(self._family_of(workload, kind), workload)
+
+    def build(self, candidate: Candidate, kind: TargetKind, architecture: str, folder: Path) -> Built:
+        """Compile a candidate to machine code with a note of how it is launched."""
+        for family in self.families:
+            if family.space_name == candidate.space:
+                return self.compile(family, candidate, architecture, folder)
+        return Built(
+            Outcome.INVALID_CONFIG,
+            error=f"{candidate.space} is no family as its files are now: it was changed, or is not given.",
+        )
+
+    def arguments(self, workload: Workload) -> list[NDArray[Any]]:
+        """The operator's, or those that the family makes."""
+        if not workload.is_foreign:
+            return super().arguments(workload)
+        return self._family_of(workload).own_arguments(workload)
+
+    def outputs(self, workload: Workload) -> tuple[int, ...]:
+        """Positions of the arguments that are compared."""
+        if not workload.is_foreign:
+            return super().outputs(workload)
+        return self._family_of(workload).own_outputs(workload)
+
+    def reference(self, workload: Workload) -> list[NDArray[Any]] | None:
+        """The operator's output, or what the family says; None where it says nothing."""
+        if not workload.is_foreign:
+            return super().reference(workload)
+        return self._family_of(workload).own_reference(workload)
+
+    def tolerance(self, workload: Workload) -> float:
+        """Largest relative error of the outputs that is rounding."""
+        if not workload.is_foreign:
+            return super().tolerance(workload)
+        return self._family_of(workload).own_tolerance(workload)
+
+    def _family_of(self, workload: Workload, kind: TargetKind = "cuda") -> Family:
+        if kind == "cuda":
+            for family in self.families:
+                if family.computes(workload):
+                    return family
+        known = ", ".join(family.workload().name for family in self.families)
+        raise CostModelError(
+            f"{workload.name} must be something that a family of {self.name} computes for cuda, such as "
+            f"{known}. Give the family's place."
+        )
+
+
+@cache
+def _spaces() -> dict[tuple[str, str], FamilySpace]:
+    return {}
+
+
+def _space(family: Family, workload: Workload) -> FamilySpace:
+    """A space, the same object for the same arguments: its configs are listed once."""
+    spaces, key = _spaces(), (family.space_name, workload.name)
+    if key not in spaces:
+        spaces[key] = FamilySpace(family, Workload.parse(workload.name))
+    return spaces[key]

@@ -1,0 +1,162 @@
+"""From a config of a family to machine code with a note of how it is launched."""
+
+import hashlib
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import msgspec
+import numpy as np
+
+from costmodel.errors import InvalidConfigError
+from costmodel.files import write_whole
+from costmodel.kernels._built import Built
+from costmodel.kernels._cubin import resources_by_kernel
+from costmodel.kernels._launch_note import LaunchNote, Position, Scratch, Value
+from costmodel.kernels.family import check_launch, check_shared_bytes
+from costmodel.kernels.triton._call import Constant, Parameter, Pointer, options_of, parameters_of, type_of
+from costmodel.kernels.triton._family import TritonFamily
+from costmodel.kernels.triton._module import load_module
+from costmodel.records import Candidate, ConfigBatch, Outcome, Workload
+
+_WARP_THREADS = 32
+_DIVISIBLE = [["tt.divisibility", 16]]  # what Triton compiles for where a pointer or number is
+
+
+class CompileError(Exception):
+    """Triton refused a kernel; its message is the first error, ``log`` all that it said."""
+
+    def __init__(self, error: Exception, log: str) -> None:
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        super().__init__(f"{type(error).__name__}: {lines[-1] if lines else 'no message'}"[:300])
+        self.log = f"{error}\n{log}"
+
+
+def build_family(family: TritonFamily, candidate: Candidate, architecture: str, folder: Path) -> Built:
+    """Compile a candidate into ``folder``, unless it is there; failure is an outcome.
+
+    Machine code is ``<candidate_id>.cubin``, and its note, written last, ``<candidate_id>.launch.json``; what
+    the compiler said of a failure is ``<candidate_id>.log``.
+    """
+    library = folder / f"{candidate.candidate_id}.cubin"
+    note = library.with_suffix(".launch.json")
+    try:
+        if not note.exists():
+            _compile(family, candidate, architecture, library)
+    except InvalidConfigError as error:
+        return Built(Outcome.INVALID_CONFIG, error=str(error))
+    except CompileError as error:
+        write_whole(library.with_suffix(".log"), error.log.encode())
+        return Built(Outcome.COMPILE_ERROR, error=str(error))
+    cubin, launch = library.read_bytes(), msgspec.json.decode(note.read_bytes(), type=LaunchNote)
+    digest = hashlib.sha256(cubin + note.read_bytes()).hexdigest()[:16]
+    return Built(Outcome.OK, library, digest, (resources_by_kernel(cubin)[launch.kernel],))
+
+
+def _compile(family: TritonFamily, candidate: Candidate, architecture: str, library: Path) -> None:
+    workload, config = candidate.workload, candidate.config
+    geometry = family.geometry(workload, ConfigBatch.from_configs(workload, [config]).decisions, 1)
+    check_launch(geometry)
+    parameters = parameters_of(family, workload, config, _dtypes(family, workload))
+    compiled = _compiled(family, parameters, options_of(config), architecture)
+    metadata = compiled.metadata
+    check_shared_bytes(metadata.shared, architecture)
+    grid = tuple(geometry.grid[0].tolist())
+    note = LaunchNote(
+        metadata.name,
+        grid,
+        (_WARP_THREADS * metadata.num_warps, 1, 1),
+        metadata.shared,
+        parameters=_launched(parameters, compiled, int(np.prod(grid))),
+    )
+    write_whole(library, compiled.asm["cubin"])
+    write_whole(library.with_suffix(".launch.json"), msgspec.json.encode(note))
+
+
+def _compiled(
+    family: TritonFamily, parameters: Mapping[str, Parameter], options: Mapping[str, Any], architecture: str
+) -> Any:
+    """What Triton's compiler gives, which needs no GPU.
+
+    Raises:
+        CompileError: It refuses.
+    """
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    function = getattr(load_module(family.kernel), family.function)
+    source = ASTSource(
+        fn=function,
+        signature={name: _type(parameter) for name, parameter in parameters.items()},
+        constexprs={name: each.value for name, each in parameters.items() if isinstance(each, Constant)},
+        attrs={(i,): _DIVISIBLE for i, each in enumerate(parameters.values()) if _is_divisible(each)},
+    )
+    target = GPUTarget("cuda", int(re.sub(r"\D", "", architecture)), _WARP_THREADS)
+    with tempfile.TemporaryFile() as log, _messages_in(log):
+        try:
+            with triton.knobs.cache.scope(), tempfile.TemporaryDirectory() as cache:
+                triton.knobs.cache.dir = cache
+                return triton.compile(source, target=target, options=dict(options))
+        except Exception as error:
+            log.seek(0)
+            raise CompileError(error, log.read().decode(errors="replace")) from error
+
+
+def _launched(
+    parameters: Mapping[str, Parameter], compiled: Any, programs: int
+) -> tuple[Value | Scratch | Position, ...]:
+    """What the machine code takes: what is not compiled in, then work memory of Triton's own.
+
+    How many pointers to such memory there are depends on the version of Triton; those behind the first are
+    for its profiler.
+    """
+    own: list[Value | Scratch | Position] = []
+    for each in parameters.values():
+        if isinstance(each, Pointer):
+            own.append(each.to)
+        elif isinstance(each, Value):
+            own.append(each)
+    entry = compiled.asm["ptx"].partition(".entry")[2].partition(")")[0]
+    more = entry.count(".param") - len(own)
+    scratch = Scratch(getattr(compiled.metadata, "global_scratch_size", 0) * programs)
+    return (*own, *[scratch, Scratch(0), Scratch(0)][:more])
+
+
+def _dtypes(family: TritonFamily, workload: Workload) -> tuple[str, ...]:
+    """Types of the workload's arguments."""
+    if family.operators:
+        return (workload.dtype,) * (len(workload.operator.inputs(workload.dims)) + 1)
+    return tuple(str(array.dtype) for array in family.make_arrays(workload).values())
+
+
+def _type(parameter: Parameter) -> str:
+    if isinstance(parameter, Constant):
+        return "constexpr"
+    return parameter.type if isinstance(parameter, Pointer) else type_of(parameter)
+
+
+def _is_divisible(parameter: Parameter) -> bool:
+    """Whether it is a multiple of 16: every array is allocated at one."""
+    if isinstance(parameter, Value):
+        return parameter.dtype != "float32" and parameter.value % 16 == 0
+    return isinstance(parameter, Pointer)
+
+
+@contextmanager
+def _messages_in(log: IO[bytes]) -> Iterator[None]:
+    """What the compiler's C++ writes goes into a file: it is part of the reason, and no reader wants all."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    os.dup2(log.fileno(), 2)
+    try:
+        yield
+    finally:
+        sys.stderr.flush()
+        os.dup2(kept, 2)
+        os.close(kept)

@@ -1,0 +1,46 @@
+"""Where families of Triton kernels are: a file of Python, or the folder that holds it."""
+
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+from costmodel.errors import CostModelError
+from costmodel.kernels.triton._family import TritonFamily
+from costmodel.kernels.triton._module import load_module
+
+_FILE, _ONE, _SEVERAL = "family.py", "FAMILY", "FAMILIES"
+
+
+def families_at(place: str) -> Sequence[TritonFamily]:
+    """The families of a file, which is run.
+
+    Args:
+        place: ``kernel.py``, which defines FAMILY or FAMILIES; ``kernel.py:name`` for one under another name;
+            or a folder with ``family.py``.
+
+    Raises:
+        CostModelError: There is no such file, it fails, or it defines no families.
+    """
+    path, _, name = place.partition(".py:")
+    file = Path(f"{path}.py" if name else place).resolve()
+    return _families(file / _FILE if file.is_dir() else file, name)
+
+
+def is_family_place(place: str) -> bool:
+    """Whether a place is a folder with ``family.py``, or a file that speaks of ``TritonFamily``."""
+    path, _, name = place.partition(".py:")
+    file = Path(f"{path}.py" if name else place)
+    if file.is_dir():
+        return (file / _FILE).exists()
+    return file.suffix == ".py" and file.exists() and "TritonFamily" in file.read_text(encoding="utf-8")
+
+
+@cache
+def _families(file: Path, name: str) -> tuple[TritonFamily, ...]:
+    module = load_module(file)
+    found = [getattr(module, each, None) for each in ([name] if name else [_ONE, _SEVERAL])]
+    families = [f for each in found for f in (each if isinstance(each, list | tuple) else [each]) if f]
+    if not families or not all(isinstance(family, TritonFamily) for family in families):
+        wanted = name or f"{_ONE} or {_SEVERAL}"
+        raise CostModelError(f"{file} must define {wanted}, one TritonFamily or a list of them.")
+    return tuple(families)
