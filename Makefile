@@ -8,9 +8,9 @@ TRIALS ?= 16
 BIN := .venv/bin
 
 # Beside other tests, threads of BLAS wait for each other: commands take 10 to 30 % more processor time.
-test test-rehearsals test-notebooks test-docs test-kernel-tuner test-torch: export OMP_NUM_THREADS := 1
+test test-rehearsals test-notebooks test-docs test-kernel-tuner test-torch test-triton: export OMP_NUM_THREADS := 1
 
-.PHONY: help tune test test-rehearsals test-notebooks test-docs test-kernel-tuner test-torch docs check mutation reproduce
+.PHONY: help tune test test-rehearsals test-notebooks test-docs test-kernel-tuner test-torch test-triton docs check mutation reproduce
 .DELETE_ON_ERROR:
 
 help: ## List the targets
@@ -34,11 +34,17 @@ test-kernel-tuner: .venv/kernel-tuner.stamp ## Run the tests of the plug-in for 
 test-torch: .venv/torch.stamp ## Run the tests of what needs torch, which the others skip
 	$(BIN)/python -m pytest -m torch
 
+test-triton: .venv/triton.stamp ## Run the tests of Triton kernels, which need 300 MB of compiler and no GPU
+	$(BIN)/python -m pytest -n auto --dist loadfile -m triton
+
 docs: .venv/docs.stamp ## Build the documentation into out/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 	@echo 'Read it: $(BIN)/python -m http.server --directory out/site'
 
-test-docs: .venv/docs.stamp ## Run the commands and code blocks of README and docs/, ten minutes
+test-test-triton: .venv/triton.stamp ## Run the tests of Triton kernels, which need 300 MB of compiler and no GPU
+	$(BIN)/python -m pytest -n auto --dist loadfile -m triton
+
+docs: .venv/docs.stamp ## Run the commands and code blocks of README and docs/, ten minutes
 	$(BIN)/python -m pytest -n auto tests/docs -m docs
 
 check: .venv/dev.stamp ## Check style, format, types and the direction of imports
@@ -60,6 +66,7 @@ reproduce: .venv/dev.stamp ## Make the figures of README.md again and compare, u
 .venv/notebooks.stamp: extras := tvm,xgboost-cpu,mlflow,dev,notebooks
 .venv/kernel-tuner.stamp: extras := tvm,xgboost-cpu,mlflow,dev,kernel-tuner
 .venv/torch.stamp: extras := tvm,xgboost-cpu,mlflow,dev,torch
+.venv/triton.stamp: extras := tvm,xgboost-cpu,mlflow,dev,torch,triton
 .venv/docs.stamp: extras := tvm,xgboost-cpu,mlflow,dev,docs
 
 .venv/%.stamp: pyproject.toml | .venv/bin/pip

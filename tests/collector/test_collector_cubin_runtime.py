@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("tvm")  # the runtimes' package holds TVM's too
 
 from costmodel.collector.device.runtimes import CubinRuntime
-from costmodel.kernels import LaunchNote
+from costmodel.kernels import LaunchNote, Position, Scratch, Value
 
 
 class FakeDriver:
@@ -44,6 +44,9 @@ class FakeDriver:
         ctypes.memmove(target, source, size)
 
     cuMemcpyDtoH = cuMemcpyHtoD
+
+    def cuMemsetD8(self, target: int, value: int, size: int) -> None:
+        ctypes.memset(target, value, size)
 
     def cuMemcpyDtoD(self, target: int, source: int, size: int) -> None:
         self.constant_copies += 1
@@ -103,6 +106,26 @@ def test_a_kernel_is_launched_as_its_note_says_on_the_stream_of_the_thread(
     parameters = ((arguments[0].address, 3), (ctypes.c_void_p, ctypes.c_int32))
     assert driver.launches == [(77, 6, 2, 1, 32, 4, 1, 1024, stream, parameters, 0) for stream in (5, 9)]
     assert driver.attributes == []
+
+
+def test_a_note_says_in_which_order_a_kernel_takes_arguments_values_and_work_memory(
+    runtime: CubinRuntime, driver: FakeDriver, tmp_path: Path
+) -> None:
+    told = (Position(1), Value("int32", 7), Scratch(16), Position(0), Scratch(0), Value("float32", 0.5))
+    first, second = runtime.copies([np.arange(4, dtype=np.float32), np.arange(2, dtype=np.int8)])
+    kernel = runtime.load(artifact(tmp_path, parameters=told))
+    kernel(first, second)
+    kernel(first, second)
+    values, types = driver.launches[0][9]
+    (scratch,) = set(driver.memory) - {first.address, second.address}
+    assert values == (second.address, 7, scratch, first.address, 0, 0.5)
+    pointer = ctypes.c_void_p
+    assert types == (pointer, ctypes.c_int32, pointer, pointer, ctypes.c_uint64, ctypes.c_float)
+    assert ctypes.string_at(scratch, 16) == bytes(16)
+    assert driver.launches[1] == driver.launches[0]
+    del kernel
+    gc.collect()
+    assert scratch not in driver.memory
 
 
 def test_much_shared_memory_is_asked_for(runtime: CubinRuntime, driver: FakeDriver, tmp_path: Path) -> None:

@@ -58,9 +58,15 @@ def type_of(value: Value) -> str:
 
 
 def options_of(config: Config) -> dict[str, Any]:
-    """What Triton's compiler is told of a config; 0 registers means no limit."""
+    """What Triton's compiler is told of a config; 0 registers means no limit.
+
+    Products and sums are fused, as by default before Triton changes its mind.
+    """
     chosen = {name: config.decisions[name] for name in OPTIONS if name in config.decisions}
-    return {name: value for name, value in chosen.items() if not (name == "maxnreg" and value == 0)}
+    return {
+        "enable_fp_fusion": True,
+        **{name: value for name, value in chosen.items() if not (name == "maxnreg" and value == 0)},
+    }
 
 
 def parameters_of(

@@ -247,10 +247,10 @@ class TritonFamily:
 
     def _check(self) -> None:
         known = {*self.dims, *self.parameters}
-        if list(self.workload().dims) != list(self.dims):
-            raise CostModelError(f"dims must be {list(self.workload().dims)}, in this order.")
         if bool(self.operators) != bool(self.dtype):
             raise CostModelError("dtype must be told with operators, and only with them.")
+        if list(self.workload().dims) != list(self.dims):
+            raise CostModelError(f"dims must be {list(self.workload().dims)}, in this order.")
         if not 1 <= len(self.grid) <= 3:
             raise CostModelError(f"grid must have one to three axes, but got {len(self.grid)}.")
         if clash := set(self.dims) & set(self.parameters):

@@ -4,6 +4,7 @@ import json
 import pickle
 import re
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -11,10 +12,15 @@ import pytest
 from own_kernels import NAMES, OWN, needs_nvrtc
 
 from costmodel.kernels import source_for, source_of
-from costmodel.kernels.cuda import CudaFamily, CudaSource, check_family
+from costmodel.kernels.cuda import CudaFamily, CudaSource
+from costmodel.kernels.family import FamilyCheck, check_family
 from costmodel.records import Config, Outcome
 
 pytest.importorskip("elftools")
+
+
+def compiled(family: CudaFamily, **settings: Any) -> FamilyCheck:
+    return check_family(CudaSource(), family, **settings)
 
 
 @pytest.fixture(autouse=True)
@@ -36,7 +42,7 @@ ADD = (OWN / "vector_add" / "vector_add.cu").read_text()
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_users_files_become_a_family_whose_configs_compile(name: str) -> None:
-    check = check_family(CudaFamily.load(OWN / name), configs=4)
+    check = compiled(CudaFamily.load(OWN / name), configs=4)
     assert len(check.configs) == check.compiled == 4, check.failures
     assert all(each.resources and each.resources.registers_per_thread for each in check.configs)
     assert any("There is no reference.py" in remark for remark in check.remarks)
@@ -94,24 +100,24 @@ def test_the_compilers_first_error_is_the_outcomes_and_its_log_is_kept(tmp_path:
 
 
 def test_options_that_nvrtc_refuses_are_told_and_those_of_nvcc_are_left_out(tmp_path: Path) -> None:
-    check = check_family(family_of(tmp_path, ADD, CompilerOptions=["-O3", "-arch=sm_80"]), configs=1)
+    check = compiled(family_of(tmp_path, ADD, CompilerOptions=["-O3", "-arch=sm_80"]), configs=1)
     assert check.compiled == 1
     assert check.remarks[0].endswith("left out: -O3, -arch=sm_80.")
-    failed = check_family(family_of(tmp_path, ADD, CompilerOptions=["--no-such-option"]), configs=1)
+    failed = compiled(family_of(tmp_path, ADD, CompilerOptions=["--no-such-option"]), configs=1)
     assert "compile_error: nvrtc: error: unrecognized option --no-such-option" in next(iter(failed.failures))
 
 
 def test_a_block_with_more_shared_memory_than_a_device_has_is_no_config(tmp_path: Path) -> None:
-    dynamic = check_family(family_of(tmp_path, ADD, SharedMemory=232_449), configs=1)
+    dynamic = compiled(family_of(tmp_path, ADD, SharedMemory=232_449), configs=1)
     assert dynamic.failures == {
         "invalid_config: A block on sm_90 must have at most 232448 bytes of shared memory, but got 232449.": 1
     }
-    assert check_family(family_of(tmp_path, ADD, SharedMemory=232_448), configs=1).compiled == 1
+    assert compiled(family_of(tmp_path, ADD, SharedMemory=232_448), configs=1).compiled == 1
     static = ADD.replace(
         "int i", "__shared__ float s[250]; s[threadIdx.x % 250] = n; __syncthreads(); int i"
     ).replace("a[i] +", "a[i] + s[(threadIdx.x + 1) % 250] +")
-    assert check_family(family_of(tmp_path, static, SharedMemory=231_448), configs=1).compiled == 1
-    (failure,) = check_family(family_of(tmp_path, static, SharedMemory=231_449), configs=1).failures
+    assert compiled(family_of(tmp_path, static, SharedMemory=231_448), configs=1).compiled == 1
+    (failure,) = compiled(family_of(tmp_path, static, SharedMemory=231_449), configs=1).failures
     assert "but got 232449" in failure
 
 
@@ -129,20 +135,20 @@ __global__ void vector_add(half *c) { c[threadIdx.x] = __half(block_size_x); }
     changes = {"Arguments": []}
     space = json.loads((OWN / "vector_add" / "vector_add.json").read_text())["ConfigurationSpace"]
     family = family_of(tmp_path, source, **changes)
-    check = check_family(family, configs=3)
+    check = compiled(family, configs=3)
     assert check.compiled == 3, check.failures
     # A macro with the name of something in a header would break it.
     space["TuningParameters"].append({"Name": "__half_raw", "Type": "int", "Values": [3]})
     document = json.loads(family.file.read_text())
     document["ConfigurationSpace"] = space
     family.file.write_text(json.dumps(document))
-    again = check_family(CudaFamily.load(tmp_path), configs=2)
+    again = compiled(CudaFamily.load(tmp_path), configs=2)
     assert again.compiled == 2, again.failures
 
 
 def test_lines_of_errors_are_those_of_the_file(tmp_path: Path) -> None:
     source = "#include <cuda_fp16.h>\n// 2\n\n__global__ void vector_add(float *c) { c[0] = none; }\n"
-    (failure,) = check_family(family_of(tmp_path, source), configs=1).failures
+    (failure,) = compiled(family_of(tmp_path, source), configs=1).failures
     assert "vector_add.cu(4): error" in failure
 
 
@@ -151,13 +157,13 @@ def test_headers_beside_the_kernel_are_found(tmp_path: Path) -> None:
         "__device__ float sum(float a, float b) { return a + b * block_size_x; }\n"
     )
     family = family_of(tmp_path, '#include "sum.cuh"\n' + ADD.replace("a[i] + b[i]", "sum(a[i], b[i])"))
-    assert check_family(family, configs=1).compiled == 1
+    assert compiled(family, configs=1).compiled == 1
 
 
 def test_headers_of_the_folder_see_the_macros_in_brackets_too(tmp_path: Path) -> None:
     (tmp_path / "own.cuh").write_text('#ifndef block_size_x\n#error "no macros"\n#endif\n')
     family = family_of(tmp_path, "#include <cuda_fp16.h>\n#include <own.cuh>\n" + ADD)
-    check = check_family(family, configs=1)
+    check = compiled(family, configs=1)
     assert check.compiled == 1, check.failures
 
 

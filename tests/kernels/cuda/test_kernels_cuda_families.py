@@ -4,13 +4,15 @@ Sizes are small and no multiples of tiles, where a family takes such.
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pytest
 from emulator import EmulationError, Emulator, Launch
 from own_kernels import needs_nvrtc
 
-from costmodel.kernels.cuda import CudaFamily, CudaSource, check_family
+from costmodel.kernels.cuda import CudaFamily, CudaSource
+from costmodel.kernels.family import FamilyCheck, check_family
 from costmodel.records import Config, ConfigBatch, Outcome, Workload
 
 CONFIGS = 4
@@ -29,6 +31,10 @@ SMALL: Mapping[str, list[dict[str, int]]] = {
 ROUNDING = {"float16": 4e-4, "float32": 1e-6, "int32": 0.0}
 
 CASES = [(name, dims) for name, all_dims in SMALL.items() for dims in all_dims]
+
+
+def compiled(family: CudaFamily, **settings: Any) -> FamilyCheck:
+    return check_family(CudaSource(), family, **settings)
 
 
 @pytest.fixture(scope="module")
@@ -172,7 +178,7 @@ def test_a_broken_kernel_is_noticed(name: str, old: str, new: str, emulator: Emu
 @pytest.mark.parametrize("name", FAMILIES)
 def test_configs_compile_and_keep_their_results_in_registers(name: str, architecture: str) -> None:
     needs_nvrtc()
-    check = check_family(FAMILIES[name], architecture=architecture, configs=3)
+    check = compiled(FAMILIES[name], architecture=architecture, configs=3)
     # What is too large for the shared memory of an architecture is no fault of the kernel.
     assert {each.outcome for each in check.configs} <= {Outcome.OK, Outcome.INVALID_CONFIG}, check.failures
     stacks = [each.resources.stack_bytes for each in check.configs if each.resources]

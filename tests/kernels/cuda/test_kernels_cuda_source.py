@@ -197,7 +197,7 @@ def test_workloads_have_dims_of_the_description(family: Callable[..., CudaFamily
         made.workload(m=3)
     with pytest.raises(CostModelError, match="positive"):
         made.workload(x=0)
-    with pytest.raises(CostModelError, match="Give the family's folder"):
+    with pytest.raises(CostModelError, match="Give the family's place"):
         CudaSource().space(Workload.parse("cuda.no_family-x3"), "cuda")
 
 
