@@ -6,7 +6,10 @@ import msgspec
 import numpy as np
 import pytest
 
-triton = pytest.importorskip("triton")
+pytest.importorskip("triton")
+
+import triton
+
 from costmodel.kernels import LaunchNote, Position, Scratch, Value
 from costmodel.kernels.family import check_family
 from costmodel.kernels.triton import TritonFamily, TritonSource, families_at, interpret
