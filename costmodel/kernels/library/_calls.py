@@ -13,6 +13,7 @@ import torch
 from torch.nn import functional
 
 from costmodel.kernels.library import _cublaslt
+from costmodel.kernels.triton import TritonFamily, load_module
 from costmodel.records import Workload
 
 Tensor = Any  # torch.Tensor
@@ -36,6 +37,13 @@ def make_call(workload: Workload, name: str, **choices: int) -> Call:
         return result
 
     return call
+
+
+def call_of_family(family: TritonFamily, name: str) -> Call:
+    """A call that a family says: of its arrays in the kernel's order."""
+    assert family.library
+    function = getattr(load_module(family.library), name)
+    return lambda *tensors: function(dict(zip(family.array_names, tensors, strict=True)))
 
 
 def _eager(workload: Workload) -> tuple[Anchor, int]:

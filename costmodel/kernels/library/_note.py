@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from costmodel.files import write_whole
+from costmodel.kernels.library._family import family_of
 from costmodel.kernels.library._space import CALL
 from costmodel.records import Candidate, Workload
 
@@ -50,11 +51,13 @@ def load_call(path: Path) -> Callable[[Sequence[Any]], Any]:
     """
     import torch
 
-    from costmodel.kernels.library._calls import make_call
+    from costmodel.kernels.library._calls import call_of_family, make_call
 
     note = msgspec.json.decode(path.read_bytes(), type=Note)
     # Its newer flags, one an operator, make PyTorch's own exporter fail, which asks for these.
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False
-    call = make_call(Workload.parse(note.workload), note.call, **note.choices)
+    workload = Workload.parse(note.workload)
+    family = family_of(workload)
+    call = call_of_family(family, note.call) if family else make_call(workload, note.call, **note.choices)
     return lambda tensors: call(*tensors)

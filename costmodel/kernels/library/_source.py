@@ -2,10 +2,14 @@
 
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
 
 from costmodel.errors import InvalidConfigError, MissingExtraError
 from costmodel.kernels._base import KernelSource
 from costmodel.kernels._built import Built
+from costmodel.kernels.library._family import family_of
 from costmodel.kernels.library._note import SUFFIX, write_note
 from costmodel.kernels.library._space import LibrarySpace
 from costmodel.records import Candidate, Outcome, TargetKind, Workload
@@ -35,12 +39,32 @@ class LibrarySource(KernelSource):
     artifact = SUFFIX
 
     def makes(self, workload: Workload, kind: TargetKind) -> bool:
-        """All operators."""
-        return not workload.is_foreign
+        """All operators, and workloads of families that say what a user of PyTorch would call."""
+        return not workload.is_foreign or family_of(workload) is not None
 
     def space(self, workload: Workload, kind: TargetKind) -> LibrarySpace:
         """The calls that compute a workload."""
         return LibrarySpace(workload, kind)
+
+    def arguments(self, workload: Workload) -> list[NDArray[Any]]:
+        """The operator's, or the family's."""
+        family = family_of(workload)
+        return family.own_arguments(workload) if family else super().arguments(workload)
+
+    def outputs(self, workload: Workload) -> tuple[int, ...]:
+        """Positions of the arguments that are compared."""
+        family = family_of(workload)
+        return family.own_outputs(workload) if family else super().outputs(workload)
+
+    def reference(self, workload: Workload) -> list[NDArray[Any]] | None:
+        """The operator's output, or what the family says."""
+        family = family_of(workload)
+        return family.own_reference(workload) if family else super().reference(workload)
+
+    def tolerance(self, workload: Workload) -> float:
+        """Largest relative error of the outputs that is rounding."""
+        family = family_of(workload)
+        return family.own_tolerance(workload) if family else super().tolerance(workload)
 
     def check_installed(self, kind: TargetKind) -> None:
         """Check for PyTorch.

@@ -11,6 +11,7 @@ import numpy as np
 
 from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError, InvalidConfigError
+from costmodel.kernels.library._family import family_of
 from costmodel.records import (
     SKETCH,
     Candidate,
@@ -58,7 +59,9 @@ class LibrarySpace:
 
     def __init__(self, workload: Workload, kind: TargetKind) -> None:
         self.workload = workload
-        self.sketches = tuple(Calls(choices) for choices in _choices(workload, kind))
+        family = family_of(workload)
+        own = [{CALL: tuple(family.library_calls)}] if family else _choices(workload, kind)
+        self.sketches = tuple(Calls(choices) for choices in own)
         self.name = f"library-{kind}-{content_id([sketch.choices for sketch in self.sketches])[:8]}"
 
     @property

@@ -69,6 +69,9 @@ class TritonFamily:
             what the kernel will not compute, such as NaN.
         outputs: Names of the arrays that are compared.
         reference: What the outputs should hold, from arrays and dims, computed independently.
+        library: File with what a user of PyTorch would call instead: functions of the arrays' tensors by name
+            that give the tensor of the one output.
+        library_calls: Names of these functions, the usual one first.
         tolerance: Largest ``||output - reference|| / ||reference||`` that is rounding; by dtype if None.
         flops: Formula of the arithmetic operations of one run.
         launch: Formulas of what a launch moves, by field of ``costmodel.records.KernelLaunch``; they may also
@@ -96,6 +99,8 @@ class TritonFamily:
     arrays: Callable[[Mapping[str, int], np.random.Generator], Arrays] | None = None
     outputs: Sequence[str] = ()
     reference: Callable[[Arrays, Mapping[str, int]], Arrays] | None = None
+    library: Path | None = None
+    library_calls: Sequence[str] = ()
     tolerance: float | None = None
     flops: Expression | None = None
     launch: Mapping[str, Expression] = field(default_factory=dict)
@@ -274,6 +279,11 @@ class TritonFamily:
             )
         if len(set(told)) < len(told) or set(self.scratch) != set(self.scratch_types):
             raise CostModelError("Each parameter must be told once, and the type of each scratch.")
+        if self.library_calls and (self.library is None or len(self.outputs) != 1):
+            raise CostModelError(
+                f"library must be told with library_calls, and one output, but got {self.library} and outputs "
+                f"{list(self.outputs)}."
+            )
         arrays, outputs = set(self.array_names), set(self.operands if self.operators else self.outputs)
         if self.operators and outputs != arrays:
             raise CostModelError(f"operands must tell {sorted(arrays)}, but tell {sorted(outputs)}.")
