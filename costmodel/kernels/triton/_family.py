@@ -281,8 +281,8 @@ class TritonFamily:
             raise CostModelError("Each parameter must be told once, and the type of each scratch.")
         if self.library_calls and (self.library is None or len(self.outputs) != 1):
             raise CostModelError(
-                f"library must be told with library_calls, and one output, but got {self.library} and outputs "
-                f"{list(self.outputs)}."
+                "library must be told with library_calls, and one output, but got "
+                f"{self.library} and outputs {list(self.outputs)}."
             )
         arrays, outputs = set(self.array_names), set(self.operands if self.operators else self.outputs)
         if self.operators and outputs != arrays:
