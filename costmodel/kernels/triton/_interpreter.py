@@ -95,16 +95,22 @@ def _wrong(
     config: Config,
     reference: Sequence[NDArray[Any]],
 ) -> str:
-    """Why a config is wrong; empty where it is right, twice: work memory must be left as it was."""
+    """Why a config is wrong; empty where it is right, twice: work memory must be left as it was.
+
+    What the first run wrote is undone, so that a second run that writes nothing is seen.
+    """
     import torch
 
-    tensors = [torch.from_numpy(array.copy()) for array in source.arguments(workload)]
+    arguments = source.arguments(workload)
+    tensors = [torch.from_numpy(array.copy()) for array in arguments]
     parameters = parameters_of(family, workload, config, tuple(str(t.numpy().dtype) for t in tensors))
     told = {name: _told(parameter, tensors) for name, parameter in parameters.items()}
     columns = ConfigBatch.from_configs(workload, [config]).decisions
     grid = tuple(family.geometry(workload, columns, 1).grid[0].tolist())
     kernel = getattr(load_module(family.kernel), family.function)
     for run in ("first", "second"):
+        for tensor, array in zip(tensors, arguments, strict=True):
+            tensor.copy_(torch.from_numpy(array))
         try:
             kernel[grid](**told)
         except Exception as error:  # noqa: BLE001 (of any kind: it is the answer)

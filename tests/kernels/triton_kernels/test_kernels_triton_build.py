@@ -87,12 +87,13 @@ def test_families_that_ship_compile(family: TritonFamily) -> None:
 def test_the_interpreter_finds_what_is_wrong() -> None:
     pytest.importorskip("torch")
     workload = SCALE.workload(m=3, n=300)
-    faults = ("", "wrong", "leaves", "assertion")
+    faults = ("", "wrong", "leaves", "once", "assertion")
     configs = [Config({**GOOD, "FAULT": fault}) for fault in faults]
-    right, wrong, left, asserted = interpret([str(OWN)], workload, configs)
+    right, wrong, left, once, asserted = interpret([str(OWN)], workload, configs)
     assert right == ""
     assert "after the first run" in wrong
     assert "after the second run" in left
+    assert "after the second run" in once
     assert "AssertionError" in asserted or "not meant to be" in asserted
 
 

@@ -31,7 +31,7 @@ FAMILY = TritonFamily(
     dims={"m": 64, "n": 1000},
     parameters={
         "BLOCK": (128, 256, 512, 1024),
-        "FAULT": ("", "assertion", "wrong", "leaves"),
+        "FAULT": ("", "assertion", "wrong", "leaves", "once"),
         "num_warps": (1, 2, 4, 8),
         "maxnreg": (0, 32),
     },
