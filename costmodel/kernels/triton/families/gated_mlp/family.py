@@ -71,6 +71,8 @@ FAMILY = TritonFamily(
     arrays=_arrays,
     outputs=("y",),
     reference=_reference,
+    library=Path(__file__).with_name("library.py"),
+    library_calls=("eager",),
     flops="4 * m * n * k + 5 * m * n",
     launch={
         "shared_bytes": _SHARED_BYTES,
