@@ -98,13 +98,16 @@ def _wrong(
     """Why a config is wrong; empty where it is right, twice: work memory must be left as it was."""
     import torch
 
-    tensors = [torch.from_numpy(array.copy()) for array in source.arguments(workload)]
+    arguments = source.arguments(workload)
+    tensors = [torch.from_numpy(array.copy()) for array in arguments]
     parameters = parameters_of(family, workload, config, tuple(str(t.numpy().dtype) for t in tensors))
     told = {name: _told(parameter, tensors) for name, parameter in parameters.items()}
     columns = ConfigBatch.from_configs(workload, [config]).decisions
     grid = tuple(family.geometry(workload, columns, 1).grid[0].tolist())
     kernel = getattr(load_module(family.kernel), family.function)
     for run in ("first", "second"):
+        for position in source.outputs(workload):
+            tensors[position].copy_(torch.from_numpy(arguments[position]))
         try:
             kernel[grid](**told)
         except Exception as error:  # noqa: BLE001 (of any kind: it is the answer)
