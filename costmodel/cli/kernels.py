@@ -1,5 +1,6 @@
 """``costmodel kernels``: the kernels that there are to choose from, and a check of one's own."""
 
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -18,7 +19,7 @@ _SHOWN = 8  # configs and failures, at most
 
 @app.callback()
 def _kernels() -> None:
-    """List the kernels that there are to choose from, or check a CUDA kernel of your own."""
+    """List the kernels that there are to choose from, or check a CUDA or Triton kernel of your own."""
 
 
 @app.command("list")
@@ -26,12 +27,14 @@ def list_(
     families: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="PATH", help="Families of your own: descriptions, or their folders.", show_default=False
+            metavar="PATH",
+            help="Families of your own: descriptions, files of Python, or their folders.",
+            show_default=False,
         ),
     ] = None,
     json: JsonOption = None,
 ) -> None:
-    """List the sources of kernels and the families of CUDA kernels, with the number of their configs.
+    """List the sources of kernels and the families of CUDA and Triton kernels, with their number of configs.
 
     Examples:
     - `costmodel kernels list --json out/kernels.json`
@@ -45,7 +48,10 @@ def list_(
 
 @app.command()
 def check(
-    path: Annotated[Path, typer.Argument(help="Description of a kernel in T1, or the folder that holds it.")],
+    path: Annotated[
+        Path,
+        typer.Argument(help="Description of a CUDA kernel, Python file of a Triton one, or a folder."),
+    ],
     dims: Annotated[
         str | None,
         typer.Option(
@@ -65,12 +71,16 @@ def check(
     configs: Annotated[int, count_option(help="Configs to compile: the default, and others at random.")] = 16,
     seed: Annotated[int, seed_option("Seed of the configs that are drawn.")] = 0,
     runner: Annotated[
-        Literal["cuda"] | None,
-        typer.Option(help="Also run them on this GPU against the reference.", show_default=False),
+        Literal["cuda", "interpreter"] | None,
+        typer.Option(
+            help="Also run them against the reference: on this GPU, or in Triton's interpreter on the CPU, "
+            "which needs torch and small dims.",
+            show_default=False,
+        ),
     ] = None,
     json: JsonOption = None,
 ) -> None:
-    """Check a CUDA kernel of your own: read its description, count its configs, compile some. Needs no GPU.
+    """Check a CUDA or Triton kernel of your own: read it, count its configs, compile some. Needs no GPU.
 
     Exits with 1 where no config can be used.
 
@@ -111,6 +121,11 @@ def _print_check(found: "KernelsCheck") -> None:
     if found.measured_on:
         print_line(found.measured_on)
         _print_measured(found)
+    if found.interpreted is not None:
+        wrong = Counter(why for why in found.interpreted if why)
+        right = len(found.interpreted) - wrong.total()
+        print_line(f"{right} of {len(found.interpreted)} are right in Triton's interpreter.")
+        _print_failures("wrong in Triton's interpreter", dict(wrong.most_common()))
     for remark in compiled.remarks:
         print_line(f"Note: {remark}")
 

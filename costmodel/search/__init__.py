@@ -3,10 +3,11 @@
 from costmodel.search._objective import FreeSms, Objective, ObjectiveName, SearchGoal, fewest_sms
 from costmodel.search._provenance import Provenance
 from costmodel.search._result import SearchResult
+from costmodel.search._search import Search
 from costmodel.search._stopping import StopGain
 from costmodel.search._study import give_up_abandoned, open_study, quiet_optuna
 from costmodel.search._trial import Trial
-from costmodel.search._tune import tune
+from costmodel.search._tune import tune, tune_together
 from costmodel.search.portfolio import (
     BudgetRange,
     DispatchRange,
@@ -32,6 +33,7 @@ __all__ = [
     "PoolSampler",
     "Provenance",
     "RandomOrderSampler",
+    "Search",
     "SearchGoal",
     "SearchResult",
     "SpaceSampler",
@@ -48,4 +50,5 @@ __all__ = [
     "served_s",
     "smallest_portfolio",
     "tune",
+    "tune_together",
 ]

@@ -2,8 +2,10 @@
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from typing import TypeVar
 
 import optuna
@@ -20,60 +22,81 @@ Told = TypeVar("Told")
 _POLL_S = 0.05
 
 
-def missing_trials(study: optuna.Study, total: int) -> int:
+def missing_trials(study: optuna.Study, total: int, *, waits: bool) -> int:
     """Measurements to ask for now; where others make the last ones, 0 once these are done.
 
     Waiting for them, rather than leaving, makes up for a worker that is killed at the end.
+
+    Args:
+        study: The study.
+        total: Measurements that it is to have.
+        waits: Whether to wait for others, who may be waiting for what is in flight here.
     """
     while True:
         trials = study.get_trials(deepcopy=False)
         running = [t for t in trials if t.state is TrialState.RUNNING]
         missing = total - len(running) - sum(t.state in FINISHED for t in trials)
-        if missing > 0 or all(is_own(t) for t in running):
+        if missing > 0 or not waits or all(is_own(t) for t in running):
             return max(0, missing)
         give_up_abandoned(study)
         time.sleep(_POLL_S)
 
 
-def measure_trials(
-    study: optuna.Study,
-    space: SearchSpace,
-    count: int,
-    total: int,
-    measure: Callable[[Sequence[Candidate]], Sequence[Told]],
-) -> Iterator[tuple[optuna.Trial, Told]]:
-    """Ask for so many and measure them together; those not taken when interrupted are given up.
+class Proposals:
+    """Trials that were asked for and are not told yet, in batches, the oldest first.
 
-    Yields:
-        A trial that is to be told, and what ``measure`` gave for its candidate.
-
-    Raises:
-        SpaceExhaustedError: Not one config is left to ask for.
+    Args:
+        study: Where they are asked for.
+        space: What its sampler proposes configs of.
+        total: Trials that the study is to have in the end.
     """
-    trials: list[optuna.Trial] = []
-    try:
-        _ask_for(study, count, total, trials)
-        candidates = [space.candidate(space.suggest(trial)) for trial in trials]
-        with _heartbeat(trials):
+
+    def __init__(self, study: optuna.Study, space: SearchSpace, total: int) -> None:
+        self._study, self._space, self._total = study, space, total
+        self._batches: deque[list[optuna.Trial]] = deque()
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+    def ask(self, count: int) -> list[Candidate]:
+        """Ask for another batch of at most so many; fewer where the space or what others left is used up.
+
+        Raises:
+            SpaceExhaustedError: Not one config is left to ask for.
+        """
+        trials: list[optuna.Trial] = []
+        self._batches.append(trials)
+        try:
+            for _ in range(count):
+                if trial := _ask(self._study, self._total):
+                    trials.append(trial)
+        except SpaceExhaustedError:
+            if not trials:
+                self._batches.pop()
+                raise
+        return [self._space.candidate(self._space.suggest(trial)) for trial in trials]
+
+    def measure(
+        self, measure: Callable[[Sequence[Candidate]], Sequence[Told]]
+    ) -> Iterator[tuple[optuna.Trial, Told]]:
+        """Measure the oldest batch together.
+
+        Yields:
+            A trial that is to be told, and what ``measure`` gave for its candidate.
+        """
+        trials = self._batches[0]
+        candidates = [self._space.candidate(self._space.suggest(trial)) for trial in trials]
+        with _heartbeat([trial for batch in self._batches for trial in batch]):
             measured = measure(candidates) if trials else []
         for told in measured:
             yield trials.pop(0), told
-    finally:
-        for trial in trials:
-            give_up(study, trial)
+        self._batches.popleft()
 
-
-def _ask_for(study: optuna.Study, count: int, total: int, trials: list[optuna.Trial]) -> None:
-    """Add so many trials; fewer where the space or what others left of the total is used up."""
-    for _ in range(count):
-        try:
-            trial = _ask(study, total)
-        except SpaceExhaustedError:
-            if trials:
-                return
-            raise
-        if trial:
-            trials.append(trial)
+    def give_up(self) -> None:
+        """Give up what was not told, so that its configs may come again."""
+        for trial in chain(*self._batches):
+            give_up(self._study, trial)
+        self._batches.clear()
 
 
 def _ask(study: optuna.Study, total: int) -> optuna.Trial | None:

@@ -137,3 +137,13 @@ class SearchSpace(ABC):
     @abstractmethod
     def on(self, *platforms: Platform) -> "SearchSpace":
         """The same configs on other platforms, one or more."""
+
+    def in_columns(self, columns: Sequence[str] | None) -> "SearchSpace":
+        """The same configs with features in other columns, such as those that a model expects.
+
+        A space whose features are those of its decisions alone has no others, and stays as it is.
+
+        Args:
+            columns: Names of the columns; those that the configs have if None.
+        """
+        return self

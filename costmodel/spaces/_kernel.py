@@ -143,7 +143,14 @@ class KernelSpace(SearchSpace):
 
     def on(self, *platforms: Platform) -> "KernelSpace":
         """The same configs on other platforms; what was lowered need not be lowered again."""
-        other = KernelSpace(self.space, *platforms, columns=self._asked)
+        return self._with(platforms, self._asked)
+
+    def in_columns(self, columns: Sequence[str] | None) -> "KernelSpace":
+        """The same configs with features in other columns; what was lowered need not be lowered again."""
+        return self._with(self.platforms, columns)
+
+    def _with(self, platforms: tuple[Platform, ...], columns: Sequence[str] | None) -> "KernelSpace":
+        other = KernelSpace(self.space, *platforms, columns=columns)
         other._lowered = self._lowered
         return other
 

@@ -129,6 +129,10 @@ class Pool(SearchSpace):
         """The same candidates on other platforms."""
         return Pool(self.candidates, *platforms, columns=self._columns)
 
+    def in_columns(self, columns: Sequence[str] | None) -> "Pool":
+        """The same candidates with features in other columns."""
+        return Pool(self.candidates, *self.platforms, columns=columns)
+
     @cached_property
     def _all(self) -> DrawnConfigs:
         return DrawnConfigs(

@@ -10,12 +10,13 @@ from costmodel.errors import CostModelError
 from costmodel.kernels import SOURCES
 from costmodel.kernels.cuda import CudaSource
 from costmodel.kernels.family import Family, FamilyCheck, FamilySource, FamilySpace, check_family
-from costmodel.kernels.triton import TritonSource
+from costmodel.kernels.triton import TritonSource, interpret
 from costmodel.progress import Progress
 from costmodel.records import Candidate, Measurement, Outcome
 from costmodel.tuning._family_place import open_family
 
 _ARCHITECTURE = "sm_90"
+INTERPRETER = "interpreter"
 _WITH_FAMILIES: tuple[type[FamilySource], ...] = (CudaSource, TritonSource)
 
 
@@ -46,15 +47,20 @@ class KernelsCheck:
         compiled: What became of each config in the compiler.
         measured: What became of those that compiled on a GPU, compared with the reference; empty without one.
         measured_on: One sentence on what measured; empty without one.
+        interpreted: Why each config that compiled is wrong in Triton's interpreter, empty where it is right;
+            None where none was interpreted.
     """
 
     compiled: FamilyCheck
     measured: tuple[Measurement, ...] = ()
     measured_on: str = ""
+    interpreted: tuple[str, ...] | None = None
 
     @property
     def failed(self) -> bool:
         """Whether no config can be used."""
+        if self.interpreted is not None:
+            return all(self.interpreted)
         if self.measured_on:
             return not any(each.outcome is Outcome.OK for each in self.measured)
         return not self.compiled.compiled
@@ -93,17 +99,21 @@ def check_kernels(  # noqa: PLR0913 (one argument a knob)
         architecture: What to compile for; that of the GPU, or without one sm_90, unless given.
         configs: How many configs, the default first and others at random.
         seed: Of what is drawn.
-        runner: ``cuda`` for the GPU here, a runner that has the family's source, or None to compile only.
+        runner: ``cuda`` for the GPU here, ``interpreter`` for Triton's on a CPU, a runner that has the
+            family's source, or None to compile only.
 
     Raises:
         CostModelError: The family is not as it must be, NVRTC is not installed, or there is no GPU.
     """
     source, family = open_family(path)
+    interpreted = runner == INTERPRETER
+    if interpreted and source.name != TritonSource.name:
+        raise CostModelError(f"Triton's interpreter runs Triton kernels, but {path} is of {source.name}.")
     workload = family.workload(**(dims or {}))
     with ExitStack() as stack:
-        if runner is not None and not isinstance(runner, Runner):
+        if runner is not None and not interpreted and not isinstance(runner, Runner):
             runner = stack.enter_context(_opened(runner, source))
-        if runner is not None:
+        if isinstance(runner, Runner):
             architecture = runner.platform().device.architecture
         with Progress("compiling", configs) as progress:
             found = check_family(
@@ -115,10 +125,13 @@ def check_kernels(  # noqa: PLR0913 (one argument a knob)
                 seed=seed,
                 on_progress=progress.advance,
             )
-        if runner is None:
+        compiled = [each.config for each in found.configs if each.outcome is Outcome.OK]
+        if interpreted:
+            return KernelsCheck(found, interpreted=tuple(interpret([str(path)], workload, compiled)))
+        if not isinstance(runner, Runner):
             return KernelsCheck(found)
         space = source.space(workload, "cuda")
-        usable = [space.candidate(each.config) for each in found.configs if each.outcome is Outcome.OK]
+        usable = [space.candidate(config) for config in compiled]
         return KernelsCheck(found, _measured(runner, usable), runner.description)
 
 
@@ -130,7 +143,9 @@ def _entry(source: FamilySource, family: Family) -> KernelEntry:
 
 def _opened(runner: str, source: FamilySource) -> Runner:
     if runner != "cuda":
-        raise CostModelError(f"The runner must be cuda, or none to compile only, but got {runner!r}.")
+        raise CostModelError(
+            f"The runner must be cuda or {INTERPRETER}, or none to compile only, but got {runner!r}."
+        )
     return CudaRunner(sources=[source])
 
 

@@ -9,8 +9,16 @@ from costmodel.dataset import Dataset, DatasetLike, load_dataset
 from costmodel.errors import CostModelError
 from costmodel.progress import Progress
 from costmodel.records import Candidate, Device, Workload
-from costmodel.search import BudgetRange, ModelSampler, SearchResult, Trial, open_study, quiet_optuna
-from costmodel.search import tune as search
+from costmodel.search import (
+    BudgetRange,
+    ModelSampler,
+    Search,
+    SearchResult,
+    Trial,
+    open_study,
+    quiet_optuna,
+    tune_together,
+)
 from costmodel.transfer import Model
 from costmodel.tuning._knowledge import NOTHING, Knowledge, best_recorded, from_model, known_from
 from costmodel.tuning._measuring import REPLAY, opened_runner
@@ -137,11 +145,12 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
                 history, asked, on.name, family, learner=learner, seed=seed, keep_twins_apart=apart
             )
 
-        def search_in(name: str) -> tuple[SearchResult, ModelSampler]:
-            """Search the kernels of one source."""
-            known = known_of(opened.space(asked, platforms, source=name).family)
-            sampler = ModelSampler(
-                opened.space(asked, platforms, known.columns, source=name),
+        def sampler_of(name: str) -> ModelSampler:
+            """What proposes the kernels of one source."""
+            space = opened.space(asked, platforms, source=name)
+            known = known_of(space.family)
+            return ModelSampler(
+                space.in_columns(known.columns),
                 known.model,
                 objective=request.objective_for(platforms),
                 goal=request.goal,
@@ -149,10 +158,10 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
                 screened=screened,
                 seed=seed,
             )
-            return _searched(opened, sampler, request, study, on_trial, known_best), sampler
 
-        found = {name: search_in(name) for name in names}
-        searches = {name: result for name, (result, _) in found.items()}
+        samplers = {name: sampler_of(name) for name in names}
+        found = _searched(opened, list(samplers.values()), request, study, on_trial, known_best)
+        searches = dict(zip(names, found, strict=True))
         result = SearchResult.joined(searches) if len(searches) > 1 else searches[names[0]]
         ranges = result.portfolio(request.most(len(platforms)))
         if recorded is not None:
@@ -160,7 +169,7 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
         elif len(platforms) > 1:
             curves = searched_curves(result, ranges)
         else:
-            sampler = found[result.best.candidate.source][1]
+            sampler = samplers[result.best.candidate.source]
             curves = _measured_curves(opened, sampler, result, request) if measure_curves else []
         free = None if free_sms is None else result.free_sms(free_sms)
         is_ours = not replayed and not isinstance(runner, Runner)
@@ -175,29 +184,27 @@ def _history(learn_from: DatasetLike | None, device: Device) -> Dataset | None:
     return load_dataset(learn_from)
 
 
-def _searched(  # noqa: PLR0913, PLR0917 (a search, where it is kept, and whom to tell)
+def _searched(  # noqa: PLR0913, PLR0917 (searches, where they are kept, and whom to tell)
     runner: Runner,
-    sampler: ModelSampler,
+    samplers: Sequence[ModelSampler],
     request: TuneRequest,
     place: str | None,
     on_trial: Callable[[Trial], None] | None,
     known_best: Sequence[Candidate] = (),
-) -> SearchResult:
-    """Search, with a progress bar; in a study that is kept at a place, if one is given.
+) -> list[SearchResult]:
+    """Search in turn, with a progress bar; in studies that are kept at a place, if one is given.
 
-    What is known to be good of the space is measured before anything else.
+    What is known to be good of a space is measured before anything else of it.
     """
-    space, goal = sampler.space, f"{sampler.goal.name}-{sampler.objective.name}".lower()
-    budgets = ", ".join(str(platform.sms_granted) for platform in space.platforms)
-    total = min(request.trials, space.size or request.trials)
-    with quiet_optuna(), Progress(f"measuring on {budgets}", total) as progress:
 
-        def told(trial: Trial) -> None:
-            progress.advance()
-            if on_trial:
-                on_trial(trial)
+    def told(trial: Trial) -> None:
+        progress.advance()
+        if on_trial:
+            on_trial(trial)
 
-        return search(
+    def search_of(sampler: ModelSampler) -> Search:
+        space, goal = sampler.space, f"{sampler.goal.name}-{sampler.objective.name}".lower()
+        return Search(
             runner,
             sampler,
             request.trials,
@@ -206,6 +213,12 @@ def _searched(  # noqa: PLR0913, PLR0917 (a search, where it is kept, and whom t
             stop_gain=request.stop_gain,
             on_trial=told,
         )
+
+    budgets = ", ".join(str(platform.sms_granted) for platform in samplers[0].space.platforms)
+    with quiet_optuna():
+        searches = [search_of(sampler) for sampler in samplers]
+        with Progress(f"measuring on {budgets}", sum(each.total for each in searches)) as progress:
+            return tune_together(searches)
 
 
 def _choice(result: SearchResult, ranges: Sequence[BudgetRange]) -> Callable[[int], Candidate]:
@@ -230,8 +243,6 @@ def _measured_curves(
         with suppress(CostModelError):  # a budget that cannot be granted here
             platform = runner.platform(sms)
             platforms.setdefault(platform.sms_granted, platform)
-    chosen = {
-        WHOLE_CHOICE: _searched(runner, again, request, None, None).best.candidate,
-        CHOSEN: result.best.candidate,
-    }
+    (whole_result,) = _searched(runner, [again], request, None, None)
+    chosen = {WHOLE_CHOICE: whole_result.best.candidate, CHOSEN: result.best.candidate}
     return [measured_curve(runner, label, c, list(platforms.values())) for label, c in chosen.items()]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-PEERS = ("library", "library_all", "metaschedule", "cuda")
+PEERS = ("library", "library_all", "metaschedule", "cuda", "triton")
 
 
 def main() -> None:

@@ -19,7 +19,8 @@ from costmodel.search import Trial
 sys.path.append(str(Path(__file__).parents[1]))
 from options import parse_options
 
-SOURCES = ("metaschedule", "cuda", "library")
+SOURCES = ("metaschedule", "cuda", "triton", "library")
+ON_GPUS = ("cuda", "triton")
 PYTORCH = ("eager", "addmm", "cudnn_benchmark")  # what a user of PyTorch calls
 RUNNERS = {"cuda": CudaRunner, "cpu": CpuRunner}
 
@@ -30,7 +31,7 @@ def main() -> None:
     names = [name for name in args.workload or find_campaign(args.campaign).workloads if name not in done]
     history = load_dataset(args.data) if args.data else None
     model = costmodel.load_model(args.model) if args.model else None
-    sources = open_sources([name for name in SOURCES if args.runner == "cuda" or name != "cuda"])
+    sources = open_sources([name for name in SOURCES if args.runner == "cuda" or name not in ON_GPUS])
     started = time.monotonic()
     with RUNNERS[args.runner](sources=sources) as runner, args.out.open("a") as out:
         for name in names:
@@ -78,6 +79,7 @@ def compared(
             "library_all": first(ranked, lambda c: c.source == "library"),
             "metaschedule": first(ranked, lambda c: c.source == "metaschedule"),
             "cuda": first(ranked, lambda c: c.source == "cuda"),
+            "triton": first(ranked, lambda c: c.source == "triton"),
         }
         chosen = {label: candidate for label, candidate in chosen.items() if candidate}
         platform = runner.platform(granted)

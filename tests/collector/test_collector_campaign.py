@@ -16,6 +16,7 @@ from fake_collector import CONFIG, FakeCollector, draw_tiles, files, stored
 from costmodel.collector import Campaign, CampaignConfig, CampaignFolder, Request
 from costmodel.collector.campaign import KernelPlan, MpsPlan, draw_at_random
 from costmodel.errors import CostModelError
+from costmodel.kernels.cuda import CudaSource
 from costmodel.kernels.metaschedule import MetaSchedule
 from costmodel.records import Candidate, Measurement, Outcome, RecordStore, Workload, read_records
 
@@ -494,6 +495,27 @@ def test_without_a_draw_only_what_is_in_the_folder_is_measured(tmp_path: Path) -
 
 
 @pytest.mark.tvm
+def test_a_random_draw_begins_with_what_an_author_would_take() -> None:
+    workload, source = Workload.parse("cuda.transpose-m64-n64"), CudaSource()
+    space = source.space(workload, "cuda")
+    drawn = draw_at_random(workload, "cuda", 3, 7, measured=(), budgets=(8,), source=source)
+    assert drawn[0].config == space.default
+    assert len({each.candidate_id for each in drawn}) == 3
+    assert draw_at_random(workload, "cuda", 1, 7, measured=(), budgets=(8,), source=source) == drawn[:1]
+    measured = [
+        Measurement(
+            candidate=each,
+            platform=FakeCollector().platform(8),
+            outcome=Outcome.OK,
+            latencies_s=(1e-6,),
+            measured_at="",
+        )
+        for each in drawn
+    ]
+    more = draw_at_random(workload, "cuda", 3, 7, measured=measured, budgets=(8,), source=source)
+    assert not {each.candidate_id for each in more} & {each.candidate_id for each in drawn}
+
+
 def test_a_random_draw_repeats_no_measured_candidate() -> None:
     pytest.importorskip("tvm")
     workload, platform = Workload.parse("softmax-m4-n4"), FakeCollector().platform(8)

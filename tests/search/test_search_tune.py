@@ -7,7 +7,7 @@ import pytest
 from costmodel.collector import ReplayRunner
 from costmodel.errors import CostModelError
 from costmodel.records import Outcome
-from costmodel.search import ModelSampler, RandomOrderSampler, open_study, tune
+from costmodel.search import ModelSampler, RandomOrderSampler, Search, open_study, tune, tune_together
 from costmodel.search.samplers import LATENCIES
 from costmodel.spaces import Pool
 from costmodel.testing import landscape_platform
@@ -18,20 +18,26 @@ logging.getLogger("optuna").setLevel(logging.WARNING)
 class CountingRunner(ReplayRunner):
     """A replay that notes what it is asked for, and can break."""
 
-    def __init__(self, measurements, breaks_after=None):
+    def __init__(self, measurements, breaks_after=None, in_flight=1):
         super().__init__(measurements)
         self.measured = 0
-        self.prefetched = []
+        self.events = []
         self.breaks_after = breaks_after
+        self._in_flight = in_flight
+
+    @property
+    def in_flight(self):
+        return self._in_flight
 
     def measure(self, candidates, platform, *, visit=0):
         if self.measured == self.breaks_after:
             raise KeyboardInterrupt
         self.measured += len(candidates)
+        self.events.append(("measure", [candidate.candidate_id for candidate in candidates]))
         return super().measure(candidates, platform, visit=visit)
 
     def prefetch(self, candidates):
-        self.prefetched.append(list(candidates))
+        self.events.append(("build", [candidate.candidate_id for candidate in candidates]))
 
 
 @pytest.fixture
@@ -85,10 +91,82 @@ def test_a_search_ends_where_a_space_of_unknown_size_is_used_up(runner, pool, la
     assert len(tune(runner, make(space), 1000, study=study).trials) == len(pool)
 
 
-def test_likely_proposals_are_prepared_before_they_are_measured(runner, pool, oracle, latencies):
-    tune(runner, ModelSampler(pool, oracle, explore_every=0), 3)
-    fastest = [pool.candidates[i] for i in np.argsort(latencies)]
-    assert runner.prefetched == [fastest[0:4], fastest[1:5], fastest[2:6]]
+def test_one_batch_is_built_while_the_one_before_it_is_measured(records, pool, oracle):
+    runner = CountingRunner(records, in_flight=5)
+    result = tune(runner, ModelSampler(pool, oracle), 9)
+    ids = [trial.candidate.candidate_id for trial in result.trials]
+    batches = [ids[0:2], ids[2:4], ids[4:6], ids[6:8], ids[8:9]]
+    built, measured = [("build", batch) for batch in batches], [("measure", batch) for batch in batches]
+    assert runner.events == [
+        *built[:2],
+        *(event for pair in zip(measured[:3], built[2:], strict=True) for event in pair),
+        *measured[3:],
+    ]
+    assert len(set(ids)) == runner.measured == 9
+
+
+@pytest.mark.parametrize(
+    ("in_flight", "sizes"),
+    [(1, [1] * 10), (2, [1] * 10), (5, [2] * 5), (6, [3, 3, 3, 1]), (16, [3, 3, 3, 1])],
+)
+def test_a_batch_keeps_builders_busy_and_is_at_most_a_quarter(records, pool, oracle, in_flight, sizes):
+    runner = CountingRunner(records, in_flight=in_flight)
+    tune(runner, ModelSampler(pool, oracle), 10)
+    assert [len(ids) for action, ids in runner.events if action == "measure"] == sizes
+
+
+class NotingSampler(ModelSampler):
+    """Notes how many measurements each choice knows."""
+
+    def __init__(self, space):
+        super().__init__(space)
+        self.known = []
+
+    def choose(self, study, trial, history):
+        self.known.append(len(history.measured))
+        return super().choose(study, trial, history)
+
+
+def test_a_batch_is_chosen_knowing_all_but_the_batch_in_flight(records, pool):
+    samplers = [NotingSampler(pool), NotingSampler(pool)]
+    once, again = (tune(CountingRunner(records, in_flight=4), sampler, 8) for sampler in samplers)
+    assert [sampler.known for sampler in samplers] == [[0, 0, 0, 0, 2, 2, 4, 4]] * 2
+    assert [trial.candidate for trial in once.trials] == [trial.candidate for trial in again.trials]
+
+
+def test_an_interrupted_search_loses_at_most_what_is_in_flight(records, pool, oracle):
+    study = optuna.create_study()
+    broken = CountingRunner(records, breaks_after=4, in_flight=4)
+    with pytest.raises(KeyboardInterrupt):
+        tune(broken, ModelSampler(pool, oracle), 12, study=study)
+    states = [trial.state for trial in study.trials]
+    assert states.count(optuna.trial.TrialState.PRUNED) == 4
+    assert optuna.trial.TrialState.RUNNING not in states
+    runner = CountingRunner(records, in_flight=4)
+    assert len(tune(runner, ModelSampler(pool, oracle), 12, study=study).trials) == 12
+    assert runner.measured == 8
+
+
+def test_searches_in_turn_find_what_each_finds_alone(records, pool, oracle):
+    other = Pool(pool.candidates[::2], *pool.platforms)
+    makers = (lambda: ModelSampler(pool, oracle), lambda: ModelSampler(other))
+    alone = [tune(CountingRunner(records, in_flight=4), make(), 8) for make in makers]
+    runner = CountingRunner(records, in_flight=4)
+    together = tune_together([Search(runner, make(), 8) for make in makers])
+    for one, same in zip(alone, together, strict=True):
+        assert [(t.candidate, t.latency_s) for t in one.trials] == [
+            (t.candidate, t.latency_s) for t in same.trials
+        ]
+    assert [action for action, _ in runner.events][:5] == ["build"] * 4 + ["measure"]
+
+
+def test_searches_in_turn_are_all_given_up_when_one_breaks(records, pool, oracle):
+    studies = [optuna.create_study(), optuna.create_study()]
+    runner = CountingRunner(records, breaks_after=4, in_flight=4)
+    with pytest.raises(KeyboardInterrupt):
+        tune_together([Search(runner, ModelSampler(pool, oracle), 8, study=study) for study in studies])
+    for study in studies:
+        assert optuna.trial.TrialState.RUNNING not in {trial.state for trial in study.trials}
 
 
 def test_failures_fail_their_trial_and_never_become_a_latency(runner, pool):

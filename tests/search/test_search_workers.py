@@ -79,9 +79,10 @@ def _wait_until(condition, worker):
         time.sleep(0.05)
 
 
-def test_two_processes_share_a_study_without_losing_or_repeating(place, start):
+@pytest.mark.parametrize("in_flight", [1, 4])  # with 4 each has what the other waits for in the end
+def test_two_processes_share_a_study_without_losing_or_repeating(place, start, in_flight):
     open_study(place, "shared")
-    workers = [start(place, 8, seconds=0.2) for _ in range(2)]
+    workers = [start(place, 8, seconds=0.2, in_flight=in_flight) for _ in range(2)]
     assert [_ended(worker) for worker in workers] == [0, 0]
     measured = _configs(place, FINISHED)
     assert len(measured) == 8

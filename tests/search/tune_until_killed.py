@@ -30,14 +30,19 @@ def latency_s(decisions):
 class SlowFormula(Runner):
     """Takes a while to evaluate a formula."""
 
-    def __init__(self, seconds=0.0, dies_after=None):
+    def __init__(self, seconds=0.0, dies_after=None, in_flight=1):
         self.seconds = seconds
+        self._in_flight = in_flight
         self.dies_after = dies_after
         self.measured = 0
 
     @property
     def description(self):
         return "A formula."
+
+    @property
+    def in_flight(self):
+        return self._in_flight
 
     @property
     def budgets(self):
@@ -49,7 +54,7 @@ class SlowFormula(Runner):
     def sources(self, workload):
         return ("formula",)
 
-    def space(self, workload, platforms, columns=None, *, source=None):
+    def space(self, workload, platforms, *, source=None):
         return make_space()
 
     def measure(self, candidates, platform, *, visit=0):
@@ -69,9 +74,7 @@ class SlowFormula(Runner):
         ]
 
 
-def tune_shared(place, count, seconds=0.0, dies_after=None):
-    """Take part in the study at ``place`` until it has ``count`` trials."""
+def tune_shared(place, count, **settings):
+    """Take part in the study at ``place`` until it has ``count`` trials; settings are those of the runner."""
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    tune(
-        SlowFormula(seconds, dies_after), ModelSampler(make_space()), count, study=open_study(place, "shared")
-    )
+    tune(SlowFormula(**settings), ModelSampler(make_space()), count, study=open_study(place, "shared"))

@@ -5,7 +5,7 @@ import optuna
 import pytest
 
 from costmodel.errors import InvalidConfigError
-from costmodel.features import extract
+from costmodel.features import COLUMNS, extract
 from costmodel.kernels.metaschedule import open_space
 from costmodel.records import SKETCH, Candidate, Config, Workload
 from costmodel.search import ModelSampler, RandomOrderSampler
@@ -70,6 +70,14 @@ def test_lowering_changes_no_feature_and_is_done_once(space, monkeypatch):
     np.testing.assert_array_equal(space.features([candidate.config]), space.features([config]))
     monkeypatch.setattr(space.space, "candidate", None)
     assert space.candidate(config) is space.on(landscape_platform(132)).candidate(config) is candidate
+
+
+def test_in_other_columns_the_same_configs_are_drawn_and_nothing_is_lowered_again(space):
+    some = space.in_columns([column.name for column in reversed(COLUMNS)])
+    drawn, usual = (each.draw(20, np.random.default_rng(6)) for each in (some, space))
+    assert list(drawn.configs) == list(usual.configs)
+    np.testing.assert_array_equal(drawn.features, usual.features[:, :, ::-1])
+    assert some.candidate(drawn.configs[0]) is space.candidate(drawn.configs[0])
 
 
 def _searched(space, sampler, batches, size):

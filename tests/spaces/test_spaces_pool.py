@@ -93,6 +93,8 @@ def test_in_the_columns_of_more_kernels_features_are_as_they_are_beside_these():
     configs = [candidate.config for candidate in mine]
     np.testing.assert_array_equal(pool.features(configs), table.values[:2, None])
     np.testing.assert_array_equal(pool.on(platform).features(configs), table.values[:2, None])
+    asked_later = Pool(mine, platform).in_columns(columns)
+    np.testing.assert_array_equal(asked_later.features(configs), table.values[:2, None])
 
 
 @pytest.mark.parametrize("lost", ["suite.gemm/", "log2_blocks"])

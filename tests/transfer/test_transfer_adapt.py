@@ -52,6 +52,17 @@ def test_calibrated_agrees_with_scikit_learns_gaussian_process() -> None:
     np.testing.assert_allclose(ours.score, -expected, rtol=1e-9)
 
 
+@pytest.mark.parametrize("asked", ["predict", "std", "posterior"])
+def test_an_adapted_model_asks_its_learner_once_for_each_row(asked, monkeypatch) -> None:
+    model, X = fitted(knows_latency=True)
+    adapted = model.adapt(X[:2], np.exp(X[:2, 0]))
+    rows = []
+    predict = model.learner.predict
+    monkeypatch.setattr(model.learner, "predict", lambda X: rows.append(len(X)) or predict(X))
+    getattr(adapted, asked)(X)
+    assert rows == [60]
+
+
 @pytest.mark.parametrize("knows_latency", [True, False])
 def test_one_sample_sets_the_scale_and_hardly_the_order(knows_latency) -> None:
     model, X = fitted(knows_latency)

@@ -61,5 +61,15 @@ def test_a_check_without_a_gpu_only_compiles() -> None:
 
 
 def test_another_runner_is_refused() -> None:
-    with pytest.raises(CostModelError, match="The runner must be cuda, or none"):
+    with pytest.raises(CostModelError, match="The runner must be cuda or interpreter, or none"):
         check_kernels(VECTOR_ADD, runner="cpu")
+
+
+def test_triton_s_interpreter_is_for_triton_kernels() -> None:
+    with pytest.raises(CostModelError, match=r"interpreter runs Triton kernels, but .* is of cuda"):
+        check_kernels("costmodel/kernels/cuda/families/transpose", runner="interpreter")
+
+
+def test_a_place_that_is_no_family_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CostModelError, match=r"A family must be at .*nowhere"):
+        check_kernels(tmp_path / "nowhere")

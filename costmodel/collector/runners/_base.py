@@ -61,6 +61,11 @@ class Runner(ABC):
         A replay has those that were recorded, a device those that it can grant among the usual ones.
         """
 
+    @property
+    def in_flight(self) -> int:
+        """Candidates that it works on at once: 1 where nothing has to be built."""
+        return 1
+
     @abstractmethod
     def sources(self, workload: Workload | str) -> tuple[str, ...]:
         """Names of the sources whose kernels of a workload can be measured.
@@ -74,7 +79,6 @@ class Runner(ABC):
         self,
         workload: Workload | str,
         platforms: Sequence[Platform],
-        columns: Sequence[str] | None = None,
         *,
         source: str | None = None,
     ) -> "SearchSpace":
@@ -85,7 +89,6 @@ class Runner(ABC):
         Args:
             workload: The workload, or its name.
             platforms: One or more platforms of this runner.
-            columns: Names of the feature columns that a model expects; those of these kernels if None.
             source: Name of the kernels' source; the first that has any if None.
 
         Raises:

@@ -86,9 +86,11 @@ class DeviceRunner(Runner):
         self._timing, self._jobs = timing or Timing(), device_jobs or DeviceJobs()
         self._granted: dict[tuple[int, Isolation], int] = {}
         self.device, self._software = self._open()
-        architecture, count = self.device.architecture, build_workers or default_builders(devices)
-        scratch = self._scratch.path
-        self._build_workers = start_build_workers(self._sources, kind, architecture, count, scratch)
+        architecture, scratch = self.device.architecture, self._scratch.path
+        self._build_count = build_workers or default_builders(devices)
+        self._build_workers = start_build_workers(
+            self._sources, kind, architecture, self._build_count, scratch
+        )
         self._builders = Builders(
             self._build_workers, self._sources, kind, architecture, kernels or scratch, build_timeout_s
         )
@@ -133,6 +135,11 @@ class DeviceRunner(Runner):
                 granted.add(self.platform(sms).sms_granted)
         return tuple(sorted(granted))
 
+    @property
+    def in_flight(self) -> int:
+        """One that is measured, and one for each build process."""
+        return 1 + self._build_count
+
     def sources(self, workload: Workload | str) -> tuple[str, ...]:
         """Those that make a workload.
 
@@ -147,7 +154,6 @@ class DeviceRunner(Runner):
         self,
         workload: Workload | str,
         platforms: Sequence[Platform],
-        columns: Sequence[str] | None = None,
         *,
         source: str | None = None,
     ) -> "SearchSpace":
@@ -160,7 +166,7 @@ class DeviceRunner(Runner):
 
         parsed = Workload.parse(workload) if isinstance(workload, str) else workload
         chosen = source_for(parsed, self._kind, self._sources, source)
-        return KernelSpace(chosen.space(parsed, self._kind), *platforms, columns=columns)
+        return KernelSpace(chosen.space(parsed, self._kind), *platforms)
 
     def draw(
         self,

@@ -88,7 +88,6 @@ class ReplayRunner(Runner):
         self,
         workload: Workload | str,
         platforms: Sequence[Platform],
-        columns: Sequence[str] | None = None,
         *,
         source: str | None = None,
     ) -> "SearchSpace":
@@ -111,7 +110,7 @@ class ReplayRunner(Runner):
                 f"A replay must hold kernels of {name} that were recorded on all of "
                 f"{', '.join(platform.name for platform in platforms)}, but it holds none. Ask for other SMs."
             )
-        return Pool(list(found.values()), *platforms, columns=columns)
+        return Pool(list(found.values()), *platforms)
 
     def known_latencies(self, workload: Workload | str) -> Mapping[int, Mapping[str, float]]:
         """Recorded seconds of every kernel that works, by granted SMs and then by the candidate's id.

@@ -15,7 +15,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError, SpaceExhaustedError
-from costmodel.records import Candidate, Config
+from costmodel.records import Config
 from costmodel.search._objective import Objective, ObjectiveName, SearchGoal
 from costmodel.search.samplers._history import FIXED, History
 from costmodel.search.samplers._turns import CHOICE, claim, give_up, wait_for_turn, write_attr
@@ -99,10 +99,6 @@ class SpaceSampler(BaseSampler):
         if self.goal is SearchGoal.PORTFOLIO:
             return float(log_ratio.min())
         return float(self.objective.combine(log_ratio))
-
-    def likely_next(self, study: Study, count: int) -> list[Candidate]:
-        """Up to ``count`` candidates likely to be proposed soon; none where the sampler cannot tell."""
-        return []
 
     def before_trial(self, study: Study, trial: FrozenTrial) -> None:
         """Choose the trial's config, in turn with all other workers, and write it down.

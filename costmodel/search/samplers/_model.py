@@ -124,16 +124,6 @@ class ModelSampler(SpaceSampler):
         with self._lock:
             return self._scored_after(History.of(study, self.space))
 
-    def likely_next(self, study: Study, count: int) -> list[Candidate]:
-        """The untried candidates with the best scores, behind those that improve most where that is known."""
-        with self._lock:
-            history = History.of(study, self.space)
-            scored = self._scored_after(history)
-            untried = scored.untried(history.tried | self._skipped)
-            rows = np.concatenate([scored.most_improving(untried)[: count // 2], untried])
-            found = self._valid(scored, rows[np.sort(np.unique(rows, return_index=True)[1])], history.tried)
-            return [candidate for _, (_, candidate) in zip(range(count), found, strict=False)]
-
     def expected_gain(self, study: Study) -> float | None:
         """By which share of the best latency the next measurement is expected to improve on it, at most 1.
 

@@ -32,12 +32,14 @@ class Calibrated:
     Learning", equations 2.25, 2.26 and 2.41-2.42.
 
     Args:
-        prior: Maps ``(n, d)`` features to ``(n,)`` log latency.
-        kernel: Maps features ``(n, d)`` and ``(m, d)`` to the ``(n, m)`` covariance of deviations.
+        prior: Maps ``(n, e)`` inputs to ``(n,)`` log latency.
+        kernel: Maps inputs ``(n, e)`` and ``(m, e)`` to the ``(n, m)`` covariance of deviations.
         X: ``(m, d)`` measured candidates, m >= 1.
         y: ``(m,)`` their latencies in seconds; inf for a config that failed.
         noise: Standard deviation of a measurement's log latency, above 0.
         scale: Standard deviation of c; inf for a prior that is right only up to a factor.
+        inputs: Maps ``(n, d)`` features to the inputs, once for each row that is asked for; the features
+            themselves unless given.
 
     Raises:
         ValueError: Shapes disagree, or a latency is NaN or not positive.
@@ -52,21 +54,30 @@ class Calibrated:
         *,
         noise: float,
         scale: float = np.inf,
+        inputs: Callable[[FloatArray], FloatArray] = np.asarray,
     ) -> None:
         check_measured(X, y)
-        self._prior, self._kernel, self._X, self._noise = prior, kernel, X, noise
+        known = inputs(X)
+        self._prior, self._kernel, self._inputs, self._known, self._noise = (
+            prior,
+            kernel,
+            inputs,
+            known,
+            noise,
+        )
         self._knows_latency = bool(np.isfinite(y).any())
-        self._precision = np.linalg.inv(kernel(X, X) + noise**2 * np.eye(y.size))
+        self._precision = np.linalg.inv(kernel(known, known) + noise**2 * np.eye(y.size))
         self._by_one = self._precision.sum(axis=1)
         # Failures alone tell no scale: c stays 0, and they push their neighbourhoods down instead.
         self._c_precision = float(self._by_one.sum()) + (scale**-2.0 if self._knows_latency else np.inf)
-        self._surprise = _surprise(np.log(y), prior(X))
+        self._surprise = _surprise(np.log(y), prior(known))
         self._shift = float(self._precision.sum(axis=0) @ self._surprise) / self._c_precision
         self._weights = self._precision @ (self._surprise - self._shift)
 
     def predict(self, X: FloatArray) -> Prediction:
         """Posterior mean; the score is -log latency. No latency is given when every measurement failed."""
-        log_latency = self._mean(X, self._kernel(X, self._X))
+        A = self._inputs(X)
+        log_latency = self._mean(A, self._kernel(A, self._known))
         return Prediction(-log_latency, np.exp(log_latency) if self._knows_latency else None)
 
     def posterior(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -76,16 +87,18 @@ class Calibrated:
             Mean ``(n,)`` and covariance ``(n, n)``. Where all measurements failed, the mean is known up to a
             constant only.
         """
-        known = self._kernel(X, self._X)
+        A = self._inputs(X)
+        known = self._kernel(A, self._known)
         unexplained = 1.0 - known @ self._by_one
-        covariance = self._kernel(X, X) - known @ self._precision @ known.T
-        return self._mean(X, known), covariance + np.outer(unexplained, unexplained) / self._c_precision
+        covariance = self._kernel(A, A) - known @ self._precision @ known.T
+        return self._mean(A, known), covariance + np.outer(unexplained, unexplained) / self._c_precision
 
     def std(self, X: FloatArray) -> FloatArray:
         """``(n,)`` standard deviation of a new measurement's log latency, its noise included."""
-        known = self._kernel(X, self._X)
+        A = self._inputs(X)
+        known = self._kernel(A, self._known)
         unexplained = 1.0 - known @ self._by_one
-        blocks = np.split(X, np.arange(_BLOCK, len(X), _BLOCK))
+        blocks = np.split(A, np.arange(_BLOCK, len(A), _BLOCK))
         own = np.concatenate([np.diag(self._kernel(block, block)) for block in blocks])
         explained = (known @ self._precision * known).sum(axis=1)
         variance = own - explained + unexplained**2 / self._c_precision
@@ -117,8 +130,8 @@ class Calibrated:
         found = float(self._by_one @ self._surprise) / total
         return float(found / np.sqrt(1.0 / own + 1.0 / total))
 
-    def _mean(self, X: FloatArray, known: FloatArray) -> FloatArray:
-        return np.asarray(self._prior(X) + self._shift + known @ self._weights)
+    def _mean(self, A: FloatArray, known: FloatArray) -> FloatArray:
+        return np.asarray(self._prior(A) + self._shift + known @ self._weights)
 
 
 def neighbourhood(scaler: Scaler, A: FloatArray, B: FloatArray, length: float) -> FloatArray:

@@ -66,12 +66,19 @@ class Residual(StorableModel):
         # The slope turns the prior around its mean over what was measured.
         pivot = float(self._prior(X).sum()) / max(1, len(X))
 
+        def with_prior(X: FloatArray) -> FloatArray:
+            return np.column_stack([X, self._prior(X)])
+
+        def prior(A: FloatArray) -> FloatArray:
+            return A[:, -1]
+
         def kernel(A: FloatArray, B: FloatArray) -> FloatArray:
-            stretch = self.slope**2 * np.outer(self._prior(A) - pivot, self._prior(B) - pivot)
-            return np.asarray(stretch + self.deviation**2 * neighbourhood(self.scaler_, A, B, self.length))
+            stretch = self.slope**2 * np.outer(prior(A) - pivot, prior(B) - pivot)
+            near = neighbourhood(self.scaler_, A[:, :-1], B[:, :-1], self.length)
+            return np.asarray(stretch + self.deviation**2 * near)
 
         scale = self.scale if knows_latency else np.inf
-        return Calibrated(self._prior, kernel, X, y, noise=self.noise, scale=scale)
+        return Calibrated(prior, kernel, X, y, noise=self.noise, scale=scale, inputs=with_prior)
 
     def state(self) -> dict[str, Any]:
         """Learned state."""

@@ -15,6 +15,7 @@ from costmodel.kernels.family import check_family
 from costmodel.kernels.triton import TritonFamily, TritonSource, families_at, interpret
 from costmodel.records import Candidate, Config, Outcome, Workload
 from costmodel.testing import SOURCE_CHECKS, SourceCase
+from costmodel.tuning import check_kernels
 
 pytestmark = pytest.mark.triton
 
@@ -93,3 +94,10 @@ def test_the_interpreter_finds_what_is_wrong() -> None:
     assert "after the first run" in wrong
     assert "after the second run" in left
     assert "AssertionError" in asserted or "not meant to be" in asserted
+
+
+def test_the_check_of_a_family_runs_it_in_the_interpreter() -> None:
+    found = check_kernels(OWN, dims={"m": 2, "n": 300}, configs=3, runner="interpreter")
+    assert found.interpreted
+    assert found.interpreted[0] == ""
+    assert not found.failed

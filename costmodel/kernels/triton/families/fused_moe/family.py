@@ -1,0 +1,115 @@
+"""A product of a mixture of experts: each token times the weights of the experts that it is routed to.
+
+``fused_moe`` is the first product of a feed-forward block, ``fused_moe_weighted`` the same with each result
+times the routing weight of its expert. Dims: t tokens, e experts, k of them for a token, n results, d
+elements of a token, and s, how unevenly experts are chosen: the i-th most popular as often as i^(-s / 100).
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.kernels.triton import TritonFamily
+
+Arrays = Mapping[str, NDArray[Any]]
+
+# The most tiles that the assignments of each expert can make.
+_TILES_M = "((t * k + min(e, t * k) * (BLOCK_M - 1)) // BLOCK_M)"
+_TILES = f"{_TILES_M} * ceil(n / BLOCK_N)"
+# Four warps and 64 rows multiply as a group (wgmma), which reads operands of every stage from shared memory.
+# Otherwise those in use are in registers, which spares a stage.
+_STAGED = "(num_stages if BLOCK_M >= 64 and num_warps >= 4 else num_stages - 1)"
+_SHARED_BYTES = f"max(2 * {_STAGED} * (BLOCK_M + BLOCK_N) * BLOCK_K, 2 * BLOCK_M * BLOCK_N)"
+
+
+def _arrays(dims: Mapping[str, int], rng: np.random.Generator) -> Arrays:
+    tokens, experts, chosen, width, depth = (dims[name] for name in "teknd")
+    expert_of = _routing(dims, rng).ravel()
+    weights = rng.random((tokens, chosen), np.float32)
+    w = rng.standard_normal((experts, width, depth), np.float32) * np.float32(depth**-0.5)
+    return {
+        "x": rng.standard_normal((tokens, depth), np.float32).astype(np.float16),
+        "w": w.astype(np.float16),
+        "order": np.argsort(expert_of, kind="stable").astype(np.int32),
+        "first": np.searchsorted(np.sort(expert_of), np.arange(experts + 1)).astype(np.int32),
+        "weights": (weights / weights.sum(axis=1, keepdims=True)).ravel(),
+        "y": np.full((tokens * chosen, width), np.nan, np.float16),
+    }
+
+
+def _routing(dims: Mapping[str, int], rng: np.random.Generator) -> NDArray[np.int64]:
+    """``(t, k)`` experts of each token, all different.
+
+    The k largest sums of log-popularity and Gumbel noise are k draws without replacement (arXiv:1903.06059).
+    """
+    popularity = -dims["s"] / 100 * np.log(1 + rng.permutation(dims["e"]))
+    scores = popularity + rng.gumbel(size=(dims["t"], dims["e"]))
+    return np.argsort(-scores, axis=1)[:, : dims["k"]]
+
+
+def _reference(arrays: Arrays, dims: Mapping[str, int]) -> Arrays:
+    y = np.empty(arrays["y"].shape)
+    for expert in range(dims["e"]):
+        assignments = arrays["order"][arrays["first"][expert] : arrays["first"][expert + 1]]
+        x = arrays["x"][assignments // dims["k"]].astype(np.float64)
+        y[assignments] = x @ arrays["w"][expert].T.astype(np.float64)
+    return {"y": y}
+
+
+def _weighted_reference(arrays: Arrays, dims: Mapping[str, int]) -> Arrays:
+    return {"y": _reference(arrays, dims)["y"] * arrays["weights"][:, None]}
+
+
+def _family(name: str, *, weighted: bool) -> TritonFamily:
+    return TritonFamily(
+        name=name,
+        kernel=Path(__file__).with_name("kernel.py"),
+        function="fused_moe",
+        dims={"t": 512, "e": 32, "k": 8, "n": 1024, "d": 1024, "s": 100},
+        parameters={
+            "BLOCK_M": (16, 32, 64, 128),
+            "BLOCK_N": (32, 64, 128, 256),
+            "BLOCK_K": (32, 64, 128, 256),
+            "GROUP_M": (1, 16, 64),
+            "num_warps": (2, 4, 8),
+            "num_stages": (2, 3, 4, 5),
+        },
+        defaults={
+            **{"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 32, "GROUP_M": 1},
+            **{"num_warps": 4, "num_stages": 3},
+        },
+        conditions=(
+            "BLOCK_M < 2 * max(t, 16)",
+            "BLOCK_N < 2 * max(n, 32)",
+            "BLOCK_K < 2 * max(d, 32)",
+            f"GROUP_M == 1 or GROUP_M <= 2 * {_TILES_M}",
+            "256 * num_warps <= BLOCK_M * BLOCK_N <= 4096 * num_warps",  # 8 to 128 results a thread
+            "(BLOCK_M + BLOCK_N) * BLOCK_K <= 4096 * num_warps",  # up to 128 operands a thread
+            f"{_SHARED_BYTES} <= 232448",
+        ),
+        grid=(_TILES,),
+        constants={
+            **{"EXPERTS": "e", "TOP_K": "k", "N": "n", "D": "d"},
+            **{"TILES_M": _TILES_M, "WEIGHTED": int(weighted)},
+        },
+        arrays=_arrays,
+        outputs=("y",),
+        reference=_weighted_reference if weighted else _reference,
+        flops=f"t * k * n * (2 * d + {int(weighted)})",
+        launch={
+            "shared_bytes": _SHARED_BYTES,
+            "local_bytes": "BLOCK_M * BLOCK_N / (8 * num_warps)",
+            # Of weights no more than this, as no more tiles than this have assignments.
+            "global_load_bytes": f"2 * d * (t * k * ceil(n / BLOCK_N) + n * {_TILES_M})",
+            "global_store_bytes": "2 * t * k * n",
+            "shared_store_bytes": f"2 * {_TILES} * ceil(d / BLOCK_K) * BLOCK_K * (BLOCK_M + BLOCK_N)",
+            "tensor_flops": "2 * t * k * n * d",
+            "vector_bytes": "16 if d % 8 == 0 else 2",
+        },
+    )
+
+
+FAMILIES = [_family("fused_moe", weighted=False), _family("fused_moe_weighted", weighted=True)]

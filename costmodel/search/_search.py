@@ -1,0 +1,176 @@
+"""A search, step by step: what is proposed is built ahead, what is measured is learned from."""
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import numpy as np
+import optuna
+
+from costmodel.collector import Runner
+from costmodel.errors import CostModelError, SpaceExhaustedError
+from costmodel.records import Candidate, Config, Measurement, Outcome
+from costmodel.search._ask import Proposals, missing_trials
+from costmodel.search._provenance import Provenance
+from costmodel.search._result import SearchResult
+from costmodel.search._stopping import StopGain
+from costmodel.search._study import give_up_abandoned
+from costmodel.search._trial import Trial, tell
+from costmodel.search.samplers import FINISHED, ModelSampler, SpaceSampler
+from costmodel.spaces import SearchSpace
+
+# User attributes of a study: what it searches, what for, and what its values are relative to.
+_SPACE, _GOAL, _REFERENCE = "costmodel:space", "costmodel:goal", "costmodel:reference_s"
+# A batch is at most this share of all trials, so that half of them are chosen knowing others.
+_BATCH_SHARE = 0.25
+# What fails for these reasons fails at every budget: the rest need not be tried.
+_EVERYWHERE = (Outcome.INVALID_CONFIG, Outcome.COMPILE_ERROR)
+
+
+class Search:
+    """A search for good kernels of a space, measuring only what is proposed, at every SM budget.
+
+    Candidates are proposed in batches, and where the runner builds, one batch is built while the one before
+    it is measured. A batch is chosen knowing all results but those of the batch in flight, however long each
+    takes, so that the same seed and the same results give the same search.
+
+    Args:
+        runner: Measures, on the platforms of the sampler's space.
+        sampler: Proposes configs of its space.
+        n_measurements: Candidates to measure in all; the search ends before where the space is used up.
+        study: An Optuna study that minimises, with whatever storage; a new one in memory by default. Its
+            sampler is replaced.
+        first: Configs of the space to measure before any that is proposed, where the study begins.
+        batch: Candidates to propose at once. More are measured sooner where the runner builds side by side,
+            and chosen with less knowledge. Unless given, as many as keep its builders busy, at most a quarter
+            of all.
+        stop_gain: End when the next measurement is expected to gain less than this share of the best
+            (see ``StopGain``); it takes a ``ModelSampler``. None to make all measurements.
+        on_trial: Called after each candidate was measured.
+
+    Attributes:
+        total: Candidates to measure in all, as far as the space has as many.
+
+    Raises:
+        CostModelError: The study is of another space or another objective.
+        TypeError: ``stop_gain`` is given with a sampler without a model.
+    """
+
+    def __init__(  # noqa: PLR0913 (settings, all but three with defaults)
+        self,
+        runner: Runner,
+        sampler: SpaceSampler,
+        n_measurements: int,
+        *,
+        study: optuna.Study | None = None,
+        first: Sequence[Config] = (),
+        batch: int | None = None,
+        stop_gain: float | None = None,
+        on_trial: Callable[[Trial], None] | None = None,
+    ) -> None:
+        self._runner, self._sampler, self._space = runner, sampler, sampler.space
+        self._study = _prepared(study or optuna.create_study(), sampler)
+        if not self._study.trials:
+            for config in first:
+                self._study.enqueue_trial(self._space.params(config), skip_if_exists=True)
+        self._reference_s = np.array(self._study.user_attrs.get(_REFERENCE, [1.0]))
+        size = self._space.size
+        self.total = n_measurements if size is None else min(n_measurements, size)
+        share = math.ceil(_BATCH_SHARE * self.total)
+        self._batch = batch or max(1, min(runner.in_flight // 2, share))
+        self._batches = 2 if runner.in_flight >= 2 * self._batch else 1
+        self._stop = _stopping(sampler, stop_gain)
+        self._on_trial = on_trial
+        self._proposed = Proposals(self._study, self._space, self.total)
+
+    def propose(self) -> bool:
+        """Have enough proposals in flight; whether there is anything to measure."""
+        while len(self._proposed) < self._batches and not (self._stop and self._stop.is_reached(self._study)):
+            missing = missing_trials(self._study, self.total, waits=not self._proposed)
+            if not missing:
+                break
+            try:
+                candidates = self._proposed.ask(min(self._batch, missing))
+            except SpaceExhaustedError:
+                break
+            if self._batches > 1:
+                self._runner.prefetch(candidates)
+        return len(self._proposed) > 0
+
+    def measure(self) -> None:
+        """Measure the batch that was proposed first, and learn from it.
+
+        Raises:
+            CostModelError: The runner cannot measure.
+        """
+        for trial, measured in self._proposed.measure(partial(_at_all_budgets, self._runner, self._space)):
+            tell(self._study, trial, measured, self._sampler, self._reference_s)
+            if self._on_trial:
+                self._on_trial(Trial.of(self._study.get_trials(deepcopy=False)[trial.number], self._space))
+
+    def close(self) -> None:
+        """Give up what is in flight."""
+        self._proposed.give_up()
+
+    @property
+    def result(self) -> SearchResult:
+        """All measured trials of the study."""
+        study, space, sampler = self._study, self._space, self._sampler
+        trials = tuple(Trial.of(trial, space) for trial in study.get_trials(deepcopy=False, states=FINISHED))
+        screened = getattr(sampler, "screened", 0) if space.size is None else space.size
+        knowledge = sampler.knowledge
+        provenance = Provenance(self._runner.description, knowledge, space.space_id, screened, len(trials))
+        return SearchResult(space.platforms, sampler.objective, trials, provenance)
+
+
+def _stopping(sampler: SpaceSampler, gain: float | None) -> StopGain | None:
+    if gain is None:
+        return None
+    if not isinstance(sampler, ModelSampler):
+        raise TypeError(f"stop_gain takes a ModelSampler, but got a {type(sampler).__name__}")
+    return StopGain(sampler, gain)
+
+
+def _prepared(study: optuna.Study, sampler: SpaceSampler) -> optuna.Study:
+    """The study with this sampler, and nothing left running by a process that is gone.
+
+    Whoever begins a study fixes what its values are relative to.
+
+    Raises:
+        CostModelError: The study is of another space or another objective.
+    """
+    space_id, known = sampler.space.space_id, study.user_attrs.get(_SPACE)
+    if study.trials and known != space_id:
+        raise CostModelError(
+            f"Study {study.study_name!r} must be of this space ({space_id}), but it is of "
+            f"{known or 'something else'}. Use a new study."
+        )
+    objective = sampler.objective
+    goal = f"{sampler.goal.value}, {objective.name.value}, weights {list(objective.weights)}"
+    begun = study.user_attrs.get(_GOAL)
+    if begun is None:
+        study.set_user_attr(_SPACE, space_id)
+        if len(sampler.space.platforms) > 1:  # at one the value is the latency itself
+            study.set_user_attr(_REFERENCE, sampler.reference_s.tolist())
+        study.set_user_attr(_GOAL, goal)
+    elif begun != goal:
+        raise CostModelError(
+            f"Study {study.study_name!r} must be for the same objective ({goal}), but it is for {begun}. "
+            "Use a new study."
+        )
+    study.sampler = sampler
+    give_up_abandoned(study)
+    return study
+
+
+def _at_all_budgets(
+    runner: Runner, space: SearchSpace, candidates: Sequence[Candidate]
+) -> list[list[Measurement]]:
+    """Measurements of each candidate, one a budget; fewer of one that works at none."""
+    measured: list[list[Measurement]] = [[] for _ in candidates]
+    for platform in space.platforms:
+        left = [i for i, told in enumerate(measured) if not told or told[-1].outcome not in _EVERYWHERE]
+        if left:
+            for i, one in zip(left, runner.measure([candidates[i] for i in left], platform), strict=True):
+                measured[i].append(one)
+    return measured

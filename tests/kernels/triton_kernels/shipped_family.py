@@ -1,0 +1,43 @@
+"""What tests do with families that ship: interpret configs, and compile them without a GPU."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+from numpy.lib import NumpyVersion as Version
+
+from costmodel.kernels import LaunchNote
+from costmodel.kernels.triton import TritonSource, interpret
+from costmodel.records import Candidate, Config, Decision, Workload
+
+SOURCE = TritonSource()
+
+
+def assert_right(name: str, *configs: Mapping[str, Decision]) -> None:
+    """Check in Triton's interpreter that valid configs of a workload agree with its reference."""
+    triton = pytest.importorskip("triton")
+    pytest.importorskip("torch")
+    if Version(triton.__version__) < "3.9.0" and Version(np.__version__) >= "2.4.0":
+        pytest.skip("Triton's interpreter takes NumPy 2.4 from 3.9 on")
+    workload = Workload.parse(name)
+    space = SOURCE.space(workload, "cuda")
+    found = [space.candidate(Config(dict(decisions))).config for decisions in configs]
+    wrong = interpret((), workload, found)
+    assert not any(wrong), dict(zip(map(str, configs), wrong, strict=True))
+
+
+def drawn(name: str, count: int) -> list[Candidate]:
+    """Random candidates of a workload."""
+    space, rng = SOURCE.space(Workload.parse(name), "cuda"), np.random.default_rng(0)
+    return [space.candidate(space.sample(rng)) for _ in range(count)]
+
+
+def shared_bytes(candidate: Candidate, folder: Path) -> int:
+    """Shared memory of a block of the compiled candidate."""
+    pytest.importorskip("triton")
+    built = SOURCE.build(candidate, "cuda", "sm_90", folder)
+    assert built.library, (candidate.config, built.error)
+    note = built.library.with_suffix(".launch.json").read_bytes()
+    return msgspec.json.decode(note, type=LaunchNote).shared_bytes
