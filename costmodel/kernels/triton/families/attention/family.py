@@ -115,6 +115,8 @@ def _family(name: str, *, is_causal: bool) -> TritonFamily:
         arrays=_arrays,
         outputs=("output",),
         reference=_causal_reference if is_causal else _reference,
+        library=Path(__file__).with_name("library.py"),
+        library_calls=("causal",) if is_causal else ("eager",),
         flops=f"4 * b * d * {pairs}",
         launch={
             "shared_bytes": _SHARED,

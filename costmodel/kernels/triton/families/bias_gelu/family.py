@@ -52,6 +52,8 @@ FAMILY = TritonFamily(
     arrays=_arrays,
     outputs=("y",),
     reference=_reference,
+    library=Path(__file__).with_name("library.py"),
+    library_calls=("eager",),
     flops="9 * m * n",
     launch={
         "shared_bytes": _SHARED,

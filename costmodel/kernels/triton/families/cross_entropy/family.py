@@ -46,6 +46,8 @@ FAMILY = TritonFamily(
     arrays=_arrays,
     outputs=("loss",),
     reference=_reference,
+    library=Path(__file__).with_name("library.py"),
+    library_calls=("eager",),
     flops="4 * m * n",
     launch={
         "shared_bytes": _SHARED,

@@ -55,6 +55,8 @@ FAMILY = TritonFamily(
     arrays=_arrays,
     outputs=("sums",),
     reference=_reference,
+    library=Path(__file__).with_name("library.py"),
+    library_calls=("eager",),
     flops="m * n",
     launch={
         "shared_bytes": _SHARED,

@@ -62,6 +62,8 @@ FAMILY = TritonFamily(
     arrays=_arrays,
     outputs=("y",),
     reference=_reference,
+    library=Path(__file__).with_name("library.py"),
+    library_calls=("eager",),
     flops="3 * t * h * d",
     launch={
         "shared_bytes": f"4 * (STAGES - 1) * TOKENS * (BLOCK_H + 2) * {_HALF}",
