@@ -1,0 +1,35 @@
+"""Division of rows by their root mean square, with gain."""
+
+from pathlib import Path
+
+from costmodel.kernels.triton import TritonFamily
+from costmodel.kernels.triton.families import row_blocks
+
+
+def _rms_norm(dtype: str, element_bytes: int) -> TritonFamily:
+    shared = row_blocks.shared_bytes(element_bytes, element_bytes)
+    return TritonFamily(
+        name=f"rms_norm_{dtype}",
+        kernel=Path(__file__).with_name("kernel.py"),
+        function="rms_norm",
+        operators=("rms_norm",),
+        operands={"x": "x", "gain": "gain", "y": "output"},
+        dims={"m": 4096, "n": 4096},
+        dtype=dtype,
+        parameters=row_blocks.PARAMETERS,
+        defaults=row_blocks.DEFAULTS,
+        conditions=(*row_blocks.BLOCK_CONDITIONS, *row_blocks.LOOP_CONDITIONS, row_blocks.fits(shared)),
+        grid=row_blocks.GRID,
+        scalars={"m": "m"},
+        constants={"N": "n"},
+        launch={
+            "shared_bytes": shared,
+            "local_bytes": "4 * ROWS * BLOCK_N / threads",
+            "global_load_bytes": f"{element_bytes} * n * (m * {row_blocks.PASSES} + ceil(m / ROWS))",
+            "global_store_bytes": f"{element_bytes} * m * n",
+            "vector_bytes": row_blocks.vector_bytes(element_bytes),
+        },
+    )
+
+
+FAMILIES = [_rms_norm("float16", 2), _rms_norm("float32", 4)]

@@ -1,0 +1,35 @@
+"""Softmax over rows."""
+
+from pathlib import Path
+
+from costmodel.kernels.triton import TritonFamily
+from costmodel.kernels.triton.families import row_blocks
+
+
+def _softmax(dtype: str, element_bytes: int) -> TritonFamily:
+    shared = row_blocks.shared_bytes(element_bytes)
+    return TritonFamily(
+        name=f"softmax_{dtype}",
+        kernel=Path(__file__).with_name("kernel.py"),
+        function="softmax",
+        operators=("softmax",),
+        operands={"x": "x", "y": "output"},
+        dims={"m": 4096, "n": 4096},
+        dtype=dtype,
+        parameters=row_blocks.PARAMETERS,
+        defaults=row_blocks.DEFAULTS,
+        conditions=(*row_blocks.BLOCK_CONDITIONS, *row_blocks.LOOP_CONDITIONS, row_blocks.fits(shared)),
+        grid=row_blocks.GRID,
+        scalars={"m": "m"},
+        constants={"N": "n"},
+        launch={
+            "shared_bytes": shared,
+            "local_bytes": "4 * ROWS * BLOCK_N / threads",
+            "global_load_bytes": f"{element_bytes} * m * n * {row_blocks.PASSES}",
+            "global_store_bytes": f"{element_bytes} * m * n",
+            "vector_bytes": row_blocks.vector_bytes(element_bytes),
+        },
+    )
+
+
+FAMILIES = [_softmax("float16", 2), _softmax("float32", 4)]
