@@ -53,7 +53,7 @@ FAMILY = TritonFamily(
         "num_stages": (2, 3, 4),
     },
     defaults={
-        **{"BLOCK_M": 128, "BLOCK_N": 64, "BLOCK_K": 64, "GROUP_M": 1, "PROGRAMS": 0},
+        **{"BLOCK_M": 128, "BLOCK_N": 64, "BLOCK_K": 64, "GROUP_M": 8, "PROGRAMS": 0},
         **{"num_warps": 8, "num_stages": 3},
     },
     conditions=(

@@ -60,7 +60,7 @@ def _family(anchor: str, dtype: str) -> TritonFamily:
         dims={**({"b": 16} if times else {}), "m": 1024, "n": 1024, "k": 1024},
         dtype=dtype,
         parameters=_PARAMETERS[dtype],
-        defaults={**_DEFAULTS[dtype], "GROUP_M": 1, "PROGRAMS": 0, "SPLIT_K": 1},
+        defaults={**_DEFAULTS[dtype], "GROUP_M": 8, "PROGRAMS": 0, "SPLIT_K": 1},
         conditions=(
             "BLOCK_M < 2 * max(m, 16)",
             "BLOCK_N < 2 * max(n, 32)",

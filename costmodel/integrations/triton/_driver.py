@@ -1,0 +1,113 @@
+"""What the CUDA driver says of the current process, through ctypes; no package of CUDA is needed.
+
+Source: CUDA Driver API, "Green Contexts", "Device Management"; NVML API, "System Queries".
+"""
+
+import ctypes
+from contextlib import suppress
+from functools import cache
+from typing import Any
+
+_SM_RESOURCE = 1  # CU_DEV_RESOURCE_TYPE_SM
+# CUdevResource: its type, padding to 96 bytes, then the number of SMs. Versions differ in what follows.
+_RESOURCE_BYTES, _SM_COUNT_AT = 1024, 96
+_NAME_BYTES = 100
+# CUdevice_attribute
+ATTRIBUTES = {
+    "clock_rate_khz": 13,
+    "sms": 16,
+    "memory_clock_rate_khz": 36,
+    "memory_bus_bits": 37,
+    "l2_bytes": 38,
+    "max_threads_per_sm": 39,
+    "major": 75,
+    "minor": 76,
+    "shared_bytes_per_sm": 81,
+    "registers_per_sm": 82,
+    "max_blocks_per_sm": 106,
+}
+
+
+class CudaDriver:
+    """The driver library.
+
+    Raises:
+        OSError: There is none.
+    """
+
+    def __init__(self) -> None:
+        self._library = ctypes.CDLL("libcuda.so.1")
+        self._call("cuInit", 0)
+
+    def name(self, ordinal: int) -> str:
+        """Name of a device."""
+        name = ctypes.create_string_buffer(_NAME_BYTES)
+        self._call("cuDeviceGetName", name, _NAME_BYTES, self._device(ordinal))
+        return name.value.decode()
+
+    def attributes(self, ordinal: int) -> dict[str, int]:
+        """Figures of a device, by the names in ``ATTRIBUTES``."""
+        device, value, found = self._device(ordinal), ctypes.c_int(), {}
+        for name, number in ATTRIBUTES.items():
+            self._call("cuDeviceGetAttribute", ctypes.byref(value), number, device)
+            found[name] = value.value
+        return found
+
+    def partition_sms(self, stream: int) -> int | None:
+        """SMs of the green context that a stream belongs to, or of the current one for the default stream.
+
+        None where there is none, or the driver is older than green contexts of streams (12.5).
+        """
+        if not hasattr(self._library, "cuStreamGetGreenCtx"):
+            return None
+        context = ctypes.c_void_p()
+        self._call("cuStreamGetGreenCtx", ctypes.c_void_p(stream), ctypes.byref(context))
+        if not context.value:
+            return None
+        resource = ctypes.create_string_buffer(_RESOURCE_BYTES)
+        self._call("cuGreenCtxGetDevResource", context, resource, _SM_RESOURCE)
+        return int.from_bytes(resource.raw[_SM_COUNT_AT : _SM_COUNT_AT + 4], "little")
+
+    def is_capturing(self, stream: int) -> bool:
+        """Whether a CUDA graph is made of what is launched on a stream."""
+        status = ctypes.c_int()
+        self._call("cuStreamIsCapturing", ctypes.c_void_p(stream), ctypes.byref(status))
+        return status.value != 0
+
+    def still_works(self) -> bool:
+        """Whether what was launched ended well; behind an illegal access no kernel of a process runs."""
+        return bool(self._library.cuCtxSynchronize() == 0)
+
+    def cuda_version(self) -> str:
+        """The latest CUDA that the driver is for, such as ``13.0``."""
+        version = ctypes.c_int()
+        self._call("cuDriverGetVersion", ctypes.byref(version))
+        return f"{version.value // 1000}.{version.value % 1000 // 10}"
+
+    def _device(self, ordinal: int) -> ctypes.c_int:
+        device = ctypes.c_int()
+        self._call("cuDeviceGet", ctypes.byref(device), ordinal)
+        return device
+
+    def _call(self, name: str, *arguments: Any) -> None:
+        error = getattr(self._library, name)(*arguments)
+        if error:
+            raise OSError(f"{name} of the CUDA driver must succeed, but returned error {error}")
+
+
+@cache
+def cuda_driver() -> CudaDriver | None:
+    """The driver; None on a machine without one."""
+    with suppress(OSError):
+        return CudaDriver()
+    return None
+
+
+def driver_release() -> str:
+    """Release of the NVIDIA driver, such as ``580.65.06``; ``unknown`` where NVML does not say it."""
+    release = ctypes.create_string_buffer(_NAME_BYTES)
+    with suppress(OSError, AttributeError):
+        nvml = ctypes.CDLL("libnvidia-ml.so.1")
+        if nvml.nvmlInit_v2() == 0 and nvml.nvmlSystemGetDriverVersion(release, _NAME_BYTES) == 0:
+            return release.value.decode()
+    return "unknown"
