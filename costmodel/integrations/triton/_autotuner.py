@@ -129,7 +129,7 @@ class Autotuner(autotuner.Autotuner):  # type: ignore[misc]
             )
             for config in configs
         ]
-        wanted = self._shortlist or len(configs)
+        wanted = 1 if self._mode == "model" else self._shortlist or len(configs)
         store = open_store(self.store_path)
         return Tuning(configs, candidates, platform, store, self._adviser, wanted, self._l2_policy)
 
@@ -267,8 +267,8 @@ def autotune(  # noqa: PLR0913, PLR0917 (those of triton.autotune, and settings,
             ``costmodel.records.KernelLaunch``, or a function of the arguments.
 
     Raises:
-        CostModelError: A setting is none of these. When the kernel is called: the store or the model cannot
-            be read, no config runs, or the timer runs on other SMs than the kernel.
+        CostModelError: A setting is none of these, or the model cannot be read. When the kernel is called:
+            the store cannot be read, no config runs, or the timer runs on other SMs than the kernel.
 
     Example:
         >>> @autotune(configs=[triton.Config({"BLOCK": 128}), triton.Config({"BLOCK": 256})], key=["n"])

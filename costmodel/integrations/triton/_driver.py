@@ -12,6 +12,7 @@ _SM_RESOURCE = 1  # CU_DEV_RESOURCE_TYPE_SM
 # CUdevResource: its type, padding to 96 bytes, then the number of SMs. Versions differ in what follows.
 _RESOURCE_BYTES, _SM_COUNT_AT = 1024, 96
 _NAME_BYTES = 100
+_SUCCESS, _NO_CONTEXT, _OTHER_STREAM_CAPTURES = 0, 201, 906  # CUresult
 # CUdevice_attribute
 ATTRIBUTES = {
     "clock_rate_khz": 13,
@@ -61,7 +62,9 @@ class CudaDriver:
         if not hasattr(self._library, "cuStreamGetGreenCtx"):
             return None
         context = ctypes.c_void_p()
-        self._call("cuStreamGetGreenCtx", ctypes.c_void_p(stream), ctypes.byref(context))
+        error = self._library.cuStreamGetGreenCtx(ctypes.c_void_p(stream), ctypes.byref(context))
+        if error != _NO_CONTEXT:
+            self._check("cuStreamGetGreenCtx", error)
         if not context.value:
             return None
         resource = ctypes.create_string_buffer(_RESOURCE_BYTES)
@@ -69,14 +72,16 @@ class CudaDriver:
         return int.from_bytes(resource.raw[_SM_COUNT_AT : _SM_COUNT_AT + 4], "little")
 
     def is_capturing(self, stream: int) -> bool:
-        """Whether a CUDA graph is made of what is launched on a stream."""
+        """Whether a CUDA graph is made of what is launched on a stream, or the stream would disturb one."""
         status = ctypes.c_int()
-        self._call("cuStreamIsCapturing", ctypes.c_void_p(stream), ctypes.byref(status))
-        return status.value != 0
+        error = self._library.cuStreamIsCapturing(ctypes.c_void_p(stream), ctypes.byref(status))
+        if error not in (_NO_CONTEXT, _OTHER_STREAM_CAPTURES):
+            self._check("cuStreamIsCapturing", error)
+        return status.value != 0 or error == _OTHER_STREAM_CAPTURES
 
     def still_works(self) -> bool:
         """Whether what was launched ended well; behind an illegal access no kernel of a process runs."""
-        return bool(self._library.cuCtxSynchronize() == 0)
+        return bool(self._library.cuCtxSynchronize() in (_SUCCESS, _NO_CONTEXT))
 
     def cuda_version(self) -> str:
         """The latest CUDA that the driver is for, such as ``13.0``."""
@@ -90,8 +95,10 @@ class CudaDriver:
         return device
 
     def _call(self, name: str, *arguments: Any) -> None:
-        error = getattr(self._library, name)(*arguments)
-        if error:
+        self._check(name, getattr(self._library, name)(*arguments))
+
+    def _check(self, name: str, error: int) -> None:
+        if error != _SUCCESS:
             raise OSError(f"{name} of the CUDA driver must succeed, but returned error {error}")
 
 

@@ -62,19 +62,20 @@ class Tuning:
         )
 
     def known(self) -> dict[str, Measurement]:
-        """What is known of these configs here, with this driver, by id of the candidate."""
+        """What is known of these configs here, with this driver and timer, by id of the candidate."""
         self.store.refresh()
-        driver = self.platform.software.get("driver")
         found = {
             each.candidate_id: visit
             for each in self.candidates
             for visit in self.store.visits(each, self.platform)
-            if visit.platform.software.get("driver") == driver
+            if _how(visit.platform, visit.l2_policy) == _how(self.platform, self.l2_policy)
         }
         return {**found, **self._new}
 
     def next(self) -> int | None:
-        """Position of the config to time next; None where enough are known."""
+        """Position of the config to time next; None where enough are known, or there is no choice."""
+        if len(self.configs) == 1:
+            return None
         known = self.known()
         ran = any(each.outcome is Outcome.OK for each in known.values())
         if ran and len(known) >= min(self.wanted, len(self.configs)):
@@ -155,6 +156,11 @@ class Tuning:
             measured_at=datetime.now(UTC).isoformat(timespec="seconds"),
             error=error,
         )
+
+
+def _how(platform: Platform, l2_policy: str) -> tuple[str | None, str]:
+    """What must agree between timings that are compared, beside what names a platform."""
+    return platform.software.get("driver"), l2_policy
 
 
 def _timed(config: Any, timer: Timer) -> tuple[Outcome, tuple[float, ...], str]:
