@@ -70,12 +70,14 @@ int nvmlSystemGetDriverVersion(char *version, unsigned size) {
 }
 """
 PROGRAM = '''
-import json, os, sys
+import json, os, sys, time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from msgspec import to_builtins
 from triton.runtime.driver import driver
 from triton import Config
 from costmodel.integrations.triton import autotune, current_platform
+from costmodel.records import read_records
 
 class Active:
     device = stream = 0
@@ -130,6 +132,24 @@ def tuned(store, **environment):
 
 platform("again")
 found["timed"] = [tuned("a.jsonl", CAPTURING="1"), tuned("a.jsonl", OTHER_CAPTURES="1"), tuned("a.jsonl")]
+
+busy, together = [], []
+def alone(kernel_call, quantiles):
+    busy.append(1)
+    time.sleep(0.01)
+    together.append(len(busy))
+    busy.pop()
+    return [1.0] * 3
+
+kernel = autotune(
+    [Config({"BLOCK": b}) for b in (16, 32)], ["n"], do_bench=alone, store=Path(folder) / "threads.jsonl"
+)(Kernel(fill))
+with ThreadPoolExecutor(8) as threads:
+    for _ in range(2):
+        list(threads.map(lambda n: kernel.run(None, n, grid=(1,)), range(1, 9)))
+found["together"] = together
+found["sizes"] = [row.candidate.workload.dims["n"] for row in read_records(Path(folder) / "threads.jsonl")]
+
 fails = True
 try: tuned("b.jsonl", BROKEN="1")
 except Exception as error: found["broken"] = f"{type(error).__name__}: {error}"
@@ -212,6 +232,11 @@ def test_a_device_and_its_software_are_described_as_campaigns_do(found: dict[str
 
 def test_nothing_is_timed_while_a_cuda_graph_is_made(found: dict[str, Any]) -> None:
     assert found["timed"] == [0, 0, 2]
+
+
+def test_threads_that_launch_one_kernel_take_turns_to_time_it(found: dict[str, Any]) -> None:
+    assert found["together"] == [1] * 16
+    assert sorted(found["sizes"]) == sorted([*range(1, 9)] * 2)
 
 
 def test_a_config_that_breaks_the_gpu_is_kept_and_ends_the_tuning(found: dict[str, Any]) -> None:
