@@ -13,19 +13,19 @@ _SM_RESOURCE = 1  # CU_DEV_RESOURCE_TYPE_SM
 _RESOURCE_BYTES, _SM_COUNT_AT = 1024, 96
 _NAME_BYTES = 100
 _SUCCESS, _NO_CONTEXT, _OTHER_STREAM_CAPTURES = 0, 201, 906  # CUresult
-# CUdevice_attribute
-ATTRIBUTES = {
-    "clock_rate_khz": 13,
-    "sms": 16,
-    "memory_clock_rate_khz": 36,
-    "memory_bus_bits": 37,
-    "l2_bytes": 38,
-    "max_threads_per_sm": 39,
-    "major": 75,
-    "minor": 76,
-    "shared_bytes_per_sm": 81,
-    "registers_per_sm": 82,
-    "max_blocks_per_sm": 106,
+# CUdevice_attribute, without CU_DEVICE_ATTRIBUTE_
+_ATTRIBUTES = {
+    "CLOCK_RATE": 13,
+    "MULTIPROCESSOR_COUNT": 16,
+    "MEMORY_CLOCK_RATE": 36,
+    "GLOBAL_MEMORY_BUS_WIDTH": 37,
+    "L2_CACHE_SIZE": 38,
+    "MAX_THREADS_PER_MULTIPROCESSOR": 39,
+    "COMPUTE_CAPABILITY_MAJOR": 75,
+    "COMPUTE_CAPABILITY_MINOR": 76,
+    "MAX_SHARED_MEMORY_PER_MULTIPROCESSOR": 81,
+    "MAX_REGISTERS_PER_MULTIPROCESSOR": 82,
+    "MAX_BLOCKS_PER_MULTIPROCESSOR": 106,
 }
 
 
@@ -46,13 +46,11 @@ class CudaDriver:
         self._call("cuDeviceGetName", name, _NAME_BYTES, self._device(ordinal))
         return name.value.decode()
 
-    def attributes(self, ordinal: int) -> dict[str, int]:
-        """Figures of a device, by the names in ``ATTRIBUTES``."""
-        device, value, found = self._device(ordinal), ctypes.c_int(), {}
-        for name, number in ATTRIBUTES.items():
-            self._call("cuDeviceGetAttribute", ctypes.byref(value), number, device)
-            found[name] = value.value
-        return found
+    def attribute(self, ordinal: int, name: str) -> int:
+        """An attribute of a device, by its name in the driver API."""
+        value = ctypes.c_int()
+        self._call("cuDeviceGetAttribute", ctypes.byref(value), _ATTRIBUTES[name], self._device(ordinal))
+        return value.value
 
     def partition_sms(self, stream: int) -> int | None:
         """SMs of the green context that a stream belongs to, or of the current one for the default stream.
