@@ -268,6 +268,18 @@ def test_what_fails_costs_one_config_and_is_not_tried_again(bench: Bench, path: 
     assert "shared memory" in failed[64, 4].error
 
 
+def test_where_the_whole_shortlist_fails_more_is_timed(bench: Bench, path: Path) -> None:
+    bench.fails = lambda now: RuntimeError("no") if now["BLOCK"] == 16 else None
+    assert taken(run(bench.kernel(path, shortlist=2))) == (32, 1)
+    assert len(bench.timed) == 4
+
+
+def test_pruning_must_leave_a_config(bench: Bench, path: Path) -> None:
+    nothing = {"perf_model": lambda **_: 1.0, "top_k": 0}
+    with pytest.raises(CostModelError, match=r"must leave a config of triton\.times_three_fp32x2-n64"):
+        run(bench.kernel(path, prune_configs_by=nothing))
+
+
 def test_a_compile_error_is_told_from_others(bench: Bench, path: Path) -> None:
     with triton.knobs.runtime.scope():
         triton.knobs.runtime.interpret = False
