@@ -117,16 +117,16 @@ class Autotuner(autotuner.Autotuner):  # type: ignore[misc]
         if not started:
             self._tunings[key] = self._tuning(asked, platform, kwargs)
         tuning = self._tunings[key]
-        if is_capturing():
-            return tuning.best()
+        capturing = is_capturing()
         most = {"measure": len(self.configs), "background": int(started), "model": 0}[self._mode]
-        timed_s = self._time(tuning, most, args, kwargs)
-        best = tuning.best()
-        if self._mode == "model" or tuning.next() is None:
-            self.cache[key] = best
+        timed_s = 0.0 if capturing else self._time(tuning, most, args, kwargs)
+        is_done = tuning.next() is None
+        chosen = tuning.promising() if self._mode == "model" and not is_done else tuning.best()
+        if is_done or (self._mode == "model" and not capturing):
+            self.cache[key] = chosen
             del self._tunings[key]
-            self._tell(key, best, tuning, timed_s)
-        return best
+            self._tell(key, chosen, tuning, timed_s)
+        return chosen
 
     def _key(self, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
         """Values of the arguments that the key names, and types of the tensors, as Triton takes them."""
@@ -150,7 +150,7 @@ class Autotuner(autotuner.Autotuner):  # type: ignore[misc]
             )
             for config in configs
         ]
-        wanted = 1 if self._mode == "model" else self._shortlist or len(configs)
+        wanted = self._shortlist or len(configs)
         store = open_store(self.store_path)
         return Tuning(configs, candidates, platform, store, self._adviser, wanted, self._l2_policy)
 
@@ -281,7 +281,7 @@ def autotune(  # noqa: PLR0913, PLR0917 (those of triton.autotune, and settings,
         mode: ``measure``: before the first call returns. ``background``: that call runs what is most
             promising at once, and each later one first times one config, on its own stream and arguments,
             until the shortlist is done; nothing runs beside the kernels of the program. ``model``: never;
-            what the store knows counts, then the model.
+            the best that the store knows runs if it knows as many as would be timed, else the model's.
         platform: Where kernels run, or a function that says it, where that cannot be found: other devices
             than NVIDIA's. Unless given, see ``current_platform``.
         launch: What is known of a launch beside its grid and warps: formulas by field of

@@ -106,7 +106,7 @@ class Tuning:
             self._unproven.clear()
 
     def best(self) -> Any:
-        """The fastest config that is known; the most promising one where nothing is.
+        """The fastest config that is known; the most promising one where none is.
 
         Raises:
             CostModelError: All of them failed.
@@ -119,13 +119,23 @@ class Tuning:
         timed = {i: each for i, each in enumerate(latency_s) if each is not None}
         if timed and min(timed.values()) < float("inf"):
             return self.configs[min(timed, key=timed.__getitem__)]
-        untried = [i for i in self.order if i not in timed]
-        if untried:
-            return self.configs[untried[0]]
+        return self.promising()
+
+    def promising(self) -> Any:
+        """The most promising config, whatever else was timed, of those that are not known to fail.
+
+        Raises:
+            CostModelError: All of them failed.
+        """
+        known = self.known()
+        failed = {name for name, each in known.items() if each.outcome is not Outcome.OK}
+        for position in self.order:
+            if self.candidates[position].candidate_id not in failed:
+                return self.configs[position]
         first = next(iter(known.values()))
         raise CostModelError(
             f"Some config of {first.candidate.workload.name} must run on {self.platform.name}, but none of "
-            f"{len(timed)} does. Of the first: {first.error}"
+            f"{len(failed)} does. Of the first: {first.error}"
         )
 
     def timings_ms(self) -> dict[Any, list[float]]:
