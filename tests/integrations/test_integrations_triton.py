@@ -244,6 +244,28 @@ def test_values_that_are_no_sizes_are_kept_apart(bench: Bench, path: Path) -> No
     ]
 
 
+def test_any_value_of_a_parameter_is_kept(bench: Bench, path: Path) -> None:
+    def cast(  # noqa: PLR0917
+        x: Any, y: Any, n: Any, EVEN: tl.constexpr, TYPE: tl.constexpr, BLOCK: tl.constexpr
+    ) -> None:  # fmt: skip
+        at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        tl.store(y + at, 3.0 * tl.load(x + at, mask=at < n).to(TYPE), mask=at < n)
+
+    offered = [
+        triton.Config({"BLOCK": 64, "EVEN": even, "TYPE": kind}, num_ctas=2, maxnreg=128)
+        for even in (False, True)
+        for kind in (tl.float16, tl.float32)
+    ]
+    for timed in (4, 0):
+        bench.timed.clear()
+        run(bench.kernel(path, cast, configs=offered))
+        assert len(bench.timed) == timed
+    assert rows(path)[3].candidate.config.decisions == {
+        **{"BLOCK": 64, "EVEN": 1, "TYPE": "fp32"},
+        **{"num_warps": 4, "num_stages": 3, "num_ctas": 2, "maxnreg": 128},
+    }
+
+
 def test_what_fails_costs_one_config_and_is_not_tried_again(bench: Bench, path: Path) -> None:
     errors = {
         (64, 4): OutOfResources(9, 1, "shared memory"),
@@ -491,6 +513,16 @@ def test_a_dispatch_table_tells_the_config_for_any_number_of_sms(bench: Bench, p
     kernel = bench.kernel(path)
     for bench.sms in LIKED:
         run(kernel)
+
+    def times_three(x: Any, y: Any, n: Any, BLOCK: tl.constexpr) -> None:
+        at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        tl.store(y + at, tl.load(x + at, mask=at < n) * 3.0, mask=at < n)
+
+    old = path.with_name("old.jsonl")
+    run(bench.kernel(old, times_three))
+    old.write_bytes(old.read_bytes() + path.read_bytes())
+    assert len({row.candidate.space for row in rows(old)}) == 2
+    assert dispatch_table(old).ranges == dispatch_table(path).ranges
 
     table = dispatch_table(kernel)
     chosen = {sms: table.kernel_for(sms).config.decisions for sms in (1, *LIKED)}
