@@ -1,5 +1,6 @@
 """A drop-in for ``triton.autotune`` that knows the SMs it has, and keeps what it timed."""
 
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -10,7 +11,7 @@ from triton.runtime import autotuner
 
 from costmodel.errors import CostModelError
 from costmodel.integrations.triton._facts import LaunchFacts, launch_of
-from costmodel.integrations.triton._key import config_of, letters_of, question
+from costmodel.integrations.triton._key import Question, config_of, letters_of, question
 from costmodel.integrations.triton._platform import current_platform, is_capturing
 from costmodel.integrations.triton._shortlist import Adviser
 from costmodel.integrations.triton._store import open_store
@@ -70,55 +71,75 @@ class Autotuner(autotuner.Autotuner):  # type: ignore[misc]
         flushes = triton_settings["do_bench"] is None and not triton_settings["use_cuda_graph"]
         self._l2_policy: Literal["warm", "flushed"] = "flushed" if flushes else "warm"
         self._tunings: dict[tuple[Any, ...], Tuning] = {}
+        self._lock = threading.RLock()
         self._function = fn
         while hasattr(self._function.fn, "arg_names"):  # heuristics around the kernel
             self._function = self._function.fn
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
         """Launch the kernel with the config that is best on the current SMs, as far as it is known."""
-        self.nargs: dict[str, Any] = dict(zip(self.arg_names, args, strict=False))
-        config = self._choose(args, kwargs) if len(self.configs) > 1 else self.configs[0]
+        arguments = {**dict(zip(self.arg_names, args, strict=False)), **kwargs}
+        config = self._choose(arguments, args, kwargs) if len(self.configs) > 1 else self.configs[0]
         self.best_config = config
         if config.pre_hook is not None:
-            config.pre_hook({**self.nargs, **kwargs, **config.all_kwargs()})
-        result = self.fn.run(*args, **kwargs, **config.all_kwargs())
-        self.nargs = {}
-        return result
+            config.pre_hook({**arguments, **config.all_kwargs()})
+        return self.fn.run(*args, **kwargs, **config.all_kwargs())
 
-    def _choose(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        """The config to launch now, after as much timing as the mode asks for."""
-        values, dtypes = self._key(kwargs)
+    def _choose(self, arguments: Mapping[str, Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """The config to launch now."""
+        values, dtypes = self._key(arguments)
         platform = self._find_platform()
         key = (*values.values(), *dtypes, platform.name)
+        if key not in self.cache:
+            # Threads, each with a part of the device, may launch one kernel: only one of them times it.
+            with self._lock:
+                self.nargs = {name: each for name, each in arguments.items() if name not in kwargs}
+                try:
+                    return self._tune(
+                        key, question(self._function, values, dtypes, self.letters), platform, args, kwargs
+                    )
+                finally:
+                    self.nargs = {}
+        return self.cache[key]
+
+    def _tune(
+        self,
+        key: tuple[Any, ...],
+        asked: Question,
+        platform: Platform,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+    ) -> Any:
+        """The config to launch now, after as much timing as the mode asks for."""
         if key in self.cache:
             return self.cache[key]
         started = key in self._tunings
         if not started:
-            self._tunings[key] = self._tuning(values, dtypes, platform, kwargs)
+            self._tunings[key] = self._tuning(asked, platform, kwargs)
         tuning = self._tunings[key]
-        if is_capturing():
-            return tuning.best()
+        capturing = is_capturing()
         most = {"measure": len(self.configs), "background": int(started), "model": 0}[self._mode]
-        timed_s = self._time(tuning, most, args, kwargs)
-        best = tuning.best()
-        if self._mode == "model" or tuning.next() is None:
-            self.cache[key] = best
+        timed_s = 0.0 if capturing else self._time(tuning, most, args, kwargs)
+        is_done = tuning.next() is None
+        chosen = tuning.promising() if self._mode == "model" and not is_done else tuning.best()
+        if is_done or (self._mode == "model" and not capturing):
+            self.cache[key] = chosen
             del self._tunings[key]
-            self._tell(key, best, tuning, timed_s)
-        return best
+            self._tell(key, chosen, tuning, timed_s)
+        return chosen
 
-    def _key(self, kwargs: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    def _key(self, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
         """Values of the arguments that the key names, and types of the tensors, as Triton takes them."""
-        arguments = {**self.nargs, **kwargs}
         own = {name: arguments[name] for name in arguments if name in self.arg_names}
         values = {name: own[name] for name in self.keys if name in own}
         return values, [str(each.dtype) for each in own.values() if hasattr(each, "dtype")]
 
-    def _tuning(
-        self, values: Mapping[str, Any], dtypes: Sequence[str], platform: Platform, kwargs: Mapping[str, Any]
-    ) -> Tuning:
+    def _tuning(self, asked: Question, platform: Platform, kwargs: Mapping[str, Any]) -> Tuning:
         configs = self.prune_configs(kwargs)
-        asked = question(self._function, values, dtypes)
+        if not configs:
+            raise CostModelError(
+                f"prune_configs_by must leave a config of {asked.workload.name}, but leaves none."
+            )
         arguments = {**self.nargs, **kwargs}
         candidates = [
             Candidate(
@@ -260,15 +281,15 @@ def autotune(  # noqa: PLR0913, PLR0917 (those of triton.autotune, and settings,
         mode: ``measure``: before the first call returns. ``background``: that call runs what is most
             promising at once, and each later one first times one config, on its own stream and arguments,
             until the shortlist is done; nothing runs beside the kernels of the program. ``model``: never;
-            what the store knows counts, then the model.
+            the best that the store knows runs if it knows as many as would be timed, else the model's.
         platform: Where kernels run, or a function that says it, where that cannot be found: other devices
             than NVIDIA's. Unless given, see ``current_platform``.
         launch: What is known of a launch beside its grid and warps: formulas by field of
             ``costmodel.records.KernelLaunch``, or a function of the arguments.
 
     Raises:
-        CostModelError: A setting is none of these. When the kernel is called: the store or the model cannot
-            be read, no config runs, or the timer runs on other SMs than the kernel.
+        CostModelError: A setting is none of these, or the model cannot be read. When the kernel is called:
+            the store cannot be read, no config runs, or the timer runs on other SMs than the kernel.
 
     Example:
         >>> @autotune(configs=[triton.Config({"BLOCK": 128}), triton.Config({"BLOCK": 256})], key=["n"])

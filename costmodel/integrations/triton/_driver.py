@@ -12,19 +12,20 @@ _SM_RESOURCE = 1  # CU_DEV_RESOURCE_TYPE_SM
 # CUdevResource: its type, padding to 96 bytes, then the number of SMs. Versions differ in what follows.
 _RESOURCE_BYTES, _SM_COUNT_AT = 1024, 96
 _NAME_BYTES = 100
-# CUdevice_attribute
-ATTRIBUTES = {
-    "clock_rate_khz": 13,
-    "sms": 16,
-    "memory_clock_rate_khz": 36,
-    "memory_bus_bits": 37,
-    "l2_bytes": 38,
-    "max_threads_per_sm": 39,
-    "major": 75,
-    "minor": 76,
-    "shared_bytes_per_sm": 81,
-    "registers_per_sm": 82,
-    "max_blocks_per_sm": 106,
+_SUCCESS, _NO_CONTEXT, _OTHER_STREAM_CAPTURES = 0, 201, 906  # CUresult
+# CUdevice_attribute, without CU_DEVICE_ATTRIBUTE_
+_ATTRIBUTES = {
+    "CLOCK_RATE": 13,
+    "MULTIPROCESSOR_COUNT": 16,
+    "MEMORY_CLOCK_RATE": 36,
+    "GLOBAL_MEMORY_BUS_WIDTH": 37,
+    "L2_CACHE_SIZE": 38,
+    "MAX_THREADS_PER_MULTIPROCESSOR": 39,
+    "COMPUTE_CAPABILITY_MAJOR": 75,
+    "COMPUTE_CAPABILITY_MINOR": 76,
+    "MAX_SHARED_MEMORY_PER_MULTIPROCESSOR": 81,
+    "MAX_REGISTERS_PER_MULTIPROCESSOR": 82,
+    "MAX_BLOCKS_PER_MULTIPROCESSOR": 106,
 }
 
 
@@ -45,13 +46,11 @@ class CudaDriver:
         self._call("cuDeviceGetName", name, _NAME_BYTES, self._device(ordinal))
         return name.value.decode()
 
-    def attributes(self, ordinal: int) -> dict[str, int]:
-        """Figures of a device, by the names in ``ATTRIBUTES``."""
-        device, value, found = self._device(ordinal), ctypes.c_int(), {}
-        for name, number in ATTRIBUTES.items():
-            self._call("cuDeviceGetAttribute", ctypes.byref(value), number, device)
-            found[name] = value.value
-        return found
+    def attribute(self, ordinal: int, name: str) -> int:
+        """An attribute of a device, by its name in the driver API."""
+        value = ctypes.c_int()
+        self._call("cuDeviceGetAttribute", ctypes.byref(value), _ATTRIBUTES[name], self._device(ordinal))
+        return value.value
 
     def partition_sms(self, stream: int) -> int | None:
         """SMs of the green context that a stream belongs to, or of the current one for the default stream.
@@ -61,7 +60,9 @@ class CudaDriver:
         if not hasattr(self._library, "cuStreamGetGreenCtx"):
             return None
         context = ctypes.c_void_p()
-        self._call("cuStreamGetGreenCtx", ctypes.c_void_p(stream), ctypes.byref(context))
+        error = self._library.cuStreamGetGreenCtx(ctypes.c_void_p(stream), ctypes.byref(context))
+        if error != _NO_CONTEXT:
+            self._check("cuStreamGetGreenCtx", error)
         if not context.value:
             return None
         resource = ctypes.create_string_buffer(_RESOURCE_BYTES)
@@ -69,14 +70,16 @@ class CudaDriver:
         return int.from_bytes(resource.raw[_SM_COUNT_AT : _SM_COUNT_AT + 4], "little")
 
     def is_capturing(self, stream: int) -> bool:
-        """Whether a CUDA graph is made of what is launched on a stream."""
+        """Whether a CUDA graph is made of what is launched on a stream, or the stream would disturb one."""
         status = ctypes.c_int()
-        self._call("cuStreamIsCapturing", ctypes.c_void_p(stream), ctypes.byref(status))
-        return status.value != 0
+        error = self._library.cuStreamIsCapturing(ctypes.c_void_p(stream), ctypes.byref(status))
+        if error not in (_NO_CONTEXT, _OTHER_STREAM_CAPTURES):
+            self._check("cuStreamIsCapturing", error)
+        return status.value != 0 or error == _OTHER_STREAM_CAPTURES
 
     def still_works(self) -> bool:
         """Whether what was launched ended well; behind an illegal access no kernel of a process runs."""
-        return bool(self._library.cuCtxSynchronize() == 0)
+        return bool(self._library.cuCtxSynchronize() in (_SUCCESS, _NO_CONTEXT))
 
     def cuda_version(self) -> str:
         """The latest CUDA that the driver is for, such as ``13.0``."""
@@ -90,8 +93,10 @@ class CudaDriver:
         return device
 
     def _call(self, name: str, *arguments: Any) -> None:
-        error = getattr(self._library, name)(*arguments)
-        if error:
+        self._check(name, getattr(self._library, name)(*arguments))
+
+    def _check(self, name: str, error: int) -> None:
+        if error != _SUCCESS:
             raise OSError(f"{name} of the CUDA driver must succeed, but returned error {error}")
 
 

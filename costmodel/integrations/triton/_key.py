@@ -60,17 +60,19 @@ def letters_of(names: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def question(function: Any, key: Mapping[str, Any], dtypes: Sequence[str]) -> Question:
+def question(
+    function: Any, key: Mapping[str, Any], dtypes: Sequence[str], letters: Mapping[str, str]
+) -> Question:
     """What a launch asks.
 
     Args:
         function: The ``@triton.jit`` function.
         key: Value of each argument of the key, in order; positive whole numbers are dims.
         dtypes: Types of the tensors among all arguments, in order.
+        letters: The letter of each argument of the key.
     """
     dims = {name: value for name, value in key.items() if type(value) is int and value > 0}
     others = {name: str(value) for name, value in key.items() if name not in dims}
-    letters = letters_of(list(key))
     parts = [function.__name__, *_runs(dtypes), *(f"{name}_{value}" for name, value in others.items())]
     name = re.sub(r"\W+", "_", "_".join(parts), flags=re.ASCII)
     told = content_id(source_hash(function), triton.__version__, list(key), others, list(dtypes))

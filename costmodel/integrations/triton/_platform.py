@@ -11,10 +11,8 @@ from triton.runtime.driver import driver
 from costmodel.errors import CostModelError
 from costmodel.host import cpu_model, cpu_threads
 from costmodel.integrations.triton._driver import cuda_driver, driver_release
-from costmodel.records import Device, Isolation, Platform, known_architectures, known_devices
+from costmodel.records import CUDA_ATTRIBUTES, Device, Isolation, Platform, cuda_device, known_devices
 
-# float32 lanes of an SM of an architecture that the table of devices lacks.
-_USUAL_LANES = 128
 _MPS_FOLDER = "/tmp/nvidia-mps"  # noqa: S108 (where MPS has its sockets unless told)
 
 
@@ -96,35 +94,13 @@ def software_versions() -> dict[str, str]:
 
 @cache
 def _device(ordinal: int) -> Device:
-    """A GPU as its driver describes it; SMs of a known model are those of the table, as MPS hides some."""
+    """A GPU as its driver describes it; SMs of a known model are those of the table, as MPS may hide some."""
     cuda = cuda_driver()
     assert cuda
-    name, found = cuda.name(ordinal), cuda.attributes(ordinal)
+    name = cuda.name(ordinal)
     known = {entry.device.name: entry.device.sms for entry in known_devices()}
-    return described(name, found, known.get(name, found["sms"]))
-
-
-def described(name: str, found: dict[str, int], sms: int) -> Device:
-    """A GPU by what its driver says of it, see ``ATTRIBUTES``."""
-    named = f"sm_{found['major']}{found['minor']}"
-    architecture = known_architectures().get(named)
-    # Two transfers a clock.
-    bandwidth = 2 * found["memory_clock_rate_khz"] * 1e3 * found["memory_bus_bits"] / 8 / 1e9
-    return Device(
-        name=name,
-        kind="cuda",
-        architecture=named,
-        sms=sms,
-        clock_mhz=found["clock_rate_khz"] / 1e3,
-        bandwidth_gb_s=round(bandwidth, 1),
-        l2_bytes=found["l2_bytes"],
-        shared_bytes_per_sm=found["shared_bytes_per_sm"],
-        registers_per_sm=found["registers_per_sm"],
-        max_threads_per_sm=found["max_threads_per_sm"],
-        max_blocks_per_sm=found["max_blocks_per_sm"],
-        fp32_lanes_per_sm=architecture.fp32_lanes_per_sm if architecture else _USUAL_LANES,
-        tensor_flops_per_sm_clock=architecture.tensor_flops_per_sm_clock if architecture else 0,
-    )
+    sms = known.get(name) or cuda.attribute(ordinal, "MULTIPROCESSOR_COUNT")
+    return cuda_device(name, sms, {each: cuda.attribute(ordinal, each) for each in CUDA_ATTRIBUTES})
 
 
 @cache

@@ -10,7 +10,7 @@ import math
 import warnings
 from collections import defaultdict
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,15 +30,13 @@ class Adviser:
 
     Args:
         model: A model, or its file; None for what the store knows of neighbours alone.
+
+    Raises:
+        CostModelError: The file cannot be read.
     """
 
     def __init__(self, model: "Model | Path | str | None") -> None:
-        self._given = model
-
-    @property
-    def has_model(self) -> bool:
-        """Whether it was given a model, which may know nothing of a kernel."""
-        return self._given is not None
+        self._model = _loaded(Path(model)) if isinstance(model, Path | str) else model
 
     def order(
         self, candidates: Sequence[Candidate], platform: Platform, measured: Sequence[Measurement], first: int
@@ -55,14 +53,6 @@ class Adviser:
         if self._model is not None and self._knows(candidates[0].family):
             return self._by_model(candidates, platform, first)
         return by_neighbours(candidates, platform, measured)
-
-    @cached_property
-    def _model(self) -> "Model | None":
-        if self._given is None:
-            return None
-        from costmodel.transfer import Model, load_model  # takes a second
-
-        return self._given if isinstance(self._given, Model) else load_model(self._given)
 
     def _knows(self, family: str) -> bool:
         assert self._model
@@ -84,6 +74,14 @@ class Adviser:
         listed = shortlist(self._model.model, X, first).tolist() if first > 1 else []
         by_score = (-self._model.model.predict(X).score).argsort(kind="stable").tolist()
         return [*listed, *(i for i in by_score if i not in listed)]
+
+
+@cache
+def _loaded(path: Path) -> "Model":
+    """The model of a file, one object for all kernels of this process."""
+    from costmodel.transfer import load_model  # takes a second
+
+    return load_model(path)
 
 
 def by_neighbours(

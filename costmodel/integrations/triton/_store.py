@@ -1,6 +1,7 @@
 """Timings of Triton kernels in a record store that several processes append to."""
 
 import os
+import threading
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
@@ -35,6 +36,7 @@ class TimingStore:
             raise CostModelError(f"A record store must be a .jsonl file, but got {path}.")
         self.path = path
         self._lines = SharedLineFile(path, "record store")
+        self._lock = threading.RLock()
         self._keys = set[str]()
         self._by_place: dict[tuple[str, str], list[Measurement]] = {}
         self._by_family: dict[str, list[Measurement]] = {}
@@ -44,7 +46,7 @@ class TimingStore:
 
         What another process kept meanwhile of the same candidate, platform and visit stays.
         """
-        with self._lines.locked():
+        with self._lock, self._lines.locked():
             self.refresh()
             new = [each for each in measurements if each.key not in self._keys]
             self._lines.append([_encode(each) for each in new])
@@ -52,6 +54,18 @@ class TimingStore:
 
     def refresh(self) -> None:
         """Take over what was appended by anyone since the last time."""
+        with self._lock:
+            self._read_new()
+
+    def visits(self, candidate: Candidate, platform: Platform) -> list[Measurement]:
+        """All measurements of a candidate on a platform, in order; drivers may differ."""
+        return self._by_place.get(_place(candidate, platform), [])
+
+    def of_family(self, family: str) -> list[Measurement]:
+        """All measurements of kernels of one name and types, in order."""
+        return self._by_family.get(family, [])
+
+    def _read_new(self) -> None:
         for number, record in self._lines.read_new():
             try:
                 measurement = _decode(record)
@@ -65,14 +79,6 @@ class TimingStore:
                     measurement
                 )
                 self._by_family.setdefault(measurement.candidate.workload.kind, []).append(measurement)
-
-    def visits(self, candidate: Candidate, platform: Platform) -> list[Measurement]:
-        """All measurements of a candidate on a platform, in order; drivers may differ."""
-        return self._by_place.get(_place(candidate, platform), [])
-
-    def of_family(self, family: str) -> list[Measurement]:
-        """All measurements of kernels of one name and types, in order."""
-        return self._by_family.get(family, [])
 
 
 def open_store(path: Path | str | None) -> TimingStore:

@@ -62,19 +62,20 @@ class Tuning:
         )
 
     def known(self) -> dict[str, Measurement]:
-        """What is known of these configs here, with this driver, by id of the candidate."""
+        """What is known of these configs here, with this driver and timer, by id of the candidate."""
         self.store.refresh()
-        driver = self.platform.software.get("driver")
         found = {
             each.candidate_id: visit
             for each in self.candidates
             for visit in self.store.visits(each, self.platform)
-            if visit.platform.software.get("driver") == driver
+            if _how(visit.platform, visit.l2_policy) == _how(self.platform, self.l2_policy)
         }
         return {**found, **self._new}
 
     def next(self) -> int | None:
-        """Position of the config to time next; None where enough are known."""
+        """Position of the config to time next; None where enough are known, or there is no choice."""
+        if len(self.configs) == 1:
+            return None
         known = self.known()
         ran = any(each.outcome is Outcome.OK for each in known.values())
         if ran and len(known) >= min(self.wanted, len(self.configs)):
@@ -105,7 +106,7 @@ class Tuning:
             self._unproven.clear()
 
     def best(self) -> Any:
-        """The fastest config that is known; the most promising one where nothing is.
+        """The fastest config that is known; the most promising one where none is.
 
         Raises:
             CostModelError: All of them failed.
@@ -118,13 +119,23 @@ class Tuning:
         timed = {i: each for i, each in enumerate(latency_s) if each is not None}
         if timed and min(timed.values()) < float("inf"):
             return self.configs[min(timed, key=timed.__getitem__)]
-        untried = [i for i in self.order if i not in timed]
-        if untried:
-            return self.configs[untried[0]]
+        return self.promising()
+
+    def promising(self) -> Any:
+        """The most promising config, whatever else was timed, of those that are not known to fail.
+
+        Raises:
+            CostModelError: All of them failed.
+        """
+        known = self.known()
+        failed = {name for name, each in known.items() if each.outcome is not Outcome.OK}
+        for position in self.order:
+            if self.candidates[position].candidate_id not in failed:
+                return self.configs[position]
         first = next(iter(known.values()))
         raise CostModelError(
             f"Some config of {first.candidate.workload.name} must run on {self.platform.name}, but none of "
-            f"{len(timed)} does. Of the first: {first.error}"
+            f"{len(failed)} does. Of the first: {first.error}"
         )
 
     def timings_ms(self) -> dict[Any, list[float]]:
@@ -155,6 +166,11 @@ class Tuning:
             measured_at=datetime.now(UTC).isoformat(timespec="seconds"),
             error=error,
         )
+
+
+def _how(platform: Platform, l2_policy: str) -> tuple[str | None, str]:
+    """What must agree between timings that are compared, beside what names a platform."""
+    return platform.software.get("driver"), l2_policy
 
 
 def _timed(config: Any, timer: Timer) -> tuple[Outcome, tuple[float, ...], str]:
