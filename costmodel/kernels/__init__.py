@@ -6,7 +6,7 @@ from costmodel.kernels._cubin import kernel_resources
 from costmodel.kernels._design_space import MOST_CHANGES, DesignSpace, neighbour
 from costmodel.kernels._distinct import DistinctPrograms
 from costmodel.kernels._launch_note import LaunchNote, Position, Scratch, Value
-from costmodel.kernels._sample import sample
+from costmodel.kernels._sample import sample, sample_from_starts
 from costmodel.kernels._sources import SOURCES, open_sources, source_for, source_of
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "neighbour",
     "open_sources",
     "sample",
+    "sample_from_starts",
     "source_for",
     "source_of",
 ]

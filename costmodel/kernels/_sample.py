@@ -1,7 +1,8 @@
 """Draws candidates from a design space: at random, or near configs that are known to be good."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 
 import numpy as np
 
@@ -68,6 +69,29 @@ def sample(  # noqa: PLR0913 (one argument a knob, all but three optional)
         if on_progress:
             on_progress(len(found))
     return found
+
+
+def sample_from_starts(
+    space: DesignSpace, count: int, seed: int, *, known: Sequence[Candidate] = ()
+) -> list[Candidate]:
+    """Draw valid candidates: those to measure before any other, then at random, as ``sample`` does.
+
+    Args:
+        space: Where to draw from.
+        count: How many to draw. Fewer come back where the space does not give as many.
+        seed: Seed.
+        known: Candidates of this workload that are there already, not to be drawn again.
+    """
+    there = {candidate.candidate_id for candidate in known}
+    starts = [each for each in _starts(space) if each.candidate_id not in there][:count]
+    return [*starts, *sample(space, count - len(starts), seed, known=[*known, *starts])]
+
+
+def _starts(space: DesignSpace) -> Iterator[Candidate]:
+    """The candidates to measure before any other, as far as they are valid."""
+    for config in space.starts:
+        with suppress(InvalidConfigError):
+            yield space.candidate(config)
 
 
 def _draw(space: DesignSpace, parents: Sequence[Config], rng: np.random.Generator) -> Config:

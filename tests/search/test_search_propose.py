@@ -11,6 +11,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import Matern
 
 from costmodel.features import COLUMNS
+from costmodel.kernels.cuda import CudaSource
 from costmodel.kernels.metaschedule import open_space, sample_candidates
 from costmodel.learners import Prediction, RandomLearner
 from costmodel.records import Config, Device, Measurement, Outcome, Platform, Workload
@@ -283,3 +284,10 @@ def test_a_small_space_ends():
     rest = propose(100, 0, measure(known), workload=workload)
     assert len({c.candidate_id for c in [*known, *rest]}) == 10 + len(rest)
     assert 20 <= len(rest) < 100
+
+
+def test_the_first_round_begins_with_what_an_author_would_take():
+    workload, source = Workload.parse("cuda.transpose-m64-n64"), CudaSource()
+    proposed = propose_candidates(workload, "cuda", 3, 7, measured=[], budgets=(8,), source=source)
+    assert proposed[0].config == source.space(workload, "cuda").default
+    assert len({candidate.candidate_id for candidate in proposed}) == 3

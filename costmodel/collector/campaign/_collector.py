@@ -1,13 +1,11 @@
 """What a campaign needs: something that measures, and something that chooses what to measure."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
 from typing import Any, Protocol
 
 from costmodel.collector.runners import Request
-from costmodel.errors import InvalidConfigError
-from costmodel.kernels import DesignSpace, KernelSource, sample
+from costmodel.kernels import KernelSource, sample_from_starts
 from costmodel.records import Candidate, Isolation, Measurement, Platform, TargetKind, Workload
 
 
@@ -72,14 +70,5 @@ def draw_at_random(  # noqa: PLR0913, PLR0917 (as ``Draw`` has it)
     source: KernelSource,
 ) -> list[Candidate]:
     """A ``Draw`` that learns nothing: what an author would take first, then at random."""
-    space, known = source.space(workload, kind), {m.candidate.candidate_id: m.candidate for m in measured}
-    starts = [each for each in _starts(space) if each.candidate_id not in known][:count]
-    known |= {each.candidate_id: each for each in starts}
-    return [*starts, *sample(space, count - len(starts), seed, known=list(known.values()))]
-
-
-def _starts(space: DesignSpace) -> Iterator[Candidate]:
-    """The candidates to measure before any other."""
-    for config in space.starts:
-        with suppress(InvalidConfigError):
-            yield space.candidate(config)
+    known = list({m.candidate.candidate_id: m.candidate for m in measured}.values())
+    return sample_from_starts(source.space(workload, kind), count, seed, known=known)

@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 
 from costmodel.errors import InvalidConfigError
-from costmodel.kernels import DesignSpace, DistinctPrograms, KernelSource, neighbour, sample
+from costmodel.kernels import DesignSpace, DistinctPrograms, KernelSource, neighbour, sample_from_starts
 from costmodel.kernels.metaschedule import MetaSchedule
 from costmodel.learners import Learner
 from costmodel.records import Candidate, Config, Measurement, Outcome, Workload
@@ -49,7 +49,7 @@ def propose_candidates(  # noqa: PLR0913 (one argument a knob)
     Most are those with the largest expected improvement, the budgets taking turns, so that small parts of
     the device are served as well as the whole. Every sixth is the one of which least is known among the
     promising of each sketch. Where nothing that was measured works, and for what the evolution does not find
-    in its time, candidates are drawn at random.
+    in its time, come those that an author would take first, then random ones.
 
     Args:
         workload: What they compute.
@@ -85,7 +85,7 @@ def propose_candidates(  # noqa: PLR0913 (one argument a knob)
                 break
             if programs.add(candidate):
                 chosen.append(candidate)
-    return chosen + sample(space, count - len(chosen), seed, known=known + chosen)
+    return chosen + sample_from_starts(space, count - len(chosen), seed, known=known + chosen)
 
 
 def _to_learn_from(measured: Sequence[Measurement], budgets: Sequence[int]) -> list[Measurement]:
