@@ -33,6 +33,13 @@ def of_source(data: Dataset, source: str) -> Dataset:
     return only(data, lambda candidate: candidate.source == source)
 
 
+def on_device(data: Dataset, device: str) -> Dataset:
+    """The measurements on one device."""
+    there = np.array([each.device.name == device for each in data.platforms], dtype=np.bool_)
+    frame = data.measurements
+    return Dataset(data.candidates, data.platforms, frame[there[frame["platform"]]].reset_index(drop=True))
+
+
 def kernels_by_kind() -> dict[str, str]:
     """The kernel that computes each kind of workload; families that share a file are one kernel."""
     return {kind: family.file.parent.name for family in TritonSource().families for kind in family.kinds}

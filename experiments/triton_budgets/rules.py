@@ -1,6 +1,8 @@
 """Rules that learn nothing: what the author ships, and what a formula says is fastest."""
 
 from collections.abc import Mapping
+from functools import cache
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -10,7 +12,7 @@ from costmodel.dataset import Dataset
 from costmodel.evaluation import judge_tasks
 from costmodel.kernels.triton import TritonSource
 from costmodel.learners import Prediction
-from costmodel.records import Candidate
+from costmodel.records import Workload
 from costmodel.transfer import LearningRows
 
 DEFAULT, ANALYTIC = "author's default", "analytic time"
@@ -31,18 +33,15 @@ def analytic(data: Dataset) -> FloatArray:
 
 
 def agreement(data: Dataset) -> FloatArray:
-    """``(n,)`` share of each config's parameters that are the author's defaults.
+    """``(n,)`` share of each config's parameters that are as the author would have them for the workload.
 
-    Where the default itself was not measured the configs most like it stand for it.
+    Where the author's config itself was not measured those most like it stand for it.
     """
-    defaults = default_choices()
-    shares = np.array([_share(candidate, defaults) for candidate in data.candidates])
-    return shares[data.rows["candidate"].to_numpy()]
-
-
-def default_choices() -> dict[str, Mapping[str, object]]:
-    """Defaults of each family."""
-    return {f"triton.{family.name}": family.default_choices for family in TritonSource().families}
+    source, shares = TritonSource(), list[float]()
+    for candidate in data.candidates:
+        wanted, chosen = _default(source, candidate.workload), candidate.config.decisions
+        shares.append(sum(chosen[name] == wanted.get(name) for name in chosen) / len(chosen))
+    return np.array(shares)[data.rows["candidate"].to_numpy()]
 
 
 def default_was_measured(data: Dataset) -> float:
@@ -51,7 +50,9 @@ def default_was_measured(data: Dataset) -> float:
     return float(has.mean())
 
 
-def _share(candidate: Candidate, defaults: Mapping[str, Mapping[str, object]]) -> float:
-    wanted = defaults.get(candidate.family, {})
-    chosen = candidate.config.decisions
-    return sum(chosen[name] == wanted.get(name) for name in chosen) / len(chosen)
+@cache
+def _default(source: TritonSource, workload: Workload) -> Mapping[str, Any]:
+    """The author's config, or the valid one that is most like it."""
+    if not source.makes(workload, "cuda"):
+        return {}
+    return source.space(workload, "cuda").default.decisions

@@ -1,6 +1,7 @@
 """What is learned from Triton kernels on parts of a GPU? See README.md here."""
 
 import argparse
+import json
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +16,7 @@ from costmodel.evaluation import RANDOM, WHOLE_DEVICE, EvaluationReport
 from costmodel.files import write_json
 
 sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1])]
-from held_out import Known, judged, kernel_folds, of_source, shape_folds, with_families
+from held_out import Known, judged, kernel_folds, of_source, on_device, shape_folds, with_families
 from library import PYTORCH, judge_library
 from options import parse_options
 from picture import draw
@@ -42,7 +43,7 @@ GROUPED = "fused_moe"  # the kernel whose sweeps are long
 def main(argv: Sequence[str] | None = None) -> None:
     args = parse(argv)
     study = Study(args)
-    document: dict[str, Any] = {}
+    document = _kept(args)
     for name, part in PARTS.items():
         if args.only and name not in args.only:
             continue
@@ -53,9 +54,18 @@ def main(argv: Sequence[str] | None = None) -> None:
             write_json(args.json, _rounded(document))
 
 
+def _kept(args: argparse.Namespace) -> dict[str, Any]:
+    """What was found before, where only some parts are asked for again."""
+    if not (args.only and args.json and args.json.exists()):
+        return {}
+    found: dict[str, Any] = json.loads(args.json.read_text(encoding="utf-8"))
+    return found
+
+
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--dataset", help="Triton's kernels, and the library's calls, on parts of a GPU")
+    parser.add_argument("--device", help="name of the GPU that is judged; near-twins of it would add nothing")
     parser.add_argument("--others", nargs="*", help="as source=dataset: what else is learned from")
     parser.add_argument("--learner", nargs="+", help="what chooses without timings")
     parser.add_argument("--timed-learner", nargs="+", help="what chooses without timings, and with a few")
@@ -64,7 +74,7 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--folds", type=int, help="groups of held-out shapes")
     parser.add_argument("--shots", nargs="+", type=int, help="numbers of timed configs; the last is reported")
     parser.add_argument("--most", type=int, help="configs of each workload that other sources lend")
-    parser.add_argument("--only", nargs="*", choices=PARTS, help="parts; all unless given")
+    parser.add_argument("--only", nargs="*", choices=PARTS, help="parts; all unless given, and others stay in FILE")
     parser.add_argument("--json", type=Path, metavar="FILE")
     parser.add_argument("--plot", type=Path, metavar="FILE")
     return parse_options(parser, __file__, argv)
@@ -79,7 +89,7 @@ class Study:
 
     def __init__(self, args: argparse.Namespace) -> None:
         self.args = args
-        self.data = load_dataset(args.dataset)
+        self.data = on_device(load_dataset(args.dataset), args.device)
 
     @cached_property
     def triton(self) -> Dataset:
@@ -106,15 +116,10 @@ class Study:
 
     @cached_property
     def first_choices(self) -> pd.DataFrame:
-        """Choices without timings for shapes that were held out, of all learners and rules."""
+        """Choices without timings for shapes that were held out, of all learners."""
         others = self.untimed.tasks
         references = others["learner"].isin((RANDOM, WHOLE_DEVICE))
-        return self.named(pd.concat([self.shapes.tasks, others[~references], self.rules]))
-
-    @cached_property
-    def rules(self) -> pd.DataFrame:
-        """Choices of those that learn nothing."""
-        return judge_rules(self.triton)
+        return self.named(pd.concat([self.shapes.tasks, others[~references]]))
 
     def named(self, tasks: pd.DataFrame) -> pd.DataFrame:
         """Results with families."""
@@ -128,32 +133,38 @@ def whole_gpu(study: Study) -> Any:
     return rows
 
 
-def unseen_shapes(study: Study) -> Any:
-    """How good is the first choice for a shape that was never timed?"""
-    tasks = study.first_choices
-    part = tasks[~_on_whole(tasks, study)]
-    found = {
-        "all": first_choices(tasks),
-        "parts of the GPU": first_choices(part),
-        "by kernel": by_group(tasks, "kernel"),
-        "by SMs": by_group(tasks, "sms_granted"),
-        "default was measured": default_was_measured(study.triton),
-        "seconds": {**study.untimed.seconds, **study.shapes.seconds},
-    }
-    for name in ("all", "parts of the GPU"):
-        print(f"\n{name}:\n\n{markdown(found[name], 'way', 'tasks', 'median', 'p10', 'mean', 'ci95')}")
-    print(f"\n{wide(found['by kernel'], 'way', 'kernel', _three('median'))}")
+def rules(study: Study) -> Any:
+    """How good is the first choice of rules that learn nothing?"""
+    found = _first(study, study.named(judge_rules(study.triton)))
+    found["default was measured"] = default_was_measured(study.triton)
     print(f"\nThe author's default was measured in {found['default was measured']:.0%} of the tasks.")
     return found
+
+
+def unseen_shapes(study: Study) -> Any:
+    """How good is the first choice for a shape that was never timed?"""
+    return _first(study, study.first_choices) | {
+        "seconds": {**study.untimed.seconds, **study.shapes.seconds}
+    }
 
 
 def unseen_kernels(study: Study) -> Any:
     """How good is the first choice for a kernel of which nothing was ever timed?"""
     learners = [*study.args.learner, *study.args.timed_learner]
     report = judged(study.triton, kernel_folds(study.known), learners, "held-out kernels")
-    tasks = study.named(pd.concat([report.tasks, study.rules]))
-    found = {"all": first_choices(tasks), "by kernel": by_group(tasks, "kernel"), "seconds": report.seconds}
-    print(markdown(found["all"], "way", "tasks", "median", "p10", "mean", "ci95"))
+    return _first(study, study.named(report.tasks)) | {"seconds": report.seconds}
+
+
+def _first(study: Study, tasks: pd.DataFrame) -> dict[str, Any]:
+    """Score@1 over all tasks and over those on parts of the GPU, by kernel and by SMs."""
+    found = {
+        "all": first_choices(tasks),
+        "parts of the GPU": first_choices(tasks[~_on_whole(tasks, study)]),
+        "by kernel": by_group(tasks, "kernel"),
+        "by SMs": by_group(tasks, "sms_granted"),
+    }
+    for name in ("all", "parts of the GPU"):
+        print(f"\n{name}:\n\n{markdown(found[name], 'way', 'tasks', 'median', 'p10', 'mean', 'ci95')}")
     print(f"\n{wide(found['by kernel'], 'way', 'kernel', _three('median'))}")
     return found
 
@@ -221,6 +232,7 @@ PARTS: Mapping[str, Callable[[Study], Any]] = {
     part.__name__.replace("_", "-"): part
     for part in (
         whole_gpu,
+        rules,
         unseen_shapes,
         unseen_kernels,
         few_timed,
