@@ -41,10 +41,7 @@ docs: .venv/docs.stamp ## Build the documentation into out/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 	@echo 'Read it: $(BIN)/python -m http.server --directory out/site'
 
-test-test-triton: .venv/triton.stamp ## Run the tests of Triton kernels, which need 300 MB of compiler and no GPU
-	$(BIN)/python -m pytest -n auto --dist loadfile -m triton
-
-docs: .venv/docs.stamp ## Run the commands and code blocks of README and docs/, ten minutes
+test-docs: .venv/docs.stamp ## Run the commands and code blocks of README and docs/, ten minutes
 	$(BIN)/python -m pytest -n auto tests/docs -m docs
 
 check: .venv/dev.stamp ## Check style, format, types and the direction of imports

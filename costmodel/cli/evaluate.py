@@ -147,13 +147,13 @@ def evaluate(
     - `costmodel evaluate --train datasets/mine --test datasets/blind --learner xgboost`
     - `costmodel evaluate datasets/mine --seeds 3 --track`
     """
-    from costmodel.dataset import dataset_used, load_dataset
+    from costmodel.dataset import LATENCIES, dataset_used, load_dataset
     from costmodel.evaluation import describe_report
     from costmodel.tuning import evaluate as run_evaluation
 
     chosen = EvaluationConfig.load(config, _given(context))
-    judged = load_dataset(chosen.test or chosen.dataset)
-    learned = [load_dataset(each) for each in chosen.train]
+    judged = load_dataset(chosen.test or chosen.dataset, facts=LATENCIES)
+    learned = [load_dataset(each, facts=LATENCIES) for each in chosen.train]
     datasets = {"train": learned, "test": judged} if learned else {"dataset": judged}
     settings = {**asdict(chosen), "config": config, "dataset": judged.name, "seeds": chosen.used_seeds}
     name = f"{judged.name}, {'learned from another' if chosen.train else chosen.split}"

@@ -62,13 +62,13 @@ def train(
     - `costmodel train datasets/mine --out mine.costmodel --hold-out matmul-m128-n768-k3072`
     - `costmodel train --out h100.costmodel --folds 5 --track` also logs the model and how good it is.
     """
-    from costmodel.dataset import dataset_used, find_dataset, load_dataset
+    from costmodel.dataset import LATENCIES, dataset_used, find_dataset, load_dataset
     from costmodel.transfer import describe_model
     from costmodel.tuning import describe_training
     from costmodel.tuning import train as train_on
 
     path = find_dataset(dataset)
-    data = load_dataset(path)
+    data = load_dataset(path, facts=LATENCIES)
     with Tracking.of(context).run(f"{learner} on {data.name}", options_of(context, dataset=path)) as run:
         run.log([dataset_used(data, "training")])
         with console.status(f"Learning from {data.name}"):

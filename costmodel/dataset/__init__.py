@@ -45,6 +45,7 @@ from costmodel.dataset.splits import (
     write_split,
 )
 from costmodel.dataset.table import (
+    LATENCIES,
     PARTITIONS,
     SHIPPED_DATASETS,
     Dataset,
@@ -61,6 +62,7 @@ from costmodel.dataset.table import (
 
 __all__ = [
     "EXPORT_FORMATS",
+    "LATENCIES",
     "LOWER_TRACES",
     "PARTITIONS",
     "SHIPPED_DATASETS",

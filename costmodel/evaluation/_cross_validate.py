@@ -190,24 +190,27 @@ class _Judging:
         data, fold, step = self.held_out.data, self.fold, f"{learner} without {self.fold.held_out[:40]}"
         self.progress.show(step)
         start = time.perf_counter()
-        model = data.fit(make(data.table.columns), fold.train)
-        prediction = model.predict(data.table.values[fold.test])
+        model = data.fit(make(data.features.columns), fold.train)
+        prediction = data.predict(model, fold.test)
         seconds = time.perf_counter() - start
         for task in self.tasks:
-            X = data.table.values[fold.test[task.at]]
-            first = shortlist(model, X, max(KS)) if isinstance(model, Posterior) else None
+            first = shortlist(model, self._features(task), max(KS)) if isinstance(model, Posterior) else None
             found = judge(prediction_at(prediction, task.at), task.latency_s, first)
             self.results.add(learner, run, task, found)
-            self.results.add_shots(learner, run, task, self._measured(task, model, X))
+            self.results.add_shots(learner, run, task, self._measured(task, model))
             self.progress.advance(step)
         return seconds
 
-    def _measured(self, task: TestedTask, model: TransferModel, X: FloatArray) -> Iterator[dict[str, Any]]:
+    def _measured(self, task: TestedTask, model: TransferModel) -> Iterator[dict[str, Any]]:
         """Results after each number of measurements of a task; none if tasks are not measured."""
         plan = self.held_out.few_shot
         if plan:
-            draws = self.held_out.draws[self.fold.test[task.at]]
+            X, draws = self._features(task), self.held_out.draws[self.fold.test[task.at]]
             yield from measure_in_turn(model, model.adapt, X, task.latency_s, plan=plan, draws=draws)
+
+    def _features(self, task: TestedTask) -> FloatArray:
+        """``(n, d)`` features of a task's rows."""
+        return self.held_out.data.features[self.fold.test[task.at]]
 
 
 def _each_run(models: Mapping[str, Runs]) -> Iterator[tuple[str, int, ModelFactory]]:

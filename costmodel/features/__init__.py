@@ -2,7 +2,7 @@
 
 from costmodel.columns import Column
 from costmodel.features._extract import COLUMNS, extract, extract_batch
-from costmodel.features._in_chunks import extract_in_chunks
+from costmodel.features._in_chunks import KnownFeatures, extract_in_chunks
 from costmodel.features._in_columns import in_columns
 from costmodel.features._parameters import parameter_columns
 from costmodel.features._table import FeatureTable
@@ -11,6 +11,7 @@ __all__ = [
     "COLUMNS",
     "Column",
     "FeatureTable",
+    "KnownFeatures",
     "extract",
     "extract_batch",
     "extract_in_chunks",

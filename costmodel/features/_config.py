@@ -143,7 +143,7 @@ CONFIG_COLUMNS = columns_of(CONFIG_FEATURES)
 
 def config_values(batch: ConfigBatch) -> list[Values]:
     """A number or ``(n,)`` numbers for each of ``CONFIG_FEATURES``; NaN where no decision tells."""
-    if batch.workload.is_foreign and not batch.workload.is_program:
+    if batch.workload.is_opaque:
         return [np.nan] * len(CONFIG_FEATURES)
     return values_of(CONFIG_FEATURES, TileFacts.of(batch))
 

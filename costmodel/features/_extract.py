@@ -86,7 +86,7 @@ def extract_batch(
     Raises:
         ValueError: The batch is of a kernel of another suite, and no family is given.
     """
-    if batch.workload.is_foreign and not batch.workload.is_program and not family:
+    if batch.workload.is_opaque and not family:
         raise ValueError(f"workload must be an operator, but got the foreign kernel {batch.workload.name}")
     one = np.zeros(1, dtype=np.intp)
     facts = batch_facts(batch, launches)

@@ -45,7 +45,7 @@ def candidate_facts(candidates: Sequence[Candidate], launches: Launches) -> Conf
     recorded = _recorded(candidates)
     facts = recorded if launches == "lowered" else np.full_like(recorded, np.nan)
     for rows, batch in config_batches(candidates):
-        if batch.workload.is_foreign and not batch.workload.is_program:
+        if batch.workload.is_opaque:
             continue
         config[rows] = stacked(config_values(batch), batch.size)
         if launches == "estimated":

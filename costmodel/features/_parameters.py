@@ -7,6 +7,7 @@ family configs can then be told apart and compared between devices; two families
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,9 @@ from costmodel.columns import Column
 from costmodel.records import Candidate, ConfigBatch, Decision, Workload
 
 _Facts = dict[Column, float]
+
+# Of millions of configs, few columns differ.
+_column = lru_cache(maxsize=4096)(Column)
 
 
 def parameter_features(candidates: Sequence[Candidate]) -> tuple[tuple[Column, ...], NDArray[np.float64]]:
@@ -54,7 +58,7 @@ def parameter_columns(
         family: What its parameters are known by.
         parameters: By name, the last index of a range or the choices, as ``DesignSpace.parameters`` has them.
     """
-    found = {Column(f"{family}/", "1", "workload"): 1.0, **_sizes(workload, family)}
+    found = {_column(f"{family}/", "1", "workload"): 1.0, **_sizes(workload, family)}
     for name, choices in parameters.items():
         values = (0,) if isinstance(choices, int) else choices
         found |= dict(_choice(family, name, value) for value in values)
@@ -63,21 +67,21 @@ def parameter_columns(
 
 def _columns_of(batch: ConfigBatch, family: str) -> Iterator[tuple[Column, Any]]:
     """Each column, and one value or ``(n,)`` values."""
-    yield Column(f"{family}/", "1", "workload"), 1.0
+    yield _column(f"{family}/", "1", "workload"), 1.0
     yield from _sizes(batch.workload, family).items()
     for name, values in batch.decisions.items():
         if values.dtype.kind in "iufb":
-            yield Column(f"{family}/{name}", "log2(1)", "config"), _log2(values.astype(np.float64))
+            yield _column(f"{family}/{name}", "log2(1)", "config"), _log2(values.astype(np.float64))
         else:
             for choice in np.unique(values):
-                yield Column(f"{family}/{name}={choice}", "1", "config"), np.float64(values == choice)
+                yield _column(f"{family}/{name}={choice}", "1", "config"), np.float64(values == choice)
 
 
 def _facts(candidate: Candidate) -> _Facts:
     """What is known of one candidate, by column."""
     family = candidate.family
     choices = dict(_choice(family, name, value) for name, value in candidate.config.decisions.items())
-    return {Column(f"{family}/", "1", "workload"): 1.0, **_sizes(candidate.workload, family), **choices}
+    return {_column(f"{family}/", "1", "workload"): 1.0, **_sizes(candidate.workload, family), **choices}
 
 
 def _sizes(workload: Workload, family: str) -> _Facts:
@@ -85,7 +89,7 @@ def _sizes(workload: Workload, family: str) -> _Facts:
     if not workload.is_foreign:
         return {}
     return {
-        Column(f"{family}/{dim}", "log2(1)", "workload"): float(_log2(size))
+        _column(f"{family}/{dim}", "log2(1)", "workload"): float(_log2(size))
         for dim, size in workload.dims.items()
     }
 
@@ -93,8 +97,8 @@ def _sizes(workload: Workload, family: str) -> _Facts:
 def _choice(family: str, name: str, value: Decision) -> tuple[Column, float]:
     """Column and value of one decision."""
     if isinstance(value, int | float):
-        return Column(f"{family}/{name}", "log2(1)", "config"), float(_log2(value))
-    return Column(f"{family}/{name}={value}", "1", "config"), 1.0
+        return _column(f"{family}/{name}", "log2(1)", "config"), float(_log2(value))
+    return _column(f"{family}/{name}={value}", "1", "config"), 1.0
 
 
 def _family(column: Column) -> str:

@@ -112,7 +112,7 @@ WORKLOAD_COLUMNS = columns_of(WORKLOAD_FEATURES)
 
 def workload_values(workload: Workload) -> list[FloatArray | float]:
     """A number for each of ``WORKLOAD_FEATURES``; NaN of a kernel of which nothing else is known."""
-    if workload.is_foreign and not workload.is_program:
+    if workload.is_opaque:
         return [math.nan] * len(WORKLOAD_FEATURES)
     return values_of(WORKLOAD_FEATURES, WorkloadFacts.of(workload))
 

@@ -18,6 +18,7 @@ from costmodel.learners._scaled_from_whole import ScaledFromWhole
 from costmodel.learners._scaler import Scaler
 from costmodel.learners._training import (
     Training,
+    canonical_order,
     check_features,
     first_rows,
     lower_bound,
@@ -50,6 +51,7 @@ __all__ = [
     "WeightedConsensus",
     "XGBoostLearner",
     "XGBoostRanker",
+    "canonical_order",
     "check_features",
     "class_key",
     "first_rows",

@@ -1,10 +1,14 @@
 """Standardised features."""
 
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray
+
+_ROWS = 2**18  # that are copied at once
 
 
 class Scaler:
@@ -21,13 +25,19 @@ class Scaler:
 
     limit = 6.0
 
-    def fit(self, X: FloatArray) -> Self:
-        """Learn means and deviations of ``(n, d)`` features, NaN where missing."""
-        present = ~np.isnan(X)
-        count = np.maximum(present.sum(axis=0), 1)
-        self.mean_ = np.where(present, X, 0.0).sum(axis=0) / count
-        centred = np.where(present, X - self.mean_, 0.0)
-        deviation = np.sqrt(np.square(centred).sum(axis=0) / count)
+    def fit(self, X: FloatArray, columns: NDArray[np.bool_] | None = None) -> Self:
+        """Learn means and deviations of ``(n, d)`` features, NaN where missing; of some columns of these."""
+        chosen = slice(None) if columns is None else columns
+        starts = range(0, max(1, len(X)), _ROWS)
+
+        def summed(values: Callable[[FloatArray], NDArray[Any]]) -> NDArray[Any]:
+            blocks = (X[start : start + _ROWS][:, chosen] for start in starts)
+            return np.asarray(sum(values(block).sum(axis=0) for block in blocks))
+
+        count = np.maximum(summed(lambda block: ~np.isnan(block)), 1)
+        self.mean_ = summed(_present) / count
+        squares = summed(lambda block: np.square(_present(block - self.mean_)))
+        deviation = np.sqrt(squares / count)
         # A deviation below rounding is that of a constant.
         self.scale_ = np.where(deviation > 1e-9 * (1.0 + np.abs(self.mean_)), deviation, np.inf)
         return self
@@ -50,3 +60,8 @@ class Scaler:
         """Take over what ``state`` gave."""
         self.mean_, self.scale_ = state["mean"], state["scale"]
         return self
+
+
+def _present(X: FloatArray) -> FloatArray:
+    """Values with 0 where they are missing."""
+    return np.where(np.isnan(X), 0.0, X)

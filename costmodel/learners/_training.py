@@ -5,6 +5,7 @@ Notations are those of ``_base``, and
 """
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,7 @@ class Training:
     """Checked training rows in canonical order, so that what is learned does not depend on the order given.
 
     Attributes:
-        X: ``(n, d)`` features, sorted by task, then by the columns, then by latency.
+        X: ``(n, d)`` features in ``canonical_order``; those that were given where they were in it.
         log_latency: ``(n,)`` natural log of seconds; inf for failures.
         clipped_log_latency: ``(n,)`` the same, clipped where the log score is: finite, also for failures.
         log_score: ``(n,)`` clipped at ``LOWEST_LOG_SCORE``, which failures get.
@@ -47,14 +48,34 @@ def prepare(X: FloatArray, y: FloatArray, task_ids: TaskIds) -> Training:
         )
     check_latencies(y)
     _, tasks = np.unique(task_ids, return_inverse=True)
-    order = np.lexsort([y, *X.T[::-1], tasks])
+    order = canonical_order(X, y, tasks)
     tasks, log_latency = tasks[order], np.log(y[order])
     best = np.full(tasks[-1] + 1, np.inf)
     np.minimum.at(best, tasks, log_latency)
     # A task of which nothing ran: as if its best were the slowest of all that did.
     best[np.isinf(best)] = best[np.isfinite(best)].max()
     log_score = np.maximum(best[tasks] - log_latency, LOWEST_LOG_SCORE)
-    return Training(X[order], log_latency, best[tasks] - log_score, log_score, tasks)
+    X = X if (order == np.arange(len(order))).all() else X[order]
+    return Training(X, log_latency, best[tasks] - log_score, log_score, tasks)
+
+
+class Rows(Protocol):
+    """``(n, d)`` features, of which those at some positions can be had."""
+
+    def __getitem__(self, rows: NDArray[np.intp], /) -> FloatArray:
+        """``(m, d)`` features at m positions."""
+        ...
+
+
+def canonical_order(X: Rows, y: FloatArray, tasks: NDArray[np.intp]) -> NDArray[np.intp]:
+    """``(n,)`` positions of rows by task, then by the columns, then by latency."""
+    order = np.argsort(tasks, kind="stable")
+    for rows in np.split(order, np.flatnonzero(np.diff(tasks[order])) + 1):
+        of_task = X[rows]
+        same = (of_task == of_task[:1]) | (np.isnan(of_task) & np.isnan(of_task[:1]))
+        keys = of_task[:, ~same.all(axis=0)].T
+        rows[:] = rows[np.lexsort([y[rows], *keys[::-1]])]
+    return order
 
 
 def first_rows(training: Training) -> NDArray[np.intp]:

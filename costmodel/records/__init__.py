@@ -2,6 +2,7 @@
 
 from costmodel.records._candidate import Candidate, Config, Decision, KernelLaunch
 from costmodel.records._config_batch import SKETCH, ConfigBatch, config_batches
+from costmodel.records._cuda_device import CUDA_ATTRIBUTES, cuda_device
 from costmodel.records._device_state import DeviceState
 from costmodel.records._device_table import (
     Architecture,
@@ -25,6 +26,7 @@ from costmodel.records._store import RecordStore, read_records
 from costmodel.records._workload import DTYPE_BYTES, Workload
 
 __all__ = [
+    "CUDA_ATTRIBUTES",
     "DTYPE_BYTES",
     "FAMILIES",
     "OPERATORS",
@@ -56,6 +58,7 @@ __all__ = [
     "Workload",
     "config_batches",
     "content_id",
+    "cuda_device",
     "find_device",
     "find_entry",
     "known_architectures",

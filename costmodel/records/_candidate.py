@@ -8,8 +8,9 @@ import msgspec
 from costmodel.records._identity import content_id
 from costmodel.records._workload import Workload
 
-# Sources whose kernels have parameters of their own; their spaces are named <source>-<family>-<hash>.
-_OWN_FAMILY = re.compile(r"(cuda|library|triton)-(\w+)-[0-9a-f]{8}")
+# Spaces of sources are named <source>-<family>-<hash>. Those of these two have TVM's parameters, whatever the
+# program.
+_SPACE_OF_SOURCE = re.compile(r"(?!metaschedule-|tir-)(\w+)-(\w+)-[0-9a-f]{8}")
 
 Decision = int | float | str | tuple[int, ...]
 
@@ -95,19 +96,18 @@ class Candidate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=Tr
     def family(self) -> str:
         """What its parameters are known by: those of one name mean the same in all kernels of a family.
 
-        Kernels of a source with parameters of its own are of the family that the name of their space has
-        between source and hash, those of another suite of one a kind; empty where decisions mean the same in
-        every space, as MetaSchedule's do.
+        Kernels of a source are of the family that the name of their space has between source and hash, those
+        of another suite of one a kind; empty where decisions mean the same in every space, as TVM's do.
 
         Example:
             >>> workload = Workload.parse("matmul-m64-n64-k64")
             >>> Candidate(workload, "cuda-matmul_float32-0123abcd", Config({"tile": 4})).family
             'cuda.matmul_float32'
         """
-        own = _OWN_FAMILY.fullmatch(self.space)
-        if own:
-            return f"{own[1]}.{own[2]}"
-        return self.workload.kind if self.workload.is_foreign and not self.workload.is_program else ""
+        if self.workload.is_opaque:
+            return self.workload.kind
+        named = _SPACE_OF_SOURCE.fullmatch(self.space)
+        return f"{named[1]}.{named[2]}" if named else ""
 
     @cached_property
     def candidate_id(self) -> str:

@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -185,6 +186,7 @@ def _key(name: str) -> str:
     return _NO_PART_OF_A_NAME.sub("", name.lower())
 
 
+@cache
 def _shipped() -> _Table:
     return _read(files("costmodel.records").joinpath("devices.toml"))
 

@@ -140,17 +140,18 @@ class SharedLineFile(LineFile):
         super().__init__(path, what)
         self._lock = FileLock(f"{path}.lock")
         self.create()
-        with self._locked():
+        with self.locked():
             self.repair()
 
     def append(self, records: Sequence[bytes]) -> None:
         """Write records behind those of others; see ``LineFile.append``."""
-        with self._locked():
+        with self.locked():
             self.repair()
             super().append(records)
 
     @contextmanager
-    def _locked(self) -> Iterator[None]:
+    def locked(self) -> Iterator[None]:
+        """Keep other processes from appending; may be held while appending."""
         try:
             self._lock.acquire()
         except OSError as error:

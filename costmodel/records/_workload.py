@@ -86,6 +86,11 @@ class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=Tru
         return bool(_FOREIGN_KIND.fullmatch(self.kind))
 
     @property
+    def is_opaque(self) -> bool:
+        """Whether its dims are all that is known of it: of another suite, and no tensor program."""
+        return self.is_foreign and not self.is_program
+
+    @property
     def is_program(self) -> bool:
         """Whether it is a tensor program that is no operator, whose ``dims`` are its ``ProgramFacts``."""
         return self.kind.startswith(f"{_PROGRAMS}.")

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any, Literal
 
 from costmodel.dataset import (
+    LATENCIES,
     STRATEGIES,
     Dataset,
     DatasetLike,
@@ -102,8 +103,12 @@ def evaluate(  # noqa: PLR0913 (settings, all with defaults)
     )
     models = _models(config)
     if test is not None:
-        return _across(config, models, [load_dataset(each) for each in train], load_dataset(test))
-    return _within(config, models, load_dataset(dataset))
+        return _across(config, models, list(map(_load, train)), _load(test))
+    return _within(config, models, _load(dataset))
+
+
+def _load(dataset: DatasetLike | None) -> Dataset:
+    return load_dataset(dataset, facts=LATENCIES)
 
 
 def _within(

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.dataset import (
+    LATENCIES,
     Dataset,
     DatasetLike,
     SplitRecipe,
@@ -70,11 +71,11 @@ def train(
         raise CostModelError(
             "A model must be judged by workloads held out or by folds, but both were asked for: name one."
         )
-    data = load_dataset(dataset)
+    data = load_dataset(dataset, facts=LATENCIES)
     make = partial(make_model, learner, seed=seed) if isinstance(learner, str) else learner
     rows = LearningRows.of(data)
     out, learned = _held_out(rows, hold_out)
-    model = rows.fit(make(rows.table.columns), np.flatnonzero(learned))
+    model = rows.fit(make(rows.features.columns), np.flatnonzero(learned))
     tasks, names = _judge_folds(data, make, folds) if folds else (_judge(model, rows, out), ())
     metadata = msgspec.structs.replace(
         _learned_from(data, rows, learned),
@@ -108,7 +109,8 @@ def _judge(model: TransferModel, rows: LearningRows, out: NDArray[np.bool_]) -> 
 
     if not out.any():
         return pd.DataFrame()
-    return pd.DataFrame(list(judge_tasks(_HELD_OUT, model.predict(rows.table.values[out]), rows.rows[out])))
+    prediction = rows.predict(model, np.flatnonzero(out))
+    return pd.DataFrame(list(judge_tasks(_HELD_OUT, prediction, rows.rows[out])))
 
 
 def _judge_folds(data: Dataset, make: ModelFactory, folds: int) -> "tuple[pd.DataFrame, tuple[str, ...]]":
@@ -132,7 +134,7 @@ def _learned_from(data: Dataset, rows: LearningRows, at: NDArray[np.bool_]) -> M
         workloads=tuple(used["workload"].unique()),
         tasks=used["task"].nunique(),
         rows=len(used),
-        columns=tuple(column.name for column in rows.table.columns),
+        columns=tuple(column.name for column in rows.features.columns),
     )
 
 

@@ -122,6 +122,12 @@ def refuse_to_open(setup: DeviceSetup) -> None:
     raise RuntimeError("no such device")
 
 
+def hang_while_opening(begun: Path, setup: DeviceSetup) -> None:
+    """In the place of ``describe_device``, once it is told where to say that it has begun."""
+    begun.touch()
+    time.sleep(600)
+
+
 def take_too_much_memory(*_: Any, **__: Any) -> None:
     """A function for ``draw``."""
     bytearray(12 << 30)

@@ -25,7 +25,7 @@ class FakeWorkers:
         self.jobs: list[Any] = []
 
     def submit(self, function: Any, *arguments: Any, **_: Any) -> "Future[Any]":
-        self.jobs.append((function.__name__, arguments[1]))
+        self.jobs.append((function.__name__, arguments))
         return Future()
 
 
@@ -42,5 +42,5 @@ def test_what_takes_longest_is_built_first_and_once(tmp_path: Path) -> None:
     assert compile_effort(long) > compile_effort(short) > compile_effort(unknown) == 0
     builders.prefetch([short])
     builders.prefetch([unknown, short, long])
-    jobs = [job for name, job in workers.jobs if name == "build_kernel"]
+    jobs = [candidate for name, (candidate, *_) in workers.jobs if name == "build"]
     assert jobs == [short, long, unknown]

@@ -4,7 +4,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -389,14 +389,6 @@ def test_what_the_caller_raises_comes_through(tmp_path: Path) -> None:
 
     with pytest.raises(ZeroDivisionError, match="bug"):
         campaign(tmp_path).run(on_measurement=fail)
-
-
-@pytest.fixture
-def _interruptible() -> Iterator[None]:
-    """A shell makes its background jobs ignore SIGINT, and these tests with them."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.usefixtures("_interruptible")

@@ -1,9 +1,12 @@
 """Each fault costs one candidate, and the next one is measured. All faults happen in real processes."""
 
+import os
 import re
+import signal
 import time
 from collections.abc import Iterator
-from concurrent.futures import CancelledError, wait
+from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -135,6 +138,30 @@ def test_a_device_that_cannot_be_opened_is_the_users_to_mend() -> None:
     jobs = DeviceJobs(describe=planted_faults.refuse_to_open)
     with pytest.raises(CostModelError, match="The cpu device cannot be opened: no such device"):
         CpuRunner(device_jobs=jobs)
+
+
+@pytest.mark.usefixtures("_interruptible")
+def test_an_interrupt_while_a_device_opens_is_not_waited_for(tmp_path: Path, monkeypatch) -> None:
+    """A device that never opens would keep the command for five minutes."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    begun, before = tmp_path / "begun", set(psutil.Process().children())
+    jobs = DeviceJobs(describe=partial(planted_faults.hang_while_opening, begun))
+    interrupted = []
+
+    def interrupt() -> None:
+        while not begun.exists():
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGINT)
+        interrupted.append(True)
+
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            CpuRunner(device_jobs=jobs)
+    assert interrupted
+    assert set(tmp_path.iterdir()) == {begun}
+    left = set(psutil.Process().children()) - before
+    assert not [child for child in left if "spawn_main" in "".join(child.cmdline())]
 
 
 def test_a_missing_compiler_is_the_users_to_mend(monkeypatch, tmp_path: Path) -> None:

@@ -9,7 +9,9 @@ import pytest
 from fake_records import BUDGETS, WORKLOADS, fake_measurement
 
 from costmodel.dataset import (
+    LATENCIES,
     CardHeader,
+    Partition,
     build_dataset,
     dataset_from_measurements,
     dataset_hash,
@@ -51,6 +53,29 @@ def test_rows_come_back_as_they_were_built(tmp_path: Path, header: CardHeader) -
         opened.append(records)
     built = build_dataset([store], tmp_path / "mixed", header=header).path
     assert by_key(list(iter_measurements(built))) == by_key(records)
+
+
+@pytest.mark.parametrize("partition", [None, "device", "workload"])
+def test_rows_follow_from_latencies_alone(
+    tmp_path: Path, store: Path, header: CardHeader, partition: Partition | None
+) -> None:
+    built = build_dataset([store], tmp_path / "built", header=header, partition_by=partition).path
+    whole, some = load_dataset(built), load_dataset(built, facts=LATENCIES)
+    pd.testing.assert_frame_equal(some.rows, whole.rows)
+    assert set(some.measurements) == {"candidate", "platform", "latency_s", *LATENCIES}
+    assert some.candidates == whole.candidates
+    assert some.sha256 == whole.sha256
+    for needs_all in (some.to_measurements, some.to_pandas):
+        with pytest.raises(
+            CostModelError,
+            match="but runs_per_repeat, visit, l2_policy",
+        ):
+            needs_all()
+
+
+def test_texts_of_rows_are_shared(built: Path) -> None:
+    tasks = load_dataset(built).rows["task"].to_numpy()
+    assert len({id(task) for task in tasks}) == len(set(tasks)) < len(tasks)
 
 
 def test_folder_and_file_are_the_same_dataset(built: Path) -> None:

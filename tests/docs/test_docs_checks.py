@@ -26,11 +26,12 @@ PAGES = pytest.mark.parametrize("path", documents(), ids=lambda path: str(path.r
 PACKAGES = [package.name for package in pkgutil.iter_modules(costmodel.__path__) if package.ispkg]
 MADE = {
     "reference/integrations-kernel_tuner.md",
+    "reference/integrations-triton.md",
     "reference/integrations-tvm.md",
     "reference/python.md",
     *(f"reference/{package}.md" for package in PACKAGES),
 }
-OPTIONAL = ("tvm", "mlflow", "kernel_tuner")
+OPTIONAL = ("tvm", "mlflow", "kernel_tuner", "triton")
 
 
 def linked_documents() -> list[Path]:

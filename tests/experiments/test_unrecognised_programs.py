@@ -130,3 +130,37 @@ def test_the_table_of_live_searches_says_when_ours_was_as_fast() -> None:
     assert live.table(found).splitlines()[-1] == "| p | 20.0 | 40 | 32 | 20.0 | 32 | 10 | 75% |"
     never = [search(live.OURS, (5.0, 3e-5)), search(live.STOCK, (20.0, 2e-5))]
     assert "| never |" in live.table(never).splitlines()[-1]
+
+
+def batch(elapsed_s, *steps):
+    improvements = [{"elapsed_s": elapsed_s, "trial": 1, "run_s": run_s, "trace": "[]"} for run_s in steps]
+    return {"elapsed_s": elapsed_s, "measured": 16, "failed": 0, "improvements": improvements}
+
+
+def test_a_live_search_tells_of_the_batch_in_which_its_time_is_up() -> None:
+    live, sent = import_module("live"), []
+    for elapsed_s in (0.0, 59.0):
+        live._send_until(sent.append, "p", live.OURS, 60.0, batch(elapsed_s))
+    with pytest.raises(live.TimeUpError):
+        live._send_until(sent.append, "p", live.OURS, 60.0, batch(61.0))
+    assert [one["elapsed_s"] for _, _, one in sent] == [0.0, 59.0, 61.0]
+
+
+def test_live_searches_are_kept_as_they_go(tmp_path: Path, monkeypatch, capsys) -> None:
+    live, out, kept = import_module("live"), tmp_path / "live.json", []
+
+    def messages(function, plan, *, limit_s):
+        for program in plan.programs:
+            for name in (live.OURS, live.STOCK):
+                yield program, name, batch(5.0, 3e-5)
+                kept.append(msgspec.json.decode(out.read_bytes()))
+        raise live.ProcessFailedError("the process died")
+
+    monkeypatch.setattr(live, "messages", messages)
+    monkeypatch.setattr(sys, "argv", ["live.py", "--json", str(out)])
+    live.main()
+    assert [sum(len(row["batches"]) for row in rows) for rows in kept] == [1, 2, 3, 4, 5, 6]
+    assert "trace" not in kept[-1][0]["batches"][0]["improvements"][0]
+    told = capsys.readouterr()
+    assert told.out.count("| 30.0 | 5 | 16 | 30.0 |") == 3
+    assert "the process died" in told.err

@@ -92,7 +92,20 @@ def test_features_in_chunks_are_those_of_all_rows_at_once() -> None:
     platforms = [fake_platform(int(sms)) for sms in rng.choice([8, 132], size=200)]
     whole = extract(drawn, platforms)
     for rows in (1, 7, 199, 200, 1000):
-        found = extract_in_chunks(drawn, platforms, rows)
+        starts = range(0, 200, rows)
+        chunks = ((drawn[at : at + rows], platforms[at : at + rows]) for at in starts)
+        found = extract_in_chunks(chunks)
         assert found.columns == whole.columns
-        np.testing.assert_array_equal(found.values, whole.values)
-    assert extract_in_chunks([], []).values.shape == extract([], []).values.shape
+        np.testing.assert_array_equal(found.table.values, whole.values)
+        some = rng.integers(200, size=50)
+        np.testing.assert_array_equal(found[some], whole.values[some])
+    assert extract_in_chunks([]).table.values.shape == extract([], []).values.shape
+
+
+def test_columns_that_no_row_has_take_no_memory() -> None:
+    foreign = Candidate(Workload.parse("suite.gemm-x64"), "s", Config({"tile": 4}))
+    found = extract_in_chunks([([foreign], [fake_platform(8)]), ([foreign], [fake_platform(132)])])
+    names = [found.columns[i].name for i in found.known]
+    assert "gemm/tile" in {name.rpartition(".")[2] for name in names}
+    assert len(names) < len(COLUMNS) / 2
+    assert all(values.shape == (2,) for values in found.known.values())

@@ -63,11 +63,19 @@ def split(
     - `costmodel dataset split datasets/mine --strategy leave-one-device-out --name devices-v1`
     - `costmodel dataset split datasets/mine --strategy few-shot --shots 4 --seed 1 --name four-shots`
     """
-    from costmodel.dataset import SplitRecipe, find_dataset, fold_sizes, load_dataset, make_split, write_split
+    from costmodel.dataset import (
+        LATENCIES,
+        SplitRecipe,
+        find_dataset,
+        fold_sizes,
+        load_dataset,
+        make_split,
+        write_split,
+    )
 
     watch_output(context, find_dataset(dataset) / "splits")
     recipe = SplitRecipe(strategy, seed, share, shots, base, keep_twins_apart, folds)
-    loaded = load_dataset(dataset)
+    loaded = load_dataset(dataset, facts=LATENCIES)
     made = make_split(loaded, recipe, name)
     file = write_split(loaded, made, force=force)
     sizes = fold_sizes(loaded, made)

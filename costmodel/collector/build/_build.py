@@ -10,8 +10,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from costmodel.files import write_whole
-from costmodel.kernels import Built, KernelSource
-from costmodel.records import Candidate, TargetKind, Workload
+from costmodel.kernels import KernelSource
+from costmodel.records import TargetKind, Workload
 
 # Memory of a build worker, which has 1 GiB at work; the libraries that it maps do not count. A config that
 # unrolls without end should fail, and not have the operating system kill whatever it finds.
@@ -28,13 +28,6 @@ def prepare_build_worker(sources: Sequence[KernelSource], kind: TargetKind, arch
     os.environ["CUDA_VISIBLE_DEVICES"] = ""  # building needs no GPU, and a CUDA context costs memory on it
     for source in sources:
         source.prepare(kind, architecture)
-
-
-def build_kernel(
-    source: KernelSource, candidate: Candidate, kind: TargetKind, architecture: str, folder: Path
-) -> Built:
-    """Build a candidate of a source; see ``KernelSource.build``."""
-    return source.build(candidate, kind, architecture, folder)
 
 
 def write_reference(source: KernelSource, workload: Workload, folder: Path) -> Path | None:

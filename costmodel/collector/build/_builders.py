@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from costmodel.collector.build._build import build_kernel, prepare_build_worker, write_reference
+from costmodel.collector.build._build import prepare_build_worker, write_reference
 from costmodel.collector.processes import WorkerDiedError, Workers
 from costmodel.kernels import Built, KernelSource, source_of
 from costmodel.records import Candidate, Outcome, TargetKind
@@ -103,8 +103,7 @@ class Builders:
             )
         if id_ not in self._builds:
             self._builds[id_] = self._workers.submit(
-                build_kernel,
-                source,
+                source.build,
                 candidate,
                 self._kind,
                 self._architecture,

@@ -268,11 +268,10 @@ class DeviceRunner(Runner):
     def _open(self) -> tuple[Device, dict[str, str]]:
         try:
             return self._benches.describe(self._jobs, self._setup)
-        except CostModelError:
+        except BaseException as error:  # an interrupt too
             self._close_devices()
-            raise
-        except Exception as error:
-            self._close_devices()
+            if isinstance(error, CostModelError) or not isinstance(error, Exception):
+                raise
             raise CostModelError(self._cannot_open(error)) from error
 
     def _cannot_open(self, error: Exception) -> str:

@@ -15,7 +15,7 @@ from costmodel.dataset.checks._held import Held
 from costmodel.dataset.checks._rejected import Rejects
 from costmodel.dataset.checks._sieve import Sieve, Validation
 from costmodel.dataset.importers import ReadOptions, Reject, Source, read_source
-from costmodel.dataset.table import Records, devices_in, find_dataset, iter_records
+from costmodel.dataset.table import Records, devices_in, find_dataset, iter_records, lengths_of
 from costmodel.errors import CostModelError
 from costmodel.records import Device
 
@@ -158,7 +158,7 @@ class _Count:
 
     def add(self, records: Records) -> None:
         self.devices |= {records.platforms[at].device.name for at in np.unique(records.platform)}
-        self.ok += int(np.isfinite(records.latency_s).sum())
+        self.ok += int((lengths_of(records.rows["latencies_s"]) > 0).sum())
 
 
 def _file_count(source: Source, count: _Count) -> FileCount:

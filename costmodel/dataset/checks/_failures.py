@@ -1,6 +1,7 @@
 """Failures that were written down as a latency: the same huge number for config after config."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,7 +19,7 @@ _LEAST_CONFIGS = 10
 
 def failure_findings(held: Held) -> Iterator[Finding]:
     """Values in place of failures of a workload, by file and device."""
-    for (file, device), rows in _shared(held.working).groupby(["file", "device"]):
+    for (file, device), rows in _suspicious(held.working).groupby(["file", "device"]):
         equal = [_stand_ins(task) for _, task in rows.groupby("platform")]
         stand_ins = pd.concat(equal)
         if len(stand_ins):
@@ -35,22 +36,29 @@ def failure_findings(held: Held) -> Iterator[Finding]:
             )
 
 
-def _shared(working: pd.DataFrame) -> pd.DataFrame:
-    """The rows of tasks of which enough rows share a latency."""
+def _suspicious(working: pd.DataFrame) -> pd.DataFrame:
+    """The rows of tasks of which enough rows share a latency that ``_is_far``."""
     task = working.groupby(["file", "device", "platform"]).ngroup().to_numpy()
     latency = working["latency_s"].to_numpy()
     order = np.lexsort((latency, task))
     begins = np.diff(task[order], prepend=-1).astype(np.bool_) | (np.diff(latency[order], prepend=-1.0) != 0)
     runs = np.flatnonzero(begins)
-    long = runs[np.diff(runs, append=len(order)) >= _LEAST_EQUAL]
-    shared: pd.DataFrame = working[np.isin(task, task[order[long]])]
-    return shared
+    long = order[runs[np.diff(runs, append=len(order)) >= _LEAST_EQUAL]]
+    of_task = working["latency_s"].groupby(task)
+    highest, median = of_task.max().to_numpy()[task[long]], of_task.median().to_numpy()[task[long]]
+    suspicious: pd.DataFrame = working[np.isin(task, task[long[_is_far(latency[long], highest, median)]])]
+    return suspicious
+
+
+def _is_far(latency: Any, highest: Any, median: Any) -> Any:
+    """Whether a latency is the largest of its task or far above the median."""
+    return (latency == highest) | (latency >= _FAR * median)
 
 
 def _stand_ins(task: pd.DataFrame) -> pd.DataFrame:
     """The rows whose latency is shared, and the largest of its task or far above the median."""
     latency = task["latency_s"]
-    far = task[(latency == latency.max()) | (latency >= _FAR * latency.median())]
+    far = task[_is_far(latency, latency.max(), latency.median())]
     configs_of = far.groupby("latency_s")["candidate"].transform("nunique")
     enough = task["candidate"].nunique() >= _LEAST_CONFIGS
     found: pd.DataFrame = far[(configs_of >= _LEAST_EQUAL) & enough]

@@ -32,7 +32,7 @@ from costmodel.dataset.checks._units import (
 )
 from costmodel.dataset.importers import Source
 from costmodel.dataset.splits import device_part, similarity_of, task_agreements
-from costmodel.dataset.table import Records, codes_of, named
+from costmodel.dataset.table import LATENCIES, Records, codes_of, named
 
 
 class Findings:
@@ -58,8 +58,9 @@ class Findings:
         self._noise.add(held)
         self._ranges.add(held)
         self._shares.append(peak_shares(held))
-        if len(validation.accepted):
-            self._agreements.append(_agreements(held.workload.name, validation.accepted))
+        if len(validation.accepted_at):
+            latencies = validation.records.only(LATENCIES).take(validation.accepted_at)
+            self._agreements.append(_agreements(held.workload.name, latencies))
         for at, reason in zip(validation.rejected_at.tolist(), validation.reasons, strict=True):
             of_file = self._rejects.setdefault(held.files[held.file[at]], {})
             found = of_file.setdefault(reason, RejectCount())

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,21 +24,28 @@ class Validation:
     """Records, sorted out.
 
     Attributes:
-        accepted: One measurement a key, by workload, candidate, platform, visit and company. Each carries the
-            launches that any record of its candidate knows.
-        new: ``(len(accepted),)`` whether each of these was not in the dataset before.
-        rejected: The others, in the same order.
+        records: All of them, by workload, candidate, platform, visit and company. Each carries the launches
+            that any record of its candidate knows.
+        accepted_at: Position of those among them that enter: one measurement a key.
+        new: ``(len(accepted_at),)`` whether each of these was not in the dataset before.
+        rejected: Those that do not enter, in the same order.
         reasons: Why each of these does not enter.
         rejected_at: Position of each of these among the records that were sorted out.
         duplicates: How many records were dropped because an equal one is there.
     """
 
-    accepted: Records
+    records: Records
+    accepted_at: Codes
     new: Mask
     rejected: Records
     reasons: list[str]
     rejected_at: Codes
     duplicates: int
+
+    @cached_property
+    def accepted(self) -> Records:
+        """The measurements that enter."""
+        return self.records.take(self.accepted_at)
 
 
 class Sieve:
@@ -72,7 +80,8 @@ class Sieve:
         rejected = np.flatnonzero(reasons != "")
         accepted = np.flatnonzero((reasons == "") & ~duplicate)
         return Validation(
-            launched.take(accepted),
+            launched,
+            accepted,
             order[accepted] >= there,
             records.take(rejected),
             reasons[rejected].tolist(),

@@ -108,7 +108,8 @@ def describe_pairs(similarity: DeviceSimilarity) -> tuple[DevicePair, ...]:
 
 def device_similarity(dataset: Dataset) -> DeviceSimilarity:
     """Compare each two devices of a dataset on what both measured; see this module for the words."""
-    return similarity_of([task_agreements(latencies_by_part(dataset))])
+    of_workload = latencies_by_part(dataset).groupby("workload", observed=True)
+    return similarity_of(task_agreements(rows) for _, rows in of_workload)
 
 
 def latencies_by_part(dataset: Dataset) -> pd.DataFrame:

@@ -31,7 +31,7 @@ from costmodel.dataset.table._read import (
     load_dataset,
     workloads_in,
 )
-from costmodel.dataset.table._records import ROWS, Records
+from costmodel.dataset.table._records import LATENCIES, ROWS, Records
 from costmodel.dataset.table._same import codes_of, number, same
 from costmodel.dataset.table._schema import FILE_NAME, PARTS_NAME, SCHEMA
 from costmodel.dataset.table._write import DatasetWriter, write_parquet
@@ -39,6 +39,7 @@ from costmodel.dataset.table._write import DatasetWriter, write_parquet
 __all__ = [
     "CANDIDATES",
     "FILE_NAME",
+    "LATENCIES",
     "PARTITIONS",
     "PARTS_NAME",
     "ROWS",

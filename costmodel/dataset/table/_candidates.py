@@ -75,6 +75,10 @@ class Candidates(Sequence[Candidate]):
             self._made[start] = list(self._make(self.table.slice(start, _BLOCK)))
         return self._made[start][at - start]
 
+    def made(self, positions: Codes) -> list[Candidate]:
+        """Some candidates, made for this call alone: who looks at millions once keeps none of them."""
+        return list(self._make(self.table.take(pa.array(positions))))
+
     def __len__(self) -> int:
         return len(self.table)
 

@@ -76,9 +76,11 @@ class Dataset:
         platform_ids = pd.factorize(np.array([each.platform_id for each in records.platforms], object))[0]
         platform = number([platform_ids[records.platform]])
         frame = pd.DataFrame({"candidate": candidate, "platform": platform})
-        frame = pd.concat([frame, records.rows.select(_SCALARS).to_pandas()], axis=1)
+        read = records.rows.column_names
+        scalars = records.rows.select([name for name in _SCALARS if name in read])
+        frame = pd.concat([frame, scalars.to_pandas()], axis=1)
         frame["latency_s"] = medians(records.rows["latencies_s"])
-        for name in _NESTED:
+        for name in (name for name in _NESTED if name in read):
             frame[name] = pd.Series(pd.arrays.ArrowExtensionArray(records.rows[name]))
         first = records.candidate[np.unique(candidate, return_index=True)[1]]
         candidates = Candidates(records.candidates.take(pa.array(first)))
@@ -225,7 +227,16 @@ class Dataset:
         return html_table(self.name, facts | ({"sha256": self.sha256[:16]} if self.file else {}))
 
     def _measured(self, workload: Workload | str | None) -> pd.DataFrame:
-        """The rows of ``measurements`` of one workload, or all."""
+        """The rows of ``measurements`` of one workload, or all.
+
+        Raises:
+            CostModelError: The workload was not measured, or not all was read of the measurements.
+        """
+        if unread := [name for name in ROWS.names if name not in self.measurements]:
+            raise CostModelError(
+                f"All must have been read of the measurements of {self.name}, but {', '.join(unread)} were "
+                "not: load the dataset without facts."
+            )
         if workload is None:
             return self.measurements
         name = workload.name if isinstance(workload, Workload) else workload
@@ -250,7 +261,8 @@ def _plain_config(candidate: Candidate) -> dict[str, int | float | str]:
 def named(codes: NDArray[np.int64], names: Sequence[str]) -> pd.Categorical:
     """``names[code]`` of each code, as categories in alphabetical order."""
     categories, place = np.unique(np.array(names, dtype=object), return_inverse=True)
-    return pd.Categorical.from_codes(place[codes], categories.tolist())
+    # Objects, which rows share: of a column of texts NumPy gets an object for each row.
+    return pd.Categorical.from_codes(place[codes], pd.Index(categories, dtype=object))
 
 
 def _with_all_software(records: Records, platform: NDArray[np.int64]) -> tuple[Platform, ...]:

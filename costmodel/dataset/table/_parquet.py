@@ -11,7 +11,7 @@ import pyarrow.dataset as pads
 import pyarrow.parquet as pq
 from pyarrow.fs import LocalFileSystem
 
-from costmodel.dataset.table._records import Records
+from costmodel.dataset.table._records import FACTS, Records, columns_for
 from costmodel.dataset.table._schema import SCHEMA
 from costmodel.errors import CostModelError
 
@@ -51,21 +51,24 @@ class ParquetPart:
             raise CostModelError(f"{file} must hold measurements, but it has no rows: build it again.")
         self.groups = self._groups({"workload": workloads, "device.name": devices})
 
-    def records(self) -> Iterator[Records]:
+    def records(self, facts: Collection[str] = FACTS) -> Iterator[Records]:
         """The measurements of each group.
+
+        Args:
+            facts: What is read of them, of ``FACTS``.
 
         Raises:
             CostModelError: They cannot be read, or are none.
         """
-        for table in self.columns():
+        for table in self.columns(columns_for(facts)):
             try:
                 records = Records.from_table(table)
             except (ValueError, msgspec.MsgspecError, CostModelError) as error:
                 raise _unreadable(self._file, error) from error
             yield records
 
-    def columns(self, names: Sequence[str] | None = None) -> Iterator[Any]:
-        """A ``pyarrow.Table`` of each group, with some of its columns or all.
+    def columns(self, names: Sequence[str]) -> Iterator[Any]:
+        """A ``pyarrow.Table`` of each group, with these columns.
 
         Raises:
             CostModelError: They cannot be read.

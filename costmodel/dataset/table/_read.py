@@ -14,7 +14,7 @@ from costmodel.dataset.table._dataset import Dataset, DatasetFile
 from costmodel.dataset.table._files import DataFiles
 from costmodel.dataset.table._order import in_order
 from costmodel.dataset.table._parquet import ParquetPart
-from costmodel.dataset.table._records import Records
+from costmodel.dataset.table._records import FACTS, Records
 from costmodel.dataset.table._same import codes_of
 from costmodel.errors import CostModelError, did_you_mean
 from costmodel.records import Device, Measurement
@@ -30,6 +30,7 @@ def iter_records(
     *,
     workloads: Names = None,
     devices: Names = None,
+    facts: Collection[str] = FACTS,
 ) -> Iterator[Records]:
     """The measurements of a dataset in pieces, each row with its own launches, device and software.
 
@@ -40,6 +41,7 @@ def iter_records(
         track: Shows how far it is.
         workloads: Names of the workloads to take; all if None. What a file has of others is passed over.
         devices: Names of the devices to take, likewise.
+        facts: What to read of each measurement, see ``load_dataset``.
 
     Raises:
         CostModelError: A file is missing, damaged or of another format.
@@ -47,11 +49,11 @@ def iter_records(
     if isinstance(dataset, Dataset):
         pieces: Iterable[Records] = [dataset.to_records()]
     else:
-        pieces = _pieces(DataFiles.of(dataset), track, workloads, devices)
+        pieces = _pieces(DataFiles.of(dataset), track, workloads, devices, facts)
     for piece in pieces:
         chosen = piece.chosen(workloads, devices)
         if len(chosen):
-            yield chosen
+            yield chosen.only(facts)
 
 
 def iter_measurements(dataset: DatasetLike | None, track: Track = untracked) -> Iterator[Measurement]:
@@ -73,7 +75,11 @@ def dataset_from_measurements(measurements: Iterable[Measurement]) -> Dataset:
 
 
 def load_dataset(
-    dataset: DatasetLike | None = None, *, workloads: Names = None, devices: Names = None
+    dataset: DatasetLike | None = None,
+    *,
+    workloads: Names = None,
+    devices: Names = None,
+    facts: Collection[str] = FACTS,
 ) -> Dataset:
     """Read a dataset; whatever takes a dataset, its name or its path calls this.
 
@@ -85,6 +91,8 @@ def load_dataset(
             ``cuda-sm-budgets``), a dataset's folder, or its parquet file; a ``Dataset`` comes back as it is.
         workloads: Names of the workloads to read; all if None. What a file has of others is passed over.
         devices: Names of the devices to read, likewise.
+        facts: What to read of each measurement, all by default. ``LATENCIES``, from which ``Dataset.rows``
+            follow, take less memory and time; ``to_measurements`` and ``to_pandas`` need all.
 
     Raises:
         CostModelError: A file is missing, damaged, of another format, or not the one that the checksums
@@ -99,7 +107,7 @@ def load_dataset(
     if isinstance(dataset, Dataset):
         return dataset
     files = DataFiles.of(dataset)
-    pieces = list(iter_records(dataset, workloads=workloads, devices=devices))
+    pieces = list(iter_records(dataset, workloads=workloads, devices=devices, facts=facts))
     if not pieces:
         raise _nothing(dataset, workloads, devices)
     return Dataset.of(Records.concat(pieces), DatasetFile(files.path, files.sha256))
@@ -130,11 +138,15 @@ def check_dataset(dataset: str | Path | None) -> None:
         ParquetPart(files.checked(name))
 
 
-def _pieces(files: DataFiles, track: Track, workloads: Names, devices: Names) -> Iterator[Records]:
+def _pieces(
+    files: DataFiles, track: Track, workloads: Names, devices: Names, facts: Collection[str]
+) -> Iterator[Records]:
     for names in files.beside_each_other(workloads, devices):
         parts = [ParquetPart(files.checked(name), workloads, devices) for name in names]
-        streams = [part.records() for part in parts]
-        pieces = streams[0] if len(streams) == 1 else _merged(streams)
+        alone = len(parts) == 1
+        # All that they say has a part in the order of rows of several files.
+        streams = [part.records(facts if alone else FACTS) for part in parts]
+        pieces = streams[0] if alone else _merged(streams)
         yield from track(pieces, "reading", sum(len(part.groups) for part in parts))
 
 

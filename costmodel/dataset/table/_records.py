@@ -30,6 +30,8 @@ FACTS = (
     *("outcome", "latencies_s", "runs_per_repeat", "visit", "l2_policy", "kernel_hash", "resources"),
     *("before", "after", "attempts", "board", "co_runners", "measured_at", "error"),
 )
+# Those of them that ``Dataset.rows`` is made of.
+LATENCIES = ("outcome", "latencies_s", "co_runners")
 ROWS = pa.schema(
     [
         pa.field("candidate", pa.int64(), nullable=False),
@@ -57,7 +59,7 @@ class Records:
             differ in what is known of the launches, or in how the config is written.
         platforms: The p platforms; two of one ``platform_id`` differ in software or in the device's figures.
         rows: Arrow table of n rows with the columns ``ROWS``: ``candidate`` and ``platform`` are positions in
-            the two above, the others as in a dataset's file.
+            the two above, the others as in a dataset's file. Where not all were read, those that were.
     """
 
     candidates: Any
@@ -110,7 +112,7 @@ class Records:
 
     @classmethod
     def from_table(cls, table: Any) -> Self:
-        """The columns of a table that fits ``SCHEMA``.
+        """The columns of a table that fits ``SCHEMA``, or has some of its columns, see ``columns_for``.
 
         Raises:
             ValueError: A row holds what no measurement can.
@@ -124,8 +126,10 @@ class Records:
         of_platform = table.select(_PLATFORM)
         first, platform = distinct(of_platform, ["platform_id", "software", "sms_requested"])
         platforms = tuple(map(_platform_of, of_platform.take(first).to_pylist()))
-        rows = [pa.array(candidate), pa.array(platform), *(table[name] for name in FACTS)]
-        return cls(candidates, platforms, pa.Table.from_arrays(rows, ROWS.names).cast(ROWS))
+        held = {"candidate": pa.array(candidate), "platform": pa.array(platform)}
+        held |= {name: table[name] for name in FACTS if name in table.column_names}
+        schema = pa.schema([ROWS.field(name) for name in held])
+        return cls(candidates, platforms, pa.table(held).cast(schema))
 
     @classmethod
     def concat(cls, parts: Sequence["Records"]) -> Self:
@@ -153,6 +157,11 @@ class Records:
     def slice(self, start: int, length: int | None = None) -> "Records":
         """Rows that stand together; candidates and platforms stay where they are."""
         return Records(self.candidates, self.platforms, self.rows.slice(start, length))
+
+    def only(self, facts: Collection[str]) -> "Records":
+        """The measurements with these of ``FACTS`` alone."""
+        names = [name for name in ROWS.names if name in facts or name not in FACTS]
+        return Records(self.candidates, self.platforms, self.rows.select(names))
 
     def chosen(self, workloads: Collection[str] | None, devices: Collection[str] | None) -> "Records":
         """The measurements of workloads and on devices of these names, of all where None."""
@@ -233,6 +242,12 @@ class Records:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+
+def columns_for(facts: Collection[str]) -> list[str]:
+    """Columns of ``SCHEMA`` from which records with these of ``FACTS`` are read, and checked."""
+    needed = {*CANDIDATES.names, *_PLATFORM, *facts, "schema_version"}
+    return [name for name in SCHEMA.names if name in needed or facts is FACTS]
 
 
 class _Places:

@@ -1,6 +1,5 @@
 """What the rows of a dataset's file must hold to be measurements."""
 
-from collections.abc import Sequence
 from typing import Any, get_args
 
 import numpy as np
@@ -10,6 +9,14 @@ import pyarrow.compute as pc
 from costmodel.dataset.table._candidates import decode_decisions
 from costmodel.dataset.table._lists import lengths_of
 from costmodel.records import SCHEMA_VERSION, DeviceKind, Isolation, Outcome, Workload, content_id
+
+# What may stand in a column.
+_ALLOWED = {
+    "outcome": tuple(Outcome),
+    "l2_policy": ("warm", "flushed"),
+    "isolation": get_args(Isolation),
+    "schema_version": (SCHEMA_VERSION,),
+}
 
 
 def check_ids(candidates: Any) -> None:
@@ -27,7 +34,7 @@ def check_ids(candidates: Any) -> None:
 
 
 def check_values(table: Any) -> None:
-    """Check what the types of the columns of ``SCHEMA`` cannot say.
+    """Check what the types of the columns of ``SCHEMA`` cannot say, of those that were read.
 
     Raises:
         ValueError: A row holds what no measurement can.
@@ -36,24 +43,19 @@ def check_values(table: Any) -> None:
     for name in table.column_names:
         if _has_nulls(table[name].combine_chunks()):
             raise ValueError(f"{name} must have a value in each row and list")
-    lists, kinds = table["latencies_s"].combine_chunks(), pc.struct_field(table["device"], "kind")
-    ok = np.asarray(pc.equal(table["outcome"], Outcome.OK.value))
-    repeats = np.asarray(lists.flatten())
-    for holds, must in (
-        (_are_among(table["outcome"], list(Outcome)), f"outcome must be one of {', '.join(Outcome)}"),
-        (_are_among(table["l2_policy"], ["warm", "flushed"]), "l2_policy must be warm or flushed"),
-        (_are_among(table["isolation"], get_args(Isolation)), "isolation must be one that is known"),
-        (_are_among(kinds, get_args(DeviceKind)), "device.kind must be one that is known"),
-        (_are_among(table["schema_version"], [SCHEMA_VERSION]), f"schema_version must be {SCHEMA_VERSION}"),
-        (np.array_equal(ok, lengths_of(lists) > 0), "latencies_s must be given exactly when ok"),
-        (np.all(np.isfinite(repeats) & (repeats > 0)), "latencies_s must be positive and finite"),
+    kinds = pc.struct_field(table["device"], "kind")
+    for name, column, allowed in (
+        *((name, table[name], allowed) for name, allowed in _ALLOWED.items() if name in table.column_names),
+        ("device.kind", kinds, get_args(DeviceKind)),
     ):
-        if not holds:
-            raise ValueError(must)
-
-
-def _are_among(column: Any, allowed: Sequence[Any]) -> bool:
-    return set(column.unique().to_pylist()) <= set(allowed)
+        if not set(column.unique().to_pylist()) <= set(allowed):
+            raise ValueError(f"{name} must be one of {', '.join(map(str, allowed))}")
+    lists = table["latencies_s"].combine_chunks()
+    ok, repeats = np.asarray(pc.equal(table["outcome"], Outcome.OK.value)), np.asarray(lists.flatten())
+    if not np.array_equal(ok, lengths_of(lists) > 0):
+        raise ValueError("latencies_s must be given exactly when ok")
+    if not np.all(np.isfinite(repeats) & (repeats > 0)):
+        raise ValueError("latencies_s must be positive and finite")
 
 
 def _has_nulls(array: Any) -> bool:

@@ -12,6 +12,7 @@ Met = Literal["new", "twin", "seen"]
 
 NOVELTY = ("workload_is", "device_is", "budget_is")
 _COLUMNS = ("workload", "device", "sms_granted")
+_SEEN = np.array(["new", "seen"], dtype=object)
 
 
 def novelty(dataset: Dataset, folds: Sequence[Fold]) -> pd.DataFrame:
@@ -30,7 +31,7 @@ def novelty(dataset: Dataset, folds: Sequence[Fold]) -> pd.DataFrame:
         for name, column in zip(NOVELTY, _COLUMNS, strict=True):
             met = rows[column].iloc[fold.train].unique()
             seen = rows[column].iloc[fold.test].isin(met).to_numpy()
-            found.loc[fold.test, name] = np.where(seen, "seen", "new")
+            found.loc[fold.test, name] = _SEEN[seen.astype(np.intp)]
     if (found["device_is"] == "new").any():
         _mark_twins(found, dataset, folds)
     return found

@@ -132,7 +132,7 @@ def _dtypes(family: TritonFamily, workload: Workload) -> tuple[str, ...]:
     """Types of the workload's arguments."""
     if family.operators:
         return (workload.dtype,) * (len(workload.operator.inputs(workload.dims)) + 1)
-    return tuple(str(array.dtype) for array in family.make_arrays(workload).values())
+    return tuple(family.array_types(workload).values())
 
 
 def _type(parameter: Parameter) -> str:

@@ -228,6 +228,17 @@ class TritonFamily:
             )
         return {name: made[name] for name in self.array_names}
 
+    def array_types(self, workload: Workload) -> dict[str, str]:
+        """Element type of each array of a workload of its own, as NumPy names them; made once a process."""
+        if workload.name not in self._types:
+            made = self.make_arrays(workload)
+            self._types[workload.name] = {name: str(array.dtype) for name, array in made.items()}
+        return self._types[workload.name]
+
+    @cached_property
+    def _types(self) -> dict[str, dict[str, str]]:
+        return {}
+
     def own_arguments(self, workload: Workload) -> list[NDArray[Any]]:
         """The arrays of a workload of its own, in the kernel's order."""
         return list(self.make_arrays(workload).values())
@@ -247,8 +258,8 @@ class TritonFamily:
         """Largest relative error of an output that is rounding."""
         if self.tolerance is not None:
             return self.tolerance
-        arrays = self.make_arrays(workload)
-        return max(tolerance_of(str(arrays[name].dtype)) for name in self.outputs)
+        types = self.array_types(workload)
+        return max(tolerance_of(types[name]) for name in self.outputs)
 
     def _check(self) -> None:
         known = {*self.dims, *self.parameters}

@@ -1,6 +1,8 @@
 """What each source task says of configs that it never saw: interpolation between those it saw."""
 
 from collections import OrderedDict
+from collections.abc import Iterable
+from hashlib import sha256
 from typing import Any, Self, TypeAlias
 
 import numpy as np
@@ -56,13 +58,14 @@ class TaskCurves:
         """Remember where the tasks lie, their distinct configs and the log scores of these."""
         self.width_ = training.X.shape[1]
         starts = first_rows(training)
-        descriptors, configs = training.X[starts][:, self._is_task], training.X[:, self._is_config]
-        self.task_scaler_, self.config_scaler_ = Scaler().fit(descriptors), Scaler().fit(configs)
+        descriptors = training.X[starts][:, self._is_task]
+        self.task_scaler_ = Scaler().fit(descriptors)
+        self.config_scaler_ = Scaler().fit(training.X, self._is_config)
         self.centres_ = self.task_scaler_.transform(descriptors)
-        ends = np.append(starts[1:], len(configs))
-        each = [slice(start, end) for start, end in zip(starts, ends, strict=True)]
-        self.present_ = np.array([~np.isnan(configs[rows]).all(axis=0) for rows in each])
-        self._group([self._curve(configs[rows], training.log_score[rows]) for rows in each])
+        tasks = np.split(training.X, starts[1:])
+        self.present_ = np.array([~np.isnan(X).all(axis=0) for X in tasks])[:, self._is_config]
+        log_scores = np.split(training.log_score, starts[1:])
+        self._group(self._curve(X[:, self._is_config], of) for X, of in zip(tasks, log_scores, strict=True))
         return self._index()
 
     def distances(self, X: FloatArray) -> FloatArray:
@@ -80,7 +83,12 @@ class TaskCurves:
         There are about as many as there are query tasks.
         """
         check_features(X, self.width_)
-        return distinct_rows(np.hstack([X[:, self._is_task], np.isnan(X[:, self._is_config])]))
+        task = distinct_rows(X[:, self._is_task])[1]
+        pattern = distinct_rows(np.isnan(X[:, self._is_config]))[1]
+        _, first, place = np.unique(
+            task * (pattern.max(initial=0) + 1) + pattern, return_index=True, return_inverse=True
+        )
+        return first, place
 
     def distances_at(self, X: FloatArray) -> FloatArray:
         """What ``distances`` gives, row by row: for the few rows that ``places`` names."""
@@ -171,22 +179,25 @@ class TaskCurves:
 
     def _curve(self, configs: FloatArray, log_score: FloatArray) -> tuple[FloatArray, FloatArray]:
         """A task's distinct configs, standardised, in canonical order, and their mean log scores."""
-        points, point = np.unique(self.config_scaler_.transform(configs), axis=0, return_inverse=True)
+        points = self.config_scaler_.transform(configs)
+        varying = (points != points[:1]).any(axis=0)  # the others have no part in their order
+        _, first, point = np.unique(points[:, varying], axis=0, return_index=True, return_inverse=True)
         point = point.ravel()
-        return points, np.bincount(point, log_score) / np.bincount(point)
+        return np.ascontiguousarray(points[first]), np.bincount(point, log_score) / np.bincount(point)
 
-    def _group(self, curves: list[tuple[FloatArray, FloatArray]]) -> None:
+    def _group(self, curves: Iterable[tuple[FloatArray, FloatArray]]) -> None:
         """Give tasks with equal configs one group; groups are numbered in order of their first task."""
         groups: dict[bytes, int] = {}
         distinct: list[FloatArray] = []
-        group_of = []
-        for points, _ in curves:
-            group_of.append(groups.setdefault(points.tobytes(), len(distinct)))
+        group_of, log_scores = [], []
+        for points, log_score in curves:
+            group_of.append(groups.setdefault(sha256(points.data).digest(), len(distinct)))
+            log_scores.append(log_score)
             if group_of[-1] == len(distinct):
                 distinct.append(points)
         self.group_of_ = np.array(group_of)
         self.points_, self.sizes_ = np.concatenate(distinct), np.array([len(points) for points in distinct])
-        self.log_score_ = np.concatenate([log_score for _, log_score in curves])
+        self.log_score_ = np.concatenate(log_scores)
 
     def _index(self) -> Self:
         """Build what follows from the state: each group's search tree, and its ``(points, tasks)`` scores."""

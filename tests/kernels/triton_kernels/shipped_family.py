@@ -1,6 +1,6 @@
 """What tests do with families that ship: interpret configs, and compile them without a GPU."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -15,8 +15,11 @@ from costmodel.records import Candidate, Config, Decision, Workload
 SOURCE = TritonSource()
 
 
-def assert_right(name: str, *configs: Mapping[str, Decision]) -> None:
-    """Check in Triton's interpreter that valid configs of a workload agree with its reference."""
+def assert_right(name: str, *configs: Mapping[str, Decision], places: Sequence[str] = ()) -> None:
+    """Check in Triton's interpreter that valid configs of a workload agree with its reference.
+
+    Families at ``places`` come before those that ship.
+    """
     triton = pytest.importorskip("triton")
     pytest.importorskip("torch")
     if Version(triton.__version__) < "3.9.0" and Version(np.__version__) >= "2.4.0":
@@ -24,7 +27,7 @@ def assert_right(name: str, *configs: Mapping[str, Decision]) -> None:
     workload = Workload.parse(name)
     space = SOURCE.space(workload, "cuda")
     found = [space.candidate(Config(dict(decisions))).config for decisions in configs]
-    wrong = interpret((), workload, found)
+    wrong = interpret(places, workload, found)
     assert not any(wrong), dict(zip(map(str, configs), wrong, strict=True))
 
 

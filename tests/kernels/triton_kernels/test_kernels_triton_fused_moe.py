@@ -59,7 +59,7 @@ def test_the_reference_is_each_token_times_the_weights_of_its_experts(family: st
         for assignment in order[first[expert] : first[expert + 1]]:
             row = w[expert].astype(np.float64) @ x[assignment // 2].astype(np.float64)
             scale = weights[assignment] if family == "fused_moe_weighted" else 1
-            np.testing.assert_allclose(found[assignment], scale * row)
+            np.testing.assert_allclose(found[assignment], scale * row, rtol=1e-4)
 
 
 @pytest.mark.triton

@@ -50,7 +50,14 @@ def test_programs_that_walk_over_tiles_leave_none_out(name: str) -> None:
 
 
 @pytest.mark.triton
-@pytest.mark.parametrize("name", ["matmul-m1024-n1024-k1024-float16", "matmul-m1024-n1024-k1024"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "matmul-m1024-n1024-k1024-float16",
+        "matmul-m1024-n1024-k1024",
+        "batch_matmul-b12-m128-n128-k64-float16",
+    ],
+)
 def test_shared_memory_is_known_before_a_build(name: str, tmp_path: Path) -> None:
     candidates = drawn(name, 6)
     stated = np.array([candidate.launches[0].shared_bytes for candidate in candidates])

@@ -28,8 +28,8 @@ LOOP_CONDITIONS = (
 )
 
 
-def shared_bytes(element_bytes: int, column_bytes: int = 0) -> str:
-    """Shared memory of a block, but for a few KiB by which warps add up rows and exchange columns.
+def in_flight(element_bytes: int, column_bytes: int = 0) -> str:
+    """Shared memory that the blocks of a loop have.
 
     Args:
         element_bytes: What a loop reads for each element of a block.
@@ -38,9 +38,19 @@ def shared_bytes(element_bytes: int, column_bytes: int = 0) -> str:
     return f"(STAGES - 1) * BLOCK_N * ({element_bytes} * ROWS + {column_bytes})"
 
 
-def fits(shared: str) -> str:
-    """Whether a block has that much shared memory, and those few KiB."""
-    return f"{shared} <= 210 * 1024"
+def fits(blocks: str) -> str:
+    """Whether a block has that much shared memory, and a few KiB more."""
+    return f"{blocks} <= 210 * 1024"
+
+
+def shared_bytes(blocks: str, vector: str) -> str:
+    """Shared memory of a block, but for a few KiB by which warps add up rows and exchange columns.
+
+    Args:
+        blocks: What the blocks of a loop have.
+        vector: The widest access. What is narrower than 4 bytes is not copied past the registers.
+    """
+    return f"{blocks} if {vector} >= 4 else 0"
 
 
 def vector_bytes(element_bytes: int) -> str:

@@ -32,7 +32,8 @@ def _reference(arrays: Arrays, _: Mapping[str, int]) -> dict[str, NDArray[np.flo
     return {"total": total, "y": total * scale * arrays["gain"]}
 
 
-_SHARED = row_blocks.shared_bytes(4)
+_VECTOR = row_blocks.vector_bytes(2)
+_BLOCKS = row_blocks.in_flight(4)
 
 FAMILY = TritonFamily(
     name="add_rms_norm",
@@ -41,7 +42,7 @@ FAMILY = TritonFamily(
     dims={"m": 4096, "n": 4096},
     parameters=row_blocks.PARAMETERS,
     defaults=row_blocks.DEFAULTS,
-    conditions=(*row_blocks.BLOCK_CONDITIONS, *row_blocks.LOOP_CONDITIONS, row_blocks.fits(_SHARED)),
+    conditions=(*row_blocks.BLOCK_CONDITIONS, *row_blocks.LOOP_CONDITIONS, row_blocks.fits(_BLOCKS)),
     grid=row_blocks.GRID,
     scalars={"m": "m"},
     constants={"N": "n"},
@@ -50,10 +51,10 @@ FAMILY = TritonFamily(
     reference=_reference,
     flops="5 * m * n",
     launch={
-        "shared_bytes": _SHARED,
+        "shared_bytes": row_blocks.shared_bytes(_BLOCKS, _VECTOR),
         "local_bytes": "4 * ROWS * BLOCK_N / threads",
         "global_load_bytes": "2 * n * (m * (2 if BLOCK_N >= n else 3) + ceil(m / ROWS))",
         "global_store_bytes": "4 * m * n",
-        "vector_bytes": row_blocks.vector_bytes(2),
+        "vector_bytes": _VECTOR,
     },
 )

@@ -29,7 +29,8 @@ def _reference(arrays: Mapping[str, NDArray[Any]], _: Mapping[str, int]) -> dict
     return {"y": z / 2 * (1 + erf(z / np.sqrt(2)))}
 
 
-_SHARED = row_blocks.shared_bytes(2, 2)
+_VECTOR = row_blocks.vector_bytes(2)
+_BLOCKS = row_blocks.in_flight(2, 2)
 
 FAMILY = TritonFamily(
     name="bias_gelu",
@@ -56,10 +57,10 @@ FAMILY = TritonFamily(
     library_calls=("eager",),
     flops="9 * m * n",
     launch={
-        "shared_bytes": _SHARED,
+        "shared_bytes": row_blocks.shared_bytes(_BLOCKS, _VECTOR),
         "local_bytes": "4 * ROWS * BLOCK_N / threads",
         "global_load_bytes": "2 * n * (m + ceil(m / ROWS))",
         "global_store_bytes": "2 * m * n",
-        "vector_bytes": row_blocks.vector_bytes(2),
+        "vector_bytes": _VECTOR,
     },
 )

@@ -30,7 +30,8 @@ def _reference(arrays: Mapping[str, NDArray[Any]], _: Mapping[str, int]) -> dict
     return {"loss": np.array(losses)}
 
 
-_SHARED = row_blocks.shared_bytes(2)
+_VECTOR = row_blocks.vector_bytes(2)
+_BLOCKS = row_blocks.in_flight(2)
 
 FAMILY = TritonFamily(
     name="cross_entropy",
@@ -39,7 +40,7 @@ FAMILY = TritonFamily(
     dims={"m": 2048, "n": 32000},
     parameters=row_blocks.PARAMETERS,
     defaults=row_blocks.DEFAULTS,
-    conditions=(*row_blocks.BLOCK_CONDITIONS, *row_blocks.LOOP_CONDITIONS, row_blocks.fits(_SHARED)),
+    conditions=(*row_blocks.BLOCK_CONDITIONS, *row_blocks.LOOP_CONDITIONS, row_blocks.fits(_BLOCKS)),
     grid=row_blocks.GRID,
     scalars={"m": "m"},
     constants={"N": "n"},
@@ -50,10 +51,10 @@ FAMILY = TritonFamily(
     library_calls=("eager",),
     flops="4 * m * n",
     launch={
-        "shared_bytes": _SHARED,
+        "shared_bytes": row_blocks.shared_bytes(_BLOCKS, _VECTOR),
         "local_bytes": "4 * ROWS * BLOCK_N / threads",
         "global_load_bytes": "2 * m * n + 6 * m",
         "global_store_bytes": "4 * m",
-        "vector_bytes": row_blocks.vector_bytes(2),
+        "vector_bytes": _VECTOR,
     },
 )

@@ -51,11 +51,11 @@ def _routing(dims: Mapping[str, int], rng: np.random.Generator) -> NDArray[np.in
 
 
 def _reference(arrays: Arrays, dims: Mapping[str, int]) -> Arrays:
-    y = np.empty(arrays["y"].shape)
+    y = np.empty(arrays["y"].shape, np.float32)
     for expert in range(dims["e"]):
         assignments = arrays["order"][arrays["first"][expert] : arrays["first"][expert + 1]]
-        x = arrays["x"][assignments // dims["k"]].astype(np.float64)
-        y[assignments] = x @ arrays["w"][expert].T.astype(np.float64)
+        x = arrays["x"][assignments // dims["k"]].astype(np.float32)
+        y[assignments] = x @ arrays["w"][expert].T.astype(np.float32)
     return {"y": y}
 
 

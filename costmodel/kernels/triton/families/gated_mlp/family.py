@@ -26,14 +26,14 @@ def _arrays(dims: Mapping[str, int], rng: np.random.Generator) -> Arrays:
     normal = {"x": (m, k), "w1": (k, n), "w3": (k, n)}
     scale = {"x": 1.0, "w1": k**-0.5, "w3": k**-0.5}
     made = {
-        name: (rng.standard_normal(shape, np.float32) * scale[name]).astype(np.float16)
+        name: (rng.standard_normal(shape, np.float32) * np.float32(scale[name])).astype(np.float16)
         for name, shape in normal.items()
     }
     return {**made, "y": np.full((m, n), np.nan, np.float16)}
 
 
 def _reference(arrays: Arrays, _: Mapping[str, int]) -> Arrays:
-    x, w1, w3 = (arrays[name].astype(np.float64) for name in ("x", "w1", "w3"))
+    x, w1, w3 = (arrays[name].astype(np.float32) for name in ("x", "w1", "w3"))
     gate = x @ w1
     return {"y": gate / (1.0 + np.exp(-gate)) * (x @ w3)}
 

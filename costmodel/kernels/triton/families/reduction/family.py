@@ -24,7 +24,8 @@ def _reference(arrays: Mapping[str, NDArray[Any]], _: Mapping[str, int]) -> dict
     return {"sums": arrays["x"].sum(axis=1, dtype=np.float64)}
 
 
-_SHARED = row_blocks.shared_bytes(4)
+_VECTOR = row_blocks.vector_bytes(4)
+_BLOCKS = row_blocks.in_flight(4)
 
 FAMILY = TritonFamily(
     name="reduction",
@@ -42,7 +43,7 @@ FAMILY = TritonFamily(
         *row_blocks.BLOCK_CONDITIONS,
         "SPLITS == 1 or SPLITS * BLOCK_N < 2 * n",
         "STAGES == 1 or SPLITS * BLOCK_N < n",
-        row_blocks.fits(_SHARED),
+        row_blocks.fits(_BLOCKS),
     ),
     grid=("ceil(m / ROWS)", "SPLITS"),
     scalars={"m": "m"},
@@ -59,10 +60,10 @@ FAMILY = TritonFamily(
     library_calls=("eager",),
     flops="m * n",
     launch={
-        "shared_bytes": _SHARED,
+        "shared_bytes": row_blocks.shared_bytes(_BLOCKS, _VECTOR),
         "local_bytes": "4 * ROWS * BLOCK_N / threads",
         "global_load_bytes": "4 * m * (n + (SPLITS if SPLITS > 1 else 0))",
         "global_store_bytes": "4 * m * (1 + (SPLITS if SPLITS > 1 else 0))",
-        "vector_bytes": row_blocks.vector_bytes(4),
+        "vector_bytes": _VECTOR,
     },
 )

@@ -7,7 +7,10 @@ from costmodel.kernels.triton.families import row_blocks
 
 
 def _rms_norm(dtype: str, element_bytes: int) -> TritonFamily:
-    shared = row_blocks.shared_bytes(element_bytes, element_bytes)
+    blocks, vector = (
+        row_blocks.in_flight(element_bytes, element_bytes),
+        row_blocks.vector_bytes(element_bytes),
+    )
     return TritonFamily(
         name=f"rms_norm_{dtype}",
         kernel=Path(__file__).with_name("kernel.py"),
@@ -18,16 +21,16 @@ def _rms_norm(dtype: str, element_bytes: int) -> TritonFamily:
         dtype=dtype,
         parameters=row_blocks.PARAMETERS,
         defaults=row_blocks.DEFAULTS,
-        conditions=(*row_blocks.BLOCK_CONDITIONS, *row_blocks.LOOP_CONDITIONS, row_blocks.fits(shared)),
+        conditions=(*row_blocks.BLOCK_CONDITIONS, *row_blocks.LOOP_CONDITIONS, row_blocks.fits(blocks)),
         grid=row_blocks.GRID,
         scalars={"m": "m"},
         constants={"N": "n"},
         launch={
-            "shared_bytes": shared,
+            "shared_bytes": row_blocks.shared_bytes(blocks, vector),
             "local_bytes": "4 * ROWS * BLOCK_N / threads",
             "global_load_bytes": f"{element_bytes} * n * (m * {row_blocks.PASSES} + ceil(m / ROWS))",
             "global_store_bytes": f"{element_bytes} * m * n",
-            "vector_bytes": row_blocks.vector_bytes(element_bytes),
+            "vector_bytes": vector,
         },
     )
 

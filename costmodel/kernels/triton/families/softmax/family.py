@@ -7,7 +7,7 @@ from costmodel.kernels.triton.families import row_blocks
 
 
 def _softmax(dtype: str, element_bytes: int) -> TritonFamily:
-    shared = row_blocks.shared_bytes(element_bytes)
+    blocks, vector = row_blocks.in_flight(element_bytes), row_blocks.vector_bytes(element_bytes)
     return TritonFamily(
         name=f"softmax_{dtype}",
         kernel=Path(__file__).with_name("kernel.py"),
@@ -18,16 +18,16 @@ def _softmax(dtype: str, element_bytes: int) -> TritonFamily:
         dtype=dtype,
         parameters=row_blocks.PARAMETERS,
         defaults=row_blocks.DEFAULTS,
-        conditions=(*row_blocks.BLOCK_CONDITIONS, *row_blocks.LOOP_CONDITIONS, row_blocks.fits(shared)),
+        conditions=(*row_blocks.BLOCK_CONDITIONS, *row_blocks.LOOP_CONDITIONS, row_blocks.fits(blocks)),
         grid=row_blocks.GRID,
         scalars={"m": "m"},
         constants={"N": "n"},
         launch={
-            "shared_bytes": shared,
+            "shared_bytes": row_blocks.shared_bytes(blocks, vector),
             "local_bytes": "4 * ROWS * BLOCK_N / threads",
             "global_load_bytes": f"{element_bytes} * m * n * {row_blocks.PASSES}",
             "global_store_bytes": f"{element_bytes} * m * n",
-            "vector_bytes": row_blocks.vector_bytes(element_bytes),
+            "vector_bytes": vector,
         },
     )
 

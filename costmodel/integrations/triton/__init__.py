@@ -1,0 +1,17 @@
+"""For Triton: ``triton.autotune`` for the SMs that there are, with a store and a model. Loads Triton.
+
+```python
+from costmodel.integrations.triton import autotune
+
+
+@autotune(configs=[triton.Config({"BLOCK": 128}, num_warps=4), ...], key=["n"])
+@triton.jit
+def kernel(x, y, n, BLOCK: tl.constexpr): ...
+```
+"""
+
+from costmodel.integrations.triton._autotuner import Autotuner, autotune
+from costmodel.integrations.triton._export import dispatch_table, save_moe_configs
+from costmodel.integrations.triton._platform import current_platform
+
+__all__ = ["Autotuner", "autotune", "current_platform", "dispatch_table", "save_moe_configs"]

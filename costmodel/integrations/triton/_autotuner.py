@@ -1,0 +1,325 @@
+"""A drop-in for ``triton.autotune`` that knows the SMs it has, and keeps what it timed."""
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import triton
+from triton.runtime import autotuner
+
+from costmodel.errors import CostModelError
+from costmodel.integrations.triton._facts import LaunchFacts, launch_of
+from costmodel.integrations.triton._key import Question, config_of, letters_of, question
+from costmodel.integrations.triton._platform import current_platform, is_capturing
+from costmodel.integrations.triton._shortlist import Adviser
+from costmodel.integrations.triton._store import open_store
+from costmodel.integrations.triton._tuning import QUANTILES, Tuning
+from costmodel.records import Candidate, Platform
+
+if TYPE_CHECKING:
+    from costmodel.transfer import Model
+
+Mode = Literal["measure", "background", "model"]
+
+_SHORTLIST = 8  # configs that are timed where a model chooses them
+
+
+class Autotuner(autotuner.Autotuner):  # type: ignore[misc]
+    """A kernel with the configs to choose among; see ``autotune``, which makes it.
+
+    Attributes:
+        store_path: The record store, as it was named.
+        letters: The letter of each argument of the key, which sizes are called by in names of workloads.
+    """
+
+    def __init__(  # noqa: PLR0913 (settings)
+        self,
+        fn: Any,
+        configs: Sequence[Any],
+        key: Sequence[str],
+        *,
+        store: Path | str | None,
+        model: "Model | Path | str | None",
+        shortlist: int | None,
+        mode: Mode,
+        platform: Platform | Callable[[], Platform] | None,
+        launch: LaunchFacts | None,
+        **triton_settings: Any,
+    ) -> None:
+        super().__init__(
+            fn,
+            fn.arg_names,
+            configs,
+            list(key),
+            triton_settings.pop("reset_to_zero"),
+            triton_settings.pop("restore_value"),
+            **triton_settings,
+        )
+        if mode not in ("measure", "background", "model"):
+            raise CostModelError(f"mode must be 'measure', 'background' or 'model', but got {mode!r}.")
+        if shortlist is not None and shortlist < 1:
+            raise CostModelError(f"shortlist must be at least 1, but got {shortlist}.")
+        self.store_path = store
+        self.letters = letters_of(self.keys)
+        self._mode = mode
+        self._shortlist = _SHORTLIST if shortlist is None and model is not None else shortlist
+        self._adviser = Adviser(model)
+        self._find_platform = _finder(platform)
+        self._launch_facts = launch
+        flushes = triton_settings["do_bench"] is None and not triton_settings["use_cuda_graph"]
+        self._l2_policy: Literal["warm", "flushed"] = "flushed" if flushes else "warm"
+        self._tunings: dict[tuple[Any, ...], Tuning] = {}
+        self._lock = threading.RLock()
+        self._function = fn
+        while hasattr(self._function.fn, "arg_names"):  # heuristics around the kernel
+            self._function = self._function.fn
+
+    def run(self, *args: Any, **kwargs: Any) -> Any:
+        """Launch the kernel with the config that is best on the current SMs, as far as it is known."""
+        arguments = {**dict(zip(self.arg_names, args, strict=False)), **kwargs}
+        config = self._choose(arguments, args, kwargs) if len(self.configs) > 1 else self.configs[0]
+        self.best_config = config
+        if config.pre_hook is not None:
+            config.pre_hook({**arguments, **config.all_kwargs()})
+        return self.fn.run(*args, **kwargs, **config.all_kwargs())
+
+    def _choose(self, arguments: Mapping[str, Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """The config to launch now."""
+        values, dtypes = self._key(arguments)
+        platform = self._find_platform()
+        key = (*values.values(), *dtypes, platform.name)
+        if key not in self.cache:
+            # Threads, each with a part of the device, may launch one kernel: only one of them times it.
+            with self._lock:
+                self.nargs = {name: each for name, each in arguments.items() if name not in kwargs}
+                try:
+                    return self._tune(
+                        key, question(self._function, values, dtypes, self.letters), platform, args, kwargs
+                    )
+                finally:
+                    self.nargs = {}
+        return self.cache[key]
+
+    def _tune(
+        self,
+        key: tuple[Any, ...],
+        asked: Question,
+        platform: Platform,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+    ) -> Any:
+        """The config to launch now, after as much timing as the mode asks for."""
+        if key in self.cache:
+            return self.cache[key]
+        started = key in self._tunings
+        if not started:
+            self._tunings[key] = self._tuning(asked, platform, kwargs)
+        tuning = self._tunings[key]
+        capturing = is_capturing()
+        most = {"measure": len(self.configs), "background": int(started), "model": 0}[self._mode]
+        timed_s = 0.0 if capturing else self._time(tuning, most, args, kwargs)
+        is_done = tuning.next() is None
+        chosen = tuning.promising() if self._mode == "model" and not is_done else tuning.best()
+        if is_done or (self._mode == "model" and not capturing):
+            self.cache[key] = chosen
+            del self._tunings[key]
+            self._tell(key, chosen, tuning, timed_s)
+        return chosen
+
+    def _key(self, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+        """Values of the arguments that the key names, and types of the tensors, as Triton takes them."""
+        own = {name: arguments[name] for name in arguments if name in self.arg_names}
+        values = {name: own[name] for name in self.keys if name in own}
+        return values, [str(each.dtype) for each in own.values() if hasattr(each, "dtype")]
+
+    def _tuning(self, asked: Question, platform: Platform, kwargs: Mapping[str, Any]) -> Tuning:
+        configs = self.prune_configs(kwargs)
+        if not configs:
+            raise CostModelError(
+                f"prune_configs_by must leave a config of {asked.workload.name}, but leaves none."
+            )
+        arguments = {**self.nargs, **kwargs}
+        candidates = [
+            Candidate(
+                asked.workload,
+                asked.space,
+                config_of(config),
+                launch_of(arguments, config, kwargs.get("grid"), self._launch_facts),
+            )
+            for config in configs
+        ]
+        wanted = self._shortlist or len(configs)
+        store = open_store(self.store_path)
+        return Tuning(configs, candidates, platform, store, self._adviser, wanted, self._l2_policy)
+
+    def _time(self, tuning: Tuning, most: int, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> float:
+        """Time up to so many configs that are still to be timed; seconds that it took."""
+        start = time.perf_counter()
+        timed = 0
+        while timed < most and (position := tuning.next()) is not None:
+            tuning.time(position, lambda config: self._timed(config, tuning.platform, args, kwargs))
+            timed += 1
+        if timed:
+            self.pre_hook({**self.nargs, **kwargs, **tuning.best().all_kwargs()}, reset_only=True)
+        return time.perf_counter() - start if timed else 0.0
+
+    def _timed(
+        self, config: Any, platform: Platform, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> Sequence[float]:
+        """Milliseconds of the kernel with a config, run as ``triton.autotune`` runs it."""
+        if conflicts := kwargs.keys() & config.kwargs.keys():
+            raise CostModelError(
+                f"Tuned parameters must not be given, but got {', '.join(sorted(conflicts))}. Leave them "
+                "out of the call."
+            )
+        if triton.knobs.autotuning.print:
+            print(f"Autotuning kernel {self.base_fn.__name__} with config {config}")
+        current = {**kwargs, **config.all_kwargs()}
+        arguments = {**self.nargs, **current}
+        checked = False
+
+        def kernel_call() -> None:
+            nonlocal checked
+            if not checked:
+                self._check_place(platform)
+                checked = True
+            if config.pre_hook:
+                config.pre_hook(arguments)
+            self.pre_hook(arguments)
+            try:
+                self.fn.run(*args, **current)
+            except Exception as error:
+                self.post_hook(arguments, exception=error)
+                raise
+            self.post_hook(arguments, exception=None)
+
+        return self.do_bench(kernel_call, quantiles=QUANTILES)  # type: ignore[no-any-return]
+
+    def _check_place(self, platform: Platform) -> None:
+        """Check that the timer runs kernels where the launch will: one may have a stream of its own.
+
+        Raises:
+            CostModelError: It does not.
+        """
+        where = self._find_platform()
+        if where.name != platform.name:
+            raise CostModelError(
+                f"The timer must run the kernel on {platform.name}, as the call does, but runs it on "
+                f"{where.name}. Take a do_bench that stays on the current stream, which that of "
+                "use_cuda_graph does not."
+            )
+
+    def _tell(self, key: tuple[Any, ...], best: Any, tuning: Tuning, timed_s: float) -> None:
+        """What Triton's own autotuner tells of an answer: attributes, a line, and a call of its listener."""
+        self.configs_timings = tuning.timings_ms()
+        self.bench_time = timed_s
+        if triton.knobs.autotuning.print and timed_s:
+            print(
+                f"Triton autotuning for function {self.base_fn.__name__},\nwith key as {key},\n"
+                f"finished after {timed_s:.2f}s,\nbest config selected: {best};"
+            )
+        listener = getattr(triton.knobs.autotuning, "listener", None)
+        if listener is not None:
+            listener(
+                fn=self._function,
+                key=key,
+                best_config=best,
+                configs_timings=self.configs_timings,
+                duration=timed_s or None,
+                cache_hit=not timed_s,
+            )
+
+
+def autotune(  # noqa: PLR0913, PLR0917 (those of triton.autotune, and settings, all with defaults)
+    configs: Sequence[Any],
+    key: Sequence[str],
+    prune_configs_by: Mapping[str, Any] | None = None,
+    reset_to_zero: Sequence[str] | None = None,
+    restore_value: Sequence[str] | None = None,
+    pre_hook: Callable[..., Any] | None = None,
+    post_hook: Callable[..., Any] | None = None,
+    warmup: int | None = None,
+    rep: int | None = None,
+    use_cuda_graph: bool = False,
+    do_bench: Callable[..., Any] | None = None,
+    cache_results: bool = False,
+    *,
+    store: Path | str | None = None,
+    model: "Model | Path | str | None" = None,
+    shortlist: int | None = None,
+    mode: Mode = "measure",
+    platform: Platform | Callable[[], Platform] | None = None,
+    launch: LaunchFacts | None = None,
+) -> Callable[[Any], Autotuner]:
+    """Decorator for a ``@triton.jit`` function: what ``triton.autotune`` does, for the SMs that there are.
+
+    The first call of a kernel on a key, a device and a number of SMs chooses a config. What was timed before
+    is taken from a record store; what is timed is kept there at once, so that a process that is killed loses
+    one timing at most, and another process that asks the same is answered without any.
+
+    Args:
+        configs: As for ``triton.autotune``, and so are the others up to ``cache_results``.
+        key: See there. Answers are also kept apart by device, granted SMs, driver, version of Triton and
+            source of the kernel.
+        prune_configs_by: See there.
+        reset_to_zero: See there.
+        restore_value: See there.
+        pre_hook: See there.
+        post_hook: See there.
+        warmup: See there.
+        rep: See there.
+        use_cuda_graph: See there. Its timer has a stream of its own: refused in a green context.
+        do_bench: See there.
+        cache_results: Taken, and not needed: the store keeps results.
+        store: File of the store, ``.jsonl``; unless given ``$COSTMODEL_TRITON_STORE``, or
+            ``~/.cache/costmodel/triton.jsonl``.
+        model: A model that ranks configs that were never timed, or its file.
+        shortlist: How many configs are timed at most, more where none of them runs. Unless given all, as
+            ``triton.autotune`` does, and with a model 8.
+        mode: ``measure``: before the first call returns. ``background``: that call runs what is most
+            promising at once, and each later one first times one config, on its own stream and arguments,
+            until the shortlist is done; nothing runs beside the kernels of the program. ``model``: never;
+            the best that the store knows runs if it knows as many as would be timed, else the model's.
+        platform: Where kernels run, or a function that says it, where that cannot be found: other devices
+            than NVIDIA's. Unless given, see ``current_platform``.
+        launch: What is known of a launch beside its grid and warps: formulas by field of
+            ``costmodel.records.KernelLaunch``, or a function of the arguments.
+
+    Raises:
+        CostModelError: A setting is none of these, or the model cannot be read. When the kernel is called:
+            the store cannot be read, no config runs, or the timer runs on other SMs than the kernel.
+
+    Example:
+        >>> @autotune(configs=[triton.Config({"BLOCK": 128}), triton.Config({"BLOCK": 256})], key=["n"])
+        ... @triton.jit
+        ... def copy(x, y, n, BLOCK: tl.constexpr): ...  # doctest: +SKIP
+    """
+    settings = {
+        "reset_to_zero": reset_to_zero,
+        "restore_value": restore_value,
+        "pre_hook": pre_hook,
+        "post_hook": post_hook,
+        "prune_configs_by": prune_configs_by,
+        "warmup": warmup,
+        "rep": rep,
+        "use_cuda_graph": use_cuda_graph,
+        "do_bench": do_bench,
+        "cache_results": cache_results,
+    }
+    ours = {
+        "store": store,
+        "model": model,
+        "shortlist": shortlist,
+        "mode": mode,
+        "platform": platform,
+        "launch": launch,
+    }
+    return lambda fn: Autotuner(fn, configs, key, **settings, **ours)  # type: ignore[arg-type]
+
+
+def _finder(platform: Platform | Callable[[], Platform] | None) -> Callable[[], Platform]:
+    if platform is None:
+        return current_platform
+    return (lambda: platform) if isinstance(platform, Platform) else platform

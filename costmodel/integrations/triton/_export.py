@@ -1,0 +1,187 @@
+"""What was found, for others: a dispatch table by SMs, and the files that vLLM reads."""
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from costmodel.errors import CostModelError, did_you_mean
+from costmodel.files import write_whole
+from costmodel.integrations.triton._autotuner import Autotuner
+from costmodel.integrations.triton._store import open_store
+from costmodel.records import Device, Measurement, content_id, read_records
+from costmodel.search import (
+    DispatchTable,
+    Objective,
+    ObjectiveName,
+    Provenance,
+    best_portfolio,
+)
+from costmodel.search.portfolio import dispatch_ranges
+
+# A store, or a kernel that has one.
+Tuned = Autotuner | Path | str
+
+# What vLLM's fused-MoE kernel takes of a config.
+_MOE_PARAMETERS = (
+    "BLOCK_SIZE_M",
+    "BLOCK_SIZE_N",
+    "BLOCK_SIZE_K",
+    "GROUP_SIZE_M",
+    "num_warps",
+    "num_stages",
+)
+
+
+def dispatch_table(
+    tuned: Tuned, workload: str | None = None, *, device: str | None = None, kernels: int | None = None
+) -> DispatchTable:
+    """Which config of a kernel to run for the SMs that are granted, of what a store holds.
+
+    Of several sources or versions of a kernel the one timed last counts, and of several drivers the last.
+
+    Args:
+        tuned: A store, or a kernel that has one.
+        workload: Name of the kernel with its sizes, such as ``triton.matmul_fp16x3-m512-n512-k512``; the only
+            one that there is unless given.
+        device: Name of the device; the only one that there is unless given.
+        kernels: Different configs at most; as many as there are SM budgets unless given. Few take configs
+            that were timed on several budgets.
+
+    Raises:
+        CostModelError: The store cannot be read, does not have this, has several, or so few configs do not
+            run on all budgets.
+    """
+    path = _path_of(tuned)
+    measured = _of_one([*read_records(path)], "workload", workload, lambda each: each.candidate.workload.name)
+    measured = _of_one(measured, "device", device, lambda each: each.platform.device.name)
+    space = measured[-1].candidate.space
+    measured = [each for each in measured if each.candidate.space == space]
+    latest = {(each.candidate.candidate_id, each.platform.sms_granted): each for each in measured}
+    candidates = {each.candidate.candidate_id: each.candidate for each in measured}
+    sms = sorted({granted for _, granted in latest})
+    latency_s = np.array(
+        [
+            [latest[each, granted].latency_s if (each, granted) in latest else np.nan for granted in sms]
+            for each in candidates
+        ]
+    )
+    ranges = best_portfolio(latency_s, Objective.make(ObjectiveName.MEAN, len(sms)), kernels or len(sms))
+    listed, on = list(candidates.values()), _device_of(measured)
+    return DispatchTable(
+        workload=listed[0].workload,
+        device=on,
+        objective=ObjectiveName.MEAN.value,
+        ranges=dispatch_ranges(listed, ranges, latency_s, sms, on.sms),
+        provenance=Provenance(
+            f"Triton's autotuner, kept in {path.name}",
+            {"trained_on": "nothing"},
+            content_id(space, on.name),
+            0,
+            len(candidates),
+        ),
+    )
+
+
+def save_moe_configs(  # noqa: PLR0913 (settings, most with defaults)
+    tuned: Tuned,
+    folder: Path | str,
+    kernel: str,
+    *,
+    dims: Mapping[str, str],
+    dtype: str = "",
+    device: str | None = None,
+    sms: int | None = None,
+) -> list[Path]:
+    """Write the best configs of a fused-MoE kernel as vLLM reads them.
+
+    There is a file for each number of experts and columns, named
+    ``E=8,N=7168,device_name=NVIDIA_H100_80GB_HBM3.json``, which has for each M the config with
+    ``BLOCK_SIZE_M``, ``BLOCK_SIZE_N``, ``BLOCK_SIZE_K``, ``GROUP_SIZE_M``, ``num_warps`` and ``num_stages``.
+
+    Args:
+        tuned: A store, or a kernel that has one.
+        folder: Where the files go; made if it is not there.
+        kernel: Kind of its workloads, such as ``triton.fused_moe_bf16x3``.
+        dims: The letter of each of ``M``, ``E`` and ``N`` in names of workloads.
+        dtype: What vLLM calls quantised weights, such as ``fp8_w8a8``; none unless given.
+        device: Name of the device; the only one that there is unless given.
+        sms: SMs that the kernel will have; the whole device unless given.
+
+    Returns:
+        The files.
+
+    Raises:
+        CostModelError: The store cannot be read or has no such timings, or configs are of another kernel.
+    """
+    measured = _of_one(
+        [*read_records(_path_of(tuned))], "kernel", kernel, lambda each: each.candidate.workload.kind
+    )
+    measured = _of_one(measured, "device", device, lambda each: each.platform.device.name)
+    on = _device_of(measured)
+    measured = [each for each in measured if each.platform.sms_granted == (sms or on.sms)]
+    best: dict[tuple[int, int], dict[int, Measurement]] = defaultdict(dict)
+    for each in measured:
+        m, e, n = (_size(each, dims, name) for name in ("M", "E", "N"))
+        if each.latencies_s and each.latency_s < getattr(best[e, n].get(m), "latency_s", np.inf):
+            best[e, n][m] = each
+    suffix = f",dtype={dtype}" if dtype else ""
+    written = []
+    for (e, n), by_m in best.items():
+        path = Path(folder) / f"E={e},N={n},device_name={on.name.replace(' ', '_')}{suffix}.json"
+        configs = {str(m): _moe_config(by_m[m]) for m in sorted(by_m)}
+        write_whole(path, msgspec.json.format(msgspec.json.encode(configs), indent=4) + b"\n")
+        written.append(path)
+    if not written:
+        raise CostModelError(
+            f"The store must have timings of {kernel} on {sms or on.sms} SMs, but has none. Tune it there."
+        )
+    return written
+
+
+def _path_of(tuned: Tuned) -> Path:
+    named = tuned.store_path if isinstance(tuned, Autotuner) else tuned
+    return open_store(named).path
+
+
+def _of_one(
+    measured: Sequence[Measurement], what: str, wanted: str | None, name_of: Callable[[Measurement], str]
+) -> list[Measurement]:
+    """Those measurements that are of one thing, by its name; of the only one if None."""
+    names = sorted({name_of(each) for each in measured})
+    if wanted is None and len(names) == 1:
+        wanted = names[0]
+    if wanted not in names:
+        raise CostModelError(
+            f"The {what} must be one that the store has, but got {wanted!r}. It has "
+            f"{', '.join(names[:10]) or 'none'}.{did_you_mean(wanted or '', names)}"
+        )
+    return [each for each in measured if name_of(each) == wanted]
+
+
+def _device_of(measured: Sequence[Measurement]) -> Device:
+    return measured[-1].platform.device
+
+
+def _size(measurement: Measurement, dims: Mapping[str, str], name: str) -> int:
+    workload = measurement.candidate.workload
+    size = workload.dims.get(dims.get(name, ""))
+    if size is None:
+        raise CostModelError(
+            f"dims must tell the letter of {name} in {workload.name}, but got {dict(dims)}. Arguments of "
+            "the key have the letters that `letters` of the kernel tells."
+        )
+    return size
+
+
+def _moe_config(measurement: Measurement) -> dict[str, object]:
+    decisions = measurement.candidate.config.decisions
+    missing = [name for name in _MOE_PARAMETERS if name not in decisions]
+    if missing:
+        raise CostModelError(
+            f"A config of a fused-MoE kernel must have {', '.join(_MOE_PARAMETERS)}, but one of "
+            f"{measurement.candidate.workload.name} lacks {', '.join(missing)}."
+        )
+    return {name: decisions[name] for name in _MOE_PARAMETERS}

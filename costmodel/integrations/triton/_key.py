@@ -1,0 +1,124 @@
+"""What a launch asks: which kernel, of which sizes and types, in words of the record store."""
+
+import hashlib
+import inspect
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from string import ascii_lowercase
+from typing import Any
+
+import triton
+from triton.runtime.jit import JITFunction
+
+from costmodel.errors import CostModelError
+from costmodel.records import Config, Decision, Workload, content_id
+
+# Short names of element types, Triton's own; others keep theirs.
+_TYPES = {"float": "fp", "bfloat": "bf", "uint": "u", "int": "i"}
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a launch asks, but for the platform.
+
+    Attributes:
+        workload: The kernel, with the types of its tensors in its name, and whole numbers among the values of
+            the key as its dims.
+        space: Names source code, Triton's version and the whole key: timings of one space are of one kernel.
+    """
+
+    workload: Workload
+    space: str
+
+    @property
+    def family(self) -> str:
+        """What kernels of other sizes share, see ``costmodel.records.Candidate.family``."""
+        return self.workload.kind
+
+
+def letters_of(names: Sequence[str]) -> dict[str, str]:
+    """The letter that stands for each argument of a key: its first letter, or the next one that is free.
+
+    Raises:
+        CostModelError: There are more arguments than letters.
+
+    Example:
+        >>> letters_of(["M", "N", "num_tokens"])
+        {'M': 'm', 'N': 'n', 'num_tokens': 'o'}
+    """
+    found: dict[str, str] = {}
+    for name in names:
+        first = max(ascii_lowercase.find(name[:1].lower()), 0)
+        free = [each for each in ascii_lowercase[first:] + ascii_lowercase if each not in found.values()]
+        if not free:
+            raise CostModelError(
+                f"A key must have at most 26 arguments, but got {len(names)}. Leave some out."
+            )
+        found[name] = free[0]
+    return found
+
+
+def question(
+    function: Any, key: Mapping[str, Any], dtypes: Sequence[str], letters: Mapping[str, str]
+) -> Question:
+    """What a launch asks.
+
+    Args:
+        function: The ``@triton.jit`` function.
+        key: Value of each argument of the key, in order; positive whole numbers are dims.
+        dtypes: Types of the tensors among all arguments, in order.
+        letters: The letter of each argument of the key.
+    """
+    dims = {name: value for name, value in key.items() if type(value) is int and value > 0}
+    others = {name: str(value) for name, value in key.items() if name not in dims}
+    parts = [function.__name__, *_runs(dtypes), *(f"{name}_{value}" for name, value in others.items())]
+    name = re.sub(r"\W+", "_", "_".join(parts), flags=re.ASCII)
+    told = content_id(source_hash(function), triton.__version__, list(key), others, list(dtypes))
+    workload = Workload(f"triton.{name}", {letters[each]: value for each, value in dims.items()}, "")
+    return Question(workload, f"triton-{name}-{told[:8]}")
+
+
+def config_of(config: Any) -> Config:
+    """A ``triton.Config`` as the store has it; clusters and a limit of registers only where asked for."""
+    options: dict[str, Any] = {"num_warps": config.num_warps, "num_stages": config.num_stages}
+    if config.num_ctas != 1:
+        options["num_ctas"] = config.num_ctas
+    for name in ("maxnreg", "ir_override"):
+        if getattr(config, name, None) is not None:
+            options[name] = getattr(config, name)
+    return Config({name: _decision(value) for name, value in {**config.kwargs, **options}.items()})
+
+
+@cache
+def source_hash(function: Any) -> str:
+    """Hash of the source of a kernel and of all that it calls; under the interpreter of its own alone."""
+    if isinstance(function, JITFunction):
+        return str(function.cache_key)
+    return hashlib.sha256(inspect.getsource(function.fn).encode()).hexdigest()
+
+
+def _runs(dtypes: Sequence[str]) -> list[str]:
+    """Types, each with how many times it comes in a row.
+
+    Example:
+        >>> _runs(["torch.float16", "torch.float16", "torch.int32"])
+        ['fp16x2', 'i32']
+    """
+    runs: list[tuple[str, int]] = []
+    for dtype in dtypes:
+        short = re.sub(
+            r"^(bfloat|float|uint|int)(?=\d)", lambda found: _TYPES[found[1]], dtype.rpartition(".")[2]
+        )
+        if runs and runs[-1][0] == short:
+            runs[-1] = (short, runs[-1][1] + 1)
+        else:
+            runs.append((short, 1))
+    return [f"{short}x{count}" if count > 1 else short for short, count in runs]
+
+
+def _decision(value: Any) -> Decision:
+    if isinstance(value, bool):
+        return int(value)
+    return value if isinstance(value, int | float) else str(value)

@@ -1,0 +1,126 @@
+"""Which configs to time first: what a model says, or what was timed of the same kernel elsewhere.
+
+Rule without a model: a config is expected to be as far from the best as it was in other tasks (other sizes,
+SMs, devices, or source), in log latency. The weight of a task halves with each doubling between its sizes or
+SMs and those asked for. Configs that were never timed follow in their order, and last what failed
+wherever it was tried.
+"""
+
+import math
+import warnings
+from collections import defaultdict
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from costmodel.records import Candidate, Measurement, Outcome, Platform
+
+if TYPE_CHECKING:
+    from costmodel.transfer import Model
+
+# Another device counts as far as two doublings.
+_OTHER_DEVICE = 2.0
+# What is known of a config is mixed with a doubt: a part of a task like this, with twice the best latency.
+_DOUBT, _DOUBTFUL = 0.25, math.log(2.0)
+
+
+class Adviser:
+    """Orders the configs of a kernel by what is expected of them.
+
+    Args:
+        model: A model, or its file; None for what the store knows of neighbours alone.
+
+    Raises:
+        CostModelError: The file cannot be read.
+    """
+
+    def __init__(self, model: "Model | Path | str | None") -> None:
+        self._model = _loaded(Path(model)) if isinstance(model, Path | str) else model
+
+    def order(
+        self, candidates: Sequence[Candidate], platform: Platform, measured: Sequence[Measurement], first: int
+    ) -> list[int]:
+        """Positions of the candidates, those to time first in front.
+
+        Args:
+            candidates: Configs of one kernel on one key.
+            platform: Where they would run.
+            measured: What is known of the kernel, on any platform and key.
+            first: How many will be timed together: a model that tells its doubts chooses them so that they
+                are not all alike.
+        """
+        if self._model is not None and self._knows(candidates[0].family):
+            return self._by_model(candidates, platform, first)
+        return by_neighbours(candidates, platform, measured)
+
+    def _knows(self, family: str) -> bool:
+        assert self._model
+        if f"{family}/" in self._model.metadata.columns:
+            return True
+        warnings.warn(
+            f"The model must have learned from {family} to rank its configs, but has not: they are taken as "
+            "the store knows them. Train a model on a store that has this kernel.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return False
+
+    def _by_model(self, candidates: Sequence[Candidate], platform: Platform, first: int) -> list[int]:
+        from costmodel.transfer import shortlist
+
+        assert self._model
+        X = self._model.features(candidates, [platform] * len(candidates))
+        listed = shortlist(self._model.model, X, first).tolist() if first > 1 else []
+        by_score = (-self._model.model.predict(X).score).argsort(kind="stable").tolist()
+        return [*listed, *(i for i in by_score if i not in listed)]
+
+
+@cache
+def _loaded(path: Path) -> "Model":
+    """The model of a file, one object for all kernels of this process."""
+    from costmodel.transfer import load_model  # takes a second
+
+    return load_model(path)
+
+
+def by_neighbours(
+    candidates: Sequence[Candidate], platform: Platform, measured: Sequence[Measurement]
+) -> list[int]:
+    """Positions of the candidates by the rule without a model."""
+    weights, losses = defaultdict[str, float](float), defaultdict[str, float](float)
+    tried = {each.candidate.config.config_id for each in measured}
+    for task in _tasks(measured):
+        ran = [each for each in task if each.outcome is Outcome.OK]
+        best_s = min((each.latency_s for each in ran), default=math.inf)
+        weight = 0.5 ** _distance(candidates[0], platform, task[0])
+        for each in ran:
+            config = each.candidate.config.config_id
+            weights[config] += weight
+            losses[config] += weight * math.log(each.latency_s / best_s)
+
+    def rank(position: int) -> tuple[int, float]:
+        config = candidates[position].config.config_id
+        if config in weights:
+            return 0, (losses[config] + _DOUBT * _DOUBTFUL) / (weights[config] + _DOUBT)
+        return (2 if config in tried else 1), 0.0
+
+    return sorted(range(len(candidates)), key=rank)
+
+
+def _tasks(measured: Sequence[Measurement]) -> list[list[Measurement]]:
+    """Measurements of one kernel, key and platform together."""
+    tasks = defaultdict[tuple[str, str, str], list[Measurement]](list)
+    for each in measured:
+        of = (each.candidate.workload.name, each.candidate.space, each.platform.platform_id)
+        tasks[of].append(each)
+    return list(tasks.values())
+
+
+def _distance(candidate: Candidate, platform: Platform, other: Measurement) -> float:
+    """Doublings between what is asked for and what was measured."""
+    ours, theirs = candidate.workload.dims, other.candidate.workload.dims
+    shared = ours.keys() & theirs.keys()
+    sizes = sum(abs(math.log2(ours[dim] / theirs[dim])) for dim in shared) + len(ours.keys() ^ theirs.keys())
+    sms = abs(math.log2(platform.sms_granted / other.platform.sms_granted))
+    return sizes + sms + _OTHER_DEVICE * (platform.device.name != other.platform.device.name)

@@ -1,0 +1,106 @@
+"""Timings of Triton kernels in a record store that several processes append to."""
+
+import os
+import threading
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+import msgspec
+
+from costmodel.errors import CostModelError
+from costmodel.records import Candidate, Measurement, Platform, SharedLineFile
+
+# Names a store for all kernels that are not told another.
+STORE_VARIABLE = "COSTMODEL_TRITON_STORE"
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(Measurement).decode
+
+
+class TimingStore:
+    """A record store that any number of processes append to, each measurement at once.
+
+    It is a file like any record store: what was not killed in the middle of a write is kept, and a torn tail
+    is moved out of the way.
+
+    Args:
+        path: The file; its name ends in ``.jsonl``. Made if it is not there.
+
+    Raises:
+        CostModelError: The file cannot be opened, or is damaged before its last line.
+    """
+
+    def __init__(self, path: Path) -> None:
+        if path.suffix != ".jsonl":
+            raise CostModelError(f"A record store must be a .jsonl file, but got {path}.")
+        self.path = path
+        self._lines = SharedLineFile(path, "record store")
+        self._lock = threading.RLock()
+        self._keys = set[str]()
+        self._by_place: dict[tuple[str, str], list[Measurement]] = {}
+        self._by_family: dict[str, list[Measurement]] = {}
+
+    def add(self, measurements: Iterable[Measurement]) -> None:
+        """Keep measurements; they are on disk when this returns.
+
+        What another process kept meanwhile of the same candidate, platform and visit stays.
+        """
+        with self._lock, self._lines.locked():
+            self.refresh()
+            new = [each for each in measurements if each.key not in self._keys]
+            self._lines.append([_encode(each) for each in new])
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Take over what was appended by anyone since the last time."""
+        with self._lock:
+            self._read_new()
+
+    def visits(self, candidate: Candidate, platform: Platform) -> list[Measurement]:
+        """All measurements of a candidate on a platform, in order; drivers may differ."""
+        return self._by_place.get(_place(candidate, platform), [])
+
+    def of_family(self, family: str) -> list[Measurement]:
+        """All measurements of kernels of one name and types, in order."""
+        return self._by_family.get(family, [])
+
+    def _read_new(self) -> None:
+        for number, record in self._lines.read_new():
+            try:
+                measurement = _decode(record)
+            except msgspec.ValidationError as error:
+                raise CostModelError(
+                    f"{self.path}, line {number} is no measurement of this version: {error}."
+                ) from None
+            if measurement.key not in self._keys:
+                self._keys.add(measurement.key)
+                self._by_place.setdefault(_place(measurement.candidate, measurement.platform), []).append(
+                    measurement
+                )
+                self._by_family.setdefault(measurement.candidate.workload.kind, []).append(measurement)
+
+
+def open_store(path: Path | str | None) -> TimingStore:
+    """The store at a path, one object for all kernels of this process.
+
+    Args:
+        path: The file; unless given ``$COSTMODEL_TRITON_STORE``, or
+            ``~/.cache/costmodel/triton.jsonl`` (``$XDG_CACHE_HOME`` stands in for ``~/.cache``).
+    """
+    return _opened((Path(path) if path else _usual_path()).expanduser().absolute())
+
+
+def _usual_path() -> Path:
+    if named := os.environ.get(STORE_VARIABLE):
+        return Path(named)
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "costmodel" / "triton.jsonl"
+
+
+@cache
+def _opened(path: Path) -> TimingStore:
+    return TimingStore(path)
+
+
+def _place(candidate: Candidate, platform: Platform) -> tuple[str, str]:
+    return candidate.candidate_id, platform.platform_id
