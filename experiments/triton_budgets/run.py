@@ -74,7 +74,7 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--folds", type=int, help="groups of held-out shapes")
     parser.add_argument("--shots", nargs="+", type=int, help="numbers of timed configs; the last is reported")
     parser.add_argument("--most", type=int, help="configs of each workload that other sources lend")
-    parser.add_argument("--only", nargs="*", choices=PARTS, help="parts; all unless given, and others stay in FILE")
+    parser.add_argument("--only", nargs="*", choices=PARTS, help="parts; the others stay as FILE has them")
     parser.add_argument("--json", type=Path, metavar="FILE")
     parser.add_argument("--plot", type=Path, metavar="FILE")
     return parse_options(parser, __file__, argv)
@@ -143,9 +143,7 @@ def rules(study: Study) -> Any:
 
 def unseen_shapes(study: Study) -> Any:
     """How good is the first choice for a shape that was never timed?"""
-    return _first(study, study.first_choices) | {
-        "seconds": {**study.untimed.seconds, **study.shapes.seconds}
-    }
+    return _first(study, study.first_choices) | {"seconds": {**study.untimed.seconds, **study.shapes.seconds}}
 
 
 def unseen_kernels(study: Study) -> Any:
