@@ -55,8 +55,13 @@ def _by_waves(candidate: Candidate, sms: int) -> tuple[int, ...]:
     dims = candidate.workload.dims
     m, n = chosen["BLOCK_M"], chosen["BLOCK_N"]
     tiles = dims.get("b", 1) * -(-dims["m"] // m) * -(-dims["n"] // n)
-    plain = chosen["SPLIT_K"] == 1 and chosen["PROGRAMS"] in (0, sms)
+    plain = chosen["SPLIT_K"] == 1 and _is_for(candidate, sms)
     return plain, -tiles // sms, (tiles - 1) % sms + 1, -m * n, chosen["num_stages"]
+
+
+def _is_for(candidate: Candidate, sms: int) -> bool:
+    """Whether a config is not persistent on another number of SMs."""
+    return candidate.config.decisions["PROGRAMS"] in (0, sms)
 
 
 def _heuristics(device: str) -> dict[str, Score]:
@@ -72,7 +77,7 @@ class Estimates:
     """Run times that nvidia-matmul-heuristics expects of Triton's kernels.
 
     It knows GPUs by name and takes no number of SMs: it ranks alike on any part of one. It is told tiles,
-    stages and splits; of persistent programs and the order of tiles it knows nothing.
+    stages and splits; of persistent programs it knows nothing, so that those for other SMs come last.
 
     Args:
         device: Name of an H100 or H200.
@@ -94,7 +99,7 @@ class Estimates:
 
     def scores(self, candidates: Sequence[Candidate], sms: int) -> FloatArray:
         """The shorter, the better."""
-        return -np.array([self.seconds(candidate) for candidate in candidates])
+        return np.array([-self.seconds(each) if _is_for(each, sms) else -np.inf for each in candidates])
 
     def seconds(self, candidate: Candidate) -> float:
         """Of one config on the whole GPU."""

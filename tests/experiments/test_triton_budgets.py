@@ -247,6 +247,8 @@ def test_nvidias_estimates_know_tiles() -> None:
     estimates = import_module("products").Estimates("NVIDIA H100 80GB HBM3")
     good, tiny = product(BLOCK_M=128, BLOCK_N=128), product(BLOCK_M=16, BLOCK_N=32, num_warps=2)
     assert estimates.seconds(good) < estimates.seconds(tiny)
+    elsewhere = product(BLOCK_M=128, BLOCK_N=128, PROGRAMS=16)
+    assert order(estimates.scores([elsewhere, tiny, good], 32)) == [2, 1, 0]
 
 
 def test_the_library_is_told_the_sms_that_there_are(data: Dataset) -> None:
