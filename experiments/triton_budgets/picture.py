@@ -13,6 +13,7 @@ from costmodel.figures import Picture, save_figure
 
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _MARKERS = "os^DvPX*<>"
+_COLOURED = 5  # families
 GOAL = 8.0  # % above the best, of 95 % of the tasks, after eight timed
 
 
@@ -36,23 +37,25 @@ def draw(gaps: Sequence[dict[str, Any]], shots: pd.DataFrame, shown: Sequence[st
 
 
 def _draw_gaps(axes: Any, gaps: Sequence[dict[str, Any]]) -> None:
-    """A line a family, and all of them in black."""
+    """A line a family, the worst in colour, and all of them in black."""
     table = pd.DataFrame([row for row in gaps if row["sms"] != ALL])
+    worst = table[table["family"] != ALL].groupby("family")["median"].max().nlargest(_COLOURED)
     for family, line in table.groupby("family", sort=False):
-        style = {"color": "#000000", "linewidth": 2.5, "zorder": 3} if family == ALL else {"color": "#999999"}
-        axes.plot(line["sms"], 100 * line["median"], marker=".", **style)
-    worst = table[table["family"] != ALL].groupby("family")["median"].max().nlargest(3).index
-    for family in worst:
-        line = table[table["family"] == family]
-        top = line.loc[line["median"].idxmax()]
-        axes.annotate(family.removeprefix("triton."), (top["sms"], 100 * top["median"]), fontsize=9)
+        style: dict[str, Any] = {"color": "#bbbbbb", "linewidth": 1}
+        if family in worst:
+            i = worst.index.get_loc(family)
+            style = {"color": _COLOURS[i], "marker": _MARKERS[i], "label": family.removeprefix("triton.")}
+        elif family == ALL:
+            style = {"color": "#000000", "linewidth": 2.5, "label": f"{ALL} families"}
+        axes.plot(line["sms"], 100 * line["median"], **style)
     axes.set_xscale("log", base=2)
     sms = sorted(table["sms"].unique())
     axes.set_xticks(sms, [str(each) for each in sms])
     axes.minorticks_off()
-    axes.set_title("The whole GPU's best config on a part of it, a line a family; black: all", fontsize=11)
+    axes.set_title("The whole GPU's best config on a part of it, a line a family", fontsize=11)
     axes.set_xlabel("SMs")
     axes.set_ylabel("median % above the best there")
+    axes.legend(frameon=False, fontsize=9)
 
 
 def _draw_timed(axes: Any, shots: pd.DataFrame, shown: Sequence[str]) -> None:

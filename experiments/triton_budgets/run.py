@@ -48,7 +48,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         if args.only and name not in args.only:
             continue
         start = time.perf_counter()
-        document[name] = part(study)
+        found = part(study)
+        document |= {} if found is None else {name: found}
         print(f"\n({name}: {time.perf_counter() - start:.0f} s)\n", flush=True)
         if args.json:
             write_json(args.json, _rounded(document))
@@ -216,7 +217,7 @@ def sharing(study: Study) -> Any:
     return rows
 
 
-def picture(study: Study) -> Any:
+def picture(study: Study) -> None:
     """Draw what few timings leave."""
     if study.args.plot:
         gaps = budget_gaps(study.named(study.shapes.tasks))

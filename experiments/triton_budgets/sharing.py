@@ -23,7 +23,7 @@ Mask = NDArray[np.bool_]
 def like(data: Dataset, source: str, measured: Dataset, most: int) -> Dataset:
     """What a dataset has of a source on the parts of GPUs that another has, in few configs a workload."""
     own = of_source(data, source)
-    places = {(each.device.name, each.sms_granted) for each in measured.platforms}
+    places = set(zip(measured.rows["device"], measured.rows["sms_granted"], strict=True))
     shared = np.array([(each.device.name, each.sms_granted) in places for each in own.platforms])
     frame = own.measurements[shared[own.measurements["platform"]]].reset_index(drop=True)
     drawn = Dataset(own.candidates, own.platforms, frame)

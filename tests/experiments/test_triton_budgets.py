@@ -266,7 +266,10 @@ def test_the_library_is_told_the_sms_that_there_are(data: Dataset) -> None:
 def test_other_sources_lend_what_is_like(data: Dataset) -> None:
     sharing, held_out = import_module("sharing"), import_module("held_out")
     cuda = dataset_from_measurements(rehearsed(CUDA_SHAPES, CudaSource(), sms=(8, 16, 132)))
-    lent = sharing.like(cuda, "cuda", held_out.of_source(data, "triton"), 5)
+    triton = held_out.of_source(data, "triton")
+    unused = part_of(find_device("NVIDIA H100 80GB HBM3"), 16)
+    known = Dataset(triton.candidates, (*triton.platforms, unused), triton.measurements)
+    lent = sharing.like(cuda, "cuda", known, 5)
     assert set(lent.rows["sms_granted"]) == {8, 132}
     assert set(lent.rows.groupby("workload", observed=True)["candidate"].nunique()) == {5}
     assert set(lent.rows.groupby(["candidate"]).size()) == {2}
@@ -316,18 +319,19 @@ def test_every_part_comes_out(records: list[Measurement], tmp_path: Path) -> Non
         with RecordStore(tmp_path / f"{name}.jsonl") as store:
             store.append(list(rows))
         build_dataset([tmp_path / f"{name}.jsonl"], tmp_path / name, header=HEADER)
-    run.main(
-        [
-            *("--dataset", str(tmp_path / "triton"), "--others", f"cuda={tmp_path / 'cuda'}"),
-            *("--learner", "nearest-task", "--timed-learner", "kernel-ridge", "--best", "kernel-ridge"),
-            *("--folds", "3", "--shots", "2", "4", "--most", "5"),
-            *("--json", str(tmp_path / "r.json"), "--plot", str(tmp_path / "p.png")),
-        ]
-    )
+    options = [
+        *("--dataset", str(tmp_path / "triton"), "--others", f"cuda={tmp_path / 'cuda'}"),
+        *("--learner", "nearest-task", "--timed-learner", "kernel-ridge", "--best", "kernel-ridge"),
+        *("--folds", "3", "--shots", "2", "4", "--most", "5"),
+        *("--json", str(tmp_path / "r.json"), "--plot", str(tmp_path / "p.png")),
+    ]
+    run.main(options)
     found = json.loads((tmp_path / "r.json").read_text())
-    assert list(found) == list(run.PARTS)
+    assert [*found, "picture"] == list(run.PARTS)
     assert not missing(found)
     assert (tmp_path / "p.png").stat().st_size > 10_000
+    run.main([*options, "--only", "library"])  # the other parts stay
+    assert json.loads((tmp_path / "r.json").read_text()) == found
     ways = {row["way"]: row for row in found["unseen-shapes"]["all"]}
     assert ways["kernel-ridge"]["mean"] > ways["random"]["mean"]
     assert ways["random"]["tasks"] == 10 * len(SMS)
@@ -340,7 +344,6 @@ def test_every_part_comes_out(records: list[Measurement], tmp_path: Path) -> Non
 
 
 def missing(value: Any) -> bool:
-    """Whether a number is missing anywhere, but for the picture."""
-    if isinstance(value, dict):
-        return any(missing(each) for name, each in value.items() if name != "picture")
-    return any(map(missing, value)) if isinstance(value, list) else value is None
+    """Whether a number is missing anywhere."""
+    values = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return value is None or any(map(missing, values))
