@@ -9,7 +9,19 @@ import pytest
 
 import costmodel
 
-HEAVY = ("tvm", "torch", "xgboost", "mlflow", "optuna", "matplotlib", "pandas", "pyarrow", "sklearn", "cuda")
+HEAVY = (
+    "tvm",
+    "torch",
+    "xgboost",
+    "mlflow",
+    "optuna",
+    "matplotlib",
+    "pandas",
+    "pyarrow",
+    "sklearn",
+    "cuda",
+    "triton",
+)
 
 
 @pytest.mark.parametrize("name", costmodel.__all__)

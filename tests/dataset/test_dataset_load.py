@@ -11,7 +11,6 @@ from fake_records import BUDGETS, WORKLOADS, fake_measurement
 from costmodel.dataset import (
     LATENCIES,
     CardHeader,
-    Partition,
     build_dataset,
     dataset_from_measurements,
     dataset_hash,
@@ -55,11 +54,7 @@ def test_rows_come_back_as_they_were_built(tmp_path: Path, header: CardHeader) -
     assert by_key(list(iter_measurements(built))) == by_key(records)
 
 
-@pytest.mark.parametrize("partition", [None, "device", "workload"])
-def test_rows_follow_from_latencies_alone(
-    tmp_path: Path, store: Path, header: CardHeader, partition: Partition | None
-) -> None:
-    built = build_dataset([store], tmp_path / "built", header=header, partition_by=partition).path
+def test_rows_follow_from_latencies_alone(built: Path) -> None:
     whole, some = load_dataset(built), load_dataset(built, facts=LATENCIES)
     pd.testing.assert_frame_equal(some.rows, whole.rows)
     assert set(some.measurements) == {"candidate", "platform", "latency_s", *LATENCIES}

@@ -16,6 +16,7 @@ from filelock import FileLock
 from fresh_processes import Pipe, Process
 
 from costmodel.dataset import (
+    LATENCIES,
     PARTITIONS,
     CardHeader,
     Partition,
@@ -104,6 +105,10 @@ def test_parts_hold_what_one_file_holds_in_its_order(single: Path, tmp_path: Pat
     one, several = load_dataset(single), load_dataset(out)
     assert several.to_measurements() == one.to_measurements()
     pd.testing.assert_frame_equal(several.rows, one.rows)
+    latencies = load_dataset(out, facts=LATENCIES)
+    pd.testing.assert_frame_equal(latencies.rows, one.rows)
+    assert "measured_at" in several.measurements
+    assert "measured_at" not in latencies.measurements
     assert [part.workloads for part in iter_datasets(out)] == [
         part.workloads for part in iter_datasets(single)
     ]

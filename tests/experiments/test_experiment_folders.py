@@ -55,7 +55,7 @@ def needed(folder: Path) -> list[str]:
         "search_on_replay": ["--out", "o"],
         "stopping": ["--out", "o"],
     }
-    written = ["co_run", "pipeline_throughput", "stock_comparison"]
+    written = ["co_run", "pipeline_throughput", "stock_comparison", "triton_autotune"]
     return names.get(folder.name, ["--json", "r"] if folder.name in written else [])
 
 

@@ -1,9 +1,4 @@
-"""Run by hand on a machine with a GPU, torch and Triton: ``triton_on_gpu.py OUT.json``, about a minute.
-
-A matrix product is tuned by ``triton.autotune`` and by ours, on the whole GPU and on a green context of 32
-SMs: which config each takes, and how long its first answer takes once all configs are compiled. Checks that
-the SMs are found, that answers differ by key, and that another process is answered from the store.
-"""
+"""The kernel, and all that is tried with it; needs a GPU, torch and Triton."""
 
 import json
 import subprocess
@@ -22,8 +17,8 @@ from costmodel import train
 from costmodel.collector.device import GreenContexts
 from costmodel.dataset import read_files
 from costmodel.integrations.triton import autotune, current_platform, dispatch_table
+from costmodel.records import read_records
 
-PART_SMS = 32
 ASKED = (1024, 1024, 1024)
 OTHERS = ((512, 1024, 1024), (1024, 2048, 1024), (2048, 1024, 512))
 CONFIGS = [
@@ -47,7 +42,7 @@ KEY = ["M", "N", "K"]
 
 
 @triton.jit
-def matmul(  # noqa: PLR0917
+def matmul(  # noqa: PLR0913, PLR0917
     a, b, c, M, N, K,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr,
 ):  # fmt: skip
@@ -115,9 +110,9 @@ def microseconds(act: Callable[[], Any], times: int = 1000) -> float:
     return (time.perf_counter() - start) / times * 1e6
 
 
-def main(out: Path) -> None:  # noqa: PLR0915 (one after the other)
+def compare(out: Path, part_sms: int) -> None:  # noqa: PLR0915 (one after the other)
     contexts = GreenContexts()
-    (handle, *_), granted = contexts.streams(PART_SMS)
+    (handle, *_), granted = contexts.streams(part_sms)
     streams = {"whole": torch.cuda.Stream(), "part": torch.cuda.ExternalStream(handle)}
     whole_sms = torch.cuda.get_device_properties(0).multi_processor_count
     expected = {"whole": whole_sms, "part": granted}
@@ -152,7 +147,6 @@ def main(out: Path) -> None:  # noqa: PLR0915 (one after the other)
     model = train(read_files([folder / "others.jsonl"]), "source-mixture")
     report["training, s"] = time.perf_counter() - start
     model.save(folder / "model.costmodel")
-    asked_ms: dict[str, dict[str, float]] = {}
     for mode, settings in {"model": {}, "background": {"shortlist": 4}, "measure": {"shortlist": 4}}.items():
         for name, stream in streams.items():
             kernel = ours(folder / f"{mode}.jsonl", model=folder / "model.costmodel", mode=mode, **settings)
@@ -162,7 +156,14 @@ def main(out: Path) -> None:  # noqa: PLR0915 (one after the other)
     for name, stream in streams.items():
         rows.append((name, "ours, neighbours, 4", first_answer(neighbours, stream)))
 
-    child = [sys.executable, __file__, str(folder / "asked.jsonl"), "--child"]
+    child = [
+        sys.executable,
+        str(Path(__file__).with_name("run.py")),
+        "--json",
+        str(out),
+        "--answer-from",
+        str(folder / "asked.jsonl"),
+    ]
     answered = subprocess.run(child, capture_output=True, text=True, check=False)
     checks["another process is answered from the store"] = answered.returncode == 0
     report["other process"] = (answered.stdout + answered.stderr)[-500:]
@@ -171,7 +172,6 @@ def main(out: Path) -> None:  # noqa: PLR0915 (one after the other)
     for name, stream in streams.items():
         with torch.cuda.stream(stream):
             launch(tuned, ASKED)
-            asked_ms[name] = {str(config): ms[0] for config, ms in tuned.configs_timings.items()}
             checks[f"results on {name} are right"] = launch(tuned, ASKED) < 1e-2
     try:
         first_answer(ours(folder / "graph.jsonl", use_cuda_graph=True), streams["part"])
@@ -192,7 +192,7 @@ def main(out: Path) -> None:  # noqa: PLR0915 (one after the other)
         "cold first answer of triton.autotune, s": cold_s,
         "checks": checks,
         "rows": rows,
-        "ms": asked_ms,
+        "us": microseconds_by_sms(folder / "asked.jsonl"),
     }
     out.write_text(json.dumps(report, indent=2, default=str))
     print(f"{report['device']}, Triton {triton.__version__}; {cold_s:.1f} s with compiling")
@@ -203,10 +203,15 @@ def main(out: Path) -> None:  # noqa: PLR0915 (one after the other)
     sys.exit(not all(checks.values()))
 
 
+def microseconds_by_sms(store: Path) -> dict[str, list[dict[str, Any]]]:
+    """Every timing of a store, the fastest first."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for each in sorted(read_records(store), key=lambda each: each.latency_s):
+        row = {"us": each.latency_s * 1e6, **each.candidate.config.decisions}
+        found.setdefault(str(each.platform.sms_granted), []).append(row)
+    return found
+
+
 def answer_from(store: Path) -> None:
     launch(ours(store, do_bench=refuse), ASKED)
     print("answered from the store")
-
-
-if __name__ == "__main__":
-    answer_from(Path(sys.argv[1])) if "--child" in sys.argv else main(Path(sys.argv[1]))
