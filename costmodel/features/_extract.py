@@ -113,7 +113,11 @@ def _columns(
     flops, min_bytes, element_bytes, is_float16 = (
         np.array([_sizes(w) for w in workloads]).reshape(-1, 4)[row].T
     )
-    peak = peak_flops(limits, is_float16 == 1.0)
+    # Of a kernel of another suite only its launches tell something: what they compute, and what they write.
+    foreign = np.isnan(flops)
+    flops = np.where(foreign, _of_launches(facts, "flops"), flops)
+    min_bytes = np.where(foreign, _of_launches(facts, "global_store_bytes"), min_bytes)
+    peak = peak_flops(limits, np.where(foreign, _of_launches(facts, "tensor_flops") > 0.0, is_float16 == 1.0))
     bound_s = roofline_s(limits, peak, flops, min_bytes)
     loads, steps = 2.0 ** facts.config[:, _LOADS], 2.0 ** facts.config[:, _STEPS]
     work = Work(flops, min_bytes, bound_s, loads, steps, element_bytes)
@@ -123,6 +127,12 @@ def _columns(
         *facts.config.T,
         *values_of(LAUNCH_FEATURES, LaunchFacts(facts.launches, limits, work)),
     ]
+
+
+def _of_launches(facts: ConfigFacts, field: str) -> FloatArray:
+    """``(n,)`` sum of a fact over launches, NaN where none is known."""
+    total = np.nansum(facts.launches[field], axis=1)
+    return np.where(total > 0.0, total, np.nan)
 
 
 def _sizes(workload: Workload) -> tuple[float, float, float, float]:

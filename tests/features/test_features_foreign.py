@@ -1,10 +1,20 @@
 """Columns of kernels of other suites."""
 
+import msgspec
 import numpy as np
 from fake_records import fake_candidate, fake_platform
 
 from costmodel.features import COLUMNS, extract, extract_in_chunks
-from costmodel.records import Candidate, Config, Device, Platform, Workload
+from costmodel.records import (
+    Candidate,
+    Config,
+    Device,
+    KernelLaunch,
+    Platform,
+    Workload,
+    find_device,
+    part_of,
+)
 
 UNKNOWN = Platform(Device("A", "hip", "", 0, 0.0), "whole", 0, 0)
 
@@ -43,6 +53,28 @@ def test_what_is_unknown_of_a_foreign_kernel_is_missing_and_operators_keep_their
     np.testing.assert_equal(both.values[0, : len(COLUMNS)], ours.values[0])
     known = {c.name for c, value in zip(COLUMNS, both.values[1], strict=False) if not np.isnan(value)}
     assert known == {"is_whole_device", "launches", "log2_max_threads_per_sm"}
+
+
+def test_the_roofline_of_a_foreign_kernel_is_that_of_what_its_launches_compute_and_write() -> None:
+    """As an operator's, so that kernels that differ in everything else share how far they stay above it."""
+    device, sms = find_device("NVIDIA H100 80GB HBM3"), 32
+    platform = part_of(device, sms)
+    peak = 2 * device.fp32_lanes_per_sm * device.clock_mhz * 1e6 * sms
+    tensor = device.tensor_flops_per_sm_clock * device.clock_mhz * 1e6 * sms
+    work = {"flops": 10**12, "global_store_bytes": 10**3}
+    launches = [
+        KernelLaunch(64, 128, **work),
+        KernelLaunch(64, 128, **work, tensor_flops=10**12),
+        KernelLaunch(64, 128, flops=1, global_store_bytes=10**9),
+    ]
+    candidates = [msgspec.structs.replace(foreign(), launches=(each,)) for each in launches]
+    table = extract([*candidates, foreign()], [platform] * 4)
+    bounds_s = [1e12 / peak, 1e12 / tensor, 1e9 / (device.bandwidth_gb_s * 1e9), np.nan]
+    np.testing.assert_allclose(column(table, "log2_roofline_s"), np.log2(bounds_s))
+    compute = np.exp2(column(table, "log2_compute_over_roofline"))
+    assert np.all(compute[:2] >= 1.0)
+    assert np.isnan(compute[3])
+    assert np.isnan(column(table, "log2_flops")).all()
 
 
 def test_features_in_chunks_are_those_of_all_rows_at_once() -> None:
