@@ -31,6 +31,7 @@ def main() -> None:
         "all_sources",
         "kernel_tuner",
         "unrecognised_programs",
+        "triton_budgets",
     )
     results = {name: json.loads((EXPERIMENTS / name / "result.json").read_text()) for name in names}
     document = {
@@ -45,6 +46,7 @@ def main() -> None:
         "all_sources": results["all_sources"]["parts"],
         "kernel_tuner": results["kernel_tuner"]["pooled"],
         "programs": means_over_programs(results["unrecognised_programs"]["score_at_1"]),
+        "triton": triton_budgets(results["triton_budgets"]),
         "ablation": {row["model"].strip(): -row.get("difference", 0.0) for row in results["ablation"]},
         "search": searches("result.json"),
         "search_whole": searches("result_consensus.json") | searches("result_whole.json"),
@@ -52,6 +54,21 @@ def main() -> None:
         "few_shot": {row["method"]: row["after 20, median"] for row in results["few_shot"]["summary"]},
     }
     parser.parse_args().json.write_text(json.dumps(document, indent=1) + "\n")
+
+
+def triton_budgets(result: dict[str, Any]) -> dict[str, Any]:
+    """Score@1 by way of choosing, and the worst of all SM budgets after eight timings."""
+    timed = [row for row in result["few-timed"]["timed"] if row["timed"] == 8]
+    return {
+        "shapes": {row["way"]: row for row in result["unseen-shapes"]["all"]},
+        "parts": {row["way"]: row for row in result["unseen-shapes"]["parts of the GPU"]},
+        "rules": {row["way"]: row for row in result["rules"]["all"]},
+        "kernels": {row["way"]: row for row in result["unseen-kernels"]["all"]},
+        "eight": {
+            way: {name: max(row[name] for row in timed if row["way"] == way) for name in ("median", "p95")}
+            for way in {row["way"] for row in timed}
+        },
+    }
 
 
 def means_over_programs(scores: dict[str, dict[str, float]]) -> dict[str, float]:
