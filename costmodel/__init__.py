@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from costmodel.errors import CostModelError as CostModelError
     from costmodel.evaluation import EvaluationReport as EvaluationReport
     from costmodel.kernels.cuda import CudaFamily as CudaFamily
+    from costmodel.kernels.triton import TritonFamily as TritonFamily
     from costmodel.learners import Learner as Learner
     from costmodel.records import Device as Device
     from costmodel.records import Platform as Platform
@@ -51,6 +52,7 @@ _PUBLIC = {
     "errors": ("CostModelError",),
     "evaluation": ("EvaluationReport",),
     "kernels.cuda": ("CudaFamily",),
+    "kernels.triton": ("TritonFamily",),
     "learners": ("Learner",),
     "records": ("Device", "Platform", "Workload"),
     "search": ("DispatchTable", "ModelSampler", "load_dispatch_table"),
