@@ -58,7 +58,9 @@ class FamilySpace:
 
     @cached_property
     def default(self) -> Config:
-        """The config of the defaults, or where they meet no condition a valid one with most of them.
+        """The config of the defaults; where they break a condition, a valid one with most of them.
+
+        Of several that with the nearest choices of the others.
 
         Raises:
             CostModelError: No config meets the conditions.
@@ -69,9 +71,9 @@ class FamilySpace:
             return Config(dict(wanted))
         if not len(rows):
             raise self._empty()
-        columns = self._valid.columns(rows)
-        agreeing = np.sum([columns[name] == value for name, value in wanted.items()], axis=0)
-        return self._config_of(rows[[int(np.argmax(agreeing))]])
+        asked = np.array([self._choices[name].index(value) for name, value in wanted.items()])
+        apart = np.abs(rows.astype(np.int64) - asked)
+        return self._config_of(rows[np.lexsort((apart.sum(axis=1), (apart > 0).sum(axis=1)))[:1]])
 
     def parameters(self) -> dict[str, int | tuple[Any, ...]]:
         """Every parameter: the last index of rising numbers, or the choices."""

@@ -30,6 +30,11 @@ def test_the_default_is_the_authors() -> None:
     assert default.decisions == {"BLOCK": 128, "FAULT": "", "num_warps": 4, "maxnreg": 0}
 
 
+def test_where_the_default_breaks_a_condition_the_nearest_choice_stands_for_it() -> None:
+    family = replace(SCALE, defaults={"BLOCK": 1024, "num_warps": 4})
+    assert family.space(family.workload(n=300)).default.decisions["BLOCK"] == 512  # below 2 n
+
+
 def test_its_space_has_another_name_when_the_kernel_changes_and_the_same_when_its_costs_do(
     tmp_path: Path,
 ) -> None:
