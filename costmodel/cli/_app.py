@@ -22,7 +22,7 @@ COMMANDS = {
     ),
     "kernels": (
         "costmodel.cli.kernels:app",
-        "List the kernels that there are to choose from, or check a CUDA kernel of your own.",
+        "List the kernels that there are to choose from, or check a CUDA or Triton kernel of your own.",
     ),
     "collect": (
         "costmodel.cli.collect:app",

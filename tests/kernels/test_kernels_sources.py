@@ -22,6 +22,10 @@ sums = te.create_prim_func([x, te.compute((64,), lambda i: te.sum(x[i, k] * x[i,
 """
 
 
+# What needs packages that `make test` does not install.
+IN_OTHER_TARGETS = ("library", "triton")
+
+
 def case_of(name: str, folder: Path) -> SourceCase:
     if name == "tir":
         pytest.importorskip("tvm")
@@ -37,15 +41,24 @@ def case_of(name: str, folder: Path) -> SourceCase:
     (source,) = open_sources([name])
     if name == "cuda":
         return SourceCase(source, Workload.parse("cuda.transpose-m64-n64"), "cuda", "sm_90")
+    if name == "triton":
+        return SourceCase(source, Workload.parse("softmax-m64-n512-float16"), "cuda", "sm_90")
     return SourceCase(source, MATMUL, "cpu", platform.machine())
 
 
 @pytest.mark.parametrize("check", SOURCE_CHECKS)
-@pytest.mark.parametrize("name", [*(name for name in SOURCES if name != "library"), "tir"])
+@pytest.mark.parametrize("name", [*(name for name in SOURCES if name not in IN_OTHER_TARGETS), "tir"])
 def test_a_source_keeps_the_contract(
     name: str, check: Callable[[SourceCase, Path], None], tmp_path: Path
 ) -> None:
     check(case_of(name, tmp_path), tmp_path)
+
+
+@pytest.mark.triton
+@pytest.mark.parametrize("check", SOURCE_CHECKS)
+def test_triton_keeps_the_contract(check: Callable[[SourceCase, Path], None], tmp_path: Path) -> None:
+    pytest.importorskip("triton")
+    check(case_of("triton", tmp_path), tmp_path)
 
 
 @pytest.mark.torch
