@@ -1,53 +1,30 @@
 """From a config of a family to machine code with a note of how it is launched."""
 
-import hashlib
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
-from costmodel.errors import InvalidConfigError
-from costmodel.files import write_whole
 from costmodel.kernels._built import Built
-from costmodel.kernels._cubin import resources_by_kernel, static_shared_bytes
+from costmodel.kernels._cubin import static_shared_bytes
 from costmodel.kernels._launch_note import LaunchNote
 from costmodel.kernels.cuda._family import CudaFamily
-from costmodel.kernels.cuda._nvrtc import CompileError, Source, compile_source
-from costmodel.kernels.family import Geometry, check_launch, check_shared_bytes
-from costmodel.records import Candidate, Config, ConfigBatch, Outcome, Workload
+from costmodel.kernels.cuda._nvrtc import Source, compile_source
+from costmodel.kernels.family import (
+    Geometry,
+    build_artifact,
+    check_launch,
+    check_shared_bytes,
+    write_artifact,
+)
+from costmodel.records import Candidate, Config, ConfigBatch, Workload
 
 _AXES = "xyz"
 
 
 def build_family(family: CudaFamily, candidate: Candidate, architecture: str, folder: Path) -> Built:
-    """Compile a candidate into ``folder``, unless it is there; failure is an outcome.
-
-    Machine code is ``<candidate_id>.cubin``, and its note, written last, ``<candidate_id>.launch.json``; what
-    the compiler said of a failure is ``<candidate_id>.log``.
-    """
-    library = folder / f"{candidate.candidate_id}.cubin"
-    note = library.with_suffix(".launch.json")
-    try:
-        if not note.exists():
-            _compile(family, candidate, architecture, library)
-    except InvalidConfigError as error:
-        return Built(Outcome.INVALID_CONFIG, error=str(error))
-    except CompileError as error:
-        write_whole(library.with_suffix(".log"), error.log.encode())
-        return Built(Outcome.COMPILE_ERROR, error=str(error))
-    return _built(library, note, architecture)
-
-
-def _built(library: Path, note: Path, architecture: str) -> Built:
-    """What the compiler made, where it fits a device."""
-    cubin, launch = library.read_bytes(), msgspec.json.decode(note.read_bytes(), type=LaunchNote)
-    try:
-        check_shared_bytes(static_shared_bytes(cubin, launch.kernel) + launch.shared_bytes, architecture)
-    except InvalidConfigError as error:
-        return Built(Outcome.INVALID_CONFIG, error=str(error))
-    digest = hashlib.sha256(cubin + note.read_bytes()).hexdigest()[:16]
-    return Built(Outcome.OK, library, digest, (resources_by_kernel(cubin)[launch.kernel],))
+    """Compile a candidate into ``folder``, see ``build_artifact``."""
+    return build_artifact(candidate, folder, partial(_compile, family, candidate, architecture))
 
 
 def macros(family: CudaFamily, workload: Workload, config: Config, geometry: Geometry) -> dict[str, Any]:
@@ -86,9 +63,9 @@ def _compile(family: CudaFamily, candidate: Candidate, architecture: str, librar
     compiled = compile_source(source, architecture)
     grid, block = geometry.grid[0].tolist(), geometry.block[0].tolist()
     positions = {compiled.symbols[name]: constants[name] for name in source.symbols}
-    write_whole(library, compiled.cubin)
+    check_shared_bytes(static_shared_bytes(compiled.cubin, compiled.kernel) + dynamic, architecture)
     note = LaunchNote(compiled.kernel, tuple(grid), tuple(block), dynamic, positions)
-    write_whole(library.with_suffix(".launch.json"), msgspec.json.encode(note))
+    write_artifact(library, compiled.cubin, note)
 
 
 def _declared(constants: Mapping[str, int], text: str) -> tuple[str, ...]:

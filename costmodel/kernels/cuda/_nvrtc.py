@@ -11,6 +11,7 @@ from typing import Any
 
 from costmodel.errors import MissingExtraError
 from costmodel.kernels._nvrtc_version import FIRST_WITH_HEADERS, nvrtc_version
+from costmodel.kernels.family import CompileError
 
 # Options of nvcc that say nothing of the code for the GPU, or what is said otherwise here.
 _OF_NVCC = (
@@ -27,16 +28,6 @@ _OF_NVCC = (
 
 
 _INCLUDE = re.compile(r"#\s*include\s*<([^>]+)>")
-
-
-class CompileError(Exception):
-    """NVRTC refused a source; its message is the first error, ``log`` all that it said."""
-
-    def __init__(self, log: str) -> None:
-        lines = [line.strip() for line in log.splitlines() if line.strip()]
-        told = next((line for line in lines if "error" in line), lines[0] if lines else "NVRTC said nothing")
-        super().__init__(told[:300])
-        self.log = log
 
 
 @dataclass(frozen=True)
@@ -98,7 +89,8 @@ def compile_source(source: Source, architecture: str) -> Compiled:
             nvrtc.nvrtcAddNameExpression(program, name.encode())
         (failed,) = nvrtc.nvrtcCompileProgram(program, len(options), [option.encode() for option in options])
         if failed != nvrtc.nvrtcResult.NVRTC_SUCCESS:
-            raise CompileError(_log(nvrtc, program))
+            log = _log(nvrtc, program)
+            raise CompileError(_first_error(log), log)
         lowered = {
             name: nvrtc.nvrtcGetLoweredName(program, names.get(name, name).encode())[1].decode()
             for name in (source.kernel, *names)
@@ -183,6 +175,11 @@ def _header_folders() -> tuple[str, ...]:
 
         found += filter(None, map(find_nvidia_header_directory, ("cudart", "cccl")))
     return tuple(dict.fromkeys(found))
+
+
+def _first_error(log: str) -> str:
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    return next((line for line in lines if "error" in line), lines[0] if lines else "NVRTC said nothing")
 
 
 def _log(nvrtc: Any, program: Any) -> str:

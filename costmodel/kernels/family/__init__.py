@@ -4,6 +4,7 @@ A family says its parameters, what must hold of them, and how a config is launch
 over many configs at once and never by ``eval``.
 """
 
+from costmodel.kernels.family._artifact import CompileError, build_artifact, write_artifact
 from costmodel.kernels.family._base import Choice, Family, sized_workload
 from costmodel.kernels.family._check import ConfigCheck, FamilyCheck, check_family
 from costmodel.kernels.family._formula import Formula
@@ -15,6 +16,7 @@ from costmodel.kernels.family._valid_configs import ValidConfigs
 
 __all__ = [
     "Choice",
+    "CompileError",
     "ConfigCheck",
     "Family",
     "FamilyCheck",
@@ -24,9 +26,11 @@ __all__ = [
     "FormulaError",
     "Geometry",
     "ValidConfigs",
+    "build_artifact",
     "check_family",
     "check_launch",
     "check_shared_bytes",
     "launch_columns",
     "sized_workload",
+    "write_artifact",
 ]

@@ -1,61 +1,38 @@
 """From a config of a family to machine code with a note of how it is launched."""
 
-import hashlib
 import os
 import re
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
-import msgspec
 import numpy as np
 
-from costmodel.errors import InvalidConfigError
-from costmodel.files import write_whole
 from costmodel.kernels._built import Built
-from costmodel.kernels._cubin import resources_by_kernel
 from costmodel.kernels._launch_note import LaunchNote, Position, Scratch, Value
-from costmodel.kernels.family import check_launch, check_shared_bytes
+from costmodel.kernels.family import (
+    CompileError,
+    build_artifact,
+    check_launch,
+    check_shared_bytes,
+    write_artifact,
+)
 from costmodel.kernels.triton._call import Constant, Parameter, Pointer, options_of, parameters_of, type_of
 from costmodel.kernels.triton._family import TritonFamily
 from costmodel.kernels.triton._module import load_module
-from costmodel.records import Candidate, ConfigBatch, Outcome, Workload
+from costmodel.records import Candidate, ConfigBatch, Workload
 
 _WARP_THREADS = 32
 _DIVISIBLE = [["tt.divisibility", 16]]  # what Triton compiles for where a pointer or number is
 
 
-class CompileError(Exception):
-    """Triton refused a kernel; its message is the first error, ``log`` all that it said."""
-
-    def __init__(self, error: Exception, log: str) -> None:
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        super().__init__(f"{type(error).__name__}: {lines[-1] if lines else 'no message'}"[:300])
-        self.log = f"{error}\n{log}"
-
-
 def build_family(family: TritonFamily, candidate: Candidate, architecture: str, folder: Path) -> Built:
-    """Compile a candidate into ``folder``, unless it is there; failure is an outcome.
-
-    Machine code is ``<candidate_id>.cubin``, and its note, written last, ``<candidate_id>.launch.json``; what
-    the compiler said of a failure is ``<candidate_id>.log``.
-    """
-    library = folder / f"{candidate.candidate_id}.cubin"
-    note = library.with_suffix(".launch.json")
-    try:
-        if not note.exists():
-            _compile(family, candidate, architecture, library)
-    except InvalidConfigError as error:
-        return Built(Outcome.INVALID_CONFIG, error=str(error))
-    except CompileError as error:
-        write_whole(library.with_suffix(".log"), error.log.encode())
-        return Built(Outcome.COMPILE_ERROR, error=str(error))
-    cubin, launch = library.read_bytes(), msgspec.json.decode(note.read_bytes(), type=LaunchNote)
-    digest = hashlib.sha256(cubin + note.read_bytes()).hexdigest()[:16]
-    return Built(Outcome.OK, library, digest, (resources_by_kernel(cubin)[launch.kernel],))
+    """Compile a candidate into ``folder``, see ``build_artifact``."""
+    return build_artifact(candidate, folder, partial(_compile, family, candidate, architecture))
 
 
 def _compile(family: TritonFamily, candidate: Candidate, architecture: str, library: Path) -> None:
@@ -74,8 +51,7 @@ def _compile(family: TritonFamily, candidate: Candidate, architecture: str, libr
         metadata.shared,
         parameters=_launched(parameters, compiled, int(np.prod(grid))),
     )
-    write_whole(library, compiled.asm["cubin"])
-    write_whole(library.with_suffix(".launch.json"), msgspec.json.encode(note))
+    write_artifact(library, compiled.asm["cubin"], note)
 
 
 def _compiled(
@@ -105,7 +81,9 @@ def _compiled(
                 return triton.compile(source, target=target, options=dict(options))
         except Exception as error:
             log.seek(0)
-            raise CompileError(error, log.read().decode(errors="replace")) from error
+            said = [line.strip() for line in str(error).splitlines() if line.strip()] or ["no message"]
+            told = f"{type(error).__name__}: {said[-1]}"
+            raise CompileError(told, f"{error}\n{log.read().decode(errors='replace')}") from error
 
 
 def _launched(
