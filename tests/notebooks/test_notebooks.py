@@ -57,8 +57,8 @@ def kinds(notebook: "NotebookNode") -> list[tuple[str, tuple[str, ...]]]:
     return [(output.output_type, tuple(sorted(output.get("data", {})))) for output in outputs(notebook)]
 
 
-def test_there_are_five() -> None:
-    assert [path.stem[:2] for path in NOTEBOOKS] == ["00", "01", "02", "03", "04"]
+def test_there_are_six() -> None:
+    assert [path.stem[:2] for path in NOTEBOOKS] == ["00", "01", "02", "03", "04", "05"]
 
 
 @each
@@ -125,7 +125,7 @@ def test_what_is_kept_of_it_is_small_and_of_nobody(path: Path) -> None:
 def test_it_runs(path: Path) -> None:
     """With the outputs that are kept, no word on stderr, and without packages that it does not need."""
     kept = read(path)
-    done = execute(path, without=("torch",) if path.stem == NEEDS_TVM else ("torch", "tvm"))
+    done = execute(path, without=("torch", "triton", *(() if path.stem == NEEDS_TVM else ("tvm",))))
     assert not [output.text for output in outputs(done) if output.get("name") == "stderr"]
     assert kinds(done) == kinds(kept)
     if path.stem == NEEDS_TVM:
