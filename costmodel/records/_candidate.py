@@ -33,6 +33,9 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class KernelLaunch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What the lowered program says of one kernel that it launches. Counts are totals of one run.
 
+    Of a program that is no known operator, and stages no operands in shared memory, the bytes of device
+    memory are those that a GPU moves for the threads: whole sectors, and not what stays in a register.
+
     On a CPU, ``blocks`` counts the iterations of the parallel loop and ``threads_per_block`` is 1.
 
     Attributes:

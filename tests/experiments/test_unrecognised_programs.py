@@ -12,6 +12,7 @@ import pytest
 
 pytest.importorskip("tvm")
 
+from costmodel.dataset import load_dataset
 from costmodel.kernels.metaschedule import ProgramSource, open_space
 from costmodel.records import Measurement, Outcome, find_device, part_of, read_records
 from costmodel.workloads import recognise_program
@@ -19,6 +20,7 @@ from costmodel.workloads import recognise_program
 pytestmark = pytest.mark.tvm
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "unrecognised_programs"
+DATASET = Path(__file__).parents[2] / "datasets" / "tensor-programs"
 MODULES = ("collect", "live", "programs", "run", "limited", "searches", "stock_part", "options")
 SMALL = ("row_sums", "relax_log_softmax")
 
@@ -44,6 +46,16 @@ def test_there_are_enough_programs_and_none_is_an_operator() -> None:
     assert len(programs) >= 10
     assert [recognise_program(module["main"], written) for module in modules] == [None] * len(programs)
     assert len(set(ProgramSource.of(*modules).workloads)) == len(programs)
+
+
+def test_the_dataset_has_the_launches_that_spaces_find() -> None:
+    """Of the program whose threads may read far apart."""
+    source = ProgramSource.of(import_module("programs").PROGRAMS["column_maxima"]())
+    (workload,) = source.workloads
+    space = source.space(workload, "cuda")
+    recorded = [c for c in load_dataset(DATASET).candidates if c.workload == workload]
+    assert {candidate.config.decisions["sketch"] for candidate in recorded} == {0, 1}
+    assert [space.candidate(candidate.config) for candidate in recorded] == recorded
 
 
 @pytest.fixture

@@ -69,5 +69,17 @@ def gated_product(rows: int = 64, columns: int = 64, depth: int = 64) -> Any:
     )
 
 
+def column_maxima(rows: int = 256, columns: int = 512) -> Any:
+    """A reduction over the axis along which memory does not run."""
+    x, k = te.placeholder((rows, columns), name="x"), te.reduce_axis((0, rows), "k")
+    return _module(x, te.compute((columns,), lambda j: te.max(x[k, j], axis=k), name="maxima"))
+
+
+def row_sums(rows: int = 512, columns: int = 256) -> Any:
+    """A reduction over the axis along which memory runs."""
+    x, k = te.placeholder((rows, columns), name="x"), te.reduce_axis((0, columns), "k")
+    return _module(x, te.compute((rows,), lambda i: te.sum(x[i, k], axis=k), name="sums"))
+
+
 def _module(*tensors: Any) -> Any:
     return tvm.IRModule({"main": te.create_prim_func(list(tensors)).with_attr("global_symbol", "main")})

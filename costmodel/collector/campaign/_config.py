@@ -95,8 +95,8 @@ class CampaignConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         except OSError as error:
             raise CostModelError(
                 f"A campaign file must be at {path}, but {error.strerror or error}. Name one that is "
-                "there, or one that ships: cpu-quick, cpu-laptop, h100-sm-budgets, sm-budgets or "
-                "cuda-sm-budgets."
+                "there, or one that ships: cpu-quick, cpu-laptop, h100-sm-budgets, sm-budgets, "
+                "cuda-sm-budgets or triton-sm-budgets."
             ) from None
         except (tomllib.TOMLDecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
             raise CostModelError(

@@ -87,8 +87,8 @@ def load_dataset(
     platform measured under several versions of a software carries them all, as in ``"580.1, 590.2"``.
 
     Args:
-        dataset: The name of one that ships (``h100-sm-budgets``, which None stands for, ``sm-budgets`` or
-            ``cuda-sm-budgets``), a dataset's folder, or its parquet file; a ``Dataset`` comes back as it is.
+        dataset: The name of one that ships (``h100-sm-budgets``, which None stands for, ``sm-budgets``,
+            ``cuda-sm-budgets`` or ``triton-sm-budgets``), a dataset's folder, or its parquet file; a ``Dataset`` comes back as it is.
         workloads: Names of the workloads to read; all if None. What a file has of others is passed over.
         devices: Names of the devices to read, likewise.
         facts: What to read of each measurement, all by default. ``LATENCIES``, from which ``Dataset.rows``

@@ -26,7 +26,16 @@ from costmodel.kernels.metaschedule._tensor_intrin import (
 )
 from costmodel.kernels.metaschedule._workload_ir import workload_module
 from costmodel.kernels.metaschedule.launches import estimate_launches
-from costmodel.records import SKETCH, Candidate, Config, ConfigBatch, TargetKind, Workload, content_id
+from costmodel.records import (
+    SKETCH,
+    Candidate,
+    Config,
+    ConfigBatch,
+    KernelLaunch,
+    TargetKind,
+    Workload,
+    content_id,
+)
 
 _MOST_DRAWS = 2000  # one in 20 to 500 meets the constraints where any does; a draw takes 30 us
 
@@ -219,9 +228,11 @@ class MetaScheduleSpace:
             InvalidConfigError: No valid kernel comes of it.
         """
         schedule = self.schedule(config)
-        return Candidate(
-            self.workload, self.name, self.config_of(schedule.trace), kernel_launches(schedule.mod)
-        )
+        return Candidate(self.workload, self.name, self.config_of(schedule.trace), self.counted(schedule.mod))
+
+    def counted(self, module: Any) -> tuple[KernelLaunch, ...]:
+        """What the lowered program of a scheduled module says of its kernels."""
+        return kernel_launches(module)
 
     def program_hash(self, config: Config) -> int:
         """Structural hash of the program that ``config`` lowers to; equal programs give equal kernels.

@@ -68,12 +68,22 @@ def kernel_launches(module: Any) -> tuple[KernelLaunch, ...]:
     Args:
         module: Scheduled ``tvm.IRModule`` after its postprocessors.
     """
-    lowered = _LOWERING(module)
-    counters = [_Counter() for _ in _kernels(lowered)]
-    launches = tuple(c.count(kernel) for c, kernel in zip(counters, _kernels(lowered), strict=True))
+    return launches_of(lower(module))
+
+
+def lower(module: Any) -> Any:
+    """A scheduled module with flat buffers and explicit threads, whose kernels can be counted."""
+    return _LOWERING(module)
+
+
+def launches_of(lowered: Any) -> tuple[KernelLaunch, ...]:
+    """The kernels of a lowered module, see ``kernel_launches``."""
+    kernels = kernels_of(lowered)
+    counters = [_Counter() for _ in kernels]
+    launches = tuple(c.count(kernel) for c, kernel in zip(counters, kernels, strict=True))
     if not any(counter.dynamic for counter in counters):
         return launches
-    dynamic = map(_dynamic_shared_bytes, _kernels(_MERGING(lowered)))
+    dynamic = map(_dynamic_shared_bytes, kernels_of(_MERGING(lowered)))
     return tuple(
         msgspec.structs.replace(launch, shared_bytes=launch.shared_bytes + size)
         for launch, size in zip(launches, dynamic, strict=True)
@@ -87,7 +97,7 @@ def operations_of(statement: Any) -> int:
     return counter.totals["flops"]
 
 
-def _kernels(module: Any) -> list[Any]:
+def kernels_of(module: Any) -> list[Any]:
     """Statements that hold a kernel each; declarations between them hold none."""
     body = module["main"].body
     statements = list(body) if isinstance(body, tirx.SeqStmt) else [body]

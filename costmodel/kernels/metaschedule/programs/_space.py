@@ -8,11 +8,11 @@ import numpy as np
 
 from costmodel.arrays import FloatArray
 from costmodel.kernels.metaschedule._design_space import MetaScheduleSpace
-from costmodel.kernels.metaschedule._lowered import kernel_launches
 from costmodel.kernels.metaschedule._parameters import Categorical
 from costmodel.kernels.metaschedule.programs._facts import Block, blocks_of, program_workload
 from costmodel.kernels.metaschedule.programs._fitted_launches import FittedLaunches, fit_launches
 from costmodel.kernels.metaschedule.programs._launch_terms import nests_of
+from costmodel.kernels.metaschedule.programs._traffic import program_launches
 from costmodel.records import SKETCH, Config, ConfigBatch, KernelLaunch, TargetKind
 
 _DRAWN = 64  # configs of a sketch of which a few are lowered: of some sketches most are refused
@@ -47,12 +47,16 @@ class ProgramSpace(MetaScheduleSpace):
 
         Returns:
             Each field of ``KernelLaunch`` as ``(n, l)`` for l launches; NaN where it is not known, as on a
-            CPU. Of tiled loop nests and of reductions all is exact but the shared memory of Tensor Core
-            sketches.
+            CPU. Of tiled loop nests and of reductions all is what ``candidate`` finds, but the shared memory
+            of Tensor Core sketches.
         """
         if self.target.kind.name != "cuda" or not batch.size:
             return super().launches(batch)
         return self._formulas(int(batch.decisions[SKETCH][0])).columns(batch)
+
+    def counted(self, module: Any) -> tuple[KernelLaunch, ...]:
+        """What the lowered program says of its kernels; on a GPU with the bytes that device memory moves."""
+        return program_launches(module) if self.target.kind.name == "cuda" else super().counted(module)
 
     def _formulas(self, position: int) -> FittedLaunches:
         if position not in self._fitted:
@@ -75,6 +79,6 @@ class ProgramSpace(MetaScheduleSpace):
     def _lowered(self, config: Config) -> tuple[KernelLaunch, ...]:
         """The launches of a config; none where no valid kernel comes of it."""
         try:
-            return kernel_launches(self.schedule(config).mod)
+            return self.counted(self.schedule(config).mod)
         except Exception:  # noqa: BLE001 (TVM raises its own error types for what cannot be lowered)
             return ()
