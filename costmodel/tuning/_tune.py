@@ -75,8 +75,8 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
             ``costmodel.kernels.cuda``.
         dims: Sizes of the family's dims, such as ``{"m": 1024}``; its description has the others.
         source: Where kernels come from: ``"metaschedule"``, ``"cuda"``, ``"triton"``, ``"library"`` (what
-            PyTorch runs), several of them or ``"all"``, which are searched in turn and compared; unless given,
-            the first that makes the workload, and in a replay all that were recorded.
+            PyTorch runs), several of them or ``"all"``, which are searched in turn and compared; unless
+            given, the first that makes the workload, and in a replay all that were recorded.
         sms: SMs that the kernel will have, threads on a CPU; the whole device unless given. Several for one
             kernel that is good on all of them.
         trials: Candidates to measure of each source, where it has as many.

@@ -88,7 +88,8 @@ def load_dataset(
 
     Args:
         dataset: The name of one that ships (``h100-sm-budgets``, which None stands for, ``sm-budgets``,
-            ``cuda-sm-budgets`` or ``triton-sm-budgets``), a dataset's folder, or its parquet file; a ``Dataset`` comes back as it is.
+            ``cuda-sm-budgets`` or ``triton-sm-budgets``), a dataset's folder, or its parquet file; a
+            ``Dataset`` comes back as it is.
         workloads: Names of the workloads to read; all if None. What a file has of others is passed over.
         devices: Names of the devices to read, likewise.
         facts: What to read of each measurement, all by default. ``LATENCIES``, from which ``Dataset.rows``
