@@ -63,7 +63,7 @@ reproduce: .venv/dev.stamp ## Make the figures of README.md again and compare, u
 .venv/notebooks.stamp: extras := tvm,xgboost-cpu,mlflow,dev,notebooks
 .venv/kernel-tuner.stamp: extras := tvm,xgboost-cpu,mlflow,dev,kernel-tuner
 .venv/torch.stamp: extras := tvm,xgboost-cpu,mlflow,dev,torch
-.venv/triton.stamp: extras := tvm,xgboost-cpu,mlflow,dev,torch,triton
+.venv/triton.stamp: extras := tvm,xgboost-cpu,mlflow,dev,torch,triton,helion
 .venv/docs.stamp: extras := tvm,xgboost-cpu,mlflow,dev,docs
 
 .venv/%.stamp: pyproject.toml | .venv/bin/pip

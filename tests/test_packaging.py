@@ -18,7 +18,18 @@ from costmodel.cli import app
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = [f"costmodel.{package.name}" for package in pkgutil.iter_modules(costmodel.__path__)]
-BACKENDS = ("tvm", "tvm_ffi", "torch", "triton", "xgboost", "mlflow", "cuda", "pynvml", "kernel_tuner")
+BACKENDS = (
+    "tvm",
+    "tvm_ffi",
+    "torch",
+    "triton",
+    "xgboost",
+    "mlflow",
+    "cuda",
+    "pynvml",
+    "kernel_tuner",
+    "helion",
+)
 # What replaying recorded measurements must do without: all that the extras bring.
 EXTRAS = (*BACKENDS, "psutil", "pebble", "cloudpickle")
 

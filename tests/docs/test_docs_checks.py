@@ -25,13 +25,14 @@ PAGES = pytest.mark.parametrize("path", documents(), ids=lambda path: str(path.r
 # Pages that are made when the site is built.
 PACKAGES = [package.name for package in pkgutil.iter_modules(costmodel.__path__) if package.ispkg]
 MADE = {
+    "reference/integrations-helion.md",
     "reference/integrations-kernel_tuner.md",
     "reference/integrations-triton.md",
     "reference/integrations-tvm.md",
     "reference/python.md",
     *(f"reference/{package}.md" for package in PACKAGES),
 }
-OPTIONAL = ("tvm", "mlflow", "kernel_tuner", "triton")
+OPTIONAL = ("tvm", "mlflow", "kernel_tuner", "triton", "helion")
 
 
 def linked_documents() -> list[Path]:

@@ -73,7 +73,7 @@ def question(
     """
     dims = {name: value for name, value in key.items() if type(value) is int and value > 0}
     others = {name: str(value) for name, value in key.items() if name not in dims}
-    parts = [function.__name__, *_runs(dtypes), *(f"{name}_{value}" for name, value in others.items())]
+    parts = [function.__name__, *type_runs(dtypes), *(f"{name}_{value}" for name, value in others.items())]
     name = re.sub(r"\W+", "_", "_".join(parts), flags=re.ASCII)
     told = content_id(source_hash(function), triton.__version__, list(key), others, list(dtypes))
     workload = Workload(f"triton.{name}", {letters[each]: value for each, value in dims.items()}, "")
@@ -99,11 +99,11 @@ def source_hash(function: Any) -> str:
     return hashlib.sha256(inspect.getsource(function.fn).encode()).hexdigest()
 
 
-def _runs(dtypes: Sequence[str]) -> list[str]:
-    """Types, each with how many times it comes in a row.
+def type_runs(dtypes: Sequence[str]) -> list[str]:
+    """Types, each with how many times it comes in a row, as names of kernels have them.
 
     Example:
-        >>> _runs(["torch.float16", "torch.float16", "torch.int32"])
+        >>> type_runs(["torch.float16", "torch.float16", "torch.int32"])
         ['fp16x2', 'i32']
     """
     runs: list[tuple[str, int]] = []

@@ -1,0 +1,248 @@
+"""Helion's search algorithm: an Optuna study, with a model and what a record store knows."""
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import helion
+import optuna
+from helion.autotuner.base_search import BaseSearch
+from helion.autotuner.benchmark_provider import LocalBenchmarkProvider
+from helion.exc import NoConfigFound
+from optuna.trial import TrialState
+
+from costmodel.errors import CostModelError, InvalidConfigError, SpaceExhaustedError
+from costmodel.integrations.helion._question import question
+from costmodel.integrations.helion._space import HelionSpace
+from costmodel.integrations.helion._timings import Timings
+from costmodel.integrations.triton import by_neighbours, current_platform, open_store
+from costmodel.records import Candidate, Config, Measurement, Outcome, Platform
+from costmodel.search import ModelSampler, quiet_optuna
+from costmodel.tuning import Knowledge, from_model
+
+if TYPE_CHECKING:
+    from costmodel.transfer import Model
+
+# Of the configs to measure, this share may be carried over from other sizes, SMs and devices.
+_CARRIED = 0.25
+
+
+class CostModelSearch(BaseSearch):  # type: ignore[misc]
+    """A search for ``@helion.kernel(autotuner_fn=...)``; see ``costmodel_autotuner``, which makes it.
+
+    Args:
+        kernel: The bound kernel.
+        args: What it is called with.
+        store: See ``costmodel_autotuner``.
+        model: See there.
+        shortlist: See there.
+        batch: See there.
+        platform: See there.
+        seed: See there.
+        screened: Configs that are scored at once; Helion makes about a thousand a second.
+        benchmark_provider_cls: Measures configs, Helion's own way unless given.
+
+    Raises:
+        CostModelError: A setting is out of range, or the model or the store cannot be read.
+    """
+
+    def __init__(  # noqa: PLR0913 (settings, all with defaults)
+        self,
+        kernel: Any,
+        args: Sequence[object],
+        *,
+        store: Path | str | None = None,
+        model: "Model | Path | str | None" = None,
+        shortlist: int = 32,
+        batch: int = 4,
+        platform: Platform | Callable[[], Platform] | None = None,
+        seed: int = 0,
+        screened: int = 2_500,
+        benchmark_provider_cls: Callable[..., Any] = LocalBenchmarkProvider,
+    ) -> None:
+        super().__init__(kernel, args, benchmark_provider_cls=benchmark_provider_cls)
+        if shortlist < 1 or batch < 1:
+            raise CostModelError(f"shortlist and batch must be at least 1, but got {shortlist} and {batch}.")
+        self._store = open_store(store)
+        self._shortlist, self._batch = shortlist, batch
+        self._seed, self._screened = seed, screened
+        self._platform = platform() if callable(platform) else platform or current_platform()
+        self._asked = question(kernel, args)
+        self._knowledge = _knowledge(model, self._asked.family)
+
+    def autotune(self, *, skip_cache: bool = False) -> helion.Config:
+        """The best config: of those in the store where as many were timed as would be, else after timing.
+
+        Args:
+            skip_cache: Whether to time anew; so asks ``kernel.autotune(args)``, but not a call of a kernel.
+
+        Raises:
+            NoConfigFound: None runs. What Helion knows of the reason is raised in its place.
+        """
+        timings = Timings(self._asked, self._platform, self._store)
+        if not skip_cache and len(timings) >= self._shortlist and timings.best is not None:
+            space = self._space()
+            found = space.recall(timings.best)
+            if found is not None:
+                return space.helion_config(found)
+        return super().autotune(skip_cache=skip_cache)
+
+    def _autotune(self) -> helion.Config:
+        space = self._space()
+        timings = Timings(self._asked, self._platform, self._store, anew=self._skip_cache)
+        with suppress(SpaceExhaustedError), quiet_optuna():
+            study = self._study(space, timings)
+            while len(timings) < self._shortlist and not self._autotune_budget_exceeded():
+                self._measure(study, space, timings)
+        best = timings.best and space.recall(timings.best)
+        if best is None:
+            raise self.benchmark_provider.take_no_viable_config_error() or NoConfigFound()
+        return space.helion_config(best)
+
+    def _measure(self, study: optuna.Study, space: HelionSpace, timings: Timings) -> None:
+        """Measure a batch, keep it, and let the sampler learn from it."""
+        trials = [study.ask() for _ in range(min(self._batch, self._shortlist - len(timings)))]
+        configs = [space.suggest(trial) for trial in trials]
+        results = self.benchmark_batch(
+            [space.helion_config(config) for config in configs], raise_if_no_viable_config=False
+        )
+        kept = timings.keep(list(zip(configs, results, strict=True)))
+        for trial, measured in zip(trials, kept, strict=True):
+            study.tell(trial, **_told(measured))
+
+    def _study(self, space: HelionSpace, timings: Timings) -> optuna.Study:
+        """A study that knows what was timed, and begins with what is known without a model."""
+        known = self._knowledge
+        sampler = ModelSampler(space, known.model, knowledge=known.facts, seed=self._seed)
+        study = optuna.create_study(sampler=sampler)
+        tried = set()
+        for measured in timings.known:
+            config = space.recall(measured.candidate.config)
+            if config is not None:
+                tried.add(config.config_id)
+                study.add_trial(_finished(space, config, measured))
+        first = {each.config_id: each for each in self._first(space, timings) if each.config_id not in tried}
+        for config in list(first.values())[: max(0, self._shortlist - len(timings))]:
+            study.enqueue_trial(space.params(config))
+        return study
+
+    def _first(self, space: HelionSpace, timings: Timings) -> Iterator[Config]:
+        """Configs to measure before any other, as the filter lets them through.
+
+        Those that the user names come first, then what was good elsewhere; where no model knows better,
+        Helion's default and the seeds of its compiler too.
+        """
+        named = [space.repaired(config) for config in self._autotune_seed_configs()]
+        helions = () if self._knowledge.model is not None else space.starts
+        for config in (*named, *helions, *self._carried(space, timings)):
+            with suppress(InvalidConfigError):
+                if config is not None:
+                    yield space.candidate(config).config
+
+    def _carried(self, space: HelionSpace, timings: Timings) -> list[Config]:
+        """Configs that did best elsewhere."""
+        measured = timings.elsewhere
+        ran = {each.candidate.config.config_id: each for each in measured if each.outcome is Outcome.OK}
+        found = [config for each in ran.values() if (config := space.recall(each.candidate.config))]
+        if not found:
+            return []
+        candidates = [Candidate(self._asked.workload, self._asked.space, config) for config in found]
+        order = by_neighbours(candidates, self._platform, measured)
+        return [found[i] for i in order[: round(_CARRIED * self._shortlist)]]
+
+    def _space(self) -> HelionSpace:
+        generation = self.config_spec.create_config_generation(
+            overrides=self.settings.autotune_config_overrides or None,
+            advanced_controls_files=self.settings.autotune_search_acf or None,
+            process_group_name=self.kernel.env.process_group_name,
+        )
+        return HelionSpace(
+            self._asked,
+            generation,
+            self._platform,
+            config_filter=self.settings.autotune_config_filter,
+            columns=self._knowledge.columns,
+            most_drawn=self._screened,
+        )
+
+
+def costmodel_autotuner(  # noqa: PLR0913 (settings, all with defaults)
+    *,
+    store: Path | str | None = None,
+    model: "Model | Path | str | None" = None,
+    shortlist: int = 32,
+    batch: int = 4,
+    platform: Platform | Callable[[], Platform] | None = None,
+    seed: int = 0,
+) -> Callable[..., CostModelSearch]:
+    """A search for ``@helion.kernel(autotuner_fn=...)`` that asks a model and a store before it measures.
+
+    It proposes configs of Helion's own space as ``costmodel tune`` does (``costmodel.search.ModelSampler``),
+    and Helion compiles, checks and times them. What was timed is kept in a record store at once and stands
+    in for Helion's cache: another process that asks the same on as many SMs is answered without timing, a
+    search that was killed goes on, and other sizes, SMs and devices begin with what was best here.
+
+    Args:
+        store: File of the store, ``.jsonl``; unless given that of ``costmodel.integrations.triton``.
+        model: A model that learned from this kernel (such as from a store), or its file. It ranks what was
+            never timed.
+        shortlist: How many configs are timed at most.
+        batch: How many Helion compiles side by side. A process that is killed loses one batch at most.
+        platform: Where kernels run, or a function that says it, where that cannot be found; unless given,
+            see ``costmodel.integrations.triton.current_platform``.
+        seed: Seed of all random choices.
+
+    Returns:
+        What Helion calls with a bound kernel and its arguments.
+
+    Example:
+        >>> @helion.kernel(autotuner_fn=costmodel_autotuner(shortlist=32))
+        ... def matmul(x, y): ...  # doctest: +SKIP
+    """
+
+    def make(kernel: Any, args: Sequence[object], **_: object) -> CostModelSearch:
+        return CostModelSearch(
+            kernel,
+            args,
+            store=store,
+            model=model,
+            shortlist=shortlist,
+            batch=batch,
+            platform=platform,
+            seed=seed,
+        )
+
+    return make
+
+
+def _knowledge(model: "Model | Path | str | None", family: str) -> Knowledge:
+    """What a model knows of a kernel; nothing, with a warning, where it never saw it."""
+    if model is None:
+        return Knowledge()
+    found = from_model(model, family, None)
+    if found.model is None:
+        warnings.warn(
+            f"The model must have learned from {family} to rank its configs, but has not: the search begins "
+            "without it. Train a model on a store that has this kernel.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    return found
+
+
+def _told(measured: Measurement) -> dict[str, Any]:
+    """What a study is told of a measurement."""
+    ran = measured.outcome is Outcome.OK
+    return {"values": measured.latency_s} if ran else {"state": TrialState.FAIL}
+
+
+def _finished(space: HelionSpace, config: Config, measured: Measurement) -> optuna.trial.FrozenTrial:
+    ran = measured.outcome is Outcome.OK
+    return optuna.trial.create_trial(
+        params=space.params(config),
+        distributions=space.distributions,
+        state=TrialState.COMPLETE if ran else TrialState.FAIL,
+        value=measured.latency_s if ran else None,
+    )
