@@ -22,11 +22,10 @@ from costmodel.kernels.family import (
     write_artifact,
 )
 from costmodel.kernels.triton._call import Constant, Parameter, Pointer, options_of, parameters_of, type_of
-from costmodel.kernels.triton._family import TritonFamily
+from costmodel.kernels.triton._family import WARP_THREADS, TritonFamily
 from costmodel.kernels.triton._module import load_module
 from costmodel.records import Candidate, ConfigBatch, Workload
 
-_WARP_THREADS = 32
 _DIVISIBLE = [["tt.divisibility", 16]]  # what Triton compiles for where a pointer or number is
 
 
@@ -47,7 +46,7 @@ def _compile(family: TritonFamily, candidate: Candidate, architecture: str, libr
     note = LaunchNote(
         metadata.name,
         grid,
-        (_WARP_THREADS * metadata.num_warps, 1, 1),
+        (WARP_THREADS * metadata.num_warps, 1, 1),
         metadata.shared,
         parameters=_launched(parameters, compiled, int(np.prod(grid))),
     )
@@ -73,7 +72,7 @@ def _compiled(
         constexprs={name: each.value for name, each in parameters.items() if isinstance(each, Constant)},
         attrs={(i,): _DIVISIBLE for i, each in enumerate(parameters.values()) if _is_divisible(each)},
     )
-    target = GPUTarget("cuda", int(re.sub(r"\D", "", architecture)), _WARP_THREADS)
+    target = GPUTarget("cuda", int(re.sub(r"\D", "", architecture)), WARP_THREADS)
     with tempfile.TemporaryFile() as log, _messages_in(log):
         try:
             with triton.knobs.cache.scope(), tempfile.TemporaryDirectory() as cache:

@@ -31,7 +31,7 @@ Expression = int | float | str
 OPTIONS = ("num_warps", "num_stages", "maxnreg")  # parameters that Triton's compiler takes, not the kernel
 EPILOGUE = "EPILOGUE"  # a tl.constexpr that is told the operator's epilogue, such as "bias_gelu"
 OUTPUT = "output"  # what ``operands`` calls an operator's output
-_WARP_THREADS = 32
+WARP_THREADS = 32
 _SEED = 20260
 
 
@@ -194,18 +194,26 @@ class TritonFamily:
     def geometry(self, workload: Workload, columns: Mapping[str, Any], rows: int) -> Geometry:
         """Grid and block of each config; shared memory is the compiler's to say."""
         values = {**columns, **workload.dims}
-        axes = [Formula(text).column(values, rows).astype(np.int64) for text in (*self.grid, 1, 1)[:3]]
+        axes = [formula.column(values, rows).astype(np.int64) for formula in self._grid_formulas]
         warps = np.broadcast_to(np.asarray(columns.get("num_warps", 4), dtype=np.int64), (rows,))
-        block = np.stack([_WARP_THREADS * warps, np.ones_like(warps), np.ones_like(warps)], axis=1)
+        block = np.stack([WARP_THREADS * warps, np.ones_like(warps), np.ones_like(warps)], axis=1)
         return Geometry(np.stack(axes, axis=1), block, np.zeros(rows, dtype=np.int64))
 
     def launches(self, workload: Workload, columns: Mapping[str, Any], rows: int) -> dict[str, FloatArray]:
         """Each field of ``KernelLaunch`` as ``(n, 1)``, NaN where the family does not say it."""
-        stated = {name: Formula(text) for name, text in self.launch.items()}
-        if self.flops is not None:
-            stated = {"flops": Formula(self.flops), **stated}
         geometry, values = self.geometry(workload, columns, rows), {**columns, **workload.dims}
-        return launch_columns(geometry, stated, values, workload.flops or None)
+        return launch_columns(geometry, self._launch_formulas, values, workload.flops or None)
+
+    @cached_property
+    def _grid_formulas(self) -> tuple[Formula, ...]:
+        """Programs along each of three axes."""
+        return tuple(map(Formula, (*self.grid, 1, 1)[:3]))
+
+    @cached_property
+    def _launch_formulas(self) -> dict[str, Formula]:
+        """What is said of a launch, by field of ``KernelLaunch``."""
+        flops = {} if self.flops is None else {"flops": self.flops}
+        return {name: Formula(text) for name, text in {**flops, **self.launch}.items()}
 
     @cached_property
     def array_names(self) -> tuple[str, ...]:
