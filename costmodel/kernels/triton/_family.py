@@ -216,7 +216,7 @@ class TritonFamily:
         return {name: Formula(text) for name, text in {**flops, **self.launch}.items()}
 
     @cached_property
-    def array_names(self) -> tuple[str, ...]:
+    def argument_names(self) -> tuple[str, ...]:
         """Names of the arrays that the kernel takes, in its order: its parameters that nothing else tells."""
         told = {*self.parameters, *self.scalars, *self.constants, *self.scratch, EPILOGUE}
         return tuple(name for name in self.kernel_parameters if name not in told)
@@ -229,12 +229,12 @@ class TritonFamily:
         """
         assert self.arrays
         made = self.arrays(workload.dims, np.random.default_rng(_SEED))
-        if set(made) != set(self.array_names):
+        if set(made) != set(self.argument_names):
             raise CostModelError(
-                f"arrays of Triton family {self.name} must make {', '.join(self.array_names)}, but makes "
+                f"arrays of Triton family {self.name} must make {', '.join(self.argument_names)}, but makes "
                 f"{', '.join(made)}."
             )
-        return {name: made[name] for name in self.array_names}
+        return {name: made[name] for name in self.argument_names}
 
     def array_types(self, workload: Workload) -> dict[str, str]:
         """Element type of each array of a workload of its own, as NumPy names them; made once a process."""
@@ -253,7 +253,7 @@ class TritonFamily:
 
     def own_outputs(self, workload: Workload) -> tuple[int, ...]:
         """Positions of the arguments that are compared."""
-        return tuple(map(self.array_names.index, self.outputs))
+        return tuple(map(self.argument_names.index, self.outputs))
 
     def own_reference(self, workload: Workload) -> list[NDArray[Any]] | None:
         """What the outputs should hold; None where nobody says."""
@@ -303,7 +303,7 @@ class TritonFamily:
                 "library must be told with library_calls, and one output, but got "
                 f"{self.library} and outputs {list(self.outputs)}."
             )
-        arrays, outputs = set(self.array_names), set(self.operands if self.operators else self.outputs)
+        arrays, outputs = set(self.argument_names), set(self.operands if self.operators else self.outputs)
         if self.operators and outputs != arrays:
             raise CostModelError(f"operands must tell {sorted(arrays)}, but tell {sorted(outputs)}.")
         if not self.operators and (self.arrays is None or not outputs or outputs - arrays):
