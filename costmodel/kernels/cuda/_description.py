@@ -115,6 +115,12 @@ def _check(description: Description) -> None:
         raise CostModelError(
             f"Parameters must not have the names of dims or facts, but got {sorted(shared)} as both."
         )
+    for start in description.workload.starts:
+        for name, choice in start.items():
+            if choice not in description.parameters.get(name, ()):
+                raise CostModelError(
+                    f"Workload.Starts must be choices of parameters, but got {name}: {choice}."
+                )
     known = {*description.parameters, *dims, *facts, "ProblemSize"}
     for condition in description.conditions:
         condition.check_names(known)

@@ -157,6 +157,11 @@ class CudaFamily:
         return self.description.defaults
 
     @property
+    def other_starts(self) -> tuple[Mapping[str, Choice], ...]:
+        """What is changed of the default in each other config that is measured first."""
+        return self.description.workload.starts
+
+    @property
     def condition_formulas(self) -> tuple[Formula, ...]:
         """What must hold of each config."""
         return self.description.conditions

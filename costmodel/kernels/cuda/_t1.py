@@ -186,6 +186,7 @@ class WorkloadSection(msgspec.Struct, frozen=True, rename="pascal", forbid_unkno
         bytes: Fewest bytes through device memory of one run.
         launch: What a launch moves.
         facts: Names of the numbers that ``data.py`` beside the description says of the data of given dims.
+        starts: What is changed of the default in each other config that is measured before those of a search.
         library: Names of the functions in ``library.py`` beside the description that a user of PyTorch would
             call instead, the usual one first.
     """
@@ -197,6 +198,7 @@ class WorkloadSection(msgspec.Struct, frozen=True, rename="pascal", forbid_unkno
     bytes: Expression | None = None
     launch: LaunchFormulas = LaunchFormulas()
     facts: tuple[str, ...] = ()
+    starts: tuple[dict[str, Choice], ...] = ()
     library: tuple[str, ...] = ()
 
 

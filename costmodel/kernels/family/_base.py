@@ -39,6 +39,11 @@ class Family(Protocol):
         ...
 
     @property
+    def other_starts(self) -> Sequence[Mapping[str, Choice]]:
+        """What is changed of the default in each other config that is measured before those of a search."""
+        ...
+
+    @property
     def condition_formulas(self) -> tuple[Formula, ...]:
         """What must hold of each config."""
         ...

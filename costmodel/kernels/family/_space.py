@@ -8,7 +8,7 @@ import numpy as np
 
 from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError, InvalidConfigError
-from costmodel.kernels.family._base import Family
+from costmodel.kernels.family._base import Choice, Family
 from costmodel.kernels.family._geometry import check_launch
 from costmodel.kernels.family._valid_configs import Rows, ValidConfigs
 from costmodel.records import Candidate, Config, ConfigBatch, Decision, KernelLaunch, Workload
@@ -53,19 +53,22 @@ class FamilySpace:
 
     @property
     def starts(self) -> tuple[Config, ...]:
-        """The default."""
-        return (self.default,)
+        """The default, then what else the family would measure first, each once."""
+        wanted = self._family.default_choices
+        others = (self._nearest({**wanted, **changed}) for changed in self._family.other_starts)
+        return tuple({config.config_id: config for config in (self.default, *others)}.values())
 
     @cached_property
     def default(self) -> Config:
-        """The config of the defaults; where they break a condition, a valid one with most of them.
-
-        Of several that with the nearest choices of the others.
+        """The config of the defaults; where they break a condition, the valid one nearest to them.
 
         Raises:
             CostModelError: No config meets the conditions.
         """
-        wanted = self._family.default_choices
+        return self._nearest(self._family.default_choices)
+
+    def _nearest(self, wanted: Mapping[str, Choice]) -> Config:
+        """The valid config with most of these choices, of several that with the nearest others."""
         rows = self._draw(4096, np.random.default_rng(0)) if self._rows is None else self._rows
         if self._holds(wanted):
             return Config(dict(wanted))

@@ -53,6 +53,7 @@ class TritonFamily:
         parameters: Choices of each parameter; those named in ``OPTIONS`` are the compiler's.
         grid: One to three formulas: programs along each axis.
         defaults: The config that its author would ship.
+        starts: What is changed of it in each other config that is measured before those of a search.
         conditions: What must hold of each config.
         scalars: Formulas of what is passed by value: whole numbers, or others as float32.
         constants: Formulas, or numbers, of ``tl.constexpr`` that are not tuned.
@@ -88,6 +89,7 @@ class TritonFamily:
     parameters: Mapping[str, Sequence[Choice]]
     grid: Sequence[Expression]
     defaults: Mapping[str, Choice] = field(default_factory=dict)
+    starts: Sequence[Mapping[str, Choice]] = ()
     conditions: Sequence[str] = ()
     scalars: Mapping[str, Expression] = field(default_factory=dict)
     constants: Mapping[str, Expression] = field(default_factory=dict)
@@ -130,6 +132,11 @@ class TritonFamily:
     def default_choices(self) -> Mapping[str, Choice]:
         """The defaults; the first choice of a parameter that has none."""
         return {name: self.defaults.get(name, choices[0]) for name, choices in self.choices.items()}
+
+    @property
+    def other_starts(self) -> Sequence[Mapping[str, Choice]]:
+        """What is changed of the default in each other config that is measured first."""
+        return self.starts
 
     @cached_property
     def condition_formulas(self) -> tuple[Formula, ...]:
@@ -279,6 +286,10 @@ class TritonFamily:
             raise CostModelError(f"grid must have one to three axes, but got {len(self.grid)}.")
         if clash := set(self.dims) & set(self.parameters):
             raise CostModelError(f"Parameters must not have the names of dims, but got {sorted(clash)}.")
+        if any(
+            value not in self.choices.get(name, ()) for start in self.starts for name, value in start.items()
+        ):
+            raise CostModelError(f"starts must be choices of parameters, but got {list(self.starts)}.")
         if unknown := set(self.launch) - set(KernelLaunch.__struct_fields__):
             raise CostModelError(f"launch must say fields of KernelLaunch, but got {sorted(unknown)}.")
         values = (*self.scalars.values(), *self.constants.values(), *self.scratch.values())

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from costmodel.errors import CostModelError
+from costmodel.kernels import sample_from_starts
 from costmodel.kernels.cuda import CudaFamily, CudaSource
 from costmodel.records import ConfigBatch
 
@@ -128,3 +129,13 @@ def test_facts_that_a_description_must_not_name(
 ) -> None:
     with pytest.raises(CostModelError, match=message):
         family(**section)
+
+
+def test_a_family_says_what_is_measured_first(family: Callable[..., CudaFamily]) -> None:
+    starts = [{"block_size_x": 64}, {"block_size_x": 128}, {"block_size_x": 32}]
+    space = family(Starts=starts).space()
+    assert [config.decisions["block_size_x"] for config in space.starts] == [32, 64]  # 128 breaks a condition
+    drawn = sample_from_starts(space, 1, seed=0)
+    assert [candidate.config for candidate in drawn] == [space.default]
+    with pytest.raises(CostModelError, match="Starts must be choices of parameters, but got block_size_x: 7"):
+        family(Starts=[{"block_size_x": 7}])
