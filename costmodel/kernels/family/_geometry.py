@@ -62,6 +62,8 @@ def launch_columns(
     if flops is not None:
         found["flops"] = np.full(rows, flops)
     found |= {name: formula.column({**values, **counts}, rows) for name, formula in formulas.items()}
+    # Expected values, of which records keep the whole part.
+    found |= {name: np.floor(found[name]) for name in DATA_FACTS}
     return {name: np.asarray(column, dtype=np.float64).reshape(rows, 1) for name, column in found.items()}
 
 
