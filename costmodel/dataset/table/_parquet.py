@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from pyarrow.fs import LocalFileSystem
 
 from costmodel.dataset.table._records import FACTS, Records, columns_for
-from costmodel.dataset.table._schema import SCHEMA
+from costmodel.dataset.table._schema import DATA_SCHEMA, SCHEMA
 from costmodel.errors import CostModelError
 
 # Columns whose texts repeat, which are read as places in a dictionary.
@@ -46,7 +46,7 @@ class ParquetPart:
         self._file = file
         with _readable(file), pq.ParquetFile(file) as opened:
             _check_schema(file, opened.schema_arrow)
-            self._metadata = opened.metadata
+            self._schema, self._metadata = opened.schema_arrow, opened.metadata
         if not self._metadata.num_rows:
             raise CostModelError(f"{file} must hold measurements, but it has no rows: build it again.")
         self.groups = self._groups({"workload": workloads, "device.name": devices})
@@ -90,7 +90,7 @@ class ParquetPart:
                 field = pads.field(*column.split("."))
                 between = (field >= min(names, default="")) & (field <= max(names, default=""))
                 with _readable(self._file):
-                    groups = [group.id for group in fragment.subset(between, SCHEMA).row_groups]
+                    groups = [group.id for group in fragment.subset(between, self._schema).row_groups]
         return groups
 
     def _open(self) -> Any:
@@ -121,7 +121,7 @@ def _check_schema(file: Path, schema: Any) -> None:
     Raises:
         CostModelError: They are others.
     """
-    if schema.equals(SCHEMA):
+    if schema.equals(SCHEMA) or schema.equals(DATA_SCHEMA):
         return
     missing = [name for name in SCHEMA.names if name not in schema.names]
     foreign = [name for name in schema.names if name not in SCHEMA.names]

@@ -172,6 +172,10 @@ class LaunchFormulas(msgspec.Struct, frozen=True, rename="pascal", forbid_unknow
     tensor_flops: Expression | None = None
     vector_bytes: Expression | None = None
     unroll_steps: Expression | None = None
+    device_bytes: Expression | None = None
+    atomics: Expression | None = None
+    atomic_addresses: Expression | None = None
+    busiest_block_bytes: Expression | None = None
 
 
 class WorkloadSection(msgspec.Struct, frozen=True, rename="pascal", forbid_unknown_fields=True):

@@ -177,7 +177,7 @@ class FamilySpace:
         return int(config.config_id, 16)
 
     def launches(self, batch: ConfigBatch) -> dict[str, FloatArray]:
-        """Each field of ``KernelLaunch`` as ``(n, 1)``, NaN where the family does not say it."""
+        """Each field of ``KernelLaunch`` as ``(n, 1)``, NaN (``DATA_FACTS``: 0) where nothing says it."""
         return self._family.launches(self.workload, batch.decisions, batch.size)
 
     @cached_property
