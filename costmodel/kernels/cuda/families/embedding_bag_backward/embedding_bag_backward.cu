@@ -1,5 +1,6 @@
 // gradient[row, :] += sum over the lookups of a row of weights[lookup] * of_bags[bags[lookup], :] in float32: what a
 // table gets from the gradient of an embedding bag. The lookups come twice: in the order of bags, and sorted by row.
+// `width` is DIM_d.
 //
 // threads_per_row threads take a row together, vector_width columns each at a time, in_flight lookups under way. Such a
 // group has lookups_per_group lookups in a row; grid_blocks blocks take turns, or as many as there are lookups if 0.
@@ -60,8 +61,8 @@ __device__ __forceinline__ void add_alone(float* to, const Vector& vector) {
 }
 
 // Adds this thread's columns of a row to the gradient, and makes them 0.
-__device__ __forceinline__ void flush(float* __restrict__ gradient, int row, int lane, Vector (&sums)[STEPS]) {
-    float* const to = gradient + static_cast<long long>(row) * DIM_d + lane * vector_width;
+__device__ __forceinline__ void flush(float* __restrict__ gradient, long long row, int width, int lane, Vector (&sums)[STEPS]) {
+    float* const to = gradient + row * width + lane * vector_width;
 #pragma unroll
     for (int step = 0; step < STEPS; ++step)
         if (has_column(step, lane)) {
@@ -76,7 +77,7 @@ __device__ __forceinline__ void flush(float* __restrict__ gradient, int row, int
 extern "C" __global__ void __launch_bounds__(block_size) embedding_bag_backward(
     float* __restrict__ gradient, const float* __restrict__ of_bags, const int* __restrict__ indices,
     const int* __restrict__ bags, const float* __restrict__ weights, const int* __restrict__ sorted_indices,
-    const int* __restrict__ sorted_bags, const float* __restrict__ sorted_weights) {
+    const int* __restrict__ sorted_bags, const float* __restrict__ sorted_weights, int width) {
     const int* const rows = variant == by_lookup ? indices : sorted_indices;
     const int* const bag_of = variant == by_lookup ? bags : sorted_bags;
     const float* const weight_of = variant == by_lookup ? weights : sorted_weights;
@@ -109,7 +110,7 @@ extern "C" __global__ void __launch_bounds__(block_size) embedding_bag_backward(
             more = own_rows[in_flight - 1] >= 0;
 #pragma unroll
             for (int i = 0; i < in_flight; ++i) {
-                const float* const from = of_bags + own_bags[i] * DIM_d + lane * vector_width;
+                const float* const from = of_bags + own_bags[i] * width + lane * vector_width;
 #pragma unroll
                 for (int step = 0; step < STEPS; ++step)
                     if (own_rows[i] >= 0 && has_column(step, lane)) vectors[i][step] = load_vector(from + step * STEP);
@@ -117,7 +118,7 @@ extern "C" __global__ void __launch_bounds__(block_size) embedding_bag_backward(
 #pragma unroll
             for (int i = 0; i < in_flight; ++i) {
                 if (own_rows[i] < 0) break;
-                if (row >= 0 && (variant == by_lookup || own_rows[i] != row)) flush(gradient, row, lane, sums);
+                if (row >= 0 && (variant == by_lookup || own_rows[i] != row)) flush(gradient, row, width, lane, sums);
                 row = own_rows[i];
 #pragma unroll
                 for (int step = 0; step < STEPS; ++step)
@@ -126,6 +127,6 @@ extern "C" __global__ void __launch_bounds__(block_size) embedding_bag_backward(
                         if (has_column(step, lane)) sums[step].values[j] += scales[i] * vectors[i][step].values[j];
             }
         }
-        if (row >= 0) flush(gradient, row, lane, sums);
+        if (row >= 0) flush(gradient, row, width, lane, sums);
     }
 }
