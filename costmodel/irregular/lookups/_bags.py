@@ -1,6 +1,6 @@
 """How many lookups bags have."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -11,7 +11,7 @@ from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError
 
 _TAIL = 1.5  # of the power law: longer bags than x are as frequent as x ** -1.5
-_QUANTILES = {
+_QUANTILES: Mapping[int, Callable[[FloatArray], FloatArray]] = {
     1: np.ones_like,
     2: lambda levels: levels,
     3: lambda levels: -np.log1p(-levels),
@@ -35,7 +35,7 @@ class Bags:
 
     Example:
         >>> Bags(count=8, mean=4, spread=3).lengths.tolist()
-        [0, 1, 2, 2, 3, 5, 7, 12]
+        [0, 1, 2, 2, 4, 4, 7, 12]
     """
 
     count: int
@@ -88,7 +88,7 @@ class Bags:
     def lengths(self) -> NDArray[np.int64]:
         """``(count,)`` lookups of each bag, the shortest first."""
         levels = (np.arange(self.count) + 0.5) / self.count
-        quantiles: FloatArray = _QUANTILES[self.spread](levels)
+        quantiles = _QUANTILES[self.spread](levels)
         ends = np.rint(quantiles.cumsum() / quantiles.sum() * self.lookups).astype(np.int64)
         return np.diff(ends, prepend=0)
 
@@ -98,10 +98,10 @@ class Bags:
 
     @property
     def excess(self) -> float:
-        """By how many deviations the longest of as many normal numbers is above the mean, in lookups.
+        """By how many lookups the longest of as many normal lengths would be above the mean.
 
-        Of n bags in any order, a share ``n / count``, the most lookups are about
-        ``max(longest + (n - 1) * mean, n * mean + excess * sqrt(n))``: the longest bag stands beside average
-        ones, or chance brings long ones together.
+        Of blocks of n bags in any order, the busiest has about the larger of ``longest + (n - 1) * mean`` (the
+        longest bag comes with average ones) and ``n * mean + excess * sqrt(n * (1 - n / count))`` (chance
+        brings long ones together), and never more than ``n * longest``.
         """
         return float(self.lengths.std() * np.sqrt(2 * np.log(self.count)))

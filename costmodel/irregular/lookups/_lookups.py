@@ -39,7 +39,8 @@ class Lookups:
         check_indices(self.indices, self.rows)
         if len(self.offsets) < 2 or self.offsets[0] != 0 or self.offsets[-1] != len(self.indices):
             raise CostModelError(
-                f"Offsets must go from 0 to {len(self.indices)}, the number of lookups, but got {self.offsets}."
+                f"Offsets must go from 0 to {len(self.indices)}, the number of lookups, but got "
+                f"{self.offsets}."
             )
         if (falls := np.flatnonzero(np.diff(self.offsets) < 0)).size:
             bag = int(falls[0])
@@ -72,5 +73,5 @@ class Lookups:
 
     @property
     def by_row(self) -> NDArray[np.intp]:
-        """``(lookups,)`` positions of the lookups in the order of their rows, and of one row in that of bags."""
+        """``(lookups,)`` positions of the lookups ordered by row, and those of one row by bag."""
         return np.argsort(self.indices, kind="stable")

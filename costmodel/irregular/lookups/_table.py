@@ -1,5 +1,7 @@
 """Tables in memory: what rows take, and what they are filled with."""
 
+from math import gcd
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,7 +16,7 @@ _PERIOD = 16_777_213  # a prime: rows begin at different places of the drawn num
 def row_bytes(width: int) -> float:
     """Mean bytes of the sectors that a row of so many float32 numbers lies in."""
     length = _FLOAT_BYTES * width
-    return float(length if length % _SECTOR_BYTES == 0 else length + _SECTOR_BYTES - _FLOAT_BYTES)
+    return float(length + _SECTOR_BYTES - gcd(length, _SECTOR_BYTES))
 
 
 def missed_rows(histogram: Histogram, lookups: int, width: int) -> float:

@@ -15,7 +15,11 @@ def prepare(tensors: Tensors) -> dict[str, Any]:
     width = tensors["y"].numel() // bags
     table = tensors["table"].view(-1, width)
     lookups = torch.sparse_csr_tensor(
-        tensors["offsets"], tensors["indices"], tensors["weights"], (bags, table.shape[0]), check_invariants=False
+        tensors["offsets"],
+        tensors["indices"],
+        tensors["weights"],
+        (bags, table.shape[0]),
+        check_invariants=False,
     )
     return {**tensors, "table": table, "lookups": lookups}
 
