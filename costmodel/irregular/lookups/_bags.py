@@ -90,7 +90,8 @@ class Bags:
         levels = (np.arange(self.count) + 0.5) / self.count
         quantiles = _QUANTILES[self.spread](levels)
         ends = np.rint(quantiles.cumsum() / quantiles.sum() * self.lookups).astype(np.int64)
-        return np.diff(ends, prepend=0)
+        lengths: NDArray[np.int64] = np.diff(ends, prepend=0)
+        return lengths
 
     def draw_offsets(self, rng: np.random.Generator) -> NDArray[np.int32]:
         """``(count + 1,)`` first lookup of each bag, and behind the last; bags in any order."""
@@ -100,8 +101,8 @@ class Bags:
     def excess(self) -> float:
         """By how many lookups the longest of as many normal lengths would be above the mean.
 
-        Of blocks of n bags in any order, the busiest has about the larger of ``longest + (n - 1) * mean`` (the
-        longest bag comes with average ones) and ``n * mean + excess * sqrt(n * (1 - n / count))`` (chance
-        brings long ones together), and never more than ``n * longest``.
+        Of blocks of n bags in any order, the busiest has about the larger of ``longest + (n - 1) * mean``
+        (the longest bag comes with average ones) and ``n * mean + excess * sqrt(n * (1 - n / count))``
+        (chance brings long ones together), and never more than ``n * longest``.
         """
         return float(self.lengths.std() * np.sqrt(2 * np.log(self.count)))

@@ -45,8 +45,8 @@ class Histogram:
         shares = (0, *self.per_mille, _WHOLE)
         if len(self.per_mille) != len(_PARTS) or list(shares) != sorted(shares):
             raise CostModelError(
-                f"Shares of the hottest rows must be {len(_PARTS)} numbers from 0 to {_WHOLE} that do not fall, "
-                f"but got {self.per_mille}."
+                f"Shares of the hottest rows must be {len(_PARTS)} numbers from 0 to {_WHOLE} that do not "
+                f"fall, but got {self.per_mille}."
             )
         if any((self.piece_rows == 0) & (self.piece_shares > 0)):
             raise CostModelError(
