@@ -94,6 +94,9 @@ template <class Value>
 Value __ldg(const Value* address) { return *address; }
 
 template <class Value>
+Value __ldcg(const Value* address) { return *address; }
+
+template <class Value>
 Value __ldcs(const Value* address) { return *address; }
 
 inline float rsqrtf(float value) { return 1.0f / std::sqrt(value); }
