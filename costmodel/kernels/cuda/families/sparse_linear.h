@@ -58,13 +58,25 @@ struct OnCores {
     static constexpr int SLAB_ENTRIES = SLABS == 1 ? ENTRIES : DENSE ? block_k : block_k / DIM_g * KEPT;
     static constexpr int ROUNDS = (SLAB_ENTRIES + row_threads * load_width - 1) / (row_threads * load_width);
     static constexpr int INDICES = DIM_u < load_width ? load_width / DIM_u : 1;  // of what is read at a time
+    static constexpr int WIDEST = 16 / sizeof(Element);  // elements of the widest access
     static constexpr int BATCH_THREADS = block_m / thread_m;
     static constexpr int STRIDE = block_m + (BATCH_THREADS % 2 ? 0 : thread_m);  // an odd number of vectors
     static constexpr int ALL_THREADS = row_threads * BATCH_THREADS * (block_n / thread_n);
 
+    // Brings columns of one row of x to shared memory, 16 bytes a thread.
+    static __device__ __forceinline__ void stage_row(Element* shared, const Element* __restrict__ x, int first_column) {
+        const int columns = min(block_k, DIM_k - first_column);
+        for (int column = threadIdx.x * WIDEST; column < columns; column += ALL_THREADS * WIDEST) {
+            alignas(16) Element vector[WIDEST];
+            read_global(vector, x + first_column + column);
+            copy_vector<WIDEST>(shared + column, vector);
+        }
+    }
+
     // Brings columns of x to shared memory, as rows; what is outside of x as zeros.
     static __device__ __forceinline__ void stage(Element* shared, const Element* __restrict__ x, int first_batch,
                                                  int first_column) {
+        if (block_m == 1 && DIM_k % WIDEST == 0) return stage_row(shared, x + first_batch * DIM_k, first_column);
 #pragma unroll 4
         for (int which = threadIdx.x; which < block_k * BATCH_THREADS; which += ALL_THREADS) {
             const int column = which % block_k, batch = which / block_k * thread_m;
@@ -133,13 +145,27 @@ struct OnCores {
 #pragma unroll
         for (int j = 0; j < thread_n; ++j)
 #pragma unroll
-            for (int b = 0; b < thread_m; ++b) {
+            for (int b = 0; b < thread_m; ++b)
 #pragma unroll
                 for (int distance = row_threads / 2; distance > 0; distance /= 2)
                     sums[j][b] += __shfl_xor_sync(~0u, sums[j][b], distance);
-                const bool inside = own_row < DIM_n && (DIM_m % block_m == 0 || first_batch + batch + b < DIM_m);
-                if (inside && (j * thread_m + b) % row_threads == row_thread)
-                    y[(first_batch + batch + b) * DIM_n + row + j] = as_element(sums[j][b]);
+        if (own_row < DIM_n) store(y, sums, first_batch + batch, row, row_thread);
+    }
+
+    // Writes results of neighbouring rows of W, which are neighbours in y, at once; threads of a row in turns.
+    static __device__ __forceinline__ void store(Element* __restrict__ y, const float (&sums)[thread_n][thread_m],
+                                                 int first_batch, int row, int row_thread) {
+        constexpr int TOGETHER = thread_n < WIDEST ? thread_n : WIDEST;
+#pragma unroll
+        for (int b = 0; b < thread_m; ++b)
+#pragma unroll
+            for (int part = 0; part < thread_n / TOGETHER; ++part) {
+                alignas(16) Element results[TOGETHER];
+#pragma unroll
+                for (int j = 0; j < TOGETHER; ++j) results[j] = as_element(sums[part * TOGETHER + j][b]);
+                const bool inside = DIM_m % block_m == 0 || first_batch + b < DIM_m;
+                if (inside && (b * thread_n / TOGETHER + part) % row_threads == row_thread)
+                    copy_vector<TOGETHER>(y + (first_batch + b) * DIM_n + row + part * TOGETHER, results);
             }
     }
 };

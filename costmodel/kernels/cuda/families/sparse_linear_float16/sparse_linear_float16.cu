@@ -92,30 +92,33 @@ constexpr int FRAGMENTS_N = WARP_N / 16;
 constexpr int PIECE = 8;  // elements in 16 bytes
 constexpr int WEIGHTS_OF_ROW = variant == dense_tensor ? DIM_k : KEPT_OF_ROW;
 constexpr int SLAB_WEIGHTS = variant == dense_tensor ? TILE_K : ON_TENSOR_CORES ? TILE_K / DIM_g * KEPT : 16;  // of a row
-constexpr int STEPS = SLAB_WEIGHTS / 16 / k_warps;  // of a slab, for one warp
+constexpr int SLAB_COLUMNS = (SLAB_WEIGHTS + 15) / 16 * 16;  // with zeros behind the weights
+constexpr int STEPS = SLAB_COLUMNS / 16 / k_warps;           // of a slab, for one warp
 constexpr int SLABS = DIM_k / TILE_K;
 
 // Rows in shared memory are an odd number of pieces apart, so that eight rows at one piece lie in different banks.
 __device__ constexpr int padded(int columns) { return columns + PIECE; }
 
-constexpr int WEIGHTS_SIZE = TILE_N * padded(SLAB_WEIGHTS);
+constexpr int WEIGHTS_SIZE = TILE_N * padded(SLAB_COLUMNS);
 constexpr int X_SIZE = TILE_M * padded(TILE_K);
 constexpr int METADATA_SIZE = variant == sparse_tensor ? TILE_N / 16 * padded(TILE_K) : 0;  // in elements
 constexpr int SLAB = WEIGHTS_SIZE + X_SIZE + METADATA_SIZE;
 
-// Starts to copy ROWS x COLUMNS elements from (first_row, first_column) of a matrix of SOURCE_ROWS x SOURCE_COLUMNS.
-template <int ROWS, int COLUMNS, int SOURCE_ROWS, int SOURCE_COLUMNS>
+// Starts to copy ROWS x COLUMNS elements from (first_row, first_column) of a matrix of SOURCE_ROWS x SOURCE_COLUMNS, and
+// zeros up to PADDED_COLUMNS.
+template <int ROWS, int COLUMNS, int SOURCE_ROWS, int SOURCE_COLUMNS, int PADDED_COLUMNS = COLUMNS>
 __device__ __forceinline__ void stage(half* shared, const half* __restrict__ source, int first_row, int first_column) {
-    constexpr int PIECES = ROWS * COLUMNS / PIECE;
-    constexpr int IN_A_ROW = COLUMNS / PIECE;
+    constexpr int PIECES = ROWS * PADDED_COLUMNS / PIECE;
+    constexpr int IN_A_ROW = PADDED_COLUMNS / PIECE;
 #pragma unroll
     for (int round = 0; round < (PIECES + THREADS - 1) / THREADS; ++round) {
         const int which = round * THREADS + threadIdx.x;
         if (PIECES % THREADS != 0 && which >= PIECES) break;
         const int row = which / IN_A_ROW, column = which % IN_A_ROW * PIECE;
-        const bool inside = SOURCE_ROWS % ROWS == 0 || first_row + row < SOURCE_ROWS;
+        const bool inside = (SOURCE_ROWS % ROWS == 0 || first_row + row < SOURCE_ROWS) &&
+                            (COLUMNS == PADDED_COLUMNS || column < COLUMNS);
         const half* from = inside ? source + (first_row + row) * SOURCE_COLUMNS + first_column + column : source;
-        copy_async(shared + row * padded(COLUMNS) + column, from, inside);
+        copy_async(shared + row * padded(PADDED_COLUMNS) + column, from, inside);
     }
 }
 
@@ -140,7 +143,8 @@ struct NamedRows {
     __device__ __forceinline__ void load(const unsigned char* __restrict__ indices, int which_slab, int first_step) {
 #pragma unroll
         for (int step = 0; step < STEPS; ++step) {
-            const int entry = which_slab * SLAB_WEIGHTS + (first_step + step) * 16 + threadIdx.x % 16;
+            const int entry_of_slab = min((first_step + step) * 16 + static_cast<int>(threadIdx.x % 16), SLAB_WEIGHTS - 1);
+            const int entry = which_slab * SLAB_WEIGHTS + entry_of_slab;
             rows[step] = column_of(entry, entry, __ldg(indices + entry / DIM_u)) - which_slab * TILE_K;
         }
     }
@@ -158,7 +162,7 @@ struct Fragments {
 #pragma unroll
         for (int i = 0; i < FRAGMENTS_N; ++i) {
             const int row = first_n + 16 * i + lane % 16;
-            load_matrices(weights[i], slab + row * padded(SLAB_WEIGHTS) + (2 * step + lane / 16) * PIECE);
+            load_matrices(weights[i], slab + row * padded(SLAB_COLUMNS) + (2 * step + lane / 16) * PIECE);
         }
         const half* slab_x = slab + WEIGHTS_SIZE;
         if (variant == sparse_tensor) {
@@ -256,7 +260,8 @@ __device__ __forceinline__ void run_on_tensor_cores(const half* __restrict__ x, 
     const auto stage_slab = [&](int which) {
         half* slab = slabs + which % STAGES * SLAB;
         if (which < SLABS) {
-            stage<TILE_N, SLAB_WEIGHTS, DIM_n, WEIGHTS_OF_ROW>(slab, weights, tile_n, which * SLAB_WEIGHTS);
+            stage<TILE_N, SLAB_WEIGHTS, DIM_n, WEIGHTS_OF_ROW, SLAB_COLUMNS>(slab, weights, tile_n,
+                                                                             which * SLAB_WEIGHTS);
             stage<TILE_M, TILE_K, DIM_m, DIM_k>(slab + WEIGHTS_SIZE, x, tile_m, which * TILE_K);
             if constexpr (variant == sparse_tensor)
                 stage<TILE_N / 16, TILE_K, DIM_n / 16, DIM_k>(slab + WEIGHTS_SIZE + X_SIZE, metadata, tile_n / 16,
