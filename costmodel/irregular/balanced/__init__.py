@@ -12,6 +12,7 @@ from costmodel.irregular.balanced._matrix import BalancedMatrix, pack
 from costmodel.irregular.balanced._pattern import Pattern
 from costmodel.irregular.balanced._prune import balanced_mask, prune
 from costmodel.irregular.balanced._random import random_layer
+from costmodel.irregular.balanced._torch_formats import torch_formats, torch_linear
 from costmodel.irregular.balanced._two_of_four import two_of_four_metadata
 
 __all__ = [
@@ -21,5 +22,7 @@ __all__ = [
     "pack",
     "prune",
     "random_layer",
+    "torch_formats",
+    "torch_linear",
     "two_of_four_metadata",
 ]

@@ -1,0 +1,30 @@
+"""The layer in PyTorch: the same product with the weights in each of its formats."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from costmodel.irregular.balanced import torch_formats, torch_linear
+
+Tensors = Mapping[str, Any]
+
+prepare = torch_formats
+
+
+def dense(formats: Tensors) -> Any:
+    """cuBLAS, with the zeros."""
+    return torch_linear(formats, "dense")
+
+
+def csr(formats: Tensors) -> Any:
+    """cuSPARSE."""
+    return torch_linear(formats, "csr")
+
+
+def semi_structured(formats: Tensors) -> Any:
+    """cuSPARSELt, or CUTLASS where PyTorch has no cuSPARSELt; two of four."""
+    return torch_linear(formats, "semi_structured")
+
+
+def bsr(formats: Tensors) -> Any:
+    """PyTorch's kernels of blocks, of 16 x 16 or more."""
+    return torch_linear(formats, "bsr")
