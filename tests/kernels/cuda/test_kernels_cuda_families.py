@@ -3,7 +3,8 @@
 Sizes are small and no multiples of tiles, where a family takes such.
 """
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from emulator import EmulationError, Emulator, Launch
 from own_kernels import needs_nvrtc
 
 from costmodel.kernels.cuda import CudaFamily, CudaSource
-from costmodel.kernels.family import FamilyCheck, check_family
+from costmodel.kernels.family import FamilyCheck, FamilySpace, check_family
 from costmodel.records import Config, ConfigBatch, Outcome, Workload
 
 CONFIGS = 4
@@ -25,6 +26,17 @@ SMALL: Mapping[str, list[dict[str, int]]] = {
     "matmul_float32": [{"m": 72, "n": 136, "k": 104}, {"m": 37, "n": 51, "k": 23}],
     "nbody": [{"n": 333}],
     "reduction": [{"m": 5, "n": 1032}, {"m": 37, "n": 99}],
+    "sparse_linear_float16": [
+        {"m": 40, "n": 144, "k": 256, "s": 75, "g": 64, "v": 16, "u": 1},
+        {"m": 5, "n": 96, "k": 128, "s": 50, "g": 4, "v": 1, "u": 1},
+        {"m": 20, "n": 128, "k": 512, "s": 80, "g": 64, "v": 64, "u": 1},
+        {"m": 1, "n": 64, "k": 192, "s": 90, "g": 96, "v": 2, "u": 8},
+    ],
+    "sparse_linear_float32": [
+        {"m": 37, "n": 48, "k": 192, "s": 60, "g": 32, "v": 8, "u": 2},
+        {"m": 3, "n": 40, "k": 136, "s": 80, "g": 8, "v": 1, "u": 1},
+        {"m": 1, "n": 72, "k": 256, "s": 95, "g": 32, "v": 4, "u": 16},
+    ],
     "transpose": [{"m": 140, "n": 72}, {"m": 45, "n": 70}],
 }
 # ||output - reference|| / ||reference|| that rounding explains on sizes as small as these.
@@ -56,7 +68,18 @@ def launch_of(family: CudaFamily, workload: Workload, config: Config) -> Launch:
             for position, argument in enumerate(specification.arguments)
             if argument.mem_type == "Constant"
         },
+        family.folder,
     )
+
+
+def of_each_variant(space: FamilySpace, count: int) -> Iterator[Config]:
+    """As many drawn configs of each variant of a family that has any."""
+    seen = Counter[str]()
+    for config in space.draw(0, 400, np.random.default_rng(1)).configs():
+        variant = str(config.decisions.get("variant", ""))
+        seen[variant] += 1
+        if variant and seen[variant] <= count:
+            yield config
 
 
 def error_of(
@@ -91,6 +114,32 @@ def test_drawn_configs_compute_the_reference(name: str, dims: dict[str, int], em
         assert error_of(emulator, family.source, family, workload, config) <= 1, config.decisions
 
 
+VARIED = [(name, dims) for name, dims in CASES if "variant" in FAMILIES[name].choices]
+
+
+@pytest.mark.parametrize(("name", "dims"), VARIED)
+def test_configs_of_every_variant_compute_the_reference_and_move_what_is_said(
+    name: str, dims: dict[str, int], emulator: Emulator
+) -> None:
+    family = FAMILIES[name]
+    workload = family.workload(**dims)
+    space = family.space(workload)
+    for config in of_each_variant(space, 2):
+        assert error_of(emulator, family.source, family, workload, config) <= 1, config.decisions
+        check_traffic(emulator, family, space, config)
+
+
+def test_the_sizes_tried_have_every_variant() -> None:
+    for name in {name for name, _ in VARIED}:
+        family = FAMILIES[name]
+        found = {
+            config.decisions["variant"]
+            for dims in SMALL[name]
+            for config in of_each_variant(family.space(family.workload(**dims)), 1)
+        }
+        assert found == set(family.choices["variant"])
+
+
 # An atomic addition reads and writes; the compiler has the second access unwatched.
 UNSEEN = {"histogram": {"global_store_bytes", "shared_store_bytes"}}
 
@@ -101,12 +150,17 @@ def test_descriptions_say_what_the_kernels_move(name: str, emulator: Emulator) -
     workload = family.workload(**SMALL[name][0])
     space = family.space(workload)
     for config in (space.default, *space.draw(0, 2, np.random.default_rng(2)).configs()):
-        said = space.launches(ConfigBatch.from_configs(workload, [config]))
-        launch = launch_of(family, workload, config)
-        counted = emulator.traffic(family.source, launch, CudaSource().arguments(workload))
-        for field in counted.keys() - UNSEEN.get(name, set()):
-            # Within what is left out where data say so, such as bins that nobody met.
-            assert counted[field] == pytest.approx(said[field].item(), rel=0.02), (field, config.decisions)
+        check_traffic(emulator, family, space, config)
+
+
+def check_traffic(emulator: Emulator, family: CudaFamily, space: FamilySpace, config: Config) -> None:
+    workload = space.workload
+    said = space.launches(ConfigBatch.from_configs(workload, [config]))
+    launch = launch_of(family, workload, config)
+    counted = emulator.traffic(family.source, launch, CudaSource().arguments(workload))
+    for field in counted.keys() - UNSEEN.get(family.name, set()):
+        # Within what is left out where data say so, such as bins that nobody met.
+        assert counted[field] == pytest.approx(said[field].item(), rel=0.02), (field, config.decisions)
 
 
 def test_every_family_that_ships_is_tried() -> None:
@@ -114,7 +168,7 @@ def test_every_family_that_ships_is_tried() -> None:
 
 
 # What a config must have for the breaks of its family to matter.
-TELLING: Mapping[str, dict[str, int]] = {
+TELLING: Mapping[str, dict[str, Any]] = {
     "histogram": {"copies": 2},
     "matmul_float32": {"double_buffer": 0},
     "reduction": {"rows_per_block": 4},
