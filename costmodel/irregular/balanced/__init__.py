@@ -3,9 +3,9 @@
 No row has more work than another, and what a block reads of the inputs is bounded, so that kernels can be as
 regular as dense ones. N:M sparsity is the case of small blocks.
 
-References: Cao et al., "Balanced sparsity for efficient DNN inference on GPU", AAAI 2019, arXiv:1811.00206; Lin
-et al., "Efficient GPU kernels for N:M-sparse weights in deep learning" (nmSPARSE), MLSys 2023; Mishra et al.,
-"Accelerating sparse deep neural networks", 2021, arXiv:2104.08378 (two of four).
+References: Cao et al., "Balanced sparsity for efficient DNN inference on GPU", AAAI 2019, arXiv:1811.00206;
+Lin et al., "Efficient GPU kernels for N:M-sparse weights in deep learning" (nmSPARSE), MLSys 2023; Mishra et
+al., "Accelerating sparse deep neural networks", 2021, arXiv:2104.08378 (two of four).
 """
 
 from costmodel.irregular.balanced._matrix import BalancedMatrix, pack

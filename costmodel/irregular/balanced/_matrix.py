@@ -16,14 +16,14 @@ _MOST_GROUPS = 256  # of a block: an index is a byte
 class BalancedMatrix:
     """The kept weights of each row, and where they belong.
 
-    No pointers to rows are needed, as all have as many; an index counts groups within its block, and rows of one
-    vector share theirs. A kept weight may be zero.
+    No pointers to rows are needed, as all have as many; an index counts groups within its block, and rows of
+    one vector share theirs. A kept weight may be zero.
 
     Attributes:
         pattern: What is kept.
         columns: Columns of the matrix, k.
         values: ``(n, kept of a row)`` kept weights of each row, in order.
-        indices: ``(n / vector, kept groups of a row)`` bytes: which group of its block each is, in rising order.
+        indices: ``(n / vector, kept groups of a row)`` bytes: which group of its block each is; they rise.
 
     Raises:
         CostModelError: Shapes or the type of indices do not fit the pattern, or an index is out of range, or
@@ -43,8 +43,8 @@ class BalancedMatrix:
         wanted = (self.shape[0], kept), (self.shape[0] // self.pattern.vector, kept // self.pattern.group)
         if (self.values.shape, self.indices.shape) != wanted or self.indices.dtype != np.uint8:
             raise CostModelError(
-                f"Values and indices must have the shapes {wanted[0]} and {wanted[1]}, indices as uint8, but got "
-                f"{self.values.shape}, {self.indices.shape} and {self.indices.dtype}."
+                f"Values and indices must have the shapes {wanted[0]} and {wanted[1]}, indices as uint8, but "
+                f"got {self.values.shape}, {self.indices.shape} and {self.indices.dtype}."
             )
         _check_indices(self._block_indices(), self.pattern)
 
@@ -89,8 +89,9 @@ def pack(weights: NDArray[Any], pattern: Pattern) -> BalancedMatrix:
         vector, block = np.argwhere(missing[..., 0] < 0)[0]
         got = pattern.kept_groups - missing[vector, block, 0]
         raise CostModelError(
-            f"Each block must have at most {pattern.kept_groups} non-zero groups of {pattern.groups_of_block}, but "
-            f"block {block} of row {vector * pattern.vector} has {got}. Prune the matrix first."
+            f"Each block must have at most {pattern.kept_groups} non-zero groups of "
+            f"{pattern.groups_of_block}, but block {block} of row {vector * pattern.vector} has {got}. "
+            "Prune the matrix first."
         )
     if missing.any():
         kept |= np.cumsum(~kept, axis=2, dtype=np.int32) <= missing
@@ -111,7 +112,8 @@ def _check_indices(indices: NDArray[np.uint8], pattern: Pattern) -> None:
     """Check ``(vectors, blocks, kept groups)`` indices."""
     if indices.size and indices.max() >= pattern.groups_of_block:
         raise CostModelError(
-            f"Indices must be below {pattern.groups_of_block}, the groups of a block, but got {indices.max()}."
+            f"Indices must be below {pattern.groups_of_block}, the groups of a block, but got "
+            f"{indices.max()}."
         )
     if (indices[..., 1:] <= indices[..., :-1]).any():
         vector, block, _ = np.argwhere(indices[..., 1:] <= indices[..., :-1])[0]

@@ -90,5 +90,6 @@ class Pattern:
         if len(shape) != 2 or shape[0] % self.vector or shape[1] % self.block or 0 in shape:
             raise CostModelError(
                 f"Weights must be a matrix of a multiple of vector={self.vector} rows and a multiple of "
-                f"block={self.block} columns, but got the shape {tuple(shape)}. Pad it, or take another block."
+                f"block={self.block} columns, but got the shape {tuple(shape)}. Pad them, or take another "
+                "block."
             )

@@ -1,5 +1,6 @@
 """Pruning by magnitude to a balanced pattern."""
 
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,8 +17,9 @@ _ROWS_OF_A_STEP = 1 << 24  # weights that are looked at together: temporary arra
 def prune(weights: Weights, sparsity: float, block: int, vector: int = 1, group: int = 1) -> Weights:
     """Weights with zeros where the smallest of each block were (Cao et al., AAAI 2019, section 3).
 
-    Groups are compared by the sum of their magnitudes; of equal ones the first is kept. Masks are nested: what is
-    kept at one sparsity is kept at each lower one, so that a network can be pruned and trained in turns.
+    Groups are compared by the sum of their magnitudes; of equal ones the first is kept. Masks are nested:
+    what is kept at one sparsity is kept at each lower one, so that a network can be pruned and trained in
+    turns.
 
     Args:
         weights: ``(outputs, inputs)``, an array of NumPy or a tensor of torch; it is left as it is.
@@ -37,9 +39,8 @@ def prune(weights: Weights, sparsity: float, block: int, vector: int = 1, group:
         array([[ 0., -3.,  2.,  0.]])
     """
     pattern = Pattern(sparsity, block, vector, group)
-    if isinstance(weights, np.ndarray):
-        return np.where(balanced_mask(weights, pattern), weights, np.zeros((), weights.dtype))  # type: ignore[return-value]
-    return _prune_tensor(weights, pattern)
+    prune_: Callable[[Any, Pattern], Any] = _prune_array if isinstance(weights, np.ndarray) else _prune_tensor
+    return prune_(weights, pattern)  # type: ignore[no-any-return]
 
 
 def balanced_mask(weights: NDArray[Any], pattern: Pattern) -> NDArray[np.bool_]:
@@ -63,19 +64,25 @@ def _sizes(weights: NDArray[Any], pattern: Pattern) -> NDArray[np.float32]:
     """``(vectors, groups)`` sums of magnitudes."""
     sizes = np.abs(weights).astype(np.float32)
     shape = (-1, pattern.vector, weights.shape[1] // pattern.group, pattern.group)
-    sums = sizes.reshape(shape).sum(axis=(1, 3)) if pattern.vector * pattern.group > 1 else sizes
+    sums: NDArray[np.float32] = (
+        sizes.reshape(shape).sum(axis=(1, 3)) if pattern.vector * pattern.group > 1 else sizes
+    )
     if not np.isfinite(sums).all():
         raise CostModelError("Weights must be finite to be compared by magnitude, but some are not.")
     return sums
 
 
 def _largest(sizes: NDArray[np.float32], count: int) -> NDArray[np.bool_]:
-    """``(blocks, groups)`` whether one is of the ``count`` largest of its row; of equal ones the first are."""
+    """``(blocks, groups)`` whether one is of the ``count`` largest of its row, the first of equal ones."""
     smallest = np.partition(sizes, -count, axis=1)[:, -count, None]
     larger, equal = sizes > smallest, sizes == smallest
     missing = count - larger.sum(axis=1, dtype=np.int32, keepdims=True)
     larger |= equal & (np.cumsum(equal, axis=1, dtype=np.int32) <= missing)
     return larger
+
+
+def _prune_array(weights: NDArray[Any], pattern: Pattern) -> NDArray[Any]:
+    return np.where(balanced_mask(weights, pattern), weights, np.zeros((), weights.dtype))
 
 
 def _prune_tensor(weights: Any, pattern: Pattern) -> Any:

@@ -11,7 +11,7 @@ from costmodel.irregular.balanced._prune import prune
 def random_layer(
     outputs: int, inputs: int, pattern: Pattern, dtype: DTypeLike, rng: np.random.Generator
 ) -> BalancedMatrix:
-    """Normal weights ``(outputs, inputs)``, pruned, scaled so that results for normal inputs are of order 1."""
+    """Normal weights ``(outputs, inputs)``, pruned, for results of order 1 from normal inputs."""
     weights = rng.standard_normal((outputs, inputs), dtype=np.float32)
     weights *= np.float32(pattern.kept_of_row(inputs) ** -0.5)
     pruned = prune(

@@ -11,12 +11,12 @@ def torch_formats(tensors: Mapping[str, Any]) -> dict[str, Any]:
     """Inputs as a matrix, and the weights in each of PyTorch's formats that holds just what is kept.
 
     Args:
-        tensors: The layer's flat arrays by name: ``x``, ``W``, ``values``, ``indices`` and ``y``, and where sparse
-            Tensor Cores can run it ``metadata`` of more than one word.
+        tensors: The layer's flat arrays by name: ``x``, ``W``, ``values``, ``indices`` and ``y``, and where
+            sparse Tensor Cores can run it ``metadata`` of more than one word.
 
     Returns:
-        ``x`` ``(m, k)`` and weights ``(n, k)``: ``dense``; ``csr`` with 32-bit indices; ``semi_structured`` where
-        the weights are two of four and have metadata; ``bsr`` where blocks of 16 x 16 or more are kept.
+        ``x`` ``(m, k)`` and weights ``(n, k)``: ``dense``; ``csr`` with 32-bit indices; ``semi_structured``
+        where the weights are two of four and have metadata; ``bsr`` where blocks of 16 x 16 or more are kept.
     """
     x, weights = tensors["x"], tensors["W"]
     columns = math.isqrt(x.numel() * weights.numel() // tensors["y"].numel())

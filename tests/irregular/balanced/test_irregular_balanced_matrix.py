@@ -70,7 +70,9 @@ def test_a_layer_without_non_zeros_gives_zeros() -> None:
 def test_weights_that_are_not_balanced_are_not_packed() -> None:
     weights = np.zeros((4, 12), np.float32)
     weights[2:, 4:7] = 1.0
-    with pytest.raises(CostModelError, match=r"at most 2 non-zero groups of 4, but block 1 of row 2 has 3\. Prune"):
+    with pytest.raises(
+        CostModelError, match=r"at most 2 non-zero groups of 4, but block 1 of row 2 has 3\. Prune"
+    ):
         pack(weights, Pattern(0.5, block=4, vector=2))
 
 

@@ -1,5 +1,7 @@
 """Pruning to balanced patterns, compared with loops over blocks."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -53,7 +55,7 @@ def test_the_largest_of_each_block_are_kept(pattern: Pattern, dtype: str) -> Non
 def test_what_is_kept_at_a_sparsity_is_kept_at_each_lower_one(vector: int, group: int) -> None:
     weights = weights_of("float16", seed=1)
     masks = [balanced_mask(weights, Pattern(sparsity, 24, vector, group)) for sparsity in SPARSITIES]
-    for lower, higher in zip(masks, masks[1:], strict=False):
+    for lower, higher in pairwise(masks):
         assert (lower >= higher).all()
     assert masks[0].all()
     assert not masks[-1].all()
@@ -77,8 +79,16 @@ def test_large_layers_are_pruned_in_parts(monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.parametrize(
     ("sparsity", "block", "group", "kept"),
-    [(0.5, 4, 1, 2), (0.95, 32, 1, 2), (0.75, 10, 1, 3), (0.9, 5, 1, 1), (0.99, 4, 1, 1), (0.5, 32, 16, 16), (0.9, 32, 16, 16)],
-)  # fmt: skip
+    [
+        (0.5, 4, 1, 2),
+        (0.95, 32, 1, 2),
+        (0.75, 10, 1, 3),
+        (0.9, 5, 1, 1),
+        (0.99, 4, 1, 1),
+        (0.5, 32, 16, 16),
+        (0.9, 32, 16, 16),
+    ],
+)
 def test_kept_weights_of_a_block_are_the_nearest_number_and_at_least_a_group(
     sparsity: float, block: int, group: int, kept: int
 ) -> None:
@@ -119,7 +129,9 @@ def test_tensors_become_tensors(dtype: str) -> None:
     assert pruned.dtype == tensor.dtype
     np.testing.assert_array_equal(pruned.detach().float().numpy(), prune(weights, 0.75, 8, vector=2))
     pruned.sum().backward()  # gradients reach what is kept
-    np.testing.assert_array_equal(tensor.grad.float().numpy() != 0, balanced_mask(weights, Pattern(0.75, 8, 2)))
+    np.testing.assert_array_equal(
+        tensor.grad.float().numpy() != 0, balanced_mask(weights, Pattern(0.75, 8, 2))
+    )
 
 
 @pytest.mark.torch

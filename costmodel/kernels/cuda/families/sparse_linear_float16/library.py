@@ -11,20 +11,20 @@ prepare = torch_formats
 
 
 def dense(formats: Tensors) -> Any:
-    """cuBLAS, with the zeros."""
+    """With the zeros, by cuBLAS."""
     return torch_linear(formats, "dense")
 
 
 def csr(formats: Tensors) -> Any:
-    """cuSPARSE."""
+    """Without the zeros, by cuSPARSE."""
     return torch_linear(formats, "csr")
 
 
 def semi_structured(formats: Tensors) -> Any:
-    """cuSPARSELt, or CUTLASS where PyTorch has no cuSPARSELt; two of four."""
+    """Two of four, by cuSPARSELt, or by CUTLASS where PyTorch has none."""
     return torch_linear(formats, "semi_structured")
 
 
 def bsr(formats: Tensors) -> Any:
-    """PyTorch's kernels of blocks, of 16 x 16 or more."""
+    """Blocks of 16 x 16 or more, by PyTorch's own kernels."""
     return torch_linear(formats, "bsr")

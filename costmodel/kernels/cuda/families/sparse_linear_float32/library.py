@@ -11,15 +11,15 @@ prepare = torch_formats
 
 
 def dense(formats: Tensors) -> Any:
-    """cuBLAS, with the zeros."""
+    """With the zeros, by cuBLAS."""
     return torch_linear(formats, "dense")
 
 
 def csr(formats: Tensors) -> Any:
-    """cuSPARSE."""
+    """Without the zeros, by cuSPARSE."""
     return torch_linear(formats, "csr")
 
 
 def bsr(formats: Tensors) -> Any:
-    """PyTorch's kernels of blocks, of 16 x 16 or more."""
+    """Blocks of 16 x 16 or more, by PyTorch's own kernels."""
     return torch_linear(formats, "bsr")
