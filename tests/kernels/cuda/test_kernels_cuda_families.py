@@ -154,7 +154,7 @@ TELLING: Mapping[str, dict[str, Any]] = {
     "histogram": {"copies": 2},
     "matmul_float32": {"double_buffer": 0},
     "reduction": {"rows_per_block": 4},
-    "sparse_linear_float16": {"variant": "gather_tensor"},
+    "sparse_linear_float16": {"variant": "gather_tensor", "block_m": 16, "block_n": 128, "warps_n": 8},
 }
 
 BREAKS = [
