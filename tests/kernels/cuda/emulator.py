@@ -32,6 +32,7 @@ class Launch:
     shared_bytes: int
     macros: Mapping[str, Any]
     constants: Mapping[str, int]
+    folder: Path = SOURCES  # where the kernel's file is, for what it includes
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,7 @@ class Emulator:
         macros = {**launch.macros, "KERNEL": launch.kernel, "KERNEL_FILE": f'"{file}"'}
         for name, position in launch.constants.items():
             macros |= {"CONSTANT": name, "CONSTANT_POSITION": position}
-        options = [*watch.options, *watch.kernel_options, f"-I{SOURCES}"]
+        options = [*watch.options, *watch.kernel_options, f"-I{SOURCES}", f"-I{launch.folder}"]
         options += [f"-D{name}={value}" for name, value in macros.items()]
         _call(*_COMPILER, *options, SOURCES / "kernel.cpp", *self._runtime(watch), "-o", program)
         return program

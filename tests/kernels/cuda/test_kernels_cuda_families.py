@@ -12,7 +12,7 @@ from emulator import EmulationError, Emulator, Launch
 from own_kernels import needs_nvrtc
 
 from costmodel.kernels.cuda import CudaFamily, CudaSource
-from costmodel.kernels.family import FamilyCheck, check_family
+from costmodel.kernels.family import FamilyCheck, FamilySpace, check_family
 from costmodel.records import Config, ConfigBatch, Outcome, Workload
 
 CONFIGS = 4
@@ -33,6 +33,17 @@ SMALL: Mapping[str, list[dict[str, int]]] = {
     "matmul_float32": [{"m": 72, "n": 136, "k": 104}, {"m": 37, "n": 51, "k": 23}],
     "nbody": [{"n": 333}],
     "reduction": [{"m": 5, "n": 1032}, {"m": 37, "n": 99}],
+    "sparse_linear_float16": [
+        {"m": 40, "n": 144, "k": 256, "s": 75, "g": 64, "v": 16, "u": 1},
+        {"m": 5, "n": 96, "k": 128, "s": 50, "g": 4, "v": 1, "u": 1},
+        {"m": 20, "n": 128, "k": 512, "s": 80, "g": 64, "v": 64, "u": 1},
+        {"m": 1, "n": 64, "k": 192, "s": 90, "g": 96, "v": 2, "u": 8},
+    ],
+    "sparse_linear_float32": [
+        {"m": 37, "n": 48, "k": 192, "s": 60, "g": 32, "v": 8, "u": 2},
+        {"m": 3, "n": 40, "k": 136, "s": 80, "g": 8, "v": 1, "u": 1},
+        {"m": 1, "n": 72, "k": 256, "s": 95, "g": 32, "v": 4, "u": 16},
+    ],
     "transpose": [{"m": 140, "n": 72}, {"m": 45, "n": 70}],
 }
 # ||output - reference|| / ||reference|| that rounding explains on sizes as small as these.
@@ -64,7 +75,17 @@ def launch_of(family: CudaFamily, workload: Workload, config: Config) -> Launch:
             for position, argument in enumerate(specification.arguments)
             if argument.mem_type == "Constant"
         },
+        family.folder,
     )
+
+
+def drawn_configs(space: FamilySpace, count: int, seed: int) -> list[Config]:
+    """As many drawn configs; of a family with variants one of each that the workload has."""
+    rng = np.random.default_rng(seed)
+    if "variant" not in space.default.decisions:
+        return space.draw(0, count, rng).configs()
+    found = {config.decisions["variant"]: config for config in space.draw(0, 400, rng).configs()}
+    return list(found.values())
 
 
 def error_of(
@@ -94,8 +115,7 @@ def test_drawn_configs_compute_the_reference(name: str, dims: dict[str, int], em
     family = FAMILIES[name]
     workload = family.workload(**dims)
     space = family.space(workload)
-    drawn = space.draw(0, CONFIGS - 1, np.random.default_rng(1)).configs()
-    for config in (space.default, *drawn):
+    for config in (space.default, *drawn_configs(space, CONFIGS - 1, seed=1)):
         assert error_of(emulator, family.source, family, workload, config) <= 1, config.decisions
 
 
@@ -106,12 +126,19 @@ UNSEEN = {
 }
 
 
-@pytest.mark.parametrize("name", SMALL)
-def test_descriptions_say_what_the_kernels_move(name: str, emulator: Emulator) -> None:
+# The second sizes of this family are for sparse Tensor Cores.
+MOVED = [
+    *((name, dims[0]) for name, dims in SMALL.items()),
+    ("sparse_linear_float16", SMALL["sparse_linear_float16"][1]),
+]
+
+
+@pytest.mark.parametrize(("name", "dims"), MOVED)
+def test_descriptions_say_what_the_kernels_move(name: str, dims: dict[str, int], emulator: Emulator) -> None:
     family = FAMILIES[name]
-    workload = family.workload(**SMALL[name][0])
+    workload = family.workload(**dims)
     space = family.space(workload)
-    for config in (space.default, *space.draw(0, 2, np.random.default_rng(2)).configs()):
+    for config in (space.default, *drawn_configs(space, 2, seed=2)):
         said = space.launches(ConfigBatch.from_configs(workload, [config]))
         launch = launch_of(family, workload, config)
         counted = emulator.traffic(family.source, launch, CudaSource().arguments(workload))
@@ -124,11 +151,21 @@ def test_every_family_that_ships_is_tried() -> None:
     assert set(FAMILIES) == set(SMALL)
 
 
+def test_every_variant_is_tried() -> None:
+    for name in ("sparse_linear_float16", "sparse_linear_float32"):
+        spaces = (FAMILIES[name].space(FAMILIES[name].workload(**dims)) for dims in SMALL[name])
+        tried = {
+            config.decisions["variant"] for space in spaces for config in drawn_configs(space, 0, seed=1)
+        }
+        assert tried == set(FAMILIES[name].choices["variant"])
+
+
 # What a config must have for the breaks of its family to matter.
-TELLING: Mapping[str, dict[str, int]] = {
+TELLING: Mapping[str, dict[str, Any]] = {
     "histogram": {"copies": 2},
     "matmul_float32": {"double_buffer": 0},
     "reduction": {"rows_per_block": 4},
+    "sparse_linear_float16": {"variant": "gather_tensor", "block_m": 16, "block_n": 128, "warps_n": 8},
 }
 
 BREAKS = [
@@ -159,6 +196,16 @@ BREAKS = [
         id="rows",
     ),
     pytest.param("matmul_float16", "source_row < SOURCE_ROWS", "true", id="reads rows behind the last"),
+    pytest.param(
+        "sparse_linear_float16",
+        "turn_round(turned, slab + WEIGHTS_SIZE);\n            __syncthreads();",
+        "turn_round(turned, slab + WEIGHTS_SIZE);",
+        id="reads what others have yet to turn round",
+    ),
+    pytest.param("sparse_linear_float16", "- which_slab * TILE_K", "", id="reads rows of another slab"),
+    pytest.param(
+        "sparse_linear_float16", "first_row + row < SOURCE_ROWS", "true", id="reads weights behind the last"
+    ),
     pytest.param(
         "matmul_float32", "if (!double_buffer) __syncthreads();", "", id="overwrites what others still read"
     ),

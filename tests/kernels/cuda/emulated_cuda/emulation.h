@@ -101,7 +101,7 @@ Value __ldcs(const Value* address) { return *address; }
 
 inline float rsqrtf(float value) { return 1.0f / std::sqrt(value); }
 
-// What matmul_float16.cu says in PTX.
+// What matmul_float16.cu and sparse_linear_float16.cu say in PTX.
 void copy_async(void* shared, const void* global, bool inside);
 void commit_copies();
 void wait_for_copies(int latest);
@@ -110,3 +110,5 @@ void wait_for_copies() { wait_for_copies(LATEST); }
 void load_matrices(unsigned int (&registers)[4], const void* row);
 void load_matrices_transposed(unsigned int (&registers)[4], const void* row);
 void multiply_add(float (&sums)[4], const unsigned int (&a)[4], unsigned int b0, unsigned int b1);
+void multiply_add_sparse(float (&sums)[4], const unsigned int (&a)[4], const unsigned int (&b)[4],
+                         unsigned int metadata);
