@@ -54,8 +54,7 @@ class FamilySpace:
     @property
     def starts(self) -> tuple[Config, ...]:
         """The default, then what else the family would measure first, each once."""
-        wanted = self._family.default_choices
-        others = (self._nearest({**wanted, **changed}) for changed in self._family.other_starts)
+        others = map(self._nearest, self._family.other_starts)
         return tuple({config.config_id: config for config in (self.default, *others)}.values())
 
     @cached_property
@@ -65,10 +64,11 @@ class FamilySpace:
         Raises:
             CostModelError: No config meets the conditions.
         """
-        return self._nearest(self._family.default_choices)
+        return self._nearest({})
 
-    def _nearest(self, wanted: Mapping[str, Choice]) -> Config:
-        """The valid config with most of these choices, of several that with the nearest others."""
+    def _nearest(self, changed: Mapping[str, Choice]) -> Config:
+        """The valid config with most of these choices; of several, that nearest to the defaults."""
+        wanted = {**self._family.default_choices, **changed}
         rows = self._draw(4096, np.random.default_rng(0)) if self._rows is None else self._rows
         if self._holds(wanted):
             return Config(dict(wanted))
@@ -76,7 +76,9 @@ class FamilySpace:
             raise self._empty()
         asked = np.array([self._choices[name].index(value) for name, value in wanted.items()])
         apart = np.abs(rows.astype(np.int64) - asked)
-        return self._config_of(rows[np.lexsort((apart.sum(axis=1), (apart > 0).sum(axis=1)))[:1]])
+        of_changed = [name in changed for name in wanted]
+        keys = (apart.sum(axis=1), (apart > 0).sum(axis=1), (apart[:, of_changed] > 0).sum(axis=1))
+        return self._config_of(rows[np.lexsort(keys)[:1]])
 
     def parameters(self) -> dict[str, int | tuple[Any, ...]]:
         """Every parameter: the last index of rising numbers, or the choices."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from own_kernels import OWN
 
 from costmodel.errors import CostModelError
 from costmodel.kernels import sample_from_starts
@@ -129,6 +130,16 @@ def test_facts_that_a_description_must_not_name(
 ) -> None:
     with pytest.raises(CostModelError, match=message):
         family(**section)
+
+
+def test_what_is_changed_of_the_default_counts_before_the_rest_of_it(tmp_path: Path) -> None:
+    document = json.loads((OWN / "convolution" / "convolution.json").read_text())
+    document["Workload"] = {**document.get("Workload", {}), "Starts": [{"use_padding": 0, "block_size_y": 1}]}
+    (tmp_path / "convolution.json").write_text(json.dumps(document))
+    (tmp_path / document["KernelSpecification"]["KernelFile"]).write_text("")
+    default, changed = CudaFamily.load(tmp_path).space().starts
+    assert (default.decisions["use_padding"], default.decisions["block_size_y"]) != (0, 1)
+    assert (changed.decisions["use_padding"], changed.decisions["block_size_y"]) == (0, 1)
 
 
 def test_a_family_says_what_is_measured_first(family: Callable[..., CudaFamily]) -> None:

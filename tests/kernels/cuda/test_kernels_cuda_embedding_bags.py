@@ -5,15 +5,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from emulator import EmulationError, Emulator
-from own_kernels import needs_nvrtc
-from test_kernels_cuda_families import FAMILIES, error_of, launch_of
+from emulator import Emulator
+from test_kernels_cuda_families import FAMILIES
 
-from costmodel.errors import CostModelError
-from costmodel.irregular.lookups import Histogram, Lookups
-from costmodel.kernels.cuda import CudaFamily, CudaSource
 from costmodel.kernels.family import FamilySpace
-from costmodel.records import Candidate, Config, ConfigBatch, Outcome, Workload
+from costmodel.records import Config, ConfigBatch
 
 FORWARD, BACKWARD = FAMILIES["embedding_bag"], FAMILIES["embedding_bag_backward"]
 SKEWED = {"h": 96, "w": 96, "x": 96, "y": 300, "z": 600}
@@ -42,11 +38,15 @@ BACKWARD_KINDS: Mapping[str, Mapping[str, Any]] = {
 CASES = [
     *((FORWARD, kind, settings, dims) for kind, settings in FORWARD_KINDS.items() for dims in (ODD,)),
     *((BACKWARD, kind, settings, dims) for kind, settings in BACKWARD_KINDS.items() for dims in (ODD,)),
-    *((FORWARD, f"turns, {each}", {"grid_blocks": 264, **settings}, MANY) for each, settings in {
-        "alone": {"row_groups": 1, "staged_lookups": 0},
-        "staged": {"staged_lookups": 128},
-        "beyond a warp": {"threads_per_row": 8, "row_groups": 8},
-    }.items() if settings.get("row_groups", 1) < 2 * MANY["l"]),
+    *(
+        (FORWARD, f"turns, {each}", {"grid_blocks": 264, **settings}, MANY)
+        for each, settings in {
+            "alone": {"row_groups": 1, "staged_lookups": 0},
+            "staged": {"staged_lookups": 128},
+            "beyond a warp": {"threads_per_row": 8, "row_groups": 8},
+        }.items()
+        if settings.get("row_groups", 1) < 2 * MANY["l"]
+    ),
 ]
 
 
