@@ -5,6 +5,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -98,8 +99,11 @@ class Emulator:
         return [self._folder / f"{position}.bin" for position in range(len(arguments))]
 
     def _compile(self, source: str, launch: Launch, watch: Watch) -> Path:
-        file, program = self._folder / "kernel.cu.h", self._folder / "program"
         text = _SHARED.sub(r'extern \1 \2[] asm("emulated_shared_memory");', source)
+        key = sha256(repr((text, launch.kernel, launch.macros, watch)).encode()).hexdigest()[:16]
+        file, program = self._folder / f"{key}.cu.h", self._folder / key
+        if program.exists():
+            return program
         file.write_text(text.replace("__shared__", "static"), encoding="utf-8")
         macros = {**launch.macros, "KERNEL": launch.kernel, "KERNEL_FILE": f'"{file}"'}
         for name, position in launch.constants.items():
