@@ -42,11 +42,15 @@ BACKWARD_KINDS: Mapping[str, Mapping[str, Any]] = {
 CASES = [
     *((FORWARD, kind, settings, dims) for kind, settings in FORWARD_KINDS.items() for dims in (ODD,)),
     *((BACKWARD, kind, settings, dims) for kind, settings in BACKWARD_KINDS.items() for dims in (ODD,)),
-    *((FORWARD, f"turns, {each}", {"grid_blocks": 264, **settings}, MANY) for each, settings in {
-        "alone": {"row_groups": 1, "staged_lookups": 0},
-        "staged": {"staged_lookups": 128},
-        "beyond a warp": {"threads_per_row": 8, "row_groups": 8},
-    }.items() if settings.get("row_groups", 1) < 2 * MANY["l"]),
+    *(
+        (FORWARD, f"turns, {each}", {"grid_blocks": 264, **settings}, MANY)
+        for each, settings in {
+            "alone": {"row_groups": 1, "staged_lookups": 0},
+            "staged": {"staged_lookups": 128},
+            "beyond a warp": {"threads_per_row": 8, "row_groups": 8},
+        }.items()
+        if settings.get("row_groups", 1) < 2 * MANY["l"]
+    ),
 ]
 
 
