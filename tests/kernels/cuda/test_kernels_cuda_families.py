@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from emulator import EmulationError, Emulator, Launch
+from numpy.typing import NDArray
 from own_kernels import needs_nvrtc
 
 from costmodel.kernels.cuda import CudaFamily, CudaSource
@@ -29,6 +30,7 @@ SMALL: Mapping[str, list[dict[str, int]]] = {
     ],
     "gemm": [{"m": 64, "n": 128, "k": 64}],
     "histogram": [{"n": 9996, "b": 50}],
+    "lif_update": [{"n": 3360, "r": 5000}, {"n": 333, "r": 20000}],
     "matmul_float16": [{"m": 72, "n": 136, "k": 104}, {"m": 5, "n": 40, "k": 24}],
     "matmul_float32": [{"m": 72, "n": 136, "k": 104}, {"m": 37, "n": 51, "k": 23}],
     "nbody": [{"n": 333}],
@@ -44,10 +46,11 @@ SMALL: Mapping[str, list[dict[str, int]]] = {
         {"m": 3, "n": 40, "k": 136, "s": 80, "g": 8, "v": 1, "u": 1},
         {"m": 1, "n": 72, "k": 256, "s": 95, "g": 32, "v": 4, "u": 16},
     ],
+    "spike_delivery": [{"n": 1500, "c": 40, "r": 8000, "d": 3}, {"n": 333, "c": 7, "r": 300, "d": 16}],
     "transpose": [{"m": 140, "n": 72}, {"m": 45, "n": 70}],
 }
-# ||output - reference|| / ||reference|| that rounding explains on sizes as small as these.
-ROUNDING = {"float16": 4e-4, "float32": 1e-6, "int32": 0.0}
+# ||output - reference|| / ||reference|| that rounding explains on sizes as small as these; 0 of integers.
+ROUNDING = {"float16": 4e-4, "float32": 1e-6}
 
 CASES = [(name, dims) for name, all_dims in SMALL.items() for dims in all_dims]
 
@@ -95,19 +98,27 @@ def error_of(
     kernels = CudaSource()
     arguments = kernels.arguments(workload)
     left = emulator.run(source, launch_of(family, workload, config), arguments)
-    outputs = kernels.outputs(workload)
-    for position, (before, after) in enumerate(zip(arguments, left, strict=True)):
-        assert position in outputs or np.array_equal(before, after), f"argument {position} was written"
+    specified = family.description.kernel_specification.arguments
+    for before, after, argument in zip(arguments, left, specified, strict=True):
+        written = argument.access_type != "ReadOnly"
+        assert written or np.array_equal(before, after), f"{argument.name} was written"
     reference = kernels.reference(workload)
     assert reference is not None
-    (output,), (wanted,) = outputs, reference
-    got, expected = (
-        left[output].astype(np.float64),
-        np.asarray(wanted, np.float64).reshape(left[output].shape),
-    )
-    error = float(np.linalg.norm(got - expected) / np.linalg.norm(expected))
-    rounding = ROUNDING[arguments[output].dtype.name]
-    return error / rounding if rounding else error and np.inf
+    outputs = (left[output] for output in kernels.outputs(workload))
+    errors = [
+        in_roundings(got, np.asarray(wanted).reshape(got.shape))
+        for got, wanted in zip(outputs, reference, strict=True)
+    ]
+    return float(np.max(errors))  # NaN if one is
+
+
+def in_roundings(output: NDArray[Any], wanted: NDArray[Any]) -> float:
+    """How far an output is from what it should be, where rounding explains 1."""
+    rounding = ROUNDING.get(output.dtype.name)
+    if rounding is None:
+        return 0.0 if np.array_equal(output, wanted) else np.inf
+    expected = wanted.astype(np.float64)
+    return float(np.linalg.norm(output.astype(np.float64) - expected) / np.linalg.norm(expected)) / rounding
 
 
 @pytest.mark.parametrize(("name", "dims"), CASES)
@@ -119,10 +130,11 @@ def test_drawn_configs_compute_the_reference(name: str, dims: dict[str, int], em
         assert error_of(emulator, family.source, family, workload, config) <= 1, config.decisions
 
 
-# An atomic addition reads and writes; the compiler has the second access unwatched.
+# An atomic addition reads and writes, as += does; the compiler has the second access unwatched.
 UNSEEN = {
     "embedding_bag_backward": {"global_store_bytes"},
     "histogram": {"global_store_bytes", "shared_store_bytes"},
+    "spike_delivery": {"global_store_bytes", "shared_store_bytes"},
 }
 
 
@@ -144,7 +156,7 @@ def test_descriptions_say_what_the_kernels_move(name: str, dims: dict[str, int],
         counted = emulator.traffic(family.source, launch, CudaSource().arguments(workload))
         for field in counted.keys() - UNSEEN.get(name, set()):
             # Within what is left out where data say so, such as bins that nobody met.
-            assert counted[field] == pytest.approx(said[field].item(), rel=0.02), (field, config.decisions)
+            assert counted[field] == pytest.approx(said[field].item(), rel=0.03), (field, config.decisions)
 
 
 def test_every_family_that_ships_is_tried() -> None:

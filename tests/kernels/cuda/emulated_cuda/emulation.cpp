@@ -164,6 +164,18 @@ void run_grid(std::size_t shared_bytes) {
             }
 }
 
+struct Vote {
+    bool holds;
+    unsigned int result = 0;
+};
+
+void count_votes(void* const* of_lanes) {
+    auto lanes = reinterpret_cast<Vote* const*>(of_lanes);
+    unsigned int result = 0;
+    for (int which = 0; which < WARP; ++which) result |= static_cast<unsigned int>(lanes[which]->holds) << which;
+    for (int which = 0; which < WARP; ++which) lanes[which]->result = result;
+}
+
 struct Matrices {
     unsigned int (&registers)[4];
     const void* row;
@@ -276,6 +288,13 @@ struct Content {
 void __syncwarp(unsigned int mask) {
     if (mask != ~0u) emulation::fail("only whole warps are emulated");
     emulation::meet_warp("__syncwarp", nullptr, [](void* const*) {});
+}
+
+unsigned int __ballot_sync(unsigned int mask, bool holds) {
+    if (mask != ~0u) emulation::fail("only whole warps are emulated");
+    emulation::Vote own{holds};
+    emulation::meet_warp("__ballot_sync", &own, emulation::count_votes);
+    return own.result;
 }
 
 // Copies land only when they are waited for, as late as the hardware may let them.

@@ -84,6 +84,16 @@ Value __shfl_xor_sync(unsigned int mask, Value value, int bits, int width = 32) 
 }
 
 template <class Value>
+Value __shfl_sync(unsigned int mask, Value value, int source, int width = 32) {
+    return emulation::shuffle("__shfl_sync", mask, value, emulation::lane() / width * width + source % width, width);
+}
+
+unsigned int __ballot_sync(unsigned int mask, bool holds);
+
+inline int __popc(unsigned int bits) { return __builtin_popcount(bits); }
+inline int __ffs(int bits) { return __builtin_ffs(bits); }
+
+template <class Value>
 Value atomicAdd(Value* address, Value value) {
     const Value before = *address;
     *address = before + value;
