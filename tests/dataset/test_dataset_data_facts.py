@@ -17,6 +17,7 @@ from costmodel.dataset import (
     SplitRecipe,
     append_dataset,
     build_dataset,
+    dataset_used,
     diff_datasets,
     export_dataset,
     iter_measurements,
@@ -28,7 +29,7 @@ from costmodel.dataset import (
 )
 from costmodel.dataset.table import DATA_SCHEMA, SCHEMA, Candidates, Records, write_parquet
 from costmodel.errors import CostModelError
-from costmodel.records import DATA_FACTS, Measurement, RecordStore, read_records
+from costmodel.records import DATA_FACTS, KernelLaunch, Measurement, RecordStore, read_records
 
 GROUP_ROWS = 16_384
 
@@ -87,6 +88,9 @@ def test_files_have_the_columns_only_where_a_launch_says_them(tmp_path: Path, he
     for file, records in ((plain, PLAIN), (mixed, SILENT + SAYING)):
         assert same_set(load_dataset(file).to_measurements(), records)
         assert same_set(list(iter_measurements(file)), records)
+    for file, names in ((plain, set()), (mixed, set(DATA_FACTS))):
+        launches = dataset_used(file, "training").schema["launches"]["items"]["properties"]
+        assert set(launches) & set(DATA_FACTS) == names
     narrow = load_dataset(mixed, workloads=[WORKLOADS[1]], facts=LATENCIES)
     assert {each.launches[0].atomics for each in narrow.candidates} == {2, 4, 8, 16, 32}
 
@@ -103,12 +107,14 @@ def test_shipped_datasets_are_read_and_written_as_ever(name: str, tmp_path: Path
     assert pq.read_table(tmp_path / "again.parquet").equals(pq.read_table(shipped))
 
 
-@pytest.mark.parametrize("parts", [1, 2, 3, 7])
-def test_what_is_written_before_a_launch_says_them_is_written_again(parts: int, tmp_path: Path) -> None:
-    """A file in more than one group of rows, of which only the last row has facts."""
-    silent = Records.of(SILENT)
-    rows = np.arange(2 * GROUP_ROWS + 5) % len(silent)
-    records = Records.concat([silent.take(rows), Records.of(SAYING[:1])])
+@pytest.mark.parametrize(("parts", "says"), [(1, -1), (7, -1), (1, 0), (7, 0)])
+def test_one_row_that_says_them_widens_the_file_from_the_first_on(
+    parts: int, says: int, tmp_path: Path
+) -> None:
+    """A file in more than one group of rows, of which only the first or the last row has facts."""
+    silent, saying = Records.of(SILENT), Records.of(SAYING[:1])
+    many = silent.take(np.arange(2 * GROUP_ROWS + 5) % len(silent))
+    records = Records.concat([many, saying] if says else [saying, many])
     with write_parquet(tmp_path / "cut.parquet") as write:
         for at in np.array_split(np.arange(len(records)), parts):
             write(records.take(at))
@@ -118,8 +124,8 @@ def test_what_is_written_before_a_launch_says_them_is_written_again(parts: int, 
     assert (tmp_path / "cut.parquet").read_bytes() == (tmp_path / "once.parquet").read_bytes()
     assert {file.name for file in tmp_path.iterdir()} == {"cut.parquet", "once.parquet"}
     found = list(iter_measurements(tmp_path / "cut.parquet"))
-    assert found[-1] == SAYING[0]
-    assert found[:-1] == list(records.measurements())[:-1]
+    assert found[says] == SAYING[0]
+    assert found == list(records.measurements())
 
 
 def settings() -> dict[str, object]:
@@ -208,3 +214,23 @@ def test_facts_are_told_apart_in_all_combinations() -> None:
     records = Records.of([first, *several])
     assert len(records.candidates) == 16
     assert list(records.measurements()) == [first, *several]
+    for each in several:
+        assert list(Records.of([each]).measurements()) == [each]
+
+
+def test_each_launch_keeps_its_own_facts_beside_candidates_with_none_or_several() -> None:
+    """In narrow tables that are widened and in wide ones that are narrowed, whole and cut."""
+    first, *others = (fake_measurement(tile=tile) for tile in (1, 2, 4, 8))
+    launches = [(), (KernelLaunch(2, 32), KernelLaunch(3, 32)), (KernelLaunch(4, 32),)]
+    silent = [
+        msgspec.structs.replace(each, candidate=msgspec.structs.replace(each.candidate, launches=own))
+        for each, own in zip(others, launches, strict=True)
+    ]
+    saying_first = saying(first, busiest_block_bytes=9)
+    mixed = Records.concat([Records.of([saying_first]), Records.of(silent)])
+    assert list(mixed.measurements()) == [saying_first, *silent]
+    assert list(mixed.slice(2).measurements()) == silent[1:]
+    with_facts = Records.concat([Records.of(silent).take(np.array([1, 2])), Records.of([saying_first])])
+    assert list(with_facts.measurements()) == [*silent[1:], saying_first]
+    narrow = Candidates.of([each.candidate for each in silent])
+    assert narrow == Candidates(mixed.take(np.arange(1, 4)).candidates)

@@ -46,7 +46,7 @@ class ParquetPart:
         self._file = file
         with _readable(file), pq.ParquetFile(file) as opened:
             _check_schema(file, opened.schema_arrow)
-            self._schema, self._metadata = opened.schema_arrow, opened.metadata
+            self._metadata = opened.metadata
         if not self._metadata.num_rows:
             raise CostModelError(f"{file} must hold measurements, but it has no rows: build it again.")
         self.groups = self._groups({"workload": workloads, "device.name": devices})
@@ -90,7 +90,7 @@ class ParquetPart:
                 field = pads.field(*column.split("."))
                 between = (field >= min(names, default="")) & (field <= max(names, default=""))
                 with _readable(self._file):
-                    groups = [group.id for group in fragment.subset(between, self._schema).row_groups]
+                    groups = [group.id for group in fragment.subset(between, SCHEMA).row_groups]
         return groups
 
     def _open(self) -> Any:

@@ -13,7 +13,7 @@ from costmodel.errors import CostModelError, InvalidConfigError
 from costmodel.kernels import neighbour
 from costmodel.kernels.cuda import CudaFamily
 from costmodel.kernels.family import FamilySpace, Formula, ValidConfigs
-from costmodel.records import Config, ConfigBatch, KernelLaunch
+from costmodel.records import DATA_FACTS, Config, ConfigBatch, KernelLaunch
 
 
 def space_of(name: str, **dims: int) -> FamilySpace:
@@ -113,6 +113,7 @@ def test_launches_of_many_are_those_of_each_and_nan_where_nothing_is_said() -> N
     assert set(known) == set(KernelLaunch.__struct_fields__)
     assert all(column.shape == (20, 1) for column in known.values())
     assert np.isnan(known["global_load_bytes"]).all()
+    assert not any(known[name].any() for name in DATA_FACTS)  # NaN would be true
     for row, config in enumerate(batch.configs()):
         (launch,) = space.candidate(config).launches
         for name in ("blocks", "threads_per_block", "vthreads", "shared_bytes", "flops"):
