@@ -4,7 +4,9 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-_SMALLEST_SIDE = 16  # of blocks that PyTorch's kernels for BSR take, whose sides are powers of two
+from costmodel.errors import InvalidConfigError
+
+_SIDES = (128, 64, 32, 16)  # of blocks that PyTorch's kernels for BSR take, which must be square
 
 
 def torch_formats(tensors: Mapping[str, Any]) -> dict[str, Any]:
@@ -16,7 +18,7 @@ def torch_formats(tensors: Mapping[str, Any]) -> dict[str, Any]:
 
     Returns:
         ``x`` ``(m, k)`` and weights ``(n, k)``: ``dense``; ``csr`` with 32-bit indices; ``semi_structured``
-        where the weights are two of four and have metadata; ``bsr`` where blocks of 16 x 16 or more are kept.
+        where the weights are two of four and have metadata; ``bsr`` where square blocks of 16 x 16 or more are kept.
     """
     x, weights = tensors["x"], tensors["W"]
     columns = math.isqrt(x.numel() * weights.numel() // tensors["y"].numel())
@@ -24,8 +26,7 @@ def torch_formats(tensors: Mapping[str, Any]) -> dict[str, Any]:
     formats = {"x": x.view(-1, columns), "dense": dense, "csr": _csr(dense)}
     if "metadata" in tensors and tensors["metadata"].numel() > 1:
         formats["semi_structured"] = _semi_structured(dense)
-    kept_together = tensors["values"].numel() // tensors["indices"].numel()
-    bsr = _bsr(dense, kept_together, tensors["values"].numel())
+    bsr = _bsr(dense, tensors["values"].numel())
     return formats if bsr is None else {**formats, "bsr": bsr}
 
 
@@ -33,12 +34,12 @@ def torch_linear(formats: Mapping[str, Any], name: str) -> Any:
     """``(m, n)`` the layer's output with weights in one of ``torch_formats``.
 
     Raises:
-        ValueError: They are not in this format.
+        InvalidConfigError: They are not in this format.
     """
     from torch.nn import functional
 
     if name not in formats:
-        raise ValueError(f"The pattern of the weights must be one that {name} holds, but it holds them not.")
+        raise InvalidConfigError(f"The weights must have a pattern that {name} can hold, but they do not.")
     return functional.linear(formats["x"], formats[name]).contiguous()
 
 
@@ -56,14 +57,11 @@ def _semi_structured(dense: Any) -> Any:
     return torch.sparse.to_sparse_semi_structured(dense)
 
 
-def _bsr(dense: Any, kept_together: int, kept: int) -> Any:
-    """The weights in blocks of a size that has no other zeros; None where PyTorch has no kernel for them."""
-    rows = _SMALLEST_SIDE
-    while kept_together % rows == 0 and kept_together // rows >= _SMALLEST_SIDE:
-        columns = kept_together // rows
-        if dense.shape[0] % rows == 0 and dense.shape[1] % columns == 0 and columns & (columns - 1) == 0:
-            bsr = dense.to_sparse_bsr((rows, columns))
+def _bsr(dense: Any, kept: int) -> Any:
+    """The weights in the largest square blocks that have no other zeros; None where there are none."""
+    for side in _SIDES:
+        if dense.shape[0] % side == 0 and dense.shape[1] % side == 0:
+            bsr = dense.to_sparse_bsr((side, side))
             if bsr.values().numel() == kept:
                 return bsr
-        rows *= 2
     return None

@@ -40,8 +40,8 @@ def make_call(workload: Workload, name: str, **choices: int) -> Call:
     return call
 
 
-def call_of_family(family: LibraryFamily, name: str) -> Call:
-    """A call that a family says: of its arguments in the kernel's order.
+def call_of_family(family: LibraryFamily, workload: Workload, name: str) -> Call:
+    """A call that a family says: of its arguments in the kernel's order, giving its one output.
 
     Where its file has a function ``prepare``, the first call gives it the tensors by name, and what it
     returns is what each call gets: a sparse matrix made of arrays takes no time that counts.
@@ -49,12 +49,13 @@ def call_of_family(family: LibraryFamily, name: str) -> Call:
     assert family.library
     module = load_module(family.library)
     function, prepare = getattr(module, name), getattr(module, "prepare", dict)
+    (position,) = family.own_outputs(workload)
     prepared: dict[str, Any] = {}
 
     def call(*tensors: Tensor) -> Tensor:
         if not prepared:
             prepared.update(prepare(dict(zip(family.argument_names, tensors, strict=True))))
-        return function(prepared)
+        return function(prepared).reshape(tensors[position].shape)
 
     return call
 
