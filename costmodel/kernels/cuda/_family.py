@@ -175,7 +175,7 @@ class CudaFamily:
         return self.rules.geometry(columns, self._known(workload.dims), rows)
 
     def launches(self, workload: Workload, columns: Mapping[str, Any], rows: int) -> dict[str, FloatArray]:
-        """Each field of ``KernelLaunch`` as ``(n, 1)``, NaN (``DATA_FACTS``: 0) where nothing says it."""
+        """Each field of ``KernelLaunch`` as ``(n, 1)``, 0 where nothing says it."""
         return self.rules.facts(columns, self._known(workload.dims), rows, workload.flops)
 
     def own_arguments(self, workload: Workload) -> list[NDArray[Any]]:

@@ -71,7 +71,7 @@ class LaunchRules:
     def facts(
         self, columns: Mapping[str, Any], dims: Mapping[str, float], rows: int, flops: int = 0
     ) -> dict[str, FloatArray]:
-        """Each field of ``KernelLaunch`` as ``(n, 1)``, NaN (``DATA_FACTS``: 0) where nothing says it.
+        """Each field of ``KernelLaunch`` as ``(n, 1)``, 0 where nothing says it.
 
         Args:
             columns: Parameters of the configs.

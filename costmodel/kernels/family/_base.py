@@ -57,7 +57,7 @@ class Family(Protocol):
         ...
 
     def launches(self, workload: Workload, columns: Mapping[str, Any], rows: int) -> dict[str, FloatArray]:
-        """Each field of ``KernelLaunch`` as ``(n, 1)``, NaN (``DATA_FACTS``: 0) where nothing says it."""
+        """Each field of ``KernelLaunch`` as ``(n, 1)``, 0 where nothing says it."""
         ...
 
     @property

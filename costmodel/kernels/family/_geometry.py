@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from costmodel.arrays import FloatArray
 from costmodel.errors import InvalidConfigError
 from costmodel.kernels.family._formula import Formula
-from costmodel.records import DATA_FACTS, KernelLaunch, known_architectures
+from costmodel.records import KernelLaunch, known_architectures
 
 _MOST_THREADS = 1024  # of a block, on every GPU
 _MOST_BLOCKS = (2**31 - 1, 65_535, 65_535)
@@ -41,7 +41,7 @@ class Geometry:
 def launch_columns(
     geometry: Geometry, formulas: Mapping[str, Formula], values: Mapping[str, Any], flops: float | None
 ) -> dict[str, FloatArray]:
-    """Each field of ``KernelLaunch`` as ``(n, 1)``, NaN (``DATA_FACTS``: 0) where nothing says it.
+    """Each field of ``KernelLaunch`` as ``(n, 1)`` whole numbers, as records have them: 0 where nothing says it.
 
     Args:
         geometry: How the n configs are launched.
@@ -50,21 +50,21 @@ def launch_columns(
         flops: Operations of a run where no formula says them; None where unknown.
     """
     rows, counts = len(geometry.grid), geometry.counts
-    found = dict.fromkeys(KernelLaunch.__struct_fields__, np.full(rows, np.nan))
-    found |= dict.fromkeys(DATA_FACTS, np.zeros(rows))
+    found = dict.fromkeys(KernelLaunch.__struct_fields__, np.zeros(rows))
     found |= {
         "blocks": counts["blocks"],
         "threads_per_block": counts["threads"],
         "vthreads": np.ones(rows),
+        "shared_bytes": geometry.dynamic_bytes,
+        "flops": np.full(rows, flops or 0),
     }
-    if geometry.dynamic_bytes.any():
-        found["shared_bytes"] = geometry.dynamic_bytes
-    if flops is not None:
-        found["flops"] = np.full(rows, flops)
     found |= {name: formula.column({**values, **counts}, rows) for name, formula in formulas.items()}
-    # Expected values, of which records keep the whole part.
-    found |= {name: np.floor(found[name]) for name in DATA_FACTS}
-    return {name: np.asarray(column, dtype=np.float64).reshape(rows, 1) for name, column in found.items()}
+    return {name: _whole(column).reshape(rows, 1) for name, column in found.items()}
+
+
+def _whole(column: Any) -> FloatArray:
+    """The whole part, 0 of what is no number."""
+    return np.floor(np.nan_to_num(np.asarray(column, dtype=np.float64), posinf=0.0, neginf=0.0))
 
 
 def check_launch(geometry: Geometry) -> None:

@@ -170,8 +170,7 @@ class FamilySpace:
             )
         batch = ConfigBatch.from_configs(self.workload, [config])
         check_launch(self._family.geometry(self.workload, batch.decisions, 1))
-        known = {name: float(column[0, 0]) for name, column in self.launches(batch).items()}
-        launch = KernelLaunch(**{name: 0 if np.isnan(value) else int(value) for name, value in known.items()})
+        launch = KernelLaunch(**{name: int(column[0, 0]) for name, column in self.launches(batch).items()})
         return Candidate(self.workload, self.name, config, (launch,))
 
     def program_hash(self, config: Config) -> int:
@@ -179,7 +178,7 @@ class FamilySpace:
         return int(config.config_id, 16)
 
     def launches(self, batch: ConfigBatch) -> dict[str, FloatArray]:
-        """Each field of ``KernelLaunch`` as ``(n, 1)``, NaN (``DATA_FACTS``: 0) where nothing says it."""
+        """Each field of ``KernelLaunch`` as ``(n, 1)``, 0 where nothing says it."""
         return self._family.launches(self.workload, batch.decisions, batch.size)
 
     @cached_property

@@ -207,7 +207,7 @@ class TritonFamily:
         return Geometry(np.stack(axes, axis=1), block, np.zeros(rows, dtype=np.int64))
 
     def launches(self, workload: Workload, columns: Mapping[str, Any], rows: int) -> dict[str, FloatArray]:
-        """Each field of ``KernelLaunch`` as ``(n, 1)``, NaN (``DATA_FACTS``: 0) where nothing says it."""
+        """Each field of ``KernelLaunch`` as ``(n, 1)``, 0 where nothing says it."""
         geometry, values = self.geometry(workload, columns, rows), {**columns, **workload.dims}
         return launch_columns(geometry, self._launch_formulas, values, workload.flops or None)
 

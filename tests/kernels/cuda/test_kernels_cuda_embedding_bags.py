@@ -1,4 +1,4 @@
-"""Kernels of embedding bags, run exactly on the CPU: every way to share the work, and what is expected of data."""
+"""Kernels of embedding bags, run exactly on the CPU: every way to share the work, and facts of data."""
 
 from collections.abc import Mapping
 from typing import Any
