@@ -75,10 +75,13 @@ def _sizes(weights: NDArray[Any], pattern: Pattern) -> NDArray[np.float32]:
 def _largest(sizes: NDArray[np.float32], count: int) -> NDArray[np.bool_]:
     """``(blocks, groups)`` whether one is of the ``count`` largest of its row, the first of equal ones."""
     smallest = np.partition(sizes, -count, axis=1)[:, -count, None]
-    larger, equal = sizes > smallest, sizes == smallest
-    missing = count - larger.sum(axis=1, dtype=np.int32, keepdims=True)
-    larger |= equal & (np.cumsum(equal, axis=1, dtype=np.int32) <= missing)
-    return larger
+    kept: NDArray[np.bool_] = sizes >= smallest
+    surplus = kept.sum(axis=1, dtype=np.int32) - count
+    rows = np.flatnonzero(surplus)  # of equal ones too many
+    equal = sizes[rows] == smallest[rows]
+    from_last = np.cumsum(equal[:, ::-1], axis=1, dtype=np.int32)[:, ::-1]
+    kept[rows] &= ~equal | (from_last > surplus[rows, None])
+    return kept
 
 
 def _prune_array(weights: NDArray[Any], pattern: Pattern) -> NDArray[Any]:

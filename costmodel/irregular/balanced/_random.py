@@ -1,5 +1,7 @@
 """Layers to measure kernels with."""
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import DTypeLike
 
@@ -14,7 +16,6 @@ def random_layer(
     """Normal weights ``(outputs, inputs)``, pruned, for results of order 1 from normal inputs."""
     weights = rng.standard_normal((outputs, inputs), dtype=np.float32)
     weights *= np.float32(pattern.kept_of_row(inputs) ** -0.5)
-    pruned = prune(
-        weights.astype(dtype), pattern.sparsity, pattern.block, vector=pattern.vector, group=pattern.group
-    )
-    return pack(pruned, pattern)
+    pruned = prune(weights, pattern.sparsity, pattern.block, vector=pattern.vector, group=pattern.group)
+    matrix = pack(pruned, pattern)
+    return replace(matrix, values=matrix.values.astype(dtype))

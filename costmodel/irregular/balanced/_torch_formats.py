@@ -18,7 +18,8 @@ def torch_formats(tensors: Mapping[str, Any]) -> dict[str, Any]:
 
     Returns:
         ``x`` ``(m, k)`` and weights ``(n, k)``: ``dense``; ``csr`` with 32-bit indices; ``semi_structured``
-        where the weights are two of four and have metadata; ``bsr`` where square blocks of 16 x 16 or more are kept.
+        where the weights are two of four and have metadata; ``bsr`` where square blocks of 16 x 16 or more
+        are kept.
     """
     x, weights = tensors["x"], tensors["W"]
     columns = math.isqrt(x.numel() * weights.numel() // tensors["y"].numel())

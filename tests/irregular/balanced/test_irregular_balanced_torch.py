@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from costmodel.errors import InvalidConfigError
 from costmodel.irregular.balanced import Pattern, random_layer, torch_formats, torch_linear
 
 pytestmark = [
@@ -42,13 +43,13 @@ def test_every_format_gives_the_product(pattern: Pattern, formats: set[str]) -> 
         np.testing.assert_allclose(output.numpy(), expected, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize(("vector", "group"), [(16, 32), (32, 16), (32, 32)])
-def test_blocks_are_not_filled_up(vector: int, group: int) -> None:
+@pytest.mark.parametrize(("vector", "group", "side"), [(16, 32, 16), (32, 16, 16), (32, 32, 32)])
+def test_blocks_are_the_largest_squares_that_are_not_filled_up(vector: int, group: int, side: int) -> None:
     found = torch_formats(tensors_of(Pattern(0.7, block=96, vector=vector, group=group)))
-    assert tuple(found["bsr"].values().shape[1:]) == (vector, group)
+    assert tuple(found["bsr"].values().shape[1:]) == (side, side)
 
 
 def test_a_format_that_does_not_hold_the_weights_says_so() -> None:
     found = torch_formats(tensors_of(Pattern(0.75, block=8)))
-    with pytest.raises(ValueError, match="semi_structured"):
+    with pytest.raises(InvalidConfigError, match="semi_structured"):
         torch_linear(found, "semi_structured")

@@ -3,6 +3,7 @@
 Sizes are small and no multiples of tiles, where a family takes such.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -42,9 +43,9 @@ SMALL: Mapping[str, list[dict[str, int]]] = {
         {"m": 1, "n": 64, "k": 192, "s": 90, "g": 96, "v": 2, "u": 8},
     ],
     "sparse_linear_float32": [
-        {"m": 37, "n": 48, "k": 192, "s": 60, "g": 32, "v": 8, "u": 2},
+        {"m": 37, "n": 48, "k": 320, "s": 60, "g": 32, "v": 8, "u": 2},
         {"m": 3, "n": 40, "k": 136, "s": 80, "g": 8, "v": 1, "u": 1},
-        {"m": 1, "n": 72, "k": 256, "s": 95, "g": 32, "v": 4, "u": 16},
+        {"m": 6, "n": 72, "k": 640, "s": 95, "g": 80, "v": 4, "u": 16},
     ],
     "spike_delivery": [{"n": 1500, "c": 40, "r": 8000, "d": 3}, {"n": 333, "c": 7, "r": 300, "d": 16}],
     "transpose": [{"m": 140, "n": 72}, {"m": 45, "n": 70}],
@@ -178,6 +179,7 @@ TELLING: Mapping[str, dict[str, Any]] = {
     "matmul_float32": {"double_buffer": 0},
     "reduction": {"rows_per_block": 4},
     "sparse_linear_float16": {"variant": "gather_tensor", "block_m": 16, "block_n": 128, "warps_n": 8},
+    "sparse_linear_float32": {"variant": "gather"},
 }
 
 BREAKS = [
@@ -219,6 +221,12 @@ BREAKS = [
         "sparse_linear_float16", "first_row + row < SOURCE_ROWS", "true", id="reads weights behind the last"
     ),
     pytest.param(
+        "sparse_linear_float32", "if (slab) __syncthreads();", "", id="stages x before all are done"
+    ),
+    pytest.param("sparse_linear_float32", "row / DIM_v *", "row *", id="reads indices of another vector"),
+    pytest.param("sparse_linear_float32", "+ entry % DIM_u", "", id="takes the first of a group for all"),
+    pytest.param("sparse_linear_float32", "if (start >= end) break;", "", id="reads weights of another slab"),
+    pytest.param(
         "matmul_float32", "if (!double_buffer) __syncthreads();", "", id="overwrites what others still read"
     ),
     pytest.param(
@@ -227,16 +235,22 @@ BREAKS = [
 ]
 
 
+def whole_source(family: CudaFamily) -> str:
+    """The source with the files of the family that it includes."""
+    return re.sub(r'#include "(.+)"', lambda found: (family.folder / found[1]).read_text(), family.source)
+
+
 @pytest.mark.parametrize(("name", "old", "new"), BREAKS)
 def test_a_broken_kernel_is_noticed(name: str, old: str, new: str, emulator: Emulator) -> None:
     family = FAMILIES[name]
-    assert family.source.count(old) >= 1
+    source = whole_source(family)
+    assert source.count(old) >= 1
     workload = family.workload(**SMALL[name][0])
     space = family.space(workload)
-    broken = family.source.replace(old, new)
+    broken = source.replace(old, new)
     config = Config({**space.default.decisions, **TELLING.get(name, {})})
     assert space.candidate(config).config == config
-    assert error_of(emulator, family.source, family, workload, config) <= 1
+    assert error_of(emulator, source, family, workload, config) <= 1
     try:
         error = error_of(emulator, broken, family, workload, config)
     except EmulationError:

@@ -7,8 +7,8 @@
 // A thread makes thread_m x thread_n results, of thread_m rows of x and thread_n rows of W, which share their indices.
 // row_threads threads, which are in one warp, share the weights of a row and add up their sums at the end: many of them
 // make a product of matrix and vector, one a product of matrices. Weights are read load_width at a time. With stages = 1
-// the block first brings a slab of x, block_k columns wide, into shared memory, its columns as rows, so that one weight
-// meets a vector of them; with 0 it reads x where it is.
+// the block first brings a slab of x, the blocks of W in block_k columns, into shared memory, its columns as rows, so
+// that one weight meets a vector of them; with 0 it reads x where it is.
 //
 // Who includes this file defines Element, as_float and as_element.
 #pragma once
@@ -54,7 +54,8 @@ __device__ __forceinline__ unsigned int column_of(unsigned int entry, unsigned i
 template <bool DENSE>
 struct OnCores {
     static constexpr int ENTRIES = DENSE ? DIM_k : KEPT_OF_ROW;  // of a row
-    static constexpr int SLABS = stages ? (DIM_k + block_k - 1) / block_k : 1;
+    static constexpr int SLAB_COLUMNS = DENSE || block_k < DIM_g ? block_k : block_k / DIM_g * DIM_g;  // whole blocks
+    static constexpr int SLABS = stages ? (DIM_k + SLAB_COLUMNS - 1) / SLAB_COLUMNS : 1;
     static constexpr int SLAB_ENTRIES = SLABS == 1 ? ENTRIES : DENSE ? block_k : block_k / DIM_g * KEPT;
     static constexpr int ROUNDS = (SLAB_ENTRIES + row_threads * load_width - 1) / (row_threads * load_width);
     static constexpr int INDICES = DIM_u < load_width ? load_width / DIM_u : 1;  // of what is read at a time
@@ -65,7 +66,7 @@ struct OnCores {
 
     // Brings columns of one row of x to shared memory, 16 bytes a thread.
     static __device__ __forceinline__ void stage_row(Element* shared, const Element* __restrict__ x, int first_column) {
-        const int columns = min(block_k, DIM_k - first_column);
+        const int columns = min(SLAB_COLUMNS, DIM_k - first_column);
         for (int column = threadIdx.x * WIDEST; column < columns; column += ALL_THREADS * WIDEST) {
             alignas(16) Element vector[WIDEST];
             read_global(vector, x + first_column + column);
@@ -78,9 +79,9 @@ struct OnCores {
                                                  int first_column) {
         if (block_m == 1 && DIM_k % WIDEST == 0) return stage_row(shared, x + first_batch * DIM_k, first_column);
 #pragma unroll 4
-        for (int which = threadIdx.x; which < block_k * BATCH_THREADS; which += ALL_THREADS) {
-            const int column = which % block_k, batch = which / block_k * thread_m;
-            if (DIM_k % block_k != 0 && first_column + column >= DIM_k) continue;
+        for (int which = threadIdx.x; which < SLAB_COLUMNS * BATCH_THREADS; which += ALL_THREADS) {
+            const int column = which % SLAB_COLUMNS, batch = which / SLAB_COLUMNS * thread_m;
+            if (DIM_k % SLAB_COLUMNS != 0 && first_column + column >= DIM_k) continue;
             alignas(16) Element vector[thread_m];
 #pragma unroll
             for (int i = 0; i < thread_m; ++i) {
@@ -105,7 +106,7 @@ struct OnCores {
 
         float sums[thread_n][thread_m] = {};
         for (int slab = 0; slab < SLABS; ++slab) {
-            const int first_column = slab * block_k;
+            const int first_column = slab * SLAB_COLUMNS;
             if (stages) {
                 if (slab) __syncthreads();
                 stage(shared, x, first_batch, first_column);
