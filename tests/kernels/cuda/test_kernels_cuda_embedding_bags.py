@@ -1,4 +1,4 @@
-"""Kernels of embedding bags, run exactly on the CPU in every way to share the work, and facts of their data."""
+"""Kernels of embedding bags, run exactly on the CPU in every way to share the work; facts of their data."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -131,9 +131,7 @@ BREAKS = [
         "last",
         id="a segment cut off",
     ),
-    pytest.param(
-        BACKWARD, "by long run", "atomicAdd(to + j, vec", "*(to + j) = (vec", id="written, not added"
-    ),
+    pytest.param(BACKWARD, "by lookup", "atomicAdd(to + j, vec", "*(to + j) = (vec", id="written, not added"),
     pytest.param(BACKWARD, "in turns", "gridDim.x * GROUPS)", "CHUNKS)", id="one turn"),
     pytest.param(BACKWARD, "by lookup", "sums[step] = Vector{};", "", id="sums that go on"),
 ]
