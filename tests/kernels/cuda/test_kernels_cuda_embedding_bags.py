@@ -1,6 +1,7 @@
 """Kernels of embedding bags, run exactly on the CPU in every way to share the work; facts of their data."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ from test_kernels_cuda_families import FAMILIES, error_of, launch_of
 
 from costmodel.irregular.lookups import Bags, Histogram
 from costmodel.kernels.cuda import CudaFamily
+from costmodel.kernels.library import LibrarySource
+from costmodel.kernels.reference import agrees
 from costmodel.records import Config, ConfigBatch, Workload
 
 FORWARD, BACKWARD = FAMILIES["embedding_bag"], FAMILIES["embedding_bag_backward"]
@@ -201,3 +204,22 @@ def test_the_workload_without_dims_of_its_own_is_a_zipf_distribution() -> None:
     for family in (FORWARD, BACKWARD):
         dims = family.workload().dims
         assert Histogram.of_dims(dims) == Histogram.zipf(1.05, 1_000_000)
+
+
+@pytest.mark.torch
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta state")
+@pytest.mark.parametrize("family", [FORWARD, BACKWARD], ids=lambda family: family.name)
+def test_what_pytorch_has_gives_the_reference(family: CudaFamily, tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    from costmodel.kernels.library import load_call
+
+    source, workload = LibrarySource(), family.workload(**ODD)
+    space = source.space(workload, "cuda")
+    assert len(space.starts) == 2
+    for config in space.starts:
+        built = source.build(space.candidate(config), "cuda", "sm_90", tmp_path)
+        assert built.library, built.error
+        tensors = [torch.from_numpy(array.copy()) for array in source.arguments(workload)]
+        found = load_call(built.library)(tensors).numpy().ravel()
+        (reference,) = source.reference(workload) or []
+        assert agrees(found, reference.ravel(), 1e-6), config.decisions
