@@ -71,7 +71,7 @@ def test_equal_dims_have_equal_lookups() -> None:
     first, second = (Lookups.draw(DIMS, np.random.default_rng(9)) for _ in range(2))
     np.testing.assert_array_equal(first.indices, second.indices)
     np.testing.assert_array_equal(first.offsets, second.offsets)
-    assert (np.diff(first.lengths) < 0).any()  # bags come in any order
+    assert abs(np.corrcoef(np.arange(300), first.lengths)[0, 1]) < 0.3  # bags come in any order
 
 
 def test_lookups_are_ordered_by_row_and_within_by_bag() -> None:
