@@ -86,7 +86,7 @@ class Bags:
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        """``(count,)`` lookups of each bag, the shortest first."""
+        """``(count,)`` lookups of each bag: rising quantiles, rounded so that the sum is exact."""
         levels = (np.arange(self.count) + 0.5) / self.count
         quantiles = _QUANTILES[self.spread](levels)
         ends = np.rint(quantiles.cumsum() / quantiles.sum() * self.lookups).astype(np.int64)

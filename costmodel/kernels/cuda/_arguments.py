@@ -132,9 +132,9 @@ def _fill(argument: Argument, name: str, values: Mapping[str, Any], rng: np.rand
     size = _elements(argument, name, values, dtype, lanes)
     is_float = dtype.startswith("float")
     if argument.access_type == "WriteOnly":
-        return np.full(size, np.nan if is_float else _NOT_COMPUTED).astype(dtype)
+        return np.full(size, np.nan if is_float else _NOT_COMPUTED, dtype)
     if argument.fill_type == "Constant":
-        return np.full(size, argument.fill_value).astype(dtype)
+        return np.full(size, argument.fill_value, dtype)
     drawn = (
         rng.standard_normal(size)
         if is_float

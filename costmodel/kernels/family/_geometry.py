@@ -41,7 +41,7 @@ class Geometry:
 def launch_columns(
     geometry: Geometry, formulas: Mapping[str, Formula], values: Mapping[str, Any], flops: float | None
 ) -> dict[str, FloatArray]:
-    """Each field of ``KernelLaunch`` as ``(n, 1)`` whole numbers, as records have them: 0 where nothing says it.
+    """Each field of ``KernelLaunch`` as ``(n, 1)`` whole numbers, 0 where nothing says it, as in records.
 
     Args:
         geometry: How the n configs are launched.
@@ -50,7 +50,7 @@ def launch_columns(
         flops: Operations of a run where no formula says them; None where unknown.
     """
     rows, counts = len(geometry.grid), geometry.counts
-    found = dict.fromkeys(KernelLaunch.__struct_fields__, np.zeros(rows))
+    found: dict[str, Any] = dict.fromkeys(KernelLaunch.__struct_fields__, np.zeros(rows))
     found |= {
         "blocks": counts["blocks"],
         "threads_per_block": counts["threads"],

@@ -71,12 +71,16 @@ def test_equal_dims_have_equal_lookups() -> None:
     first, second = (Lookups.draw(DIMS, np.random.default_rng(9)) for _ in range(2))
     np.testing.assert_array_equal(first.indices, second.indices)
     np.testing.assert_array_equal(first.offsets, second.offsets)
+    assert abs(np.corrcoef(np.arange(300), first.lengths)[0, 1]) < 0.3  # bags come in any order
 
 
 def test_lookups_are_ordered_by_row_and_within_by_bag() -> None:
     lookups = Lookups(9, np.array([4, 1, 4, 0, 4]), np.array([0, 2, 2, 4, 5]))
     assert lookups.bags.tolist() == [0, 0, 2, 2, 3]
     assert lookups.by_row.tolist() == [3, 1, 0, 2, 4]
+    many = Lookups.draw(DIMS, np.random.default_rng(0))
+    pairs = list(zip(many.indices[many.by_row].tolist(), many.bags[many.by_row].tolist(), strict=True))
+    assert pairs == sorted(zip(many.indices.tolist(), many.bags.tolist(), strict=True))
 
 
 def test_sums_and_gradients_are_those_of_loops() -> None:

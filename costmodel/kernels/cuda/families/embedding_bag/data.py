@@ -23,6 +23,6 @@ def facts(dims: Mapping[str, int]) -> dict[str, float]:
         "row_bytes": row_bytes(dims["d"]),
         "distinct_rows": histogram.distinct_rows(bags.lookups),
         "missed_rows": missed_rows(histogram, bags.lookups, dims["d"]),
-        "longest_bag": int(bags.lengths[-1]),
+        "longest_bag": int(bags.lengths.max()),
         "excess_lookups": bags.excess,
     }
