@@ -232,6 +232,24 @@ def assert_noticed(
         return
 
 
+@pytest.mark.parametrize("dims", [ODD, {"n": 5000, "c": 30, "r": 20_000, "d": 2}])
+def test_facts_are_those_of_the_data(dims: dict[str, int]) -> None:
+    given = dict(zip(DELIVERY.argument_names, DELIVERY.own_arguments(DELIVERY.workload(**dims)), strict=True))
+    facts = DELIVERY.fixed(dims)
+    spikes = given["spikes"][: int(given["count"][0])]
+    bits = np.unpackbits(given["spiking"].view(np.uint8), bitorder="little")
+    assert len(spikes) == facts["spikes"]
+    assert sorted(spikes) == np.flatnonzero(bits).tolist()
+    degrees = np.diff(given["row_starts"])
+    assert facts["additions"] == pytest.approx(degrees[spikes].sum(), rel=0.03)
+    delivered = np.concatenate(
+        [given["outgoing"][given["row_starts"][i] : given["row_starts"][i + 1]] for i in spikes]
+    )
+    sums = np.unique((delivered >> 28).astype(int) * dims["n"] + (delivered >> 8 & 0xFFFFF))
+    assert facts["addresses"] == pytest.approx(len(sums), rel=0.03)
+    assert facts["sectors"] == pytest.approx(len(np.unique(sums // 8)), rel=0.03)
+
+
 @pytest.mark.parametrize("dims", [{"n": 2_000_000, "c": 10}, {"n": 1_000_000, "c": 2500}, {"d": 17}])
 def test_a_network_too_large_for_the_kernels_is_refused_with_the_reason(dims: dict[str, int]) -> None:
     with pytest.raises(CostModelError, match=r"A network must have|The longest delay must be"):
