@@ -250,6 +250,23 @@ def test_facts_are_those_of_the_data(dims: dict[str, int]) -> None:
     assert facts["sectors"] == pytest.approx(len(np.unique(sums // 8)), rel=0.03)
 
 
+def imbalance(family: CudaFamily, workload: Workload, **settings: Any) -> NDArray[np.float64]:
+    """Bytes of the busiest block over those of a mean one."""
+    configs = drawn(family, workload, settings, 200)
+    said = family.space(workload).launches(ConfigBatch.from_configs(workload, configs))
+    moved = said["global_load_bytes"] + said["global_store_bytes"]
+    return (said["busiest_block_bytes"] * said["blocks"] / moved).ravel()
+
+
+def test_blocks_that_find_spikes_themselves_are_the_least_balanced() -> None:
+    workload = DELIVERY.workload(n=100_000, c=100, r=1000, d=4)
+    found = {kind: imbalance(DELIVERY, workload, variant=kind) for kind in ("push", "scan", "pull")}
+    assert min(each.min() for each in found.values()) > 0.99
+    assert all(np.median(found[kind]) < 1.1 for kind in ("push", "pull"))
+    assert np.median(found["scan"]) > 1.3
+    assert imbalance(UPDATE, UPDATE.workload()) == pytest.approx(1, abs=0.01)
+
+
 @pytest.mark.parametrize("dims", [{"n": 2_000_000, "c": 10}, {"n": 1_000_000, "c": 2500}, {"d": 17}])
 def test_a_network_too_large_for_the_kernels_is_refused_with_the_reason(dims: dict[str, int]) -> None:
     with pytest.raises(CostModelError, match=r"A network must have|The longest delay must be"):
