@@ -22,8 +22,8 @@ def test_of_equal_occupancy_the_smaller_block_is_taken() -> None:
 def test_registers_and_shared_memory_limit_the_blocks() -> None:
     # 48 registers: 1536 a warp, 42 warps. 32 blocks of 32: 32 warps; 21 of 64: 42, which no size exceeds.
     assert occupancy_block_size(MANY, registers=48, sms=132) == 64
-    # 50 are rounded up to 56: 1792 a warp, 36 warps; 18 blocks of 64 are 36.
-    assert occupancy_block_size(MANY, registers=50, sms=132) == 64
+    # 57 are rounded up to 64: 2048 a warp, 32 warps, which are 32 blocks of 32.
+    assert occupancy_block_size(MANY, registers=57, sms=132) == 32
     # 40 KiB a block whatever its size: at most 5 blocks, which have 60 warps with 12 each; 4 of 16 have 64.
     assert occupancy_block_size(MANY, 32, lambda _: 40 * 1024, sms=132) == 512
     # 100 bytes a thread: 72 warps have the space, so that threads limit.

@@ -45,6 +45,11 @@ def test_shards_of_equal_neurons_are_equal() -> None:
     assert {part.cost for part in shard(ring, 3, 1.0)} == {8.0}
 
 
+def test_neurons_that_nothing_reaches_are_in_a_shard() -> None:
+    network = Network.of_rows(range(7), [0] * 6, [1] * 6, [1] * 6, 1)
+    assert [part.neurons for part in shard(network, 2, 0.5)] == [range(1), range(1, 6)]
+
+
 @pytest.mark.parametrize(
     ("parts", "rate", "says"),
     [

@@ -232,6 +232,41 @@ def assert_noticed(
         return
 
 
+@pytest.mark.parametrize("dims", [ODD, {"n": 5000, "c": 30, "r": 20_000, "d": 2}])
+def test_facts_are_those_of_the_data(dims: dict[str, int]) -> None:
+    given = dict(zip(DELIVERY.argument_names, DELIVERY.own_arguments(DELIVERY.workload(**dims)), strict=True))
+    facts = DELIVERY.fixed(dims)
+    spikes = given["spikes"][: int(given["count"][0])]
+    bits = np.unpackbits(given["spiking"].view(np.uint8), bitorder="little")
+    assert len(spikes) == facts["spikes"]
+    assert sorted(spikes) == np.flatnonzero(bits).tolist()
+    degrees = np.diff(given["row_starts"])
+    assert facts["additions"] == pytest.approx(degrees[spikes].sum(), rel=0.03)
+    delivered = np.concatenate(
+        [given["outgoing"][given["row_starts"][i] : given["row_starts"][i + 1]] for i in spikes]
+    )
+    sums = np.unique((delivered >> 28).astype(int) * dims["n"] + (delivered >> 8 & 0xFFFFF))
+    assert facts["addresses"] == pytest.approx(len(sums), rel=0.03)
+    assert facts["sectors"] == pytest.approx(len(np.unique(sums // 8)), rel=0.03)
+
+
+def imbalance(family: CudaFamily, workload: Workload, **settings: Any) -> NDArray[np.float64]:
+    """Bytes of the busiest block over those of a mean one."""
+    configs = drawn(family, workload, settings, 200)
+    said = family.space(workload).launches(ConfigBatch.from_configs(workload, configs))
+    moved = said["global_load_bytes"] + said["global_store_bytes"]
+    return (said["busiest_block_bytes"] * said["blocks"] / moved).ravel()
+
+
+def test_blocks_that_find_spikes_themselves_are_the_least_balanced() -> None:
+    workload = DELIVERY.workload(n=100_000, c=100, r=1000, d=4)
+    found = {kind: imbalance(DELIVERY, workload, variant=kind) for kind in ("push", "scan", "pull")}
+    assert min(each.min() for each in found.values()) > 0.99
+    assert all(np.median(found[kind]) < 1.1 for kind in ("push", "pull"))
+    assert np.median(found["scan"]) > 1.3
+    assert imbalance(UPDATE, UPDATE.workload()) == pytest.approx(1, abs=0.01)
+
+
 @pytest.mark.parametrize("dims", [{"n": 2_000_000, "c": 10}, {"n": 1_000_000, "c": 2500}, {"d": 17}])
 def test_a_network_too_large_for_the_kernels_is_refused_with_the_reason(dims: dict[str, int]) -> None:
     with pytest.raises(CostModelError, match=r"A network must have|The longest delay must be"):
