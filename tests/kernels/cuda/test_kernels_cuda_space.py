@@ -12,7 +12,7 @@ from own_kernels import NAMES, OWN
 
 from costmodel.errors import CostModelError, InvalidConfigError
 from costmodel.kernels import neighbour
-from costmodel.kernels.cuda import CudaFamily
+from costmodel.kernels.cuda import CudaFamily, CudaSource
 from costmodel.kernels.family import FamilySpace, Formula, ValidConfigs
 from costmodel.records import DATA_FACTS, Config, ConfigBatch, KernelLaunch
 
@@ -226,3 +226,11 @@ def test_columns_of_a_batch_are_those_of_its_configs() -> None:
     batch = space.draw(0, 18, np.random.default_rng(0))
     again = ConfigBatch.from_configs(space.workload, batch.configs())
     assert all((again.decisions[name] == column).all() for name, column in batch.decisions.items())
+
+
+@pytest.mark.parametrize("family", CudaSource.shipped(), ids=lambda family: family.name)
+def test_what_tensor_cores_do_is_part_of_all_operations(family: CudaFamily) -> None:
+    space = family.space()
+    known = space.launches(space.draw(0, 256, np.random.default_rng(0)))
+    assert (known["tensor_flops"] <= known["flops"]).all()
+    assert (known["flops"] > 0).all() == (family.description.workload.flops != "0")
