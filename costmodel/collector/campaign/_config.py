@@ -96,7 +96,7 @@ class CampaignConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise CostModelError(
                 f"A campaign file must be at {path}, but {error.strerror or error}. Name one that is "
                 "there, or one that ships: cpu-quick, cpu-laptop, h100-sm-budgets, sm-budgets, "
-                "cuda-sm-budgets or triton-sm-budgets."
+                "cuda-sm-budgets, triton-sm-budgets or sparse-sm-budgets."
             ) from None
         except (tomllib.TOMLDecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
             raise CostModelError(

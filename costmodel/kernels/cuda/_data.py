@@ -60,6 +60,8 @@ class FamilyData:
         function = function_of(self._file, name, "dims" if name == "facts" else "dims, rng")
         try:
             return function(dict(dims), *arguments)
+        except CostModelError as error:
+            raise CostModelError(f"There are no data of the dims {dict(dims)}: {error}") from None
         except Exception as error:
             raise CostModelError(f"{self._file}: {name} failed on {dict(dims)}: {error!r}.") from error
 

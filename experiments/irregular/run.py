@@ -1,0 +1,175 @@
+"""How well are kernels chosen and timed whose speed depends on their data? See README.md here."""
+
+import argparse
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from costmodel.dataset import Dataset, load_dataset
+from costmodel.files import write_json
+
+sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1])]
+from choices import Rows, always, block_size_by_occupancy, chosen, errors, first, size_correlations, summary
+from held_out import known, predicted
+from options import parse_options
+from picture import draw
+
+PRUNED = "sparse_linear"
+SPIKES = ("cuda.spike_delivery", "cuda.lif_update")
+LOOKUPS = "embedding_bag"
+DENSE, CUSPARSE = "PyTorch, dense", "PyTorch, csr"
+OCCUPANCY = "GeNN's block size"
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    args = parse(argv)
+    study = Study(args)
+    document = {name: part(study) for name, part in PARTS.items()}
+    if args.json:
+        write_json(args.json, _rounded(document))
+    if args.plots:
+        draw(study.by("shape"), args.best, args.plots)
+
+
+def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--dataset", help="kernels whose speed depends on data, on parts of a GPU")
+    parser.add_argument("--learner", nargs="+", help="what chooses and times")
+    parser.add_argument("--best", help="the learner that the pictures show")
+    parser.add_argument("--folds", type=int, help="of shapes, and of distributions")
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    parser.add_argument("--plots", type=Path, metavar="FOLDER")
+    return parse_options(parser, __file__, argv)
+
+
+class Study:
+    """The dataset, and what learners say of it.
+
+    Args:
+        args: What ``parse`` gives.
+    """
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        self.args = args
+        self.data: Dataset = load_dataset(args.dataset)
+        self._said: dict[str, pd.DataFrame] = {}
+
+    @cached_property
+    def rows(self) -> pd.DataFrame:
+        """The measurements, with what they may be held out by."""
+        return known(self.data)
+
+    def by(self, held_out: str) -> pd.DataFrame:
+        """What each learner says of rows that were held out by shape, distribution or SMs."""
+        if held_out not in self._said:
+            args = self.args
+            folds = len(self.rows["sms"].unique()) if held_out == "sms" else args.folds
+            self._said[held_out] = predicted(self.data, self.rows, held_out, folds, args.learner)
+        return self._said[held_out]
+
+
+def pruned_layers(study: Study) -> dict[str, Rows]:
+    """Is dense or sparse, and the variant, chosen rightly for a layer, or a sparsity, never seen?"""
+    own = study.rows[study.rows["family"] == PRUNED]
+    sparse = _table(chosen(own, CUSPARSE, always(CUSPARSE)))
+    found = {}
+    for held_out in ("shape", "distribution"):
+        table = pd.concat(
+            [
+                _choices(study, held_out, [PRUNED]),
+                _table(chosen(own, "cuBLAS, dense", always(DENSE))),
+                sparse.assign(chosen_by="cuSPARSE"),
+            ]
+        )
+        found[held_out] = summary(table, {"cuSPARSE": sparse})
+        _print(f"pruned layers, {held_out} never seen", found[held_out])
+    return found
+
+
+def spiking_networks(study: Study) -> dict[str, Rows]:
+    """Are variant and threads chosen rightly for a network, or a firing rate, never seen?"""
+    own = study.rows[study.rows["family"].isin(SPIKES)]
+    rule = _table(chosen(own, OCCUPANCY, block_size_by_occupancy(study.data)))
+    found = {}
+    for held_out in ("shape", "distribution"):
+        table = pd.concat([_choices(study, held_out, SPIKES), rule])
+        found[held_out] = summary(table, {OCCUPANCY: rule})
+        _print(f"spiking networks, {held_out} never seen", found[held_out])
+    said = study.by("shape")
+    found["sizes"] = size_correlations(said[said["family"] == SPIKES[0]], "sms_granted")
+    _print("latency over networks never seen", found["sizes"])
+    return found
+
+
+def lookups(study: Study) -> dict[str, Rows]:
+    """How far off are latencies of bags for a distribution, or an SM budget, never seen?"""
+    found = {}
+    for held_out in ("distribution", "sms", "shape"):
+        said = study.by(held_out)
+        own = said[said["family"] == LOOKUPS]
+        found[held_out] = errors(own, ["learner"])
+        _print(f"embedding bags, {held_out} never seen", found[held_out])
+        found[f"choice, {held_out}"] = summary(_choices(study, held_out, [LOOKUPS]))
+        _print(f"their choice, {held_out} never seen", found[f"choice, {held_out}"])
+    return found
+
+
+def latencies(study: Study) -> dict[str, Rows]:
+    """How far off are latencies of all families?"""
+    found = {}
+    for held_out in ("shape", "distribution", "sms"):
+        found[held_out] = errors(study.by(held_out), ["family", "learner"])
+        _print(f"latency, {held_out} never seen", found[held_out])
+    return found
+
+
+def _choices(study: Study, held_out: str, families: Sequence[str]) -> pd.DataFrame:
+    said = study.by(held_out)
+    own = said[said["family"].isin(families)]
+    return pd.concat(
+        [_table(chosen(rows, str(learner), first)) for learner, rows in own.groupby("learner", sort=False)]
+    )
+
+
+def _table(found: Any) -> pd.DataFrame:
+    return pd.DataFrame(list(found))
+
+
+def _print(title: str, rows: Rows) -> None:
+    print(f"\n{title}:\n")
+    if not rows:
+        print("nothing")
+        return
+    print("| " + " | ".join(rows[0]) + " |")
+    print("| " + " | ".join("---:" if i else "---" for i in range(len(rows[0]))) + " |")
+    for row in rows:
+        print("| " + " | ".join(_cell(value) for value in row.values()) + " |")
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.3f}"
+    return f"{value[0]:.3f} to {value[1]:.3f}" if isinstance(value, list) else str(value)
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, float):
+        return round(value, 5)
+    if isinstance(value, dict):
+        return {key: _rounded(each) for key, each in value.items()}
+    return [_rounded(each) for each in value] if isinstance(value, list) else value
+
+
+PARTS: Mapping[str, Callable[[Study], Any]] = {
+    "pruned layers": pruned_layers,
+    "spiking networks": spiking_networks,
+    "lookups": lookups,
+    "latencies": latencies,
+}
+
+if __name__ == "__main__":
+    main()

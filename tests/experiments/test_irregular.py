@@ -1,0 +1,166 @@
+"""The experiment in miniature, on latencies from a formula; nothing is measured."""
+
+import json
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from costmodel.dataset import CardHeader, Dataset, build_dataset, dataset_from_measurements
+from costmodel.kernels import open_sources, sample_from_starts
+from costmodel.records import (
+    Candidate,
+    KernelResources,
+    Measurement,
+    Outcome,
+    RecordStore,
+    Workload,
+    find_device,
+    part_of,
+)
+
+FOLDER = Path(__file__).parents[2] / "experiments" / "irregular"
+MODULES = ("run", "held_out", "choices", "picture", "options")
+WORKLOADS = [
+    *(f"cuda.sparse_linear_float16-m16-n{n}-k512-s{s}-g32-v32-u1" for n in (256, 512) for s in (50, 90)),
+    *(f"cuda.spike_delivery-n{n}-c10-r{r}-d2" for n in (2000, 5000) for r in (100, 10000)),
+    *(
+        f"cuda.embedding_bag-r100000-d{d}-b64-l8-v1-h{h}-w200-x300-y500-z700"
+        for d in (16, 64)
+        for h in (2, 101)
+    ),
+]
+HEADER = CardHeader("Formula", "For a test.", "A formula.", "None.", "CC0-1.0", "None.")
+CSR_S = 5e-6
+
+
+@pytest.fixture(autouse=True)
+def folder_on_path(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The experiment's modules are found beside each other; other experiments have modules of these names."""
+    monkeypatch.setattr(sys, "path", [str(FOLDER), str(FOLDER.parent), *sys.path])
+    forget()
+    yield
+    forget()
+
+
+def forget() -> None:
+    for name in MODULES:
+        sys.modules.pop(name, None)
+
+
+def rehearsed() -> Iterator[Measurement]:
+    """Configs of each workload and the library's calls, with times of a formula."""
+    for name in WORKLOADS:
+        workload = Workload.parse(name)
+        for source in open_sources(["cuda", "library"]):
+            for candidate in sample_from_starts(source.space(workload, "cuda"), 10, seed=0):
+                for sms in (8, 132):
+                    platform = part_of(find_device("NVIDIA H200"), sms)
+                    yield Measurement(
+                        candidate=candidate,
+                        platform=platform,
+                        outcome=Outcome.OK,
+                        latencies_s=(formula_s(candidate, sms),) * 3,
+                        runs_per_repeat=10,
+                        resources=(KernelResources(32, 0),) if candidate.launches else (),
+                        measured_at="2026-01-01T00:00:00+00:00",
+                    )
+
+
+def formula_s(candidate: Candidate, sms: int) -> float:
+    """Of waves, operations and bytes; calls of PyTorch take as long whatever they are given."""
+    if not candidate.launches:
+        return CSR_S
+    (launch,) = candidate.launches
+    waves = -(-launch.blocks // sms)
+    return 1e-6 * (1 + waves) + 1e-12 * launch.flops + 1e-12 * launch.global_load_bytes / sms
+
+
+@pytest.fixture(scope="module")
+def data() -> Dataset:
+    return dataset_from_measurements(list(rehearsed()))
+
+
+def test_what_is_held_out_together(data: Dataset) -> None:
+    known = import_module("held_out").known(data)
+    of = {str(row.workload): row for row in known.itertuples()}
+    half, tenth = of[WORKLOADS[0]], of[WORKLOADS[1]]
+    assert half.shape == tenth.shape == "sparse_linear-n256-k512"
+    assert half.distribution == "sparse_linear-s50-g32-v32-u1" != tenth.distribution
+    assert of[WORKLOADS[5]].distribution == "cuda.spike_delivery-r10000-d2"
+    assert of[WORKLOADS[8]].distribution == "embedding_bag-v1-h2-w200-x300-y500-z700"
+    assert {"PyTorch, csr", "gather", "dense_tensor"} <= set(known["way"])
+
+
+@pytest.mark.parametrize("by", ["shape", "distribution", "sms"])
+def test_no_row_is_predicted_by_what_learned_from_its_group(data: Dataset, by: str) -> None:
+    held_out = import_module("held_out")
+    known = held_out.known(data)
+    fold = held_out._folds(known, by, 2)
+    groups = {value: set(fold[known[by] == value]) for value in known[by].unique() if by != "sms"}
+    assert all(len(folds) == 1 for folds in groups.values())
+    for _, rows in known.assign(fold=fold).groupby("family"):
+        assert rows["fold"].nunique() == 2
+
+
+def task(**ways: list[float]) -> pd.DataFrame:
+    """A task with so many kernels of each way, by their latencies."""
+    rows = [(way, seconds) for way, each in ways.items() for seconds in each]
+    place = {"task": "t", "workload": "w", "family": "f", "sms_granted": 8, "shape": "s", "distribution": "d"}
+    return pd.DataFrame([{**place, "way": way, "latency_s": seconds} for way, seconds in rows])
+
+
+def test_a_way_is_right_where_its_best_kernel_is_as_good_and_regret_is_of_the_kernel() -> None:
+    choices = import_module("choices")
+    rows = task(dense=[1.0, 3.0], gather=[1.005, 2.0], csr=[1.5])
+    found = {name: next(choices.chosen(rows, name, lambda _, i=i: i)) for i, name in enumerate("abcde")}
+    assert [found[name]["right"] for name in "abcde"] == [True, True, True, True, False]
+    assert [found[name]["regret"] for name in "abcde"] == pytest.approx([0.0, 2.0, 0.005, 1.0, 0.5])
+    assert found["e"]["best_way"] == "dense"
+
+
+def test_a_way_that_failed_is_never_taken_and_tasks_without_it_are_left_out() -> None:
+    choices = import_module("choices")
+    rows = task(dense=[1.0], csr=[np.inf])
+    assert list(choices.chosen(rows, "cuSPARSE", choices.always("csr"))) == []
+    assert list(choices.chosen(task(dense=[np.inf]), "x", lambda _: 0)) == []
+
+
+def test_genn_s_block_size_is_taken_of_the_default(data: Dataset) -> None:
+    held_out, choices = map(import_module, ("held_out", "choices"))
+    known = held_out.known(data)
+    own = known[known["kind"] == "cuda.spike_delivery"]
+    found = list(choices.chosen(own, "GeNN", choices.block_size_by_occupancy(data)))
+    assert len(found) == 8
+    assert {row["way"] for row in found} == {"push"}
+
+
+def test_the_whole_experiment(tmp_path: Path) -> None:
+    store, folder = tmp_path / "records.jsonl", tmp_path / "data"
+    with RecordStore(store) as records:
+        records.append(list(rehearsed()))
+    build_dataset([store], folder, header=HEADER)
+    out = tmp_path / "result.json"
+    options = [
+        "--dataset",
+        str(folder),
+        "--learner",
+        "kernel-ridge",
+        "--best",
+        "kernel-ridge",
+        "--folds",
+        "2",
+    ]
+    import_module("run").main([*options, "--json", str(out), "--plots", str(tmp_path)])
+    found = json.loads(out.read_text())
+    ways = {row["chosen_by"]: row for row in found["pruned layers"]["shape"]}
+    assert set(ways) == {"kernel-ridge", "cuBLAS, dense", "cuSPARSE"}
+    assert ways["cuSPARSE"]["no slower than cuSPARSE"] == 1.0
+    assert ways["cuBLAS, dense"]["mean_regret"] == ways["cuSPARSE"]["mean_regret"] > 0
+    assert ways["kernel-ridge"]["mean_regret"] < ways["cuSPARSE"]["mean_regret"]
+    assert {row["family"] for row in found["latencies"]["sms"]} >= {"sparse_linear", "embedding_bag"}
+    assert all(row["kernels"] > 0 for row in found["lookups"]["distribution"])
