@@ -37,8 +37,8 @@ def build_dataset(  # noqa: PLR0913 (one argument a knob)
 
     Writes ``measurements.parquet``, or a part of it for each device or workload (see ``DataFiles``), the card
     as ``README.md`` and ``card.html``, its pictures and ``SHA256SUMS``; and ``rejects.jsonl``, one
-    ``{"reason": ..., "record": ...}`` a line, only if records were rejected. Memory holds the records of one
-    workload at a time, and what does not enter.
+    ``{"reason": ..., "record": ...}`` a line, only if records were rejected. Memory holds the records of two
+    workloads at a time, and what does not enter.
 
     Args:
         files: Record stores, read without a lock, datasets, cache files of Kernel Tuner, T4 files, databases

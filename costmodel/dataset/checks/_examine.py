@@ -18,6 +18,7 @@ from costmodel.dataset.importers import ReadOptions, Reject, Source, read_source
 from costmodel.dataset.table import Records, devices_in, find_dataset, iter_records, lengths_of
 from costmodel.errors import CostModelError
 from costmodel.records import Device
+from costmodel.threads import Beside
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,8 @@ def examine(
 ) -> Examination:
     """Read record stores, datasets and files of other programs, and look for what is wrong with them.
 
-    Memory holds the records of one workload at a time, and what does not enter.
+    Memory holds the records of two workloads at a time, and what does not enter: while the first is looked
+    through, the second is sorted.
 
     Args:
         files: The files, or folders of datasets.
@@ -110,7 +112,7 @@ class Judge:
         self, sources: Sequence[Source], there: Source | None = None, devices: Iterable[Device] = ()
     ) -> None:
         self._sources, self._there = sources, there
-        self._sieve, self._findings = Sieve(devices), Findings()
+        self._sieve, self._findings, self._beside = Sieve(devices), Findings(), Beside()
         self._accepted = self._duplicates = 0
         self._rejects = Rejects([reject for source in sources for reject in source.rejects])
         self._counts = [_Count() for _ in sources]
@@ -132,7 +134,7 @@ class Judge:
             count.add(records)
         held = Held.of(workload, files)
         validation = self._sieve.sift(held.records, there)
-        self._findings.add(held, validation)
+        self._beside.run(self._findings.add, held, validation)
         self._accepted += int(validation.new.sum())
         self._duplicates += validation.duplicates
         self._rejects.add(validation.rejected, validation.reasons)
@@ -140,6 +142,7 @@ class Judge:
 
     def examination(self) -> Examination:
         """What all workloads together gave."""
+        self._beside.wait()
         return Examination(
             files=tuple(map(_file_count, self._sources, self._counts)),
             accepted=self._accepted,

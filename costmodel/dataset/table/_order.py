@@ -11,6 +11,8 @@ from costmodel.dataset.table._compare import equal
 from costmodel.dataset.table._records import Records
 from costmodel.dataset.table._same import Codes
 
+_MOST_JOINT = 2**63
+
 
 def in_order(records: Records) -> Codes:
     """Positions by workload, candidate, platform and visit, then the earliest; the bytes decide the rest."""
@@ -45,9 +47,10 @@ def _joint(codes: Sequence[Any]) -> Codes:
     """``(n,)`` one number that orders as the codes do, the first before the second and so on."""
     joint: Codes = codes[0].astype(np.int64)
     for more in codes[1:]:
-        joint = joint * (int(more.max(initial=0)) + 1) + more
-        # Kept small, so that the next does not overflow.
-        joint = np.unique(joint, return_inverse=True)[1].astype(np.int64)
+        values = int(more.max(initial=0)) + 1
+        if int(joint.max(initial=0)) >= _MOST_JOINT // values:
+            joint = np.unique(joint, return_inverse=True)[1].astype(np.int64)
+        joint = joint * values + more
     return joint
 
 

@@ -1,7 +1,6 @@
 """A dataset's files are written: with the same bytes each time, whole or not at all."""
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Self
@@ -13,6 +12,7 @@ from costmodel.dataset.table._files import Partition, part_name
 from costmodel.dataset.table._records import Records
 from costmodel.dataset.table._schema import FILE_NAME, SCHEMA
 from costmodel.files import replacing
+from costmodel.threads import Beside
 
 GROUP_ROWS = 16_384  # of the groups of rows in a file; read at once, too
 
@@ -26,8 +26,7 @@ def write_parquet(file: Path) -> Iterator[Callable[[Records], None]]:
     """
     settings = {"compression": "zstd", "compression_level": 12, "write_page_checksum": True}
     writer: pq.ParquetWriter | None = None
-    thread: ThreadPoolExecutor | None = None
-    added: Future[None] | None = None
+    beside = Beside()
     rest = Records.concat([])
 
     def add(writer: Any, part: Records) -> None:
@@ -42,18 +41,16 @@ def write_parquet(file: Path) -> Iterator[Callable[[Records], None]]:
 
         def write(part: Records) -> None:
             """Begin to write, once the part before is written."""
-            nonlocal writer, thread, added
-            if thread is None:
+            nonlocal writer
+            if writer is None:
                 partial = cleanup.enter_context(replacing(file))
                 writer = cleanup.enter_context(pq.ParquetWriter(partial, SCHEMA, **settings))
-                thread = cleanup.enter_context(ThreadPoolExecutor(1))
-            if added is not None:
-                added.result()
-            added = thread.submit(add, writer, part)
+                cleanup.enter_context(beside)
+            beside.run(add, writer, part)
 
         yield write
-        if writer is not None and added is not None:
-            added.result()
+        if writer is not None:
+            beside.wait()
             writer.write_table(rest.table())
             writer.close()
 
