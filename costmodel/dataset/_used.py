@@ -4,7 +4,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from costmodel.dataset.table import SCHEMA, DatasetLike, load_dataset
+from costmodel.dataset.table import DatasetLike, load_dataset, schema_of
 from costmodel.records import Outcome
 from costmodel.tracking import DatasetUsed
 
@@ -24,7 +24,7 @@ def dataset_used(dataset: DatasetLike, context: str) -> DatasetUsed:
         name=used.name,
         sha256=used.sha256,
         source=used.file.path if used.file else None,
-        schema={field.name: _kind(field.type) for field in SCHEMA},
+        schema={field.name: _kind(field.type) for field in schema_of(used.columns.table)},
         profile={
             # MLflow's pages show the first by this name.
             "num_rows": len(used.measurements),

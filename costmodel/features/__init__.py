@@ -1,6 +1,7 @@
 """Columns with names and units, for many candidates and platforms at once."""
 
 from costmodel.columns import Column
+from costmodel.features._data_facts import DATA_COLUMNS
 from costmodel.features._extract import COLUMNS, extract, extract_batch
 from costmodel.features._in_chunks import KnownFeatures, extract_in_chunks
 from costmodel.features._in_columns import in_columns
@@ -9,6 +10,7 @@ from costmodel.features._table import FeatureTable
 
 __all__ = [
     "COLUMNS",
+    "DATA_COLUMNS",
     "Column",
     "FeatureTable",
     "KnownFeatures",

@@ -7,7 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray
+from costmodel.columns import Column
 from costmodel.features._config import CONFIG_COLUMNS
+from costmodel.features._data_facts import data_features
 from costmodel.features._facts import ConfigFacts, Launches, batch_facts, candidate_facts, stacked
 from costmodel.features._feature import Values, values_of
 from costmodel.features._launch import LAUNCH_COLUMNS, LAUNCH_FEATURES, LaunchFacts
@@ -27,6 +29,8 @@ from costmodel.features._workload import WORKLOAD_COLUMNS, workload_values
 from costmodel.records import DTYPE_BYTES, Candidate, ConfigBatch, Platform, Workload
 
 T = TypeVar("T")
+# Columns that only some tables have, and their ``(n, d)`` values.
+OwnColumns = tuple[tuple[Column, ...], FloatArray]
 
 COLUMNS = WORKLOAD_COLUMNS + PLATFORM_COLUMNS + CONFIG_COLUMNS + LAUNCH_COLUMNS
 _LOADS, _STEPS = (
@@ -40,8 +44,9 @@ def extract(
 ) -> FeatureTable:
     """Features of ``candidates[i]`` on ``platforms[i]`` in row i.
 
-    Behind ``COLUMNS`` are those of the families among the candidates, see ``_parameters``. Objects that
-    repeat are looked at once, so pass the same object rather than equal copies.
+    Behind ``COLUMNS`` are, by name, those of the families among the candidates, see ``_parameters``, and
+    ``DATA_COLUMNS`` if any launch says what data decide, see ``_data_facts``. Objects that repeat are looked
+    at once, so pass the same object rather than equal copies.
 
     Args:
         candidates: What would run. Nothing is lowered.
@@ -62,10 +67,11 @@ def extract(
     distinct, row = _distinct(candidates)
     workloads, workload_row = _distinct([candidate.workload for candidate in distinct])
     limits = platform_limits(*_distinct(platforms))
-    columns = _columns(workloads, workload_row[row], limits, candidate_facts(distinct, launches).take(row))
-    own_columns, own_values = parameter_features(distinct)
-    values = np.hstack([stacked(columns, len(row)), own_values[row]])
-    return FeatureTable(values, COLUMNS + own_columns)
+    facts = candidate_facts(distinct, launches).take(row)
+    columns, launched = _columns(workloads, workload_row[row], limits, facts)
+    of_families, family_values = parameter_features(distinct)
+    own_columns, own_values = _by_name((of_families, family_values[row]), data_features(launched))
+    return FeatureTable(np.hstack([stacked(columns, len(row)), own_values]), COLUMNS + own_columns)
 
 
 def extract_batch(
@@ -90,17 +96,18 @@ def extract_batch(
         raise ValueError(f"workload must be an operator, but got the foreign kernel {batch.workload.name}")
     one = np.zeros(1, dtype=np.intp)
     facts = batch_facts(batch, launches)
-    values = stacked(_columns([batch.workload], one, platform_limits([platform], one), facts), batch.size)
-    if not family:
-        return FeatureTable(values, COLUMNS)
-    own_columns, own_values = batch_parameters(batch, family)
-    return FeatureTable(np.hstack([values, own_values]), COLUMNS + own_columns)
+    columns, launched = _columns([batch.workload], one, platform_limits([platform], one), facts)
+    of_family = batch_parameters(batch, family) if family else ((), np.empty((batch.size, 0)))
+    own_columns, own_values = _by_name(of_family, data_features(launched))
+    return FeatureTable(np.hstack([stacked(columns, batch.size), own_values]), COLUMNS + own_columns)
 
 
 def _columns(
     workloads: Sequence[Workload], row: NDArray[np.intp], limits: Limits, facts: ConfigFacts
-) -> list[Values]:
-    """A column for each of ``COLUMNS``: ``(n,)``, or ``(1,)`` where all rows have the same value.
+) -> tuple[list[Values], LaunchFacts]:
+    """A column for each of ``COLUMNS``, and the facts that those of launches were computed from.
+
+    Columns are ``(n,)``, or ``(1,)`` where all rows have the same value.
 
     Args:
         workloads: The distinct workloads.
@@ -113,20 +120,35 @@ def _columns(
     flops, min_bytes, element_bytes, is_float16 = (
         np.array([_sizes(w) for w in workloads]).reshape(-1, 4)[row].T
     )
-    # Of a kernel of another suite only its launches tell something: what they compute, and what they write.
+    # Of a kernel of another suite only its launches tell something: what they compute, and what they move or,
+    # where that is not said, write.
     foreign = np.isnan(flops)
     flops = np.where(foreign, _of_launches(facts, "flops"), flops)
-    min_bytes = np.where(foreign, _of_launches(facts, "global_store_bytes"), min_bytes)
+    device_bytes = _of_launches(facts, "device_bytes")
+    written = _of_launches(facts, "global_store_bytes")
+    moved = np.where(np.isnan(device_bytes), written, device_bytes)
+    min_bytes = np.where(foreign, moved, min_bytes)
     peak = peak_flops(limits, np.where(foreign, _of_launches(facts, "tensor_flops") > 0.0, is_float16 == 1.0))
     bound_s = roofline_s(limits, peak, flops, min_bytes)
     loads, steps = 2.0 ** facts.config[:, _LOADS], 2.0 ** facts.config[:, _STEPS]
-    work = Work(flops, min_bytes, bound_s, loads, steps, element_bytes)
-    return [
+    work = Work(flops, min_bytes, device_bytes, bound_s, loads, steps, element_bytes)
+    launched = LaunchFacts(facts.launches, limits, work)
+    columns = [
         *described.T,
         *values_of(PLATFORM_FEATURES, RooflineFacts(limits, peak, flops, min_bytes, bound_s)),
         *facts.config.T,
-        *values_of(LAUNCH_FEATURES, LaunchFacts(facts.launches, limits, work)),
+        *values_of(LAUNCH_FEATURES, launched),
     ]
+    return columns, launched
+
+
+def _by_name(first: OwnColumns, second: OwnColumns) -> OwnColumns:
+    """Columns of both, by name."""
+    if not second[0]:
+        return first
+    columns = first[0] + second[0]
+    order = sorted(range(len(columns)), key=lambda i: columns[i].name)
+    return tuple(columns[i] for i in order), np.hstack([first[1], second[1]])[:, order]
 
 
 def _of_launches(facts: ConfigFacts, field: str) -> FloatArray:

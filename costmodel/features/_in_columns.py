@@ -9,8 +9,8 @@ from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError
 from costmodel.features._table import FeatureTable
 
-# In the names of columns that only one family has, see ``_parameters``: it ends the name of the column that
-# tells the family, and stands before the name of a parameter.
+# In the names of columns that only some kernels have. Of a family, see ``_parameters``, it ends the name of
+# the column that tells the family, and stands before the name of a parameter; see also ``_data_facts``.
 _OF_KIND, _VALUE = "/", "="
 
 

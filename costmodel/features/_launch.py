@@ -62,17 +62,17 @@ class LaunchFacts:
     @cached_property
     def flops(self) -> FloatArray:
         """``(n,)`` operations of all launches."""
-        return _sum(self.launches["flops"])
+        return sum_of(self.launches["flops"])
 
     @cached_property
     def global_bytes(self) -> FloatArray:
         """``(n,)`` bytes that all launches move through the L2 cache."""
-        return _sum(self.launches["global_load_bytes"] + self.launches["global_store_bytes"])
+        return sum_of(self.launches["global_load_bytes"] + self.launches["global_store_bytes"])
 
     @cached_property
     def shared_bytes(self) -> FloatArray:
         """``(n,)`` bytes that all launches move to or from shared memory."""
-        return _sum(self.launches["shared_load_bytes"] + self.launches["shared_store_bytes"])
+        return sum_of(self.launches["shared_load_bytes"] + self.launches["shared_store_bytes"])
 
     @cached_property
     def register_bytes(self) -> FloatArray:
@@ -83,24 +83,25 @@ class LaunchFacts:
     def memory_s(self) -> FloatArray:
         """``(n,)`` seconds of the traffic to device memory."""
         memory = memory_s(self.work, self.global_bytes, self.limits)
-        return np.where(np.isnan(self.global_bytes), np.nan, memory)
+        unknown = np.isnan(self.global_bytes) & np.isnan(self.work.device_bytes)
+        return np.where(unknown, np.nan, memory)
 
     @cached_property
     def analytic_s(self) -> FloatArray:
         """``(n,)`` sum of all times, as if nothing overlapped: how much does is left to be learned."""
-        return _sum(self.times.total) + self.memory_s
+        return sum_of(self.times.total) + self.memory_s
 
     def over_bound(self, seconds: FloatArray) -> FloatArray:
         """``(n,)`` log2 of times over the roofline."""
-        return _log2_ratio(seconds, self.work.bound_s)
+        return log2_ratio(seconds, self.work.bound_s)
 
 
-def _sum(values: FloatArray) -> FloatArray:
+def sum_of(values: FloatArray) -> FloatArray:
     """Sum over launches, NaN where there is none."""
     return np.where(np.isnan(values).all(axis=1), np.nan, np.nansum(values, axis=1))
 
 
-def _log2_ratio(amount: FloatArray, reference: FloatArray) -> FloatArray:
+def log2_ratio(amount: FloatArray, reference: FloatArray) -> FloatArray:
     """log2 of a ratio of counts that can be 0, floored at 1/1024."""
     return np.asarray(np.log2(np.maximum(amount / reference, 1.0 / 1024)))
 
@@ -158,43 +159,43 @@ LAUNCH_FEATURES: tuple[Feature[LaunchFacts], ...] = (
     _total("log2_global_bytes", "log2(byte)", lambda k: np.log2(1.0 + k.global_bytes)),
     _total("log2_shared_traffic_bytes", "log2(byte)", lambda k: np.log2(1.0 + k.shared_bytes)),
     _total("log2_register_bytes", "log2(byte)", lambda k: np.log2(1.0 + k.register_bytes)),
-    _total("log2_global_intensity", "log2(flop/byte)", lambda k: _log2_ratio(k.flops, 1.0 + k.global_bytes)),
-    _total("log2_shared_intensity", "log2(flop/byte)", lambda k: _log2_ratio(k.flops, 1.0 + k.shared_bytes)),
+    _total("log2_global_intensity", "log2(flop/byte)", lambda k: log2_ratio(k.flops, 1.0 + k.global_bytes)),
+    _total("log2_shared_intensity", "log2(flop/byte)", lambda k: log2_ratio(k.flops, 1.0 + k.shared_bytes)),
     _total(
-        "log2_register_intensity", "log2(flop/byte)", lambda k: _log2_ratio(k.flops, 1.0 + k.register_bytes)
+        "log2_register_intensity", "log2(flop/byte)", lambda k: log2_ratio(k.flops, 1.0 + k.register_bytes)
     ),
     _total(
         "log2_load_redundancy",
         "log2(1)",
-        lambda k: _log2_ratio(_sum(k["global_load_bytes"]), k.work.min_bytes),
+        lambda k: log2_ratio(sum_of(k["global_load_bytes"]), k.work.min_bytes),
         "kernel",
         "any_sms",
     ),
     _total(
         "log2_store_redundancy",
         "log2(1)",
-        lambda k: _log2_ratio(_sum(k["global_store_bytes"]), k.work.min_bytes),
+        lambda k: log2_ratio(sum_of(k["global_store_bytes"]), k.work.min_bytes),
         "kernel",
         "any_sms",
     ),
-    _total("log2_extra_flops", "log2(1)", lambda k: _log2_ratio(k.flops, k.work.flops), "kernel", "any_sms"),
+    _total("log2_extra_flops", "log2(1)", lambda k: log2_ratio(k.flops, k.work.flops), "kernel", "any_sms"),
     _total(
         "log2_compute_over_roofline",
         "log2(1)",
-        lambda k: k.over_bound(_sum(k.times.compute)),
+        lambda k: k.over_bound(sum_of(k.times.compute)),
         "component_time",
     ),
     _total(
         "log2_operands_over_roofline",
         "log2(1)",
-        lambda k: k.over_bound(_sum(k.times.operands)),
+        lambda k: k.over_bound(sum_of(k.times.operands)),
         "component_time",
     ),
-    _total("log2_l2_over_roofline", "log2(1)", lambda k: k.over_bound(_sum(k.times.l2)), "component_time"),
+    _total("log2_l2_over_roofline", "log2(1)", lambda k: k.over_bound(sum_of(k.times.l2)), "component_time"),
     _total(
         "log2_latency_over_roofline",
         "log2(1)",
-        lambda k: k.over_bound(_sum(k.times.latency)),
+        lambda k: k.over_bound(sum_of(k.times.latency)),
         "component_time",
     ),
     _total("log2_memory_over_roofline", "log2(1)", lambda k: k.over_bound(k.memory_s), "component_time"),

@@ -1,8 +1,9 @@
 """Features of the parameters of families: of kernels that have parameters of their own.
 
 What a parameter means is known to its family alone, so that each has columns of its own: one that tells the
-family, one a dimension of a kernel of another suite and one a parameter, NaN in all other rows. Within one
-family configs can then be told apart and compared between devices; two families are never mixed up.
+family, and one a parameter, NaN in all other rows. Dimensions of a kernel of another suite have columns of
+their own too, which all families that compute it share. Within one family configs can then be told apart and
+compared between devices; two families are never mixed up.
 """
 
 import math
@@ -58,7 +59,7 @@ def parameter_columns(
         family: What its parameters are known by.
         parameters: By name, the last index of a range or the choices, as ``DesignSpace.parameters`` has them.
     """
-    found = {_column(f"{family}/", "1", "workload"): 1.0, **_sizes(workload, family)}
+    found = {_column(f"{family}/", "1", "workload"): 1.0, **_sizes(workload)}
     for name, choices in parameters.items():
         values = (0,) if isinstance(choices, int) else choices
         found |= dict(_choice(family, name, value) for value in values)
@@ -68,7 +69,7 @@ def parameter_columns(
 def _columns_of(batch: ConfigBatch, family: str) -> Iterator[tuple[Column, Any]]:
     """Each column, and one value or ``(n,)`` values."""
     yield _column(f"{family}/", "1", "workload"), 1.0
-    yield from _sizes(batch.workload, family).items()
+    yield from _sizes(batch.workload).items()
     for name, values in batch.decisions.items():
         if values.dtype.kind in "iufb":
             yield _column(f"{family}/{name}", "log2(1)", "config"), _log2(values.astype(np.float64))
@@ -81,15 +82,18 @@ def _facts(candidate: Candidate) -> _Facts:
     """What is known of one candidate, by column."""
     family = candidate.family
     choices = dict(_choice(family, name, value) for name, value in candidate.config.decisions.items())
-    return {_column(f"{family}/", "1", "workload"): 1.0, **_sizes(candidate.workload, family), **choices}
+    return {_column(f"{family}/", "1", "workload"): 1.0, **_sizes(candidate.workload), **choices}
 
 
-def _sizes(workload: Workload, family: str) -> _Facts:
-    """The dimensions of a kernel of another suite; those of an operator have columns for all families."""
+def _sizes(workload: Workload) -> _Facts:
+    """The dimensions of a kernel of another suite; those of an operator have columns for all families.
+
+    They are of the workload, so that all families that compute it share them.
+    """
     if not workload.is_foreign:
         return {}
     return {
-        _column(f"{family}/{dim}", "log2(1)", "workload"): float(_log2(size))
+        _column(f"{workload.kind}/{dim}", "log2(1)", "workload"): float(_log2(size))
         for dim, size in workload.dims.items()
     }
 

@@ -6,6 +6,9 @@ section 2). The traffic of a memory level is refresh count times volume (DNN-Chi
 section 3): how often a box is staged times its size, and the operands of a register tile times how often it
 is used.
 
+Where the data of a kernel decide what it moves, launches say how much of the traffic reaches device memory,
+what the busiest block moves, which no SM shares with another, and how often memory is changed atomically.
+
 No time rises with SMs, clock, bandwidth or the size of a cache, all else equal. Of k blocks on the fullest
 SM, b resident at once and enough at r, the slowdown is ``k / min(1, min(b, k) / r) = max(k, max(k / b, 1)
 r)``, which does not fall with k, and k does not rise with SMs.
@@ -27,6 +30,8 @@ _OPERANDS_PER_CLOCK = 32
 # Clocks between a load from device memory and its use: 500-600 on an idle Hopper, more under load. Not
 # fitted.
 _LATENCY_CLOCKS = 800
+# Atomic operations a clock: of an SM, and on one address (NVIDIA, Kepler GK110 whitepaper, 2012). Not fitted.
+_ATOMICS_PER_CLOCK = 1
 # Bytes that a thread has on the way at once: at least one float32, at most four loads of 16 bytes.
 _LEAST_IN_FLIGHT, _MOST_IN_FLIGHT = 4, 64
 
@@ -38,6 +43,8 @@ class Work:
     Attributes:
         flops: Operations of the workload.
         min_bytes: Its fewest bytes through device memory.
+        device_bytes: Those that its launches move through device memory, as its data decide; NaN where not
+            known.
         bound_s: Its roofline in seconds.
         loads_per_fma: Operands loaded from shared memory for each multiply-add; NaN where not known.
         steps: Times that a block stages operands, one after the other; NaN where not known.
@@ -46,6 +53,7 @@ class Work:
 
     flops: FloatArray
     min_bytes: FloatArray
+    device_bytes: FloatArray
     bound_s: FloatArray
     loads_per_fma: FloatArray
     steps: FloatArray
@@ -60,19 +68,22 @@ class Times:
         compute: Arithmetic, by warps: lanes without a thread and schedulers without a warp do nothing.
         operands: Reads of operands from shared memory into registers, by warps too.
         l2: Traffic through the L2 cache, at its bandwidth or at what the loads in flight can draw (Little's
-            law), whichever is less.
+            law), whichever is less; no less than what the busiest block needs for its own.
         latency: Waves x steps x the latency of a load: what even a kernel without work would wait.
+        atomics: Atomic operations, which an SM sends one after the other; no less than those on one address,
+            which follow one another.
     """
 
     compute: FloatArray
     operands: FloatArray
     l2: FloatArray
     latency: FloatArray
+    atomics: FloatArray
 
     @property
     def total(self) -> FloatArray:
         """All of them, as if nothing overlapped."""
-        return self.compute + self.operands + self.l2 + self.latency
+        return self.compute + self.operands + self.l2 + self.latency + self.atomics
 
 
 def times_of(facts: Mapping[str, FloatArray], occupancy: Occupancy, limits: Limits, work: Work) -> Times:
@@ -91,25 +102,41 @@ def times_of(facts: Mapping[str, FloatArray], occupancy: Occupancy, limits: Limi
     return Times(
         compute=by_lanes / issue + pace * facts["tensor_flops"] / tensor_rate / issue,
         operands=pace * operands / (_OPERANDS_PER_CLOCK * clock) / issue,
-        l2=pace * traffic / (_l2_bytes_per_clock(facts, occupancy) * clock),
+        l2=np.maximum(
+            pace * traffic / (_l2_bytes_per_clock(facts, occupancy.busy_blocks) * clock),
+            facts["busiest_block_bytes"] / (_l2_bytes_per_clock(facts, 1.0) * clock),
+        ),
         latency=occupancy.waves * steps * _LATENCY_CLOCKS / clock,
+        atomics=np.maximum(pace * facts["atomics"], _on_one_address(facts)) / (_ATOMICS_PER_CLOCK * clock),
     )
 
 
 def memory_s(work: Work, traffic: FloatArray, limits: Limits) -> FloatArray:
     """``(n,)`` seconds of the traffic to device memory of rows with this ``(n,)`` traffic to the L2 cache.
 
-    What is moved once must come from device memory. Of what is moved again, the L2 cache misses the share of
-    the data that it cannot hold. 0 where the bandwidth is unknown, and without misses where the cache is.
+    It is what the launches say of it. Where they do not, what is moved once must come from device memory, and
+    of what is moved again, the L2 cache misses the share of the data that it cannot hold. 0 where the
+    bandwidth is unknown, and without misses where the cache is.
     """
     missing = np.fmax(0.0, 1.0 - limits.l2_bytes / work.min_bytes)
     again = np.fmax(0.0, traffic - work.min_bytes)
-    return np.asarray(np.nan_to_num((work.min_bytes + missing * again) / limits.bandwidth))
+    by_cache = work.min_bytes + missing * again
+    moved = np.where(np.isnan(work.device_bytes), by_cache, work.device_bytes)
+    return np.asarray(np.nan_to_num(moved / limits.bandwidth))
 
 
-def _l2_bytes_per_clock(facts: Mapping[str, FloatArray], occupancy: Occupancy) -> FloatArray:
-    """Bytes in flight / latency, never above the bandwidth; a thread stages its part of the shared memory."""
+def _on_one_address(facts: Mapping[str, FloatArray]) -> FloatArray:
+    """Atomic operations on each of their addresses; 0 where these are not said."""
+    addresses = facts["atomic_addresses"]
+    return facts["atomics"] / np.where(addresses > 0.0, addresses, np.inf)
+
+
+def _l2_bytes_per_clock(facts: Mapping[str, FloatArray], blocks: FloatArray | float) -> FloatArray:
+    """Bytes that blocks have in flight / latency, never above the bandwidth.
+
+    A thread stages its part of the shared memory.
+    """
     threads = facts["threads_per_block"]
     staged = np.clip(facts["shared_bytes"] / threads, _LEAST_IN_FLIGHT, _MOST_IN_FLIGHT)
-    in_flight = occupancy.busy_blocks * threads * staged
+    in_flight = blocks * threads * staged
     return np.asarray(np.minimum(_L2_BYTES_PER_CLOCK, in_flight / _LATENCY_CLOCKS))

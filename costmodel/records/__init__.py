@@ -1,6 +1,6 @@
 """What was measured: the one schema, and the store that keeps it."""
 
-from costmodel.records._candidate import Candidate, Config, Decision, KernelLaunch
+from costmodel.records._candidate import DATA_FACTS, Candidate, Config, Decision, KernelLaunch
 from costmodel.records._config_batch import SKETCH, ConfigBatch, config_batches
 from costmodel.records._cuda_device import CUDA_ATTRIBUTES, cuda_device
 from costmodel.records._device_state import DeviceState
@@ -27,6 +27,7 @@ from costmodel.records._workload import DTYPE_BYTES, Workload
 
 __all__ = [
     "CUDA_ATTRIBUTES",
+    "DATA_FACTS",
     "DTYPE_BYTES",
     "FAMILIES",
     "OPERATORS",

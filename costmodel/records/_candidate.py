@@ -2,6 +2,7 @@
 
 import re
 from functools import cached_property
+from typing import Any
 
 import msgspec
 
@@ -13,6 +14,14 @@ from costmodel.records._workload import Workload
 _SPACE_OF_SOURCE = re.compile(r"(?!metaschedule-|tir-)(\w+)-(\w+)-[0-9a-f]{8}")
 
 Decision = int | float | str | tuple[int, ...]
+
+# Fields of ``KernelLaunch`` that the data of a kernel decide, as where it gathers or skips zeros.
+DATA_FACTS = ("device_bytes", "atomics", "atomic_addresses", "busiest_block_bytes")
+
+
+def _written(default: int = 0) -> Any:
+    """A field that is written even where it has its default: ``omit_defaults`` leaves out no made value."""
+    return msgspec.field(default_factory=lambda: default)
 
 
 class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -30,13 +39,16 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return content_id(self.decisions)
 
 
-class KernelLaunch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class KernelLaunch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """What the lowered program says of one kernel that it launches. Counts are totals of one run.
 
     Of a program that is no known operator, and stages no operands in shared memory, the bytes of device
     memory are those that a GPU moves for the threads: whole sectors, and not what stays in a register.
 
     On a CPU, ``blocks`` counts the iterations of the parallel loop and ``threads_per_block`` is 1.
+
+    The last four are ``DATA_FACTS``, said of kernels whose work depends on their data. Records of launches
+    that say none of them have no such fields.
 
     Attributes:
         blocks: Thread blocks in the grid.
@@ -52,21 +64,31 @@ class KernelLaunch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         tensor_flops: The part of ``flops`` that Tensor Cores do.
         vector_bytes: Widest vectorised access to device memory, in bytes.
         unroll_steps: Loop steps that the compiler may unroll.
+        device_bytes: Bytes through device memory, where the data say how many of those that threads read and
+            write are distinct, or how many the L2 cache keeps; 0 where that is not said.
+        atomics: Atomic operations of all threads on device memory; 0 for none.
+        atomic_addresses: Distinct addresses of these; 0 where that is not said.
+        busiest_block_bytes: Bytes that the block with the most work reads from and writes to device memory; 0
+            where that is not said.
     """
 
     blocks: int
     threads_per_block: int
-    vthreads: int = 1
-    shared_bytes: int = 0
-    local_bytes: int = 0
-    global_load_bytes: int = 0
-    global_store_bytes: int = 0
-    shared_load_bytes: int = 0
-    shared_store_bytes: int = 0
-    flops: int = 0
-    tensor_flops: int = 0
-    vector_bytes: int = 0
-    unroll_steps: int = 0
+    vthreads: int = _written(1)
+    shared_bytes: int = _written()
+    local_bytes: int = _written()
+    global_load_bytes: int = _written()
+    global_store_bytes: int = _written()
+    shared_load_bytes: int = _written()
+    shared_store_bytes: int = _written()
+    flops: int = _written()
+    tensor_flops: int = _written()
+    vector_bytes: int = _written()
+    unroll_steps: int = _written()
+    device_bytes: int = 0
+    atomics: int = 0
+    atomic_addresses: int = 0
+    busiest_block_bytes: int = 0
 
 
 class Candidate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):

@@ -11,11 +11,19 @@ from optuna import Trial
 from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
 
 from costmodel.arrays import FloatArray
-from costmodel.features import COLUMNS, extract_batch, in_columns, parameter_columns
+from costmodel.features import (
+    COLUMNS,
+    DATA_COLUMNS,
+    FeatureTable,
+    extract_batch,
+    in_columns,
+    parameter_columns,
+)
 from costmodel.kernels import MOST_CHANGES, DesignSpace
 from costmodel.records import Candidate, Config, ConfigBatch, Platform, config_batches, content_id
 from costmodel.spaces._base import DrawnConfigs, Param, SearchSpace
 
+_SOME = 256  # configs that tell whether launches of a space say what data decide
 _REMEMBERED = 512  # lowered candidates: proposals are asked for again when they are measured
 
 
@@ -109,9 +117,13 @@ class KernelSpace(SearchSpace):
 
     def _features(self, batch: ConfigBatch) -> FloatArray:
         """``(n, b, d)`` features of configs of one sketch."""
-        launches = self.space.launches(batch)
-        tables = [extract_batch(batch, platform, launches, self.family) for platform in self.platforms]
+        tables = self._tables(batch)
         return np.stack([in_columns(table, self._columns) for table in tables], axis=1)
+
+    def _tables(self, batch: ConfigBatch) -> list[FeatureTable]:
+        """Features of configs of one sketch on each platform, in the columns that these have."""
+        launches = self.space.launches(batch)
+        return [extract_batch(batch, platform, launches, self.family) for platform in self.platforms]
 
     @cached_property
     def family(self) -> str:
@@ -124,8 +136,10 @@ class KernelSpace(SearchSpace):
         if self._asked is not None or not self.family:
             return self._asked
         parameters = {_decision(name): each for name, each in self.space.parameters().items()}
-        own = parameter_columns(self.space.workload, self.family, parameters)
-        return [column.name for column in COLUMNS + own]
+        own = set(parameter_columns(self.space.workload, self.family, parameters))
+        some = self._tables(self.space.draw(0, _SOME, np.random.default_rng(0)))
+        own |= {column for table in some for column in table.columns if column in DATA_COLUMNS}
+        return [column.name for column in COLUMNS] + sorted(column.name for column in own)
 
     def candidate(self, config: Config) -> Candidate:
         """The lowered candidate of a config, whose config is the one that the source applied.

@@ -18,7 +18,16 @@ import numpy as np
 from costmodel.errors import InvalidConfigError
 from costmodel.kernels import Built, KernelSource, source_of
 from costmodel.kernels.reference import agrees
-from costmodel.records import Candidate, Config, KernelLaunch, Outcome, TargetKind, Workload
+from costmodel.records import (
+    DATA_FACTS,
+    Candidate,
+    Config,
+    ConfigBatch,
+    KernelLaunch,
+    Outcome,
+    TargetKind,
+    Workload,
+)
 
 _DRAWN = 8
 
@@ -82,6 +91,15 @@ def check_launches_are_columns(case: SourceCase, folder: Path) -> None:
         assert not (values < 0).any()
 
 
+def check_what_data_decide_is_the_same_of_a_candidate(case: SourceCase, folder: Path) -> None:
+    """What launches say of data is said before a build as it is recorded, so that features do not change."""
+    space, (candidate, *_) = case.source.space(case.workload, case.kind), _candidates(case)
+    columns = space.launches(ConfigBatch.from_configs(case.workload, [candidate.config]))
+    for name in DATA_FACTS:
+        recorded = sum(getattr(launch, name) for launch in candidate.launches)
+        assert np.nansum(columns[name]) == recorded
+
+
 def check_arguments_are_the_same_and_outputs_unwritten(case: SourceCase, folder: Path) -> None:
     """Every process gets the same arguments, and outputs that nobody has written are not right."""
     first, again = (case.source.arguments(case.workload) for _ in range(2))
@@ -142,6 +160,7 @@ SOURCE_CHECKS: tuple[Callable[[SourceCase, Path], None], ...] = (
     check_configs_go_to_and_fro,
     check_a_config_of_another_space_is_refused,
     check_launches_are_columns,
+    check_what_data_decide_is_the_same_of_a_candidate,
     check_arguments_are_the_same_and_outputs_unwritten,
     check_builds_in_a_process_of_its_own,
     check_a_build_that_fails_says_why,

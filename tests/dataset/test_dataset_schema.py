@@ -3,8 +3,9 @@
 import msgspec
 from fake_records import STATE, fake_measurement
 
-from costmodel.dataset.table import SCHEMA, Records
+from costmodel.dataset.table import DATA_SCHEMA, SCHEMA, Records
 from costmodel.records import (
+    DATA_FACTS,
     Candidate,
     Config,
     Device,
@@ -25,7 +26,9 @@ def test_every_field_of_a_record_has_a_column() -> None:
     assert names(KernelResources) == {field.name for field in SCHEMA.field("resources").type.value_type}
     assert names(DeviceState) == {field.name for field in SCHEMA.field("before").type}
     assert names(Device) == {field.name for field in SCHEMA.field("device").type}
-    assert names(KernelLaunch) == {field.name for field in SCHEMA.field("launches").type.value_type}
+    assert names(KernelLaunch) == {field.name for field in DATA_SCHEMA.field("launches").type.value_type}
+    plain = {field.name for field in SCHEMA.field("launches").type.value_type}
+    assert names(KernelLaunch) - plain == set(DATA_FACTS)
     assert names(Measurement) - {"candidate", "platform"} <= set(SCHEMA.names)
     assert names(Candidate) - {"workload", "config"} <= set(SCHEMA.names)
     assert names(Workload) | names(Platform) <= set(SCHEMA.names)
@@ -43,7 +46,7 @@ def test_each_column_holds_what_was_recorded() -> None:
     assert row["resources"] == [msgspec.structs.asdict(kernel) for kernel in record.resources]
     assert len(record.resources) == 1
     assert row["device"] == msgspec.structs.asdict(record.platform.device)
-    assert row["launches"] == [msgspec.structs.asdict(launch) for launch in record.candidate.launches]
+    assert row["launches"] == [msgspec.to_builtins(launch) for launch in record.candidate.launches]
     assert Config(msgspec.json.decode(row["config"])) == Config(
         {"tile": 1, "factors": [1, 4], "order": "row", "share": 0.5}
     )

@@ -109,3 +109,12 @@ def test_columns_that_no_row_has_take_no_memory() -> None:
     assert "gemm/tile" in {name.rpartition(".")[2] for name in names}
     assert len(names) < len(COLUMNS) / 2
     assert all(values.shape == (2,) for values in found.known.values())
+
+
+def test_sizes_are_of_the_workload_whatever_computes_it() -> None:
+    workload = Workload.parse("cuda.rows-n64")
+    own = Candidate(workload, "cuda-rows-0123abcd", Config({"block_size": 128}))
+    library = Candidate(workload, "library-cuda-0123abcd", Config({"call": "eager"}))
+    table = extract([own, library], [fake_platform()] * 2)
+    assert table.values[:, table.index("cuda.rows/n")].tolist() == [np.log2(65)] * 2
+    assert not any(column.name == "library.cuda/n" for column in table.columns)

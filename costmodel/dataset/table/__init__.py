@@ -17,6 +17,7 @@ from costmodel.dataset.table._files import (
     dataset_hash,
     remove_other_files,
 )
+from costmodel.dataset.table._launches import schema_of
 from costmodel.dataset.table._lists import lengths_of, medians, reduced
 from costmodel.dataset.table._locate import SHIPPED_DATASETS, find_dataset, is_dataset_folder
 from costmodel.dataset.table._order import in_order
@@ -33,11 +34,12 @@ from costmodel.dataset.table._read import (
 )
 from costmodel.dataset.table._records import LATENCIES, ROWS, Records
 from costmodel.dataset.table._same import codes_of, number, same
-from costmodel.dataset.table._schema import FILE_NAME, PARTS_NAME, SCHEMA
+from costmodel.dataset.table._schema import DATA_SCHEMA, FILE_NAME, PARTS_NAME, SCHEMA
 from costmodel.dataset.table._write import DatasetWriter, write_parquet
 
 __all__ = [
     "CANDIDATES",
+    "DATA_SCHEMA",
     "FILE_NAME",
     "LATENCIES",
     "PARTITIONS",
@@ -78,6 +80,7 @@ __all__ = [
     "reduced",
     "remove_other_files",
     "same",
+    "schema_of",
     "sha256_of",
     "workloads_in",
     "write_checksums",

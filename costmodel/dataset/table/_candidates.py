@@ -8,13 +8,15 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from costmodel.dataset.table._launches import alike, narrowed
 from costmodel.dataset.table._same import Codes, same_tables
-from costmodel.dataset.table._schema import SCHEMA
+from costmodel.dataset.table._schema import DATA_SCHEMA, SCHEMA
 from costmodel.records import Candidate, Config, Decision, KernelLaunch, Workload
 
-# Columns of the table of candidates.
-CANDIDATES = pa.schema(
-    [SCHEMA.field(name) for name in ("candidate_id", "workload", "space", "config", "launches")]
+# Columns of the table of candidates; of one with launches that say what data decide, those are more.
+CANDIDATES, DATA_CANDIDATES = (
+    pa.schema([schema.field(name) for name in ("candidate_id", "workload", "space", "config", "launches")])
+    for schema in (SCHEMA, DATA_SCHEMA)
 )
 _BLOCK = 1024  # candidates that are made at once
 
@@ -25,7 +27,7 @@ class Candidates(Sequence[Candidate]):
     """Candidates in columns; asked for twice, one is the same object.
 
     Args:
-        table: Arrow table with the columns ``CANDIDATES``.
+        table: Arrow table with the columns ``CANDIDATES``, or ``DATA_CANDIDATES``.
     """
 
     def __init__(self, table: Any) -> None:
@@ -85,7 +87,7 @@ class Candidates(Sequence[Candidate]):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Candidates):
             return NotImplemented
-        return len(self) == len(other) and bool(same_tables(self.table, other.table).all())
+        return len(self) == len(other) and bool(same_tables(*alike([self.table, other.table])).all())
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -98,12 +100,12 @@ class Candidates(Sequence[Candidate]):
 
 
 def candidate_table(candidates: Sequence[Candidate]) -> Any:
-    """The table of candidates, with the columns ``CANDIDATES``."""
+    """The table of candidates, with the columns ``CANDIDATES``, or ``DATA_CANDIDATES`` if any says these."""
     columns = {
         "candidate_id": [each.candidate_id for each in candidates],
         "workload": [each.workload.name for each in candidates],
         "space": [each.space for each in candidates],
         "config": [msgspec.json.encode(each.config.decisions).decode() for each in candidates],
-        "launches": [msgspec.to_builtins(each.launches) for each in candidates],
+        "launches": [list(map(msgspec.structs.asdict, each.launches)) for each in candidates],
     }
-    return pa.table(columns, CANDIDATES)
+    return narrowed(pa.table(columns, DATA_CANDIDATES))

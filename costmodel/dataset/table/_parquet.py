@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from pyarrow.fs import LocalFileSystem
 
 from costmodel.dataset.table._records import FACTS, Records, columns_for
-from costmodel.dataset.table._schema import SCHEMA
+from costmodel.dataset.table._schema import DATA_SCHEMA, SCHEMA
 from costmodel.errors import CostModelError
 
 # Columns whose texts repeat, which are read as places in a dictionary.
@@ -121,7 +121,7 @@ def _check_schema(file: Path, schema: Any) -> None:
     Raises:
         CostModelError: They are others.
     """
-    if schema.equals(SCHEMA):
+    if schema.equals(SCHEMA) or schema.equals(DATA_SCHEMA):
         return
     missing = [name for name in SCHEMA.names if name not in schema.names]
     foreign = [name for name in schema.names if name not in SCHEMA.names]

@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from costmodel.dataset.table._candidates import CANDIDATES, Candidates, candidate_table
+from costmodel.dataset.table._candidates import CANDIDATES, DATA_CANDIDATES, Candidates, candidate_table
+from costmodel.dataset.table._launches import alike, has_data_facts, schema_of
 from costmodel.dataset.table._lists import medians
 from costmodel.dataset.table._same import Codes, codes_of, distinct
 from costmodel.dataset.table._schema import SCHEMA
@@ -55,8 +56,8 @@ class Records:
     """n measurements of c candidates on p platforms.
 
     Attributes:
-        candidates: Arrow table of c rows with the columns ``CANDIDATES``. Two rows of one ``candidate_id``
-            differ in what is known of the launches, or in how the config is written.
+        candidates: Arrow table of c rows with the columns ``CANDIDATES``, or ``DATA_CANDIDATES``. Two rows of
+            one ``candidate_id`` differ in what is known of the launches, or in how the config is written.
         platforms: The p platforms; two of one ``platform_id`` differ in software or in the device's figures.
         rows: Arrow table of n rows with the columns ``ROWS``: ``candidate`` and ``platform`` are positions in
             the two above, the others as in a dataset's file. Where not all were read, those that were.
@@ -112,7 +113,9 @@ class Records:
 
     @classmethod
     def from_table(cls, table: Any) -> Self:
-        """The columns of a table that fits ``SCHEMA``, or has some of its columns, see ``columns_for``.
+        """The columns of a table that fits ``SCHEMA`` or ``DATA_SCHEMA``, or has some of their columns.
+
+        Which these can be tells ``columns_for``.
 
         Raises:
             ValueError: A row holds what no measurement can.
@@ -121,7 +124,8 @@ class Records:
         check_values(table)
         of_candidate = table.select(CANDIDATES.names)
         first, candidate = distinct(of_candidate, ["candidate_id"])
-        candidates = of_candidate.take(first).cast(CANDIDATES)
+        columns = DATA_CANDIDATES if has_data_facts(of_candidate) else CANDIDATES
+        candidates = of_candidate.take(first).cast(columns)
         check_ids(candidates)
         of_platform = table.select(_PLATFORM)
         first, platform = distinct(of_platform, ["platform_id", "software", "sms_requested"])
@@ -136,7 +140,7 @@ class Records:
         """The measurements of several parts, one part after the other."""
         if not parts:
             return cls(CANDIDATES.empty_table(), (), ROWS.empty_table())
-        candidates = pa.concat_tables([part.candidates for part in parts]).combine_chunks()
+        candidates = pa.concat_tables(alike([part.candidates for part in parts])).combine_chunks()
         first, candidate_of = distinct(candidates, ["candidate_id"])
         platforms = _Places(_encode)
         rows, start = [], 0
@@ -210,7 +214,7 @@ class Records:
         return np.asarray(pc.equal(pc.list_value_length(self.rows["co_runners"]), 0))
 
     def table(self) -> Any:
-        """The ``pyarrow.Table`` with the columns of ``SCHEMA``, complete in each row."""
+        """The ``pyarrow.Table`` with the columns of ``SCHEMA`` or ``DATA_SCHEMA``, complete in each row."""
         names, of_candidate = np.unique(self.candidates["workload"].to_numpy(), return_inverse=True)
         workloads = [Workload.parse(name) for name in names]
         platforms = pa.Table.from_pylist(list(map(_platform_row, self.platforms)), _platform_schema())
@@ -229,7 +233,7 @@ class Records:
         version = pa.array(np.full(len(self), SCHEMA_VERSION))
         held = {name: t[name] for t in (wide, parts, platform, self.rows) for name in t.column_names}
         held["schema_version"] = version
-        return pa.Table.from_arrays([held[name] for name in SCHEMA.names], schema=SCHEMA)
+        return pa.Table.from_arrays([held[name] for name in SCHEMA.names], schema=schema_of(self.candidates))
 
     def measurements(self) -> Iterator[Measurement]:
         """Each measurement as an object; those of one candidate, or platform, share it."""

@@ -1,4 +1,7 @@
-"""The columns of a dataset file: one row a measurement, complete in itself."""
+"""The columns of a dataset file: one row a measurement, complete in itself.
+
+A file has the columns ``SCHEMA``, or ``DATA_SCHEMA``; see ``_launches``.
+"""
 
 from typing import Any
 
@@ -6,13 +9,13 @@ import pyarrow as pa
 
 FILE_NAME = "measurements.parquet"
 PARTS_NAME = "measurements"  # the folder, where they are in parts
-FORMAT = "costmodel measurements 2"
 
 
 def _field(name: str, kind: Any, description: str, unit: str = "") -> Any:
     return pa.field(name, kind, nullable=False, metadata={"description": description, "unit": unit})
 
 
+_LAUNCHES = "the kernels that one run launches; empty where not known"
 _LAUNCH = pa.struct(
     [
         _field("blocks", pa.int64(), "thread blocks in the grid", "1"),
@@ -30,6 +33,13 @@ _LAUNCH = pa.struct(
         _field("unroll_steps", pa.int64(), "loop steps that the compiler may unroll", "1"),
     ]
 )
+# ``DATA_FACTS`` of records, each after the other fields of a launch.
+_DATA = [
+    _field("device_bytes", pa.int64(), "through device memory, as the data decide; 0 where not said", "B"),
+    _field("atomics", pa.int64(), "atomic operations of all threads on device memory", "1"),
+    _field("atomic_addresses", pa.int64(), "distinct addresses of these; 0 where not said", "1"),
+    _field("busiest_block_bytes", pa.int64(), "moved by the block with most work; 0 where not said", "B"),
+]
 
 _DEVICE = pa.struct(
     [
@@ -77,7 +87,7 @@ SCHEMA = pa.schema(
         _field("candidate_id", pa.string(), "content address of workload, space and config"),
         _field("space", pa.string(), "space that the config was chosen from, with a hash of its definition"),
         _field("config", pa.string(), "the choice: value of each parameter, JSON object"),
-        _field("launches", pa.list_(_LAUNCH), "the kernels that one run launches; empty where not known"),
+        _field("launches", pa.list_(_LAUNCH), _LAUNCHES),
         _field("platform_id", pa.string(), "content address of device name, isolation and granted SMs"),
         _field("device", _DEVICE, "the device model; 0 where its driver does not say"),
         _field("isolation", pa.string(), "how the SMs were set apart: whole, green_context, mps or threads"),
@@ -105,5 +115,11 @@ SCHEMA = pa.schema(
         _field("error", pa.string(), "first line of the failure's message; empty when ok"),
         _field("schema_version", pa.int64(), "version of the record", "1"),
     ],
-    metadata={"format": FORMAT},
+    metadata={"format": "costmodel measurements 2"},
 )
+
+# The columns of files of which any launch says what data decide, and of no others.
+DATA_SCHEMA = SCHEMA.set(
+    SCHEMA.get_field_index("launches"),
+    _field("launches", pa.list_(pa.struct([*_LAUNCH, *_DATA])), _LAUNCHES),
+).with_metadata({"format": "costmodel measurements 3"})

@@ -1,7 +1,7 @@
 """A dataset's files are written: with the same bytes each time, whole or not at all."""
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any, Self
 
@@ -9,12 +9,61 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from costmodel.dataset.table._files import Partition, part_name
+from costmodel.dataset.table._launches import has_data_facts, narrowed, widened
 from costmodel.dataset.table._records import Records
-from costmodel.dataset.table._schema import FILE_NAME, SCHEMA
+from costmodel.dataset.table._schema import DATA_SCHEMA, FILE_NAME, SCHEMA
 from costmodel.files import replacing
 from costmodel.threads import Beside
 
 GROUP_ROWS = 16_384  # of the groups of rows in a file; read at once, too
+_SETTINGS = {"compression": "zstd", "compression_level": 12, "write_page_checksum": True}
+
+
+class _Groups:
+    """Writes groups of rows into a file, all with the columns ``DATA_SCHEMA`` once any of them needs these.
+
+    Args:
+        file: The file.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._rest = Records.concat([])
+        self._has_data_facts = False
+        self._writer = pq.ParquetWriter(file, SCHEMA, **_SETTINGS)
+
+    def add(self, part: Records) -> None:
+        """Write the groups that a part fills."""
+        rest = Records.concat([self._rest, part]) if len(self._rest) else part
+        whole = len(rest) - len(rest) % GROUP_ROWS
+        for start in range(0, whole, GROUP_ROWS):
+            self._write(rest.slice(start, GROUP_ROWS).table())
+        self._rest = rest.slice(whole)
+
+    def finish(self) -> None:
+        """Write the last group."""
+        self._write(self._rest.table())
+
+    def close(self) -> None:
+        """Nothing more is written."""
+        self._writer.close()
+
+    def _write(self, table: Any) -> None:
+        table = narrowed(table)
+        if has_data_facts(table) and not self._has_data_facts:
+            self._begin_again()
+        self._writer.write_table(widened(table) if self._has_data_facts else table)
+
+    def _begin_again(self) -> None:
+        """Write what is written once more, with the columns ``DATA_SCHEMA``."""
+        self._writer.close()
+        self._has_data_facts = True
+        with self._file.open("rb") as written:
+            self._file.unlink()  # what is open can be read on
+            self._writer = pq.ParquetWriter(self._file, DATA_SCHEMA, **_SETTINGS)
+            groups = pq.ParquetFile(written)
+            for group in range(groups.num_row_groups):
+                self._writer.write_table(widened(groups.read_row_group(group)))
 
 
 @contextmanager
@@ -24,35 +73,24 @@ def write_parquet(file: Path) -> Iterator[Callable[[Records], None]]:
     A part is written on a thread while the next one is made: packing it leaves Python free.
     The same rows give the same bytes with the same release of pyarrow, however they are cut into parts.
     """
-    settings = {"compression": "zstd", "compression_level": 12, "write_page_checksum": True}
-    writer: pq.ParquetWriter | None = None
+    groups: _Groups | None = None
     beside = Beside()
-    rest = Records.concat([])
-
-    def add(writer: Any, part: Records) -> None:
-        nonlocal rest
-        rest = Records.concat([rest, part]) if len(rest) else part
-        whole = len(rest) - len(rest) % GROUP_ROWS
-        for start in range(0, whole, GROUP_ROWS):
-            writer.write_table(rest.slice(start, GROUP_ROWS).table())
-        rest = rest.slice(whole)
 
     with ExitStack() as cleanup:
 
         def write(part: Records) -> None:
             """Begin to write, once the part before is written."""
-            nonlocal writer
-            if writer is None:
+            nonlocal groups
+            if groups is None:
                 partial = cleanup.enter_context(replacing(file))
-                writer = cleanup.enter_context(pq.ParquetWriter(partial, SCHEMA, **settings))
+                groups = cleanup.enter_context(closing(_Groups(partial)))
                 cleanup.enter_context(beside)
-            beside.run(add, writer, part)
+            beside.run(groups.add, part)
 
         yield write
-        if writer is not None:
+        if groups is not None:
             beside.wait()
-            writer.write_table(rest.table())
-            writer.close()
+            groups.finish()
 
 
 class DatasetWriter:

@@ -1,8 +1,7 @@
 """What the kernels of a family read and write, and what should come of it."""
 
-import importlib.util
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.errors import CostModelError
+from costmodel.kernels.cuda._data import Arrays, FamilyData, function_of
 from costmodel.kernels.cuda._description import Description
-from costmodel.kernels.cuda._launch_rules import LaunchRules
 from costmodel.kernels.cuda._t1 import Argument
 from costmodel.kernels.family import Formula
 from costmodel.kernels.reference import tolerance_of as tolerance_of_dtype
 from costmodel.records import Workload
-
-Arrays = dict[str, NDArray[Any]]
 
 _SEED = 20260
 _TYPES = {"half": "float16", "float": "float32", "double": "float64", "int": "int32", "bool": "bool"}
@@ -27,20 +24,32 @@ _NOT_COMPUTED = 85  # in integers that a kernel writes
 _MOST_BYTES = 1 << 36
 
 
-def make_arguments(description: Description, rules: LaunchRules, dims: Mapping[str, int]) -> Arrays:
+def make_arguments(
+    description: Description, values: Mapping[str, Any], data: FamilyData, dims: Mapping[str, int]
+) -> Arrays:
     """The arguments by name, the same in every process; one without axes is passed by value.
 
     What the kernel writes without reading it is full of NaN, or of 85 if whole numbers.
+
+    Args:
+        description: Says what they are.
+        values: What its formulas may use, beside the choices of the parameters.
+        data: Makes those that depend on data.
+        dims: Sizes of the workload.
 
     Raises:
         CostModelError: A size or type is not one that there is.
     """
     rng = np.random.default_rng(_SEED)
-    values = {**description.parameters, **rules.fixed(dims)}
-    arguments = description.kernel_specification.arguments
+    values = {**description.parameters, **values}
+    arguments = dict(zip(names_of(description), description.kernel_specification.arguments, strict=True))
+    of_data = [name for name, argument in arguments.items() if argument.fill_type == "Data"]
+    made = data.arrays(dims) if of_data else {}
     return {
-        name: _fill(argument, name, values, rng)
-        for name, argument in zip(names_of(description), arguments, strict=True)
+        name: _fitting(made, argument, name, values)
+        if name in of_data
+        else _fill(argument, name, values, rng)
+        for name, argument in arguments.items()
     }
 
 
@@ -78,17 +87,15 @@ def tolerance_of(description: Description) -> float:
 
 
 def reference_of(
-    folder: Path, description: Description, rules: LaunchRules, workload: Workload
+    file: Path, description: Description, arguments: Arrays, workload: Workload
 ) -> list[NDArray[Any]] | None:
     """What the outputs should hold, by ``reference.py`` beside the description; None where there is none.
 
     Raises:
         CostModelError: It fails, or gives other names or sizes.
     """
-    file = folder / "reference.py"
     if not file.exists():
         return None
-    arguments = make_arguments(description, rules, workload.dims)
     specified = description.kernel_specification.arguments
     inputs = {
         name: array
@@ -96,8 +103,9 @@ def reference_of(
         if argument.access_type != "WriteOnly"
     }
     outputs = [names_of(description)[position] for position in output_positions(description)]
+    reference = function_of(file, "reference", "inputs, dims")
     try:
-        found = _load(file)(inputs, dict(workload.dims))
+        found = reference(inputs, dict(workload.dims))
     except Exception as error:
         raise CostModelError(f"{file}: reference failed on {workload.name}: {error!r}.") from error
     return [_output(file, name, found, arguments[name]) for name in outputs]
@@ -114,18 +122,6 @@ def _output(file: Path, name: str, found: Any, like: NDArray[Any]) -> NDArray[An
     return array.reshape(like.shape)
 
 
-def _load(file: Path) -> Callable[[Arrays, dict[str, int]], Any]:
-    """The function ``reference`` of a file, which is run."""
-    spec = importlib.util.spec_from_file_location(f"_costmodel_reference_{file.parent.name}", file)
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    if not callable(function := getattr(module, "reference", None)):
-        raise CostModelError(f"{file} must define reference(inputs, dims).")
-    return function  # type: ignore[no-any-return]
-
-
 def _fill(argument: Argument, name: str, values: Mapping[str, Any], rng: np.random.Generator) -> NDArray[Any]:
     dtype, lanes = _dtype(argument)
     if argument.memory_type == "Scalar":
@@ -133,20 +129,41 @@ def _fill(argument: Argument, name: str, values: Mapping[str, Any], rng: np.rand
         if isinstance(value, str):
             value = Formula(value).value(values)
         return np.array(value, dtype)
-    size = Formula(argument.size).whole_number(values) * lanes
-    if not 0 < size * np.dtype(dtype).itemsize <= _MOST_BYTES:
-        raise CostModelError(f"Argument {name} must have 1 byte to 64 GiB, but its size is {size} elements.")
+    size = _elements(argument, name, values, dtype, lanes)
     is_float = dtype.startswith("float")
     if argument.access_type == "WriteOnly":
-        return np.full(size, np.nan if is_float else _NOT_COMPUTED).astype(dtype)
+        return np.full(size, np.nan if is_float else _NOT_COMPUTED, dtype)
     if argument.fill_type == "Constant":
-        return np.full(size, argument.fill_value).astype(dtype)
+        return np.full(size, argument.fill_value, dtype)
     drawn = (
         rng.standard_normal(size)
         if is_float
         else rng.integers(2 if dtype == "bool" else _MOST_RANDOM, size=size)
     )
     return drawn.astype(dtype)
+
+
+def _fitting(made: Arrays, argument: Argument, name: str, values: Mapping[str, Any]) -> NDArray[Any]:
+    """The array that was made for an argument, flat and checked."""
+    if name not in made:
+        raise CostModelError(f"arrays of data.py must make {name}, but made {', '.join(made) or 'none'}.")
+    dtype, lanes = _dtype(argument)
+    size = _elements(argument, name, values, dtype, lanes)
+    array = made[name]
+    if array.dtype != dtype or array.size != size:
+        raise CostModelError(
+            f"arrays of data.py must make {name} of {size} elements of {dtype}, but made {array.size} of "
+            f"{array.dtype}."
+        )
+    return np.ascontiguousarray(array).reshape(-1)
+
+
+def _elements(argument: Argument, name: str, values: Mapping[str, Any], dtype: str, lanes: int) -> int:
+    """Number of elements of an array."""
+    size = Formula(argument.size).whole_number(values) * lanes
+    if not 0 < size * np.dtype(dtype).itemsize <= _MOST_BYTES:
+        raise CostModelError(f"Argument {name} must have 1 byte to 64 GiB, but its size is {size} elements.")
+    return size
 
 
 def _dtype(argument: Argument) -> tuple[str, int]:

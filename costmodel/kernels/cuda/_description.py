@@ -106,8 +106,21 @@ def _check(description: Description) -> None:
     dims = description.dims
     if any(not (len(dim) == 1 and dim.isascii() and dim.islower()) or size < 1 for dim, size in dims.items()):
         raise CostModelError(f"Each of Workload.Dims must be a letter and a positive size, but got {dims}.")
-    if shared := set(names) & set(dims):
-        raise CostModelError(f"Parameters must not have the names of dims, but got {sorted(shared)} as both.")
-    known = {*description.parameters, *dims, "ProblemSize"}
+    facts = description.workload.facts
+    if any(len(fact) < 2 or not fact.isidentifier() for fact in facts):
+        raise CostModelError(f"Workload.Facts must be names of two letters or more, but got {list(facts)}.")
+    if facts and not description.workload.dims:
+        raise CostModelError("Workload.Dims must name the dimensions where Workload.Facts are named.")
+    if shared := set(names) & {*dims, *facts}:
+        raise CostModelError(
+            f"Parameters must not have the names of dims or facts, but got {sorted(shared)} as both."
+        )
+    for start in description.workload.starts:
+        for name, choice in start.items():
+            if choice not in description.parameters.get(name, ()):
+                raise CostModelError(
+                    f"Workload.Starts must be choices of parameters, but got {name}: {choice}."
+                )
+    known = {*description.parameters, *dims, *facts, "ProblemSize"}
     for condition in description.conditions:
         condition.check_names(known)

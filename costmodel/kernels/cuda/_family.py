@@ -15,16 +15,19 @@ from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError
 from costmodel.kernels.cuda._arguments import (
     make_arguments,
+    names_of,
     output_positions,
     reference_of,
     tolerance_of,
 )
+from costmodel.kernels.cuda._data import Arrays, FamilyData
 from costmodel.kernels.cuda._description import Description, find_description, read_description
 from costmodel.kernels.cuda._launch_rules import LaunchRules
 from costmodel.kernels.cuda._nvrtc import is_of_nvcc
 from costmodel.kernels.family import Choice, FamilySpace, Formula, Geometry, sized_workload
 from costmodel.records import Workload
 
+_DATA = "data.py"
 _INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 
 
@@ -96,6 +99,26 @@ class CudaFamily:
         """``cuda-<name>-<hash>`` of all that its kernels depend on."""
         return f"cuda-{self.name}-{self._hash()[:8]}"
 
+    @property
+    def library(self) -> Path:
+        """The file with what a user of PyTorch would call; there need be none."""
+        return self.folder / "library.py"
+
+    @property
+    def library_calls(self) -> tuple[str, ...]:
+        """Names of its functions, the usual one first."""
+        return self.description.workload.library
+
+    @property
+    def argument_names(self) -> tuple[str, ...]:
+        """Names of what its kernel takes, in its order."""
+        return tuple(names_of(self.description))
+
+    @cached_property
+    def data(self) -> FamilyData:
+        """What the data of its workloads are like."""
+        return FamilyData(self.folder / _DATA, self.description.workload.facts)
+
     @cached_property
     def rules(self) -> LaunchRules:
         """What it says of launches."""
@@ -134,25 +157,30 @@ class CudaFamily:
         return self.description.defaults
 
     @property
+    def other_starts(self) -> tuple[Mapping[str, Choice], ...]:
+        """What is changed of the default in each other config that is measured first."""
+        return self.description.workload.starts
+
+    @property
     def condition_formulas(self) -> tuple[Formula, ...]:
         """What must hold of each config."""
         return self.description.conditions
 
     def fixed(self, dims: Mapping[str, int]) -> dict[str, Any]:
-        """What conditions may use beside the parameters: the dims, and ``ProblemSize`` where these say it."""
-        return self.rules.fixed(dims)
+        """What conditions may use beside the parameters: the dims, facts, ``ProblemSize`` if these say it."""
+        return self.rules.fixed(self._known(dims))
 
     def geometry(self, workload: Workload, columns: Mapping[str, Any], rows: int) -> Geometry:
         """Grid, block and dynamic shared memory of each config."""
-        return self.rules.geometry(columns, workload.dims, rows)
+        return self.rules.geometry(columns, self._known(workload.dims), rows)
 
     def launches(self, workload: Workload, columns: Mapping[str, Any], rows: int) -> dict[str, FloatArray]:
-        """Each field of ``KernelLaunch`` as ``(n, 1)``, NaN where the description does not say it."""
-        return self.rules.facts(columns, workload.dims, rows, workload.flops)
+        """Each field of ``KernelLaunch`` as ``(n, 1)``, 0 where nothing says it."""
+        return self.rules.facts(columns, self._known(workload.dims), rows, workload.flops)
 
     def own_arguments(self, workload: Workload) -> list[NDArray[Any]]:
-        """What the description fills."""
-        return list(make_arguments(self.description, self.rules, workload.dims).values())
+        """What the description fills, and what ``data.py`` makes."""
+        return list(self._arguments(workload).values())
 
     def own_outputs(self, workload: Workload) -> tuple[int, ...]:
         """Positions of the arguments that are compared."""
@@ -160,7 +188,9 @@ class CudaFamily:
 
     def own_reference(self, workload: Workload) -> list[NDArray[Any]] | None:
         """What ``reference.py`` gives; None where there is none."""
-        return reference_of(self.folder, self.description, self.rules, workload)
+        return reference_of(
+            self.folder / "reference.py", self.description, self._arguments(workload), workload
+        )
 
     def own_tolerance(self, workload: Workload) -> float:
         """Largest relative error of the outputs that is rounding."""
@@ -184,20 +214,34 @@ class CudaFamily:
             )
         return remarks
 
+    def _known(self, dims: Mapping[str, int]) -> dict[str, float]:
+        """What formulas may use of a workload: its dims, and the facts of its data."""
+        return {**dims, **self.data.facts(dims)}
+
+    def _arguments(self, workload: Workload) -> Arrays:
+        return make_arguments(self.description, self.fixed(workload.dims), self.data, workload.dims)
+
     def _check(self) -> None:
         """Check that formulas and dims fit each other and, where there is one, the operator."""
         workload, _ = self.workload(), self.rules
         if list(workload.dims) != list(self.description.dims):
             raise CostModelError(f"Workload.Dims must be {list(workload.dims)}, in this order.")
+        if self.library_calls and len(output_positions(self.description)) != 1:
+            raise CostModelError(
+                "A family with Workload.Library must have one output, but got "
+                f"{len(output_positions(self.description))}."
+            )
 
     def _hash(self) -> str:
-        """Hash of the source, of what it includes beside it, and of the description.
+        """Hash of the source, of what it includes beside it, of the data, and of the description.
 
         Costs and defaults do not enter: they change no kernel.
         """
         digest = hashlib.sha256(self.source.encode())
         for included in _included(self.source, self.folder):
             digest.update(included.read_bytes())
+        if (data := self.folder / _DATA).is_file():
+            digest.update(data.read_bytes())
         section = self.description.workload
         kept = (
             self.description.parameters,

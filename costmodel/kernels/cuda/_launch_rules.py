@@ -48,17 +48,17 @@ class LaunchRules:
             self._facts["flops"] = Formula(description.workload.flops)
         self._check_names()
 
-    def values(self, columns: Mapping[str, Any], dims: Mapping[str, int]) -> dict[str, Any]:
-        """What formulas may use: the columns of the parameters, the dims, and ``ProblemSize``."""
+    def values(self, columns: Mapping[str, Any], dims: Mapping[str, float]) -> dict[str, Any]:
+        """What formulas may use: the columns of the parameters, dims with facts, and ``ProblemSize``."""
         values = {**columns, **dims}
         return {**values, "ProblemSize": self._problem_sizes(values, dims)}
 
-    def fixed(self, dims: Mapping[str, int]) -> dict[str, Any]:
+    def fixed(self, dims: Mapping[str, float]) -> dict[str, Any]:
         """What conditions may use beside the parameters: the dims, and ``ProblemSize`` where these say it."""
         needed = {name for size in self._problem for name in size.names}
         return self.values({}, dims) if needed <= set(dims) else dict(dims)
 
-    def geometry(self, columns: Mapping[str, Any], dims: Mapping[str, int], rows: int) -> Geometry:
+    def geometry(self, columns: Mapping[str, Any], dims: Mapping[str, float], rows: int) -> Geometry:
         """Grid, block and dynamic shared memory of each config."""
         values = self.values(columns, dims)
         block = np.stack([_whole(size, values, rows) for size in self._block], axis=1)
@@ -69,34 +69,35 @@ class LaunchRules:
         return Geometry(grid, block, _whole(self._dynamic, {**values, **counts}, rows))
 
     def facts(
-        self, columns: Mapping[str, Any], dims: Mapping[str, int], rows: int, flops: int = 0
+        self, columns: Mapping[str, Any], dims: Mapping[str, float], rows: int, flops: int = 0
     ) -> dict[str, FloatArray]:
-        """Each field of ``KernelLaunch`` as ``(n, 1)``, NaN where the description does not say it.
+        """Each field of ``KernelLaunch`` as ``(n, 1)``, 0 where nothing says it.
 
         Args:
             columns: Parameters of the configs.
-            dims: Sizes of the workload.
+            dims: Sizes of the workload, and facts of its data.
             rows: Number of configs, n.
             flops: Operations of a run where the description does not say them; 0 where unknown.
         """
         geometry, values = self.geometry(columns, dims, rows), self.values(columns, dims)
         return launch_columns(geometry, self._facts, values, flops or None)
 
-    def _problem_sizes(self, values: Mapping[str, Any], dims: Mapping[str, int]) -> list[Any]:
+    def _problem_sizes(self, values: Mapping[str, Any], dims: Mapping[str, float]) -> list[Any]:
         if self._description.sizes_are_dims:
             return list(dims.values())
         given = len(self._description.kernel_specification.problem_sizes)
         return [size.value(values) for size in self._problem[:given]]
 
     def _problem_columns(
-        self, values: Mapping[str, Any], dims: Mapping[str, int], rows: int
+        self, values: Mapping[str, Any], dims: Mapping[str, float], rows: int
     ) -> list[NDArray[np.int64]]:
         if not self._description.sizes_are_dims:
             return [_whole(size, values, rows) for size in self._problem]
         return [np.full(rows, size) for size in (*dims.values(), 1, 1)[:3]]
 
     def _check_names(self) -> None:
-        known = {*self._description.parameters, *self._description.dims}
+        section = self._description.workload
+        known = {*self._description.parameters, *self._description.dims, *section.facts}
         for formula in self._problem:
             formula.check_names(known)
         known |= {"ProblemSize"}

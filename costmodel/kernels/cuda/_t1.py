@@ -95,7 +95,8 @@ class Argument(msgspec.Struct, frozen=True, rename="pascal"):
         memory_type: ``Vector`` for an array, ``Scalar`` for a value.
         name: Its name.
         access_type: What the kernel does to it.
-        fill_type: ``Random`` for normal numbers (whole ones from 0 to 9), ``Constant`` for a value.
+        fill_type: ``Random`` for normal numbers (whole ones from 0 to 9), ``Constant`` for a value, ``Data``
+            for what ``data.py`` beside the description makes.
         fill_value: The value; of a scalar it may be a formula, as for `size`.
         size: Number of elements: a formula of dims, ``ProblemSize`` and the parameters' lists of values.
         mem_type: ``Constant`` where it is also copied into the ``__constant__`` array of this name.
@@ -106,7 +107,7 @@ class Argument(msgspec.Struct, frozen=True, rename="pascal"):
     memory_type: Literal["Vector", "Scalar"]
     name: str = ""
     access_type: Literal["ReadOnly", "WriteOnly", "ReadWrite"] = "ReadOnly"
-    fill_type: Literal["Constant", "Random"] = "Constant"
+    fill_type: Literal["Constant", "Random", "Data"] = "Constant"
     fill_value: Expression | bool = 0
     size: Expression = 1
     mem_type: str = ""
@@ -171,6 +172,10 @@ class LaunchFormulas(msgspec.Struct, frozen=True, rename="pascal", forbid_unknow
     tensor_flops: Expression | None = None
     vector_bytes: Expression | None = None
     unroll_steps: Expression | None = None
+    device_bytes: Expression | None = None
+    atomics: Expression | None = None
+    atomic_addresses: Expression | None = None
+    busiest_block_bytes: Expression | None = None
 
 
 class WorkloadSection(msgspec.Struct, frozen=True, rename="pascal", forbid_unknown_fields=True):
@@ -184,6 +189,10 @@ class WorkloadSection(msgspec.Struct, frozen=True, rename="pascal", forbid_unkno
         flops: Arithmetic operations of one run.
         bytes: Fewest bytes through device memory of one run.
         launch: What a launch moves.
+        facts: Names of the numbers that ``data.py`` beside the description says of the data of given dims.
+        starts: What is changed of the default in each other config that is measured before those of a search.
+        library: Names of the functions in ``library.py`` beside the description that a user of PyTorch would
+            call instead, the usual one first.
     """
 
     dims: dict[str, int] = {}
@@ -192,6 +201,9 @@ class WorkloadSection(msgspec.Struct, frozen=True, rename="pascal", forbid_unkno
     flops: Expression | None = None
     bytes: Expression | None = None
     launch: LaunchFormulas = LaunchFormulas()
+    facts: tuple[str, ...] = ()
+    starts: tuple[dict[str, Choice], ...] = ()
+    library: tuple[str, ...] = ()
 
 
 def _choice(name: str, kind: str, value: Any) -> Choice:

@@ -10,6 +10,7 @@ from costmodel.kernels.family._check import ConfigCheck, FamilyCheck, check_fami
 from costmodel.kernels.family._formula import Formula
 from costmodel.kernels.family._geometry import Geometry, check_launch, check_shared_bytes, launch_columns
 from costmodel.kernels.family._grammar import FormulaError
+from costmodel.kernels.family._module import load_module
 from costmodel.kernels.family._source import FamilySource
 from costmodel.kernels.family._space import FamilySpace
 from costmodel.kernels.family._valid_configs import ValidConfigs
@@ -31,6 +32,7 @@ __all__ = [
     "check_launch",
     "check_shared_bytes",
     "launch_columns",
+    "load_module",
     "sized_workload",
     "write_artifact",
 ]

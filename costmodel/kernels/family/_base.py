@@ -39,6 +39,11 @@ class Family(Protocol):
         ...
 
     @property
+    def other_starts(self) -> Sequence[Mapping[str, Choice]]:
+        """What is changed of the default in each other config that is measured before those of a search."""
+        ...
+
+    @property
     def condition_formulas(self) -> tuple[Formula, ...]:
         """What must hold of each config."""
         ...
@@ -52,7 +57,7 @@ class Family(Protocol):
         ...
 
     def launches(self, workload: Workload, columns: Mapping[str, Any], rows: int) -> dict[str, FloatArray]:
-        """Each field of ``KernelLaunch`` as ``(n, 1)``, NaN where the family does not say it."""
+        """Each field of ``KernelLaunch`` as ``(n, 1)``, 0 where nothing says it."""
         ...
 
     @property

@@ -41,7 +41,7 @@ class Geometry:
 def launch_columns(
     geometry: Geometry, formulas: Mapping[str, Formula], values: Mapping[str, Any], flops: float | None
 ) -> dict[str, FloatArray]:
-    """Each field of ``KernelLaunch`` as ``(n, 1)``, NaN where nothing says it.
+    """Each field of ``KernelLaunch`` as ``(n, 1)`` whole numbers, 0 where nothing says it, as in records.
 
     Args:
         geometry: How the n configs are launched.
@@ -50,18 +50,21 @@ def launch_columns(
         flops: Operations of a run where no formula says them; None where unknown.
     """
     rows, counts = len(geometry.grid), geometry.counts
-    found = dict.fromkeys(KernelLaunch.__struct_fields__, np.full(rows, np.nan))
+    found: dict[str, Any] = dict.fromkeys(KernelLaunch.__struct_fields__, np.zeros(rows))
     found |= {
         "blocks": counts["blocks"],
         "threads_per_block": counts["threads"],
         "vthreads": np.ones(rows),
+        "shared_bytes": geometry.dynamic_bytes,
+        "flops": np.full(rows, flops or 0),
     }
-    if geometry.dynamic_bytes.any():
-        found["shared_bytes"] = geometry.dynamic_bytes
-    if flops is not None:
-        found["flops"] = np.full(rows, flops)
     found |= {name: formula.column({**values, **counts}, rows) for name, formula in formulas.items()}
-    return {name: np.asarray(column, dtype=np.float64).reshape(rows, 1) for name, column in found.items()}
+    return {name: _whole(column).reshape(rows, 1) for name, column in found.items()}
+
+
+def _whole(column: Any) -> FloatArray:
+    """The whole part, 0 of what is no number."""
+    return np.floor(np.nan_to_num(np.asarray(column, dtype=np.float64), posinf=0.0, neginf=0.0))
 
 
 def check_launch(geometry: Geometry) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError, InvalidConfigError
-from costmodel.kernels.family._base import Family
+from costmodel.kernels.family._base import Choice, Family
 from costmodel.kernels.family._geometry import check_launch
 from costmodel.kernels.family._valid_configs import Rows, ValidConfigs
 from costmodel.records import Candidate, Config, ConfigBatch, Decision, KernelLaunch, Workload
@@ -53,19 +53,22 @@ class FamilySpace:
 
     @property
     def starts(self) -> tuple[Config, ...]:
-        """The default."""
-        return (self.default,)
+        """The default, then what else the family would measure first, each once."""
+        others = map(self._nearest, self._family.other_starts)
+        return tuple({config.config_id: config for config in (self.default, *others)}.values())
 
     @cached_property
     def default(self) -> Config:
-        """The config of the defaults; where they break a condition, a valid one with most of them.
-
-        Of several that with the nearest choices of the others.
+        """The config of the defaults; where they break a condition, the valid one nearest to them.
 
         Raises:
             CostModelError: No config meets the conditions.
         """
-        wanted = self._family.default_choices
+        return self._nearest({})
+
+    def _nearest(self, changed: Mapping[str, Choice]) -> Config:
+        """The valid config with most of these choices; of several, that nearest to the defaults."""
+        wanted = {**self._family.default_choices, **changed}
         rows = self._draw(4096, np.random.default_rng(0)) if self._rows is None else self._rows
         if self._holds(wanted):
             return Config(dict(wanted))
@@ -73,7 +76,9 @@ class FamilySpace:
             raise self._empty()
         asked = np.array([self._choices[name].index(value) for name, value in wanted.items()])
         apart = np.abs(rows.astype(np.int64) - asked)
-        return self._config_of(rows[np.lexsort((apart.sum(axis=1), (apart > 0).sum(axis=1)))[:1]])
+        of_changed = [name in changed for name in wanted]
+        keys = (apart.sum(axis=1), (apart > 0).sum(axis=1), (apart[:, of_changed] > 0).sum(axis=1))
+        return self._config_of(rows[np.lexsort(keys)[:1]])
 
     def parameters(self) -> dict[str, int | tuple[Any, ...]]:
         """Every parameter: the last index of rising numbers, or the choices."""
@@ -165,8 +170,7 @@ class FamilySpace:
             )
         batch = ConfigBatch.from_configs(self.workload, [config])
         check_launch(self._family.geometry(self.workload, batch.decisions, 1))
-        known = {name: float(column[0, 0]) for name, column in self.launches(batch).items()}
-        launch = KernelLaunch(**{name: 0 if np.isnan(value) else int(value) for name, value in known.items()})
+        launch = KernelLaunch(**{name: int(column[0, 0]) for name, column in self.launches(batch).items()})
         return Candidate(self.workload, self.name, config, (launch,))
 
     def program_hash(self, config: Config) -> int:
@@ -174,7 +178,7 @@ class FamilySpace:
         return int(config.config_id, 16)
 
     def launches(self, batch: ConfigBatch) -> dict[str, FloatArray]:
-        """Each field of ``KernelLaunch`` as ``(n, 1)``, NaN where the family does not say it."""
+        """Each field of ``KernelLaunch`` as ``(n, 1)``, 0 where nothing says it."""
         return self._family.launches(self.workload, batch.decisions, batch.size)
 
     @cached_property

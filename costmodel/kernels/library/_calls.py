@@ -12,8 +12,9 @@ from typing import Any
 import torch
 from torch.nn import functional
 
+from costmodel.kernels.family import load_module
 from costmodel.kernels.library import _cublaslt
-from costmodel.kernels.triton import TritonFamily, load_module
+from costmodel.kernels.library._family import LibraryFamily
 from costmodel.records import Workload
 
 Tensor = Any  # torch.Tensor
@@ -39,11 +40,24 @@ def make_call(workload: Workload, name: str, **choices: int) -> Call:
     return call
 
 
-def call_of_family(family: TritonFamily, name: str) -> Call:
-    """A call that a family says: of its arrays in the kernel's order."""
+def call_of_family(family: LibraryFamily, workload: Workload, name: str) -> Call:
+    """A call that a family says: of its arguments in the kernel's order, giving its one output.
+
+    Where its file has a function ``prepare``, the first call gives it the tensors by name, and what it
+    returns is what each call gets: a sparse matrix made of arrays takes no time that counts.
+    """
     assert family.library
-    function = getattr(load_module(family.library), name)
-    return lambda *tensors: function(dict(zip(family.array_names, tensors, strict=True)))
+    module = load_module(family.library)
+    function, prepare = getattr(module, name), getattr(module, "prepare", dict)
+    (position,) = family.own_outputs(workload)
+    prepared: dict[str, Any] = {}
+
+    def call(*tensors: Tensor) -> Tensor:
+        if not prepared:
+            prepared.update(prepare(dict(zip(family.argument_names, tensors, strict=True))))
+        return function(prepared).reshape(tensors[position].shape)
+
+    return call
 
 
 def _eager(workload: Workload) -> tuple[Anchor, int]:

@@ -59,5 +59,9 @@ def load_call(path: Path) -> Callable[[Sequence[Any]], Any]:
     torch.backends.cudnn.allow_tf32 = False
     workload = Workload.parse(note.workload)
     family = family_of(workload)
-    call = call_of_family(family, note.call) if family else make_call(workload, note.call, **note.choices)
+    call = (
+        call_of_family(family, workload, note.call)
+        if family
+        else make_call(workload, note.call, **note.choices)
+    )
     return lambda tensors: call(*tensors)

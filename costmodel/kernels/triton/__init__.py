@@ -7,8 +7,7 @@ Triton's compiler, which needs no GPU, makes machine code of a config, and the C
 
 from costmodel.kernels.triton._family import TritonFamily
 from costmodel.kernels.triton._interpreter import interpret
-from costmodel.kernels.triton._module import load_module
 from costmodel.kernels.triton._place import families_at, is_family_place
 from costmodel.kernels.triton._source import TritonSource
 
-__all__ = ["TritonFamily", "TritonSource", "families_at", "interpret", "is_family_place", "load_module"]
+__all__ = ["TritonFamily", "TritonSource", "families_at", "interpret", "is_family_place"]

@@ -19,11 +19,11 @@ from costmodel.kernels.family import (
     build_artifact,
     check_launch,
     check_shared_bytes,
+    load_module,
     write_artifact,
 )
 from costmodel.kernels.triton._call import Constant, Parameter, Pointer, options_of, parameters_of, type_of
 from costmodel.kernels.triton._family import WARP_THREADS, TritonFamily
-from costmodel.kernels.triton._module import load_module
 from costmodel.records import Candidate, ConfigBatch, Workload
 
 _DIVISIBLE = [["tt.divisibility", 16]]  # what Triton compiles for where a pointer or number is

@@ -115,7 +115,7 @@ def _scalar(value: float) -> Parameter:
 def _position(family: TritonFamily, workload: Workload, name: str) -> int | None:
     """Which argument an array is; None where the operator has no such input."""
     if not family.operators:
-        return family.array_names.index(name)
+        return family.argument_names.index(name)
     operand, inputs = family.operands[name], list(workload.operator.inputs(workload.dims))
     if operand == OUTPUT:
         return len(inputs)

@@ -53,6 +53,7 @@ class TritonFamily:
         parameters: Choices of each parameter; those named in ``OPTIONS`` are the compiler's.
         grid: One to three formulas: programs along each axis.
         defaults: The config that its author would ship.
+        starts: What is changed of it in each other config that is measured before those of a search.
         conditions: What must hold of each config.
         scalars: Formulas of what is passed by value: whole numbers, or others as float32.
         constants: Formulas, or numbers, of ``tl.constexpr`` that are not tuned.
@@ -88,6 +89,7 @@ class TritonFamily:
     parameters: Mapping[str, Sequence[Choice]]
     grid: Sequence[Expression]
     defaults: Mapping[str, Choice] = field(default_factory=dict)
+    starts: Sequence[Mapping[str, Choice]] = ()
     conditions: Sequence[str] = ()
     scalars: Mapping[str, Expression] = field(default_factory=dict)
     constants: Mapping[str, Expression] = field(default_factory=dict)
@@ -130,6 +132,11 @@ class TritonFamily:
     def default_choices(self) -> Mapping[str, Choice]:
         """The defaults; the first choice of a parameter that has none."""
         return {name: self.defaults.get(name, choices[0]) for name, choices in self.choices.items()}
+
+    @property
+    def other_starts(self) -> Sequence[Mapping[str, Choice]]:
+        """What is changed of the default in each other config that is measured first."""
+        return self.starts
 
     @cached_property
     def condition_formulas(self) -> tuple[Formula, ...]:
@@ -200,7 +207,7 @@ class TritonFamily:
         return Geometry(np.stack(axes, axis=1), block, np.zeros(rows, dtype=np.int64))
 
     def launches(self, workload: Workload, columns: Mapping[str, Any], rows: int) -> dict[str, FloatArray]:
-        """Each field of ``KernelLaunch`` as ``(n, 1)``, NaN where the family does not say it."""
+        """Each field of ``KernelLaunch`` as ``(n, 1)``, 0 where nothing says it."""
         geometry, values = self.geometry(workload, columns, rows), {**columns, **workload.dims}
         return launch_columns(geometry, self._launch_formulas, values, workload.flops or None)
 
@@ -216,7 +223,7 @@ class TritonFamily:
         return {name: Formula(text) for name, text in {**flops, **self.launch}.items()}
 
     @cached_property
-    def array_names(self) -> tuple[str, ...]:
+    def argument_names(self) -> tuple[str, ...]:
         """Names of the arrays that the kernel takes, in its order: its parameters that nothing else tells."""
         told = {*self.parameters, *self.scalars, *self.constants, *self.scratch, EPILOGUE}
         return tuple(name for name in self.kernel_parameters if name not in told)
@@ -229,12 +236,12 @@ class TritonFamily:
         """
         assert self.arrays
         made = self.arrays(workload.dims, np.random.default_rng(_SEED))
-        if set(made) != set(self.array_names):
+        if set(made) != set(self.argument_names):
             raise CostModelError(
-                f"arrays of Triton family {self.name} must make {', '.join(self.array_names)}, but makes "
+                f"arrays of Triton family {self.name} must make {', '.join(self.argument_names)}, but makes "
                 f"{', '.join(made)}."
             )
-        return {name: made[name] for name in self.array_names}
+        return {name: made[name] for name in self.argument_names}
 
     def array_types(self, workload: Workload) -> dict[str, str]:
         """Element type of each array of a workload of its own, as NumPy names them; made once a process."""
@@ -253,7 +260,7 @@ class TritonFamily:
 
     def own_outputs(self, workload: Workload) -> tuple[int, ...]:
         """Positions of the arguments that are compared."""
-        return tuple(map(self.array_names.index, self.outputs))
+        return tuple(map(self.argument_names.index, self.outputs))
 
     def own_reference(self, workload: Workload) -> list[NDArray[Any]] | None:
         """What the outputs should hold; None where nobody says."""
@@ -279,6 +286,10 @@ class TritonFamily:
             raise CostModelError(f"grid must have one to three axes, but got {len(self.grid)}.")
         if clash := set(self.dims) & set(self.parameters):
             raise CostModelError(f"Parameters must not have the names of dims, but got {sorted(clash)}.")
+        if any(
+            value not in self.choices.get(name, ()) for start in self.starts for name, value in start.items()
+        ):
+            raise CostModelError(f"starts must be choices of parameters, but got {list(self.starts)}.")
         if unknown := set(self.launch) - set(KernelLaunch.__struct_fields__):
             raise CostModelError(f"launch must say fields of KernelLaunch, but got {sorted(unknown)}.")
         values = (*self.scalars.values(), *self.constants.values(), *self.scratch.values())
@@ -303,7 +314,7 @@ class TritonFamily:
                 "library must be told with library_calls, and one output, but got "
                 f"{self.library} and outputs {list(self.outputs)}."
             )
-        arrays, outputs = set(self.array_names), set(self.operands if self.operators else self.outputs)
+        arrays, outputs = set(self.argument_names), set(self.operands if self.operators else self.outputs)
         if self.operators and outputs != arrays:
             raise CostModelError(f"operands must tell {sorted(arrays)}, but tell {sorted(outputs)}.")
         if not self.operators and (self.arrays is None or not outputs or outputs - arrays):

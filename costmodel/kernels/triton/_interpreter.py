@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from costmodel.errors import CostModelError
 from costmodel.kernels._launch_note import Position, Value
+from costmodel.kernels.family import load_module
 from costmodel.kernels.reference import agrees
 from costmodel.kernels.triton._call import Constant, Parameter, parameters_of
 from costmodel.kernels.triton._family import TritonFamily
-from costmodel.kernels.triton._module import load_module
 from costmodel.kernels.triton._source import TritonSource
 from costmodel.records import Config, ConfigBatch, Workload
 

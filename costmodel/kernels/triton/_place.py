@@ -5,8 +5,8 @@ from functools import cache
 from pathlib import Path
 
 from costmodel.errors import CostModelError
+from costmodel.kernels.family import load_module
 from costmodel.kernels.triton._family import TritonFamily
-from costmodel.kernels.triton._module import load_module
 
 _FILE, _ONE, _SEVERAL = "family.py", "FAMILY", "FAMILIES"
 

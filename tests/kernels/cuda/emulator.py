@@ -5,6 +5,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ class Launch:
     shared_bytes: int
     macros: Mapping[str, Any]
     constants: Mapping[str, int]
+    folder: Path = SOURCES  # where the kernel's file is, for what it includes
 
 
 @dataclass(frozen=True)
@@ -97,15 +99,19 @@ class Emulator:
         return [self._folder / f"{position}.bin" for position in range(len(arguments))]
 
     def _compile(self, source: str, launch: Launch, watch: Watch) -> Path:
-        file, program = self._folder / "kernel.cu.h", self._folder / "program"
+        """The program, compiled once; what the kernel's folder holds is taken to stay as it is."""
         text = _SHARED.sub(r'extern \1 \2[] asm("emulated_shared_memory");', source)
-        file.write_text(text.replace("__shared__", "static"), encoding="utf-8")
-        macros = {**launch.macros, "KERNEL": launch.kernel, "KERNEL_FILE": f'"{file}"'}
+        macros = {**launch.macros, "KERNEL": launch.kernel}
         for name, position in launch.constants.items():
             macros |= {"CONSTANT": name, "CONSTANT_POSITION": position}
-        options = [*watch.options, *watch.kernel_options, f"-I{SOURCES}"]
+        options = [*watch.options, *watch.kernel_options, f"-I{SOURCES}", f"-I{launch.folder}"]
         options += [f"-D{name}={value}" for name, value in macros.items()]
-        _call(*_COMPILER, *options, SOURCES / "kernel.cpp", *self._runtime(watch), "-o", program)
+        key = sha256(repr((text, options)).encode()).hexdigest()[:16]
+        file, program = self._folder / f"{key}.cu.h", self._folder / key
+        if not program.exists():
+            file.write_text(text.replace("__shared__", "static"), encoding="utf-8")
+            own = f'-DKERNEL_FILE="{file}"'
+            _call(*_COMPILER, *options, own, SOURCES / "kernel.cpp", *self._runtime(watch), "-o", program)
         return program
 
     def _compile_runtime(self, watch: Watch) -> list[Path]:

@@ -122,7 +122,7 @@ def parameter(document: Any) -> Any:
         (lambda d: parameter(d).update(Values=[32, "x"]), "Values of block_size_x must be of type int"),
         (lambda d: parameter(d).update(Values="range(os)"), "must use the names (none), but it uses 'os'"),
         (lambda d: parameter(d).update(Name="num_blocks"), "each with its own name"),
-        (lambda d: parameter(d).update(Name="n"), "must not have the names of dims, but got ['n']"),
+        (lambda d: parameter(d).update(Name="n"), "must not have the names of dims or facts, but got ['n']"),
         (lambda d: d["Workload"].update(Dims={"size": 3}), "must be a letter and a positive size"),
         (lambda d: d["Workload"].update(Flopps=3), "unknown field `Flopps`"),
         (lambda d: d["Workload"].update(Launch={"Bytes": 3}), "unknown field `Bytes`"),

@@ -7,13 +7,14 @@ from pathlib import Path
 import numpy as np
 import optuna
 import pytest
+from msgspec.structs import asdict
 from own_kernels import NAMES, OWN
 
 from costmodel.errors import CostModelError, InvalidConfigError
 from costmodel.kernels import neighbour
-from costmodel.kernels.cuda import CudaFamily
+from costmodel.kernels.cuda import CudaFamily, CudaSource
 from costmodel.kernels.family import FamilySpace, Formula, ValidConfigs
-from costmodel.records import Config, ConfigBatch, KernelLaunch
+from costmodel.records import DATA_FACTS, Config, ConfigBatch, KernelLaunch
 
 
 def space_of(name: str, **dims: int) -> FamilySpace:
@@ -106,17 +107,16 @@ def test_a_launch_is_what_the_description_says() -> None:
     assert tiled.launches == (KernelLaunch(blocks=32 * 32, threads_per_block=256),)
 
 
-def test_launches_of_many_are_those_of_each_and_nan_where_nothing_is_said() -> None:
+def test_launches_of_many_are_those_of_each_and_0_where_nothing_is_said() -> None:
     space = space_of("reduction")
     batch = space.draw(0, 20, np.random.default_rng(0))
     known = space.launches(batch)
     assert set(known) == set(KernelLaunch.__struct_fields__)
     assert all(column.shape == (20, 1) for column in known.values())
-    assert np.isnan(known["global_load_bytes"]).all()
+    assert not any(known[name].any() for name in ("global_load_bytes", *DATA_FACTS))  # NaN would be true
     for row, config in enumerate(batch.configs()):
         (launch,) = space.candidate(config).launches
-        for name in ("blocks", "threads_per_block", "vthreads", "shared_bytes", "flops"):
-            assert known[name][row, 0] == getattr(launch, name)
+        assert {name: column[row, 0] for name, column in known.items()} == asdict(launch)
 
 
 def test_costs_may_use_blocks_and_threads(tmp_path: Path) -> None:
@@ -226,3 +226,11 @@ def test_columns_of_a_batch_are_those_of_its_configs() -> None:
     batch = space.draw(0, 18, np.random.default_rng(0))
     again = ConfigBatch.from_configs(space.workload, batch.configs())
     assert all((again.decisions[name] == column).all() for name, column in batch.decisions.items())
+
+
+@pytest.mark.parametrize("family", CudaSource.shipped(), ids=lambda family: family.name)
+def test_what_tensor_cores_do_is_part_of_all_operations(family: CudaFamily) -> None:
+    space = family.space()
+    known = space.launches(space.draw(0, 256, np.random.default_rng(0)))
+    assert (known["tensor_flops"] <= known["flops"]).all()
+    assert (known["flops"] > 0).all() == (family.description.workload.flops != "0")

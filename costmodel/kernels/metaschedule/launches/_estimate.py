@@ -6,7 +6,7 @@ from costmodel.arrays import FloatArray
 from costmodel.kernels.metaschedule.launches._row_launch import is_row_reduction, row_launches
 from costmodel.kernels.metaschedule.launches._tensor_launch import is_tensorised, tensor_launch
 from costmodel.kernels.metaschedule.launches._tiled_launch import is_tiled, tiled_launch
-from costmodel.records import ConfigBatch, KernelLaunch
+from costmodel.records import DATA_FACTS, ConfigBatch, KernelLaunch
 
 
 def estimate_launches(batch: ConfigBatch) -> dict[str, FloatArray]:
@@ -35,14 +35,19 @@ def estimate_launches(batch: ConfigBatch) -> dict[str, FloatArray]:
     """
     if not batch.workload.is_foreign and batch.size:
         if is_tiled(batch):
-            return _columns(tiled_launch(batch))
+            return _complete(_columns(tiled_launch(batch)))
         if is_tensorised(batch):
-            return _columns(tensor_launch(batch))
+            return _complete(_columns(tensor_launch(batch)))
         if is_row_reduction(batch):
-            return row_launches(batch)
+            return _complete(row_launches(batch))
     return {field: np.full((batch.size, 1), np.nan) for field in KernelLaunch.__struct_fields__}
 
 
 def _columns(launch: dict[str, FloatArray]) -> dict[str, FloatArray]:
     """``(n,)`` arrays of a single launch as ``(n, 1)``."""
     return {field: values[:, None] for field, values in launch.items()}
+
+
+def _complete(launches: dict[str, FloatArray]) -> dict[str, FloatArray]:
+    """With what only data decide, of which there is none."""
+    return launches | dict.fromkeys(DATA_FACTS, np.zeros_like(launches["blocks"]))

@@ -20,9 +20,9 @@ from scipy.optimize import nnls
 
 from costmodel.arrays import FloatArray
 from costmodel.kernels.metaschedule.programs._launch_terms import TensorNest, Terms, TiledNest
-from costmodel.records import Config, ConfigBatch, KernelLaunch, Workload
+from costmodel.records import DATA_FACTS, Config, ConfigBatch, KernelLaunch, Workload
 
-FIELDS = KernelLaunch.__struct_fields__
+FIELDS = tuple(field for field in KernelLaunch.__struct_fields__ if field not in DATA_FACTS)
 _UNROLL = "unroll_steps"
 # Formulas have two or three unknowns. Lowering takes some 50 ms a config.
 _FEWEST_SAMPLES, _SAMPLES = 4, 10
@@ -47,10 +47,11 @@ class FittedLaunches:
     def columns(self, batch: ConfigBatch) -> dict[str, FloatArray]:
         """Each field of ``KernelLaunch`` as ``(n, l)``; ``(n, 1)`` of NaN where nothing is known."""
         if not self.launches:
-            return {field: np.full((batch.size, 1), np.nan) for field in FIELDS}
-        return {
+            return {field: np.full((batch.size, 1), np.nan) for field in KernelLaunch.__struct_fields__}
+        told = {
             field: np.column_stack([formulas[field](batch) for formulas in self.launches]) for field in FIELDS
         }
+        return told | dict.fromkeys(DATA_FACTS, np.zeros_like(told["blocks"]))
 
 
 def fit_launches(

@@ -164,6 +164,18 @@ void run_grid(std::size_t shared_bytes) {
             }
 }
 
+struct Vote {
+    bool holds;
+    unsigned int result = 0;
+};
+
+void count_votes(void* const* of_lanes) {
+    auto lanes = reinterpret_cast<Vote* const*>(of_lanes);
+    unsigned int result = 0;
+    for (int which = 0; which < WARP; ++which) result |= static_cast<unsigned int>(lanes[which]->holds) << which;
+    for (int which = 0; which < WARP; ++which) lanes[which]->result = result;
+}
+
 struct Matrices {
     unsigned int (&registers)[4];
     const void* row;
@@ -222,6 +234,36 @@ void multiply(void* const* of_lanes) {
                 lanes[which]->sums[part] += left[which / 4 + 8 * (part / 2)][step] * right[step][which % 4 * 2 + part % 2];
 }
 
+struct SparseProducts {
+    float (&sums)[4];
+    const unsigned int (&a)[4];
+    const unsigned int (&b)[4];
+    unsigned int metadata;
+};
+
+// mma.sp.m16n8k32 with sparsity selector 0 (PTX ISA, "Multiply-and-Accumulate Instruction: mma.sp"): of each row 16
+// elements of 32 are there. Lane 4 r + h says in its lower 16 bits where those of row r in columns 16 h to 16 h + 15
+// belong, two bits for each, the first lowest, and in its upper ones those of row r + 8. Other lanes are not asked.
+void multiply_sparse(void* const* of_lanes) {
+    auto lanes = reinterpret_cast<SparseProducts* const*>(of_lanes);
+    float left[16][32] = {}, right[32][8];
+    for (int which = 0; which < WARP; ++which)
+        for (int part = 0; part < 4; ++part)
+            for (int pair = 0; pair < 2; ++pair) {
+                const int row = which / 4 + 8 * (part % 2), kept = which % 4 * 2 + pair + 8 * (part / 2);
+                const unsigned int words = lanes[which / 4 * 4 + kept / 8]->metadata >> (row < 8 ? 0 : 16);
+                const int first = kept % 8 / 2 * 2 * 2;  // bit of the first of the two in a block of four
+                const int block = kept / 8 * 16 + kept % 8 / 2 * 4;
+                if ((words >> first & 3) >= (words >> (first + 2) & 3)) fail("the indices of two of four do not rise");
+                left[row][block + (words >> kept % 8 * 2 & 3)] = half_of(lanes[which]->a[part], pair);
+                right[which % 4 * 2 + pair + 8 * part][which / 4] = half_of(lanes[which]->b[part], pair);
+            }
+    for (int which = 0; which < WARP; ++which)
+        for (int part = 0; part < 4; ++part)
+            for (int step = 0; step < 32; ++step)
+                lanes[which]->sums[part] += left[which / 4 + 8 * (part / 2)][step] * right[step][which % 4 * 2 + part % 2];
+}
+
 // An argument, of exactly its bytes, so that the address sanitizer sees what is read or written beside it.
 struct Content {
     std::string path;
@@ -246,6 +288,13 @@ struct Content {
 void __syncwarp(unsigned int mask) {
     if (mask != ~0u) emulation::fail("only whole warps are emulated");
     emulation::meet_warp("__syncwarp", nullptr, [](void* const*) {});
+}
+
+unsigned int __ballot_sync(unsigned int mask, bool holds) {
+    if (mask != ~0u) emulation::fail("only whole warps are emulated");
+    emulation::Vote own{holds};
+    emulation::meet_warp("__ballot_sync", &own, emulation::count_votes);
+    return own.result;
 }
 
 // Copies land only when they are waited for, as late as the hardware may let them.
@@ -284,6 +333,12 @@ void load_matrices_transposed(unsigned int (&registers)[4], const void* row) {
 void multiply_add(float (&sums)[4], const unsigned int (&a)[4], unsigned int b0, unsigned int b1) {
     emulation::Products own{sums, a, {b0, b1}};
     emulation::meet_warp("mma", &own, emulation::multiply);
+}
+
+void multiply_add_sparse(float (&sums)[4], const unsigned int (&a)[4], const unsigned int (&b)[4],
+                         unsigned int metadata) {
+    emulation::SparseProducts own{sums, a, b, metadata};
+    emulation::meet_warp("mma.sp", &own, emulation::multiply_sparse);
 }
 
 int main(int, char** texts) {

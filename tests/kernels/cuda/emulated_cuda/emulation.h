@@ -84,6 +84,16 @@ Value __shfl_xor_sync(unsigned int mask, Value value, int bits, int width = 32) 
 }
 
 template <class Value>
+Value __shfl_sync(unsigned int mask, Value value, int source, int width = 32) {
+    return emulation::shuffle("__shfl_sync", mask, value, emulation::lane() / width * width + source % width, width);
+}
+
+unsigned int __ballot_sync(unsigned int mask, bool holds);
+
+inline int __popc(unsigned int bits) { return __builtin_popcount(bits); }
+inline int __ffs(int bits) { return __builtin_ffs(bits); }
+
+template <class Value>
 Value atomicAdd(Value* address, Value value) {
     const Value before = *address;
     *address = before + value;
@@ -94,11 +104,14 @@ template <class Value>
 Value __ldg(const Value* address) { return *address; }
 
 template <class Value>
+Value __ldcg(const Value* address) { return *address; }
+
+template <class Value>
 Value __ldcs(const Value* address) { return *address; }
 
 inline float rsqrtf(float value) { return 1.0f / std::sqrt(value); }
 
-// What matmul_float16.cu says in PTX.
+// What matmul_float16.cu and sparse_linear_float16.cu say in PTX.
 void copy_async(void* shared, const void* global, bool inside);
 void commit_copies();
 void wait_for_copies(int latest);
@@ -107,3 +120,5 @@ void wait_for_copies() { wait_for_copies(LATEST); }
 void load_matrices(unsigned int (&registers)[4], const void* row);
 void load_matrices_transposed(unsigned int (&registers)[4], const void* row);
 void multiply_add(float (&sums)[4], const unsigned int (&a)[4], unsigned int b0, unsigned int b1);
+void multiply_add_sparse(float (&sums)[4], const unsigned int (&a)[4], const unsigned int (&b)[4],
+                         unsigned int metadata);

@@ -6,8 +6,9 @@
 
 namespace {
 
+// Reading what is passed by value is no traffic.
 template <class Type>
-Type argument(void* address) {
+__attribute__((no_sanitize("kernel-address"))) Type argument(void* address) {
     if constexpr (std::is_pointer_v<Type>)
         return static_cast<Type>(address);
     else
