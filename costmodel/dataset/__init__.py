@@ -1,7 +1,7 @@
 """From records to a published dataset and back: build, load, describe, split."""
 
 from costmodel.dataset._append import append_dataset
-from costmodel.dataset._build import build_dataset, merge_datasets, read_files
+from costmodel.dataset._build import build_dataset, describe_file, merge_datasets, read_files
 from costmodel.dataset._papers import BuildReport
 from costmodel.dataset._used import dataset_used
 from costmodel.dataset.checks import Examination, Finding, Severity, examine, write_rejects
@@ -94,6 +94,7 @@ __all__ = [
     "dataset_hash",
     "dataset_used",
     "describe",
+    "describe_file",
     "device_similarity",
     "diff_datasets",
     "draw_rows",

@@ -6,7 +6,7 @@ from pathlib import Path
 from costmodel.dataset._papers import BuildReport, check_not_empty, keep_rejects, report_of, write_papers
 from costmodel.dataset._track import Track, untracked
 from costmodel.dataset.checks import Validation, examine
-from costmodel.dataset.importers import ReadOptions
+from costmodel.dataset.importers import ReadOptions, is_dataset
 from costmodel.dataset.publish import CardHeader, Describer
 from costmodel.dataset.table import (
     Dataset,
@@ -37,8 +37,8 @@ def build_dataset(  # noqa: PLR0913 (one argument a knob)
 
     Writes ``measurements.parquet``, or a part of it for each device or workload (see ``DataFiles``), the card
     as ``README.md`` and ``card.html``, its pictures and ``SHA256SUMS``; and ``rejects.jsonl``, one
-    ``{"reason": ..., "record": ...}`` a line, only if records were rejected. Memory holds the records of one
-    workload at a time, and what does not enter.
+    ``{"reason": ..., "record": ...}`` a line, only if records were rejected. Memory holds the records of two
+    workloads at a time, and what does not enter.
 
     Args:
         files: Record stores, read without a lock, datasets, cache files of Kernel Tuner, T4 files, databases
@@ -94,6 +94,38 @@ def read_files(sources: Sequence[DatasetLike], options: ReadOptions | None = Non
     if files:
         check_not_empty(examine(files, options, on_workload=lambda found: held.append(found.accepted)))
     return Dataset.of(Records.concat(held))
+
+
+def describe_file(
+    dataset: str | Path | None, options: ReadOptions | None = None, *, track: Track = untracked
+) -> tuple[Describer, int]:
+    """What to describe of a dataset, or of what can be believed of a file that can become one.
+
+    Memory holds the records of two workloads at a time, and what does not enter.
+
+    Args:
+        dataset: The dataset, see ``find_dataset``, or one file of those that ``build_dataset`` reads.
+        options: What files of other programs do not say.
+        track: Shows how far it is.
+
+    Returns:
+        The description's maker, and how many records do not enter.
+
+    Raises:
+        CostModelError: There is no such file, it cannot be read, or no record can enter.
+    """
+    path = find_dataset(dataset)
+    if is_dataset(path, options):
+        return Describer.of(path, track), 0
+    describer = Describer()
+
+    def take(validation: Validation) -> None:
+        if len(validation.accepted):
+            describer.add(Dataset.of(validation.accepted))
+
+    examination = examine([path], options, on_workload=take, track=track)
+    check_not_empty(examination)
+    return describer, len(examination.rejects)
 
 
 def merge_datasets(

@@ -52,6 +52,11 @@ def check_not_empty(examination: Examination) -> None:
     """
     if not examination.accepted:
         rejects = examination.rejects
+        if not examination.duplicates and not rejects:
+            files = ", ".join(str(file.path) for file in examination.files)
+            raise CostModelError(
+                f"A dataset must have at least one measurement, but no whole record is in {files}."
+            )
         first = f", the first because {rejects[0].reason}" if rejects else ""
         raise CostModelError(
             f"A dataset must have at least one measurement, but {len(rejects)} of "

@@ -70,6 +70,33 @@ def test_describe_shows_counts_noise_and_gap(built: Path, tmp_path: Path) -> Non
     assert {entry.name for entry in plots.iterdir()} == {"budget_gap.png", "noise.png", "coverage.png"}
 
 
+def test_a_record_store_is_described_as_the_dataset_that_it_becomes(
+    store: Path, built: Path, tmp_path: Path
+) -> None:
+    described = []
+    for place in (store, built):
+        file = tmp_path / "d.json"
+        result = costmodel("dataset", "describe", place, "--json", file)
+        assert result.exit_code == 0
+        described.append(json.loads(file.read_text())["description"])
+    assert described[0] == described[1]
+    assert "would not enter" not in result.stdout
+
+
+def test_of_a_file_of_another_program_what_would_enter_is_described(tmp_path: Path) -> None:
+    table, columns, file = tmp_path / "runs.csv", tmp_path / "map.toml", tmp_path / "d.json"
+    table.write_text("tile,run\n1,0.5\n2,0.25\n3,none\n")
+    columns.write_text(
+        'workload = "mine.sum-x4096"\ndevice = "RTX 3090"\nisolation = "whole"\n'
+        '[parameters]\ntile = "tile"\n[latency]\ncolumns = ["run"]\nunit = "ms"\n'
+    )
+    result = costmodel("dataset", "describe", table, "--columns", columns, "--json", file)
+    assert result.exit_code == 0
+    assert "1 records would not enter" in result.stdout
+    assert json.loads(file.read_text())["description"]["measurements"] == 2
+    assert_refused(costmodel("dataset", "describe", table), "--columns map.toml")
+
+
 def test_describe_takes_the_shipped_dataset_if_none_is_named() -> None:
     result = costmodel("dataset", "describe")
     try:
@@ -84,7 +111,7 @@ def test_wrong_datasets(built: Path, tmp_path: Path) -> None:
     assert_refused(costmodel("dataset", "describe", tmp_path / "nowhere"), "nowhere is not there")
     foreign = tmp_path / "notes.txt"
     foreign.write_text("hello")
-    assert_refused(costmodel("dataset", "describe", foreign), "damaged or of another format")
+    assert_refused(costmodel("dataset", "describe", foreign), f"no whole record is in {foreign}")
     file = built / "measurements.parquet"
     file.write_bytes(file.read_bytes()[:-100])
     assert_refused(costmodel("dataset", "describe", built), "its checksum differs")

@@ -8,14 +8,24 @@ from typing import Any
 
 import msgspec
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from fake_caches import fake_cache, write_cache
 from fake_records import fake_measurement, fake_measurements, fake_platform
 
-from costmodel.dataset import Finding, Severity, examine
+from costmodel.dataset import Finding, Severity, examine, write_rejects
 from costmodel.dataset.checks import Judge
 from costmodel.dataset.importers import Source
-from costmodel.records import Candidate, Config, Device, Measurement, Platform, Workload, find_device
+from costmodel.records import (
+    Candidate,
+    Config,
+    Device,
+    Measurement,
+    Platform,
+    RecordStore,
+    Workload,
+    find_device,
+)
 
 replace = msgspec.structs.replace
 
@@ -293,6 +303,35 @@ def test_entries_that_contradict_themselves_or_stand_for_failures(tmp_path: Path
         7,
         5,
     )
+
+
+def test_what_does_not_enter_is_a_table_too(tmp_path: Path) -> None:
+    cache = write_cache(tmp_path / "a.json", changed({"time": lambda e: 2 * e["time"]}, 3))
+    good = fake_measurement()
+    other = replace(good, latencies_s=(9.0,))
+    bad = replace(fake_measurement(sms=132), visit=7)
+    with RecordStore(tmp_path / "b.jsonl") as b, RecordStore(tmp_path / "c.jsonl") as c:
+        b.append([good, bad])
+        c.append([other])
+    rejects = examine([cache, b.path, c.path]).rejects
+    rows = rejects.table().to_pylist()
+    assert [row["reason"] for row in rows] == [reject.reason for reject in rejects]
+    assert [row["file"] for row in rows] == [str(cache)] * 3 + [str(c.path), str(b.path)]
+    assert [row["entry"] for row in rows[:3]] == [reject.record["entry"] for reject in rejects[:3]]
+    assert {row["workload"] for row in rows[:3]} == {None}
+    assert [(row["workload"], row["candidate_id"], row["platform"], row["entry"]) for row in rows[3:]] == [
+        (m.candidate.workload.name, m.candidate.candidate_id, m.platform.name, None)
+        for m in (reject.record for reject in rejects[3:])
+    ]
+    write_rejects(rejects, tmp_path / "rejects.parquet")
+    assert pq.read_table(tmp_path / "rejects.parquet").to_pylist() == rows
+
+
+def test_where_all_enters_the_table_is_empty(tmp_path: Path) -> None:
+    with RecordStore(tmp_path / "a.jsonl") as store:
+        store.append([fake_measurement()])
+    table = examine([store.path]).rejects.table()
+    assert (len(table), table.column_names[:2]) == (0, ["reason", "file"])
 
 
 def test_a_device_without_a_name(tmp_path: Path) -> None:

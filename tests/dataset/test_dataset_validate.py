@@ -110,6 +110,17 @@ def test_of_records_of_one_time_the_bytes_decide() -> None:
         assert result.duplicates == 1
 
 
+def test_the_bytes_decide_for_each_kernel_alone() -> None:
+    tiles = (1, 2, 4, 8, 16)
+    records = [replace(fake_measurement(tile=t), latencies_s=(s,)) for s in (3.0, 1.0, 2.0) for t in tiles]
+    alone = replace(fake_measurement(tile=32), latencies_s=(9.0,))
+    result = sift([*records[:4], alone, *records[4:]])
+    assert sorted(m.latencies_s for m in result.accepted.measurements()) == [(1.0,)] * 5 + [(9.0,)]
+    of_kernels = [(m.candidate.candidate_id, m.latencies_s) for m in result.rejected.measurements()]
+    ids = sorted({m.candidate.candidate_id for m in records})
+    assert of_kernels == [(name, (s,)) for name in ids for s in (2.0, 3.0)]
+
+
 def test_how_a_config_or_software_is_written_makes_no_difference() -> None:
     one = fake_measurement()
     backwards = Config(dict(reversed(one.candidate.config.decisions.items())))

@@ -3,10 +3,18 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import typer
 from rich.table import Table
 
-from costmodel.cli._options import DatasetArgument, JsonOption, output_option
+from costmodel.cli._options import JsonOption, output_option
 from costmodel.cli._output import print_line, print_table, titled_table, write_json
+from costmodel.cli.dataset._arguments import (
+    ColumnsOption,
+    PlatformOption,
+    ProblemSizeOption,
+    WorkloadOption,
+    read_options,
+)
 from costmodel.progress import track
 
 if TYPE_CHECKING:
@@ -14,7 +22,19 @@ if TYPE_CHECKING:
 
 
 def describe(
-    dataset: DatasetArgument = None,
+    dataset: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="DATASET",
+            help="Folder or parquet file of a dataset, the name of one that ships (h100-sm-budgets if none "
+            "is given), or one file that `costmodel dataset build` reads, such as a record store.",
+            show_default=False,
+        ),
+    ] = None,
+    platform: PlatformOption = None,
+    columns: ColumnsOption = None,
+    workload: WorkloadOption = None,
+    problem_size: ProblemSizeOption = None,
     json: JsonOption = None,
     plots: Annotated[
         Path | None,
@@ -23,16 +43,22 @@ def describe(
 ) -> None:
     """Describe a dataset: counts, noise, and what a choice made for the whole device costs on fewer SMs.
 
+    Of a file that is no dataset yet, what would enter one is described.
+
     Examples:
     - `costmodel dataset describe datasets/mine --plots out`
+    - `costmodel dataset describe out/measurements.jsonl`
     """
-    from costmodel.dataset import Describer, dataset_hash, find_dataset, summary_tables, write_plots
+    from costmodel.dataset import dataset_hash, describe_file, find_dataset, summary_tables, write_plots
 
     path = find_dataset(dataset)
     sha256 = dataset_hash(path)
-    describer = Describer.of(path, track)
+    options = read_options(platform, columns, workload, problem_size)
+    describer, rejected = describe_file(path, options, track=track)
     description = describer.description()
     print_line(f"{path} (sha256 {sha256[:16]})")
+    if rejected:
+        print_line(f"{rejected:,} records would not enter; `costmodel dataset validate` says why.")
     for table in summary_tables(description):
         if table.rows:
             print_table(_rich_table(table))

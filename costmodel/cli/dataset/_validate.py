@@ -42,7 +42,8 @@ def validate(
     quarantine: Annotated[
         Path | None,
         output_option(
-            help="Also write each rejected entry with its reason, one JSON object a line.",
+            help="Also write each rejected entry with its reason: one JSON object a line, or a table where "
+            "the file ends in .parquet.",
             show_default=False,
         ),
     ] = None,

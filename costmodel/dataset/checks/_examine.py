@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 import numpy as np
+import pyarrow.parquet as pq
 
 from costmodel.dataset._track import Track, untracked
 from costmodel.dataset.checks._finding import Finding
@@ -14,10 +15,11 @@ from costmodel.dataset.checks._findings import Findings
 from costmodel.dataset.checks._held import Held
 from costmodel.dataset.checks._rejected import Rejects
 from costmodel.dataset.checks._sieve import Sieve, Validation
-from costmodel.dataset.importers import ReadOptions, Reject, Source, read_source
+from costmodel.dataset.importers import ReadOptions, Source, read_source
 from costmodel.dataset.table import Records, devices_in, find_dataset, iter_records, lengths_of
 from costmodel.errors import CostModelError
 from costmodel.records import Device
+from costmodel.threads import Beside
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,8 @@ def examine(
 ) -> Examination:
     """Read record stores, datasets and files of other programs, and look for what is wrong with them.
 
-    Memory holds the records of one workload at a time, and what does not enter.
+    Memory holds the records of two workloads at a time, and what does not enter: while the first is looked
+    through, the second is sorted.
 
     Args:
         files: The files, or folders of datasets.
@@ -110,9 +113,9 @@ class Judge:
         self, sources: Sequence[Source], there: Source | None = None, devices: Iterable[Device] = ()
     ) -> None:
         self._sources, self._there = sources, there
-        self._sieve, self._findings = Sieve(devices), Findings()
+        self._sieve, self._findings, self._beside = Sieve(devices), Findings(), Beside()
         self._accepted = self._duplicates = 0
-        self._rejects = Rejects([reject for source in sources for reject in source.rejects])
+        self._rejects = Rejects([(str(each.path), reject) for each in sources for reject in each.rejects])
         self._counts = [_Count() for _ in sources]
 
     @property
@@ -132,14 +135,16 @@ class Judge:
             count.add(records)
         held = Held.of(workload, files)
         validation = self._sieve.sift(held.records, there)
-        self._findings.add(held, validation)
+        self._beside.run(self._findings.add, held, validation)
         self._accepted += int(validation.new.sum())
         self._duplicates += validation.duplicates
-        self._rejects.add(validation.rejected, validation.reasons)
+        files_of = [held.files[at] for at in held.file[validation.rejected_at].tolist()]
+        self._rejects.add(validation.rejected, validation.reasons, files_of)
         return validation
 
     def examination(self) -> Examination:
         """What all workloads together gave."""
+        self._beside.wait()
         return Examination(
             files=tuple(map(_file_count, self._sources, self._counts)),
             accepted=self._accepted,
@@ -172,14 +177,17 @@ def _file_count(source: Source, count: _Count) -> FileCount:
     )
 
 
-def write_rejects(rejects: Iterable[Reject], file: Path) -> None:
-    """Write one ``{"reason": ..., "record": ...}`` a line.
+def write_rejects(rejects: Rejects, file: Path) -> None:
+    """Write one ``{"reason": ..., "record": ...}`` a line; to a ``.parquet`` file, ``Rejects.table``.
 
     Raises:
         CostModelError: The file cannot be written.
     """
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
+        if file.suffix == ".parquet":
+            pq.write_table(rejects.table(), file)
+            return
         with file.open("wb") as lines:
             lines.writelines(msgspec.json.encode(reject) + b"\n" for reject in rejects)
     except OSError as error:

@@ -155,17 +155,17 @@ def _apart_from_others(workload: str, rows: pd.DataFrame) -> Iterator[Finding]:
 
 def _scales(rows: pd.DataFrame) -> "pd.Series[float]":
     """The scale of each source that shares enough configs, from low to high."""
-    names = rows.groupby(["file", "device"]).size().index
+    sources = rows.groupby(["file", "device"])
+    names = sources.size().index
     if len(names) < 2:
         return pd.Series(dtype=np.float64)
-    source = rows.groupby(["file", "device"]).ngroup().to_numpy()
-    pairs = pd.Series(np.log10(rows["latency_s"].to_numpy())).groupby(
-        [pd.factorize(rows["candidate"])[0], source]
-    )
-    logs = pairs.median() if pairs.ngroups < len(rows) else pairs.first()
-    candidate, source = (logs.index.get_level_values(i).to_numpy() for i in (0, 1))
+    candidate = pd.factorize(rows["candidate"])[0]
+    cell = candidate * len(names) + sources.ngroup().to_numpy()
+    logs = pd.Series(np.log10(rows["latency_s"].to_numpy()), cell)
+    if not logs.index.is_unique:
+        logs = logs.groupby(level=0, sort=False).median()
     matrix = np.full((candidate.max() + 1, len(names)), np.nan)
-    matrix[candidate, source] = logs.to_numpy()
+    matrix.flat[logs.index] = logs.to_numpy()
     shared = matrix[(~np.isnan(matrix)).sum(axis=1) >= 2]
     enough = (~np.isnan(shared)).sum(axis=0) >= _LEAST_SHARED
     offsets = (shared - np.nanmedian(shared, axis=1, keepdims=True))[:, enough]

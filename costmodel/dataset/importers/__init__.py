@@ -5,7 +5,7 @@ from costmodel.dataset.importers._document import Document
 from costmodel.dataset.importers._entry import EntryError
 from costmodel.dataset.importers._exported import KEY, with_records
 from costmodel.dataset.importers._platform_file import SUFFIX
-from costmodel.dataset.importers._read import FORMATS, read_source
+from costmodel.dataset.importers._read import FORMATS, is_dataset, read_source
 from costmodel.dataset.importers._source import Reject, Source
 from costmodel.dataset.importers._spool import MOST_IN_MEMORY, RecordSpool
 from costmodel.dataset.importers._unpack import lines_of
@@ -39,6 +39,7 @@ __all__ = [
     "Reject",
     "Source",
     "TunedKernel",
+    "is_dataset",
     "lines_of",
     "read_source",
     "show_config",

@@ -23,6 +23,11 @@ FORMATS: tuple[Format, ...] = (
 )
 
 
+def is_dataset(path: Path, options: ReadOptions | None = None) -> bool:
+    """Whether a path is the folder or the file of a dataset, and no file that is yet to become one."""
+    return is_dataset_folder(path) or DATASET.recognises(InputFile.open(path), options or ReadOptions())
+
+
 def read_source(path: Path, options: ReadOptions | None = None) -> Source:
     """Read a file, or the folder of a dataset or of a MetaSchedule database.
 

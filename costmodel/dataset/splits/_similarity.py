@@ -136,8 +136,8 @@ def task_agreements(rows: pd.DataFrame) -> pd.DataFrame:
     """
     latencies = _log_latencies(rows)
     names = list(map(str, latencies))
-    tasks = pd.MultiIndex.from_arrays([latencies.index.get_level_values(i) for i in ("workload", "part")])
-    cuts = np.flatnonzero(tasks[1:] != tasks[:-1]) + 1
+    workload, part, _ = latencies.index.codes  # type: ignore[attr-defined]
+    cuts = np.flatnonzero((np.diff(workload) != 0) | (np.diff(part) != 0)) + 1
     shared = [
         agreement
         for task in np.split(latencies.to_numpy(), cuts)

@@ -28,10 +28,12 @@ def in_order(records: Records) -> Codes:
     order = np.argsort(joint, kind="stable")
     tied = np.flatnonzero(np.diff(joint[order]) == 0)
     unequal = tied[~equal(records, order[tied], order[tied + 1])]
-    for start, end in _runs(joint[order], unequal):
-        run = order[start:end]
-        contents = map(msgspec.json.encode, records.take(run).measurements())
-        order[start:end] = [at for _, at in sorted(zip(contents, run.tolist(), strict=True))]
+    # All at once: to take a few rows takes about as long as to take many.
+    undecided = np.flatnonzero(np.isin(joint[order], joint[order[unequal]]))
+    rows = order[undecided]
+    contents = map(msgspec.json.encode, records.take(rows).measurements())
+    ordered = sorted(zip(joint[rows].tolist(), contents, rows.tolist(), strict=True))
+    order[undecided] = [row for _, _, row in ordered]
     return order
 
 
@@ -42,18 +44,11 @@ def _ranks(values: Sequence[Any]) -> Codes:
 
 
 def _joint(codes: Sequence[Any]) -> Codes:
-    """``(n,)`` one number that orders as the codes do, the first before the second and so on."""
+    """``(n,)`` one number that orders as the codes do, the first before the second and so on.
+
+    There must be fewer than 2^63 combinations of codes: a hundred million rows of a hundred platforms have.
+    """
     joint: Codes = codes[0].astype(np.int64)
     for more in codes[1:]:
         joint = joint * (int(more.max(initial=0)) + 1) + more
-        # Kept small, so that the next does not overflow.
-        joint = np.unique(joint, return_inverse=True)[1].astype(np.int64)
     return joint
-
-
-def _runs(ordered: Codes, within: Codes) -> list[tuple[int, int]]:
-    """First and last + 1 of each run of equal numbers that has one of these positions."""
-    values = np.unique(ordered[within])
-    starts = np.searchsorted(ordered, values, side="left")
-    ends = np.searchsorted(ordered, values, side="right")
-    return list(zip(starts.tolist(), ends.tolist(), strict=True))

@@ -1,7 +1,6 @@
 """A dataset's files are written: with the same bytes each time, whole or not at all."""
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any, Self
@@ -14,6 +13,7 @@ from costmodel.dataset.table._launches import has_data_facts, narrowed, widened
 from costmodel.dataset.table._records import Records
 from costmodel.dataset.table._schema import DATA_SCHEMA, FILE_NAME, SCHEMA
 from costmodel.files import replacing
+from costmodel.threads import Beside
 
 GROUP_ROWS = 16_384  # of the groups of rows in a file; read at once, too
 _SETTINGS = {"compression": "zstd", "compression_level": 12, "write_page_checksum": True}
@@ -74,25 +74,22 @@ def write_parquet(file: Path) -> Iterator[Callable[[Records], None]]:
     The same rows give the same bytes with the same release of pyarrow, however they are cut into parts.
     """
     groups: _Groups | None = None
-    thread: ThreadPoolExecutor | None = None
-    added: Future[None] | None = None
+    beside = Beside()
 
     with ExitStack() as cleanup:
 
         def write(part: Records) -> None:
             """Begin to write, once the part before is written."""
-            nonlocal groups, thread, added
-            if groups is None or thread is None:
+            nonlocal groups
+            if groups is None:
                 partial = cleanup.enter_context(replacing(file))
                 groups = cleanup.enter_context(closing(_Groups(partial)))
-                thread = cleanup.enter_context(ThreadPoolExecutor(1))
-            if added is not None:
-                added.result()
-            added = thread.submit(groups.add, part)
+                cleanup.enter_context(beside)
+            beside.run(groups.add, part)
 
         yield write
-        if groups is not None and added is not None:
-            added.result()
+        if groups is not None:
+            beside.wait()
             groups.finish()
 
 

@@ -22,22 +22,36 @@ Instruction = Sequence[Any]
 
 def read_config(sketches: Sequence[Sketch], trace: Any) -> Config | None:
     """The config of a trace; None where no sketch has its instructions, with its decisions as choices."""
-    instructions = _simplified(_read_texts(trace[0]))
-    skeleton = [instruction for _, instruction in instructions]
+    skeletons = tuple(sketch.skeleton for sketch in sketches)
+    samples, fitting = _fitting(json.dumps(_before_postproc(trace[0])), skeletons)
     written = dict(trace[1])
-    decisions = [written.get(at) for at, (kind, *_) in instructions if kind.startswith("Sample")]
-    for position, sketch in enumerate(sketches):
-        if _instructions(sketch.skeleton) == skeleton and sketch.samples(decisions):
+    decisions = [written.get(at) for at in samples]
+    for position in fitting:
+        sketch = sketches[position]
+        if sketch.samples(decisions):
             named = sketch.decisions_of(decisions)
             if sketch.holds(named):
                 return Config({SKETCH: position, **named})
     return None
 
 
+def _before_postproc(instructions: Sequence[Instruction]) -> Sequence[Instruction]:
+    """The instructions that choose; those of postprocessors differ with what was decided."""
+    kinds = [instruction[0] for instruction in instructions]
+    return instructions[: kinds.index(_POSTPROC)] if _POSTPROC in kinds else instructions
+
+
 @lru_cache(maxsize=1024)
-def _instructions(skeleton: str) -> Any:
-    """The instructions of a sketch. They equal those of a database, whose writers have true or 1."""
-    return _read_texts(json.loads(skeleton))
+def _fitting(text: str, skeletons: tuple[str, ...]) -> tuple[list[int], list[int]]:
+    """Positions of the instructions in JSON that sample, and of the sketches with these instructions.
+
+    All traces of a sketch have the same. They equal those of a database, whose writers have true or 1.
+    """
+    needed = _simplified(_read_texts(json.loads(text)))
+    skeleton = [instruction for _, instruction in needed]
+    samples = [at for at, (kind, *_) in needed if kind.startswith("Sample")]
+    fits = [_read_texts(json.loads(each)) == skeleton for each in skeletons]
+    return samples, [position for position, fit in enumerate(fits) if fit]
 
 
 def _read_texts(value: Any) -> Any:
@@ -58,14 +72,12 @@ def _read_text(text: str) -> Any:
 def _simplified(instructions: Sequence[Instruction]) -> list[tuple[int, Instruction]]:
     """The instructions that a trace cannot do without, each with its position in the trace.
 
-    Left out are postprocessors', and those that change nothing and whose outputs nothing uses. Variables have
-    the names that TVM gives them when it writes the rest.
+    Left out are those that change nothing and whose outputs nothing uses. Variables have the names that TVM
+    gives them when it writes the rest.
     """
-    kinds = [instruction[0] for instruction in instructions]
-    end = kinds.index(_POSTPROC) if _POSTPROC in kinds else len(kinds)
     used: set[str] = set()
     needed: list[tuple[int, Instruction]] = []
-    for position in reversed(range(end)):
+    for position in reversed(range(len(instructions))):
         kind, inputs, _, outputs = instructions[position]
         if not _is_pure(kind) or not used.isdisjoint(outputs):
             needed.append((position, instructions[position]))

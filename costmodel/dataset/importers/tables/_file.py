@@ -2,6 +2,7 @@
 
 import csv
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,6 +19,7 @@ from costmodel.dataset.importers.tables._column_map import ColumnMap, read_colum
 from costmodel.dataset.importers.tables._columns import ColumnReader
 from costmodel.dataset.importers.tables._row import RowReader
 from costmodel.errors import CostModelError
+from costmodel.threads import ahead
 
 # A small Parquet file can say that it has any number of rows.
 _MOST_ROWS = 20_000_000
@@ -61,10 +63,14 @@ def _entries(path: Path, column_map: Path, platform: PlatformFile | None) -> Ite
     where = None if columns.device is not None else needed_platform(platform, path).platform
     origin = Origin.of(path)
     reader = ColumnReader(RowReader(columns, where, origin.text))
-    number = 1
-    for block in _blocks(path, columns):
-        yield from reader.read(block, origin, number)
-        number += len(block)
+
+    def read() -> Iterator[Sequence[Entry]]:
+        number = 1
+        for block in ahead(_blocks(path, columns)):
+            yield list(reader.read(block, origin, number))
+            number += len(block)
+
+    yield from chain.from_iterable(ahead(read()))
 
 
 def _blocks(path: Path, columns: ColumnMap) -> Iterator[Block]:
