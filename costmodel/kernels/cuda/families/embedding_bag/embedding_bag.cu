@@ -16,27 +16,7 @@ constexpr int WARP_GROUPS = threads_per_row < WARP_THREADS ? WARP_THREADS / thre
 constexpr int PARTS = row_groups / WARP_GROUPS;  // sums of a bag after shuffles
 constexpr int TILES = (DIM_b + bags_per_block - 1) / bags_per_block;
 
-template <int WIDTH>
-struct Native;
-template <>
-struct Native<1> { using Type = float; };
-template <>
-struct Native<2> { using Type = float2; };
-template <>
-struct Native<4> { using Type = float4; };
-
-struct alignas(4 * vector_width) Vector {
-    float values[vector_width];
-};
-
-__device__ __forceinline__ Vector load_vector(const float* from) {
-    const auto native = load_with(reinterpret_cast<const Native<vector_width>::Type*>(from));
-    return reinterpret_cast<const Vector&>(native);
-}
-
-__device__ __forceinline__ bool has_column(int step, int lane) {
-    return DIM_d % STEP == 0 || step * STEP + lane * vector_width < DIM_d;
-}
+#include "../row_vectors.h"
 
 // Adds the lookups first, first + row_groups, ... before `end` to the sums of this thread's columns.
 __device__ __forceinline__ void add_lookups(

@@ -18,27 +18,7 @@ constexpr int CHUNKS = (LOOKUPS + lookups_per_group - 1) / lookups_per_group;
 constexpr int STEP = threads_per_row * vector_width;  // columns
 constexpr int STEPS = (DIM_d + STEP - 1) / STEP;
 
-template <int WIDTH>
-struct Native;
-template <>
-struct Native<1> { using Type = float; };
-template <>
-struct Native<2> { using Type = float2; };
-template <>
-struct Native<4> { using Type = float4; };
-
-struct alignas(4 * vector_width) Vector {
-    float values[vector_width];
-};
-
-__device__ __forceinline__ Vector load_vector(const float* from) {
-    const auto native = load_with(reinterpret_cast<const Native<vector_width>::Type*>(from));
-    return reinterpret_cast<const Vector&>(native);
-}
-
-__device__ __forceinline__ bool has_column(int step, int lane) {
-    return DIM_d % STEP == 0 || step * STEP + lane * vector_width < DIM_d;
-}
+#include "../row_vectors.h"
 
 // Adds a vector to what is in device memory, where others add as well.
 __device__ __forceinline__ void add_atomically(float* to, const Vector& vector) {
