@@ -30,6 +30,11 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return content_id(self.decisions)
 
 
+def source_of(space: str) -> str:
+    """Name of the source whose kernels a space with this name has: what the name begins with."""
+    return space.partition("-")[0]
+
+
 class KernelLaunch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What the lowered program says of one kernel that it launches. Counts are totals of one run.
 
@@ -93,7 +98,7 @@ class Candidate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=Tr
             >>> Candidate(workload, "metaschedule-cuda-0123abcd", Config({"tile": 4})).source
             'metaschedule'
         """
-        return self.space.partition("-")[0]
+        return source_of(self.space)
 
     @cached_property
     def family(self) -> str:

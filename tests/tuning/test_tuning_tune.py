@@ -95,7 +95,7 @@ TWIN = structs.replace(LANDSCAPE_DEVICE, name="twin of the landscape GPU")
 class Measuring(costmodel.ReplayRunner):
     """A device, as far as a search can tell."""
 
-    def known_latencies(self, workload):
+    def known_latencies(self, workload, *, sources=None):
         return None
 
 
@@ -125,11 +125,11 @@ def test_a_replay_holds_near_twins_out_and_says_which_and_what_lets_it_learn_fro
     knowledge, _ = told_by(with_twin, recorded)
     assert knowledge["trained_on"] == "nothing"
     assert knowledge["left_out"] == (
-        "this workload on a near-twin, twin of the landscape GPU (--keep-twins-apart learns from it)"
+        "this workload here and on a near-twin, twin of the landscape GPU (--keep-twins-apart learns it)"
     )
     knowledge, found = told_by(with_twin, recorded, keep_twins_apart=True)
     assert knowledge["trained_on"].startswith("this one on 1 other device")
-    assert "left_out" not in knowledge
+    assert knowledge["left_out"] == "this workload here"
     assert found
 
 
