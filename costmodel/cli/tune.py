@@ -148,7 +148,7 @@ def tune(
         typer.Option(
             help="Learner to train on the history.",
             autocompletion=complete_learner,
-            show_default="kernel-ridge; source-mixture for kernels of another suite and the library",
+            show_default="kernel-ridge; stack but for MetaSchedule; source-mixture for another suite",
         ),
     ] = None,
     keep_twins_apart: Annotated[

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from costmodel.dataset import Dataset, device_similarity, shape_siblings, twin_groups
 from costmodel.errors import CostModelError
 from costmodel.features import extract
+from costmodel.kernels import SOURCES
 from costmodel.learners import DEFAULT_LEARNER
 from costmodel.records import Candidate, Platform, Workload
 from costmodel.transfer import Model, TransferModel, load_model, make_model
@@ -55,8 +56,9 @@ def known_from(  # noqa: PLR0913 (what to learn, from what and how)
         workload: What is tuned.
         device: Name of the device that it is tuned on.
         family: What the parameters of its kernels are known by, see ``Candidate.family``.
-        learner: What learns. Unless given, ``kernel-ridge``, and for kernels of which no launch is known, as
-            of another suite or the library, ``source-mixture``: all that tells is how they ran elsewhere.
+        learner: What learns. Unless given, ``kernel-ridge`` of MetaSchedule's kernels, ``stack`` of those of
+            other sources, and ``source-mixture`` of another suite's: all that tells of these is how they ran
+            elsewhere.
         seed: Seed of its random choices.
         keep_twins_apart: In a replay, whether near-twins are learned from; None on a device, of which
             everything is.
@@ -195,8 +197,10 @@ def from_model(model: Model | Path | str, family: str, replayed: tuple[str, str]
 
 def _default_learner(candidates: Sequence[Candidate]) -> str:
     """What learns from kernels of one family, or of MetaSchedule, where nobody chose."""
-    is_known = any(each.launches or not each.family for each in candidates)
-    return DEFAULT_LEARNER if is_known else "source-mixture"
+    one = candidates[0]
+    if not one.family:
+        return DEFAULT_LEARNER
+    return "stack" if one.source in SOURCES else "source-mixture"
 
 
 def _related(history: Dataset, family: str) -> NDArray[np.bool_]:

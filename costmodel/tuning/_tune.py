@@ -92,8 +92,8 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
             unless given.
         model: Trained model, or its file, to use instead of learning from a history.
         learner: What learns from the history, see ``costmodel.transfer.make_model``. Unless given,
-            ``kernel-ridge``, and for kernels of which no launch is known, as of another suite or the library,
-            ``source-mixture``: all that tells is how they ran elsewhere.
+            ``kernel-ridge`` of MetaSchedule's kernels, ``stack`` of those of other sources, and
+            ``source-mixture`` of another suite's: all that tells of these is how they ran elsewhere.
         keep_twins_apart: In a replay, learn this workload from near-twins of the device too.
         objective: What one kernel for several SM budgets is chosen by, its latency over the best at each:
             ``"worst-regret"`` unless given, ``"mean"`` or ``"weighted"``.

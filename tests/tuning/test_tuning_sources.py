@@ -54,14 +54,12 @@ def test_a_family_learns_from_itself_alone() -> None:
     result = tuned("cuda.nbody-n4096", learn_from=DATA, trials=2)
     trained = result.search.provenance.knowledge["trained_on"]
     assert trained.startswith("1 other workload")  # the other size; not matrix products, not other families
-    assert result.search.provenance.knowledge["model"] == "kernel-ridge"
+    assert result.search.provenance.knowledge["model"] == "stack"
 
 
-def test_what_nobody_chose_learns_from_the_kernels_at_hand() -> None:
-    """Of a library's call no launch is known: only how it ran elsewhere tells."""
+def test_a_learner_is_taken_that_fits_the_source_unless_one_is_named() -> None:
     knowledge = tuned(MATMUL, learn_from=DATA, trials=1).search.provenance.knowledge
-    assert knowledge["cuda model"] == "kernel-ridge"
-    assert knowledge["library model"] == "source-mixture"
+    assert {knowledge["cuda model"], knowledge["library model"]} == {"stack"}
     knowledge = tuned(MATMUL, learn_from=DATA, trials=1, learner="ridge").search.provenance.knowledge
     assert {knowledge["cuda model"], knowledge["library model"]} == {"ridge"}
 
@@ -109,7 +107,7 @@ def test_where_an_answer_came_from_is_told_in_short_lines() -> None:
     answer = tuned(MATMUL, learn_from=DATA, source="all").answer
     told = answer[[each.startswith("From: ") for each in answer].index(True) :]
     assert max(map(len, told)) <= 96
-    assert sum(each.startswith(("Cuda: kernel-ridge, ", "Library: source-mixture, ")) for each in told) == 2
+    assert sum(each.startswith(("Cuda: stack, ", "Library: stack, ")) for each in told) == 2
     assert load_dataset(DATA).sha256[:12] in told[0]
 
 

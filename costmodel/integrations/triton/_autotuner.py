@@ -11,6 +11,7 @@ from triton.runtime import autotuner
 
 from costmodel.errors import CostModelError
 from costmodel.integrations.triton._facts import LaunchFacts, launch_of
+from costmodel.integrations.triton._kernel_timings import KernelTimings, L2Policy
 from costmodel.integrations.triton._key import Question, config_of, letters_of, question
 from costmodel.integrations.triton._platform import current_platform, is_capturing
 from costmodel.integrations.triton._shortlist import Adviser
@@ -69,7 +70,7 @@ class Autotuner(autotuner.Autotuner):  # type: ignore[misc]
         self._find_platform = _finder(platform)
         self._launch_facts = launch
         flushes = triton_settings["do_bench"] is None and not triton_settings["use_cuda_graph"]
-        self._l2_policy: Literal["warm", "flushed"] = "flushed" if flushes else "warm"
+        self._l2_policy: L2Policy = "flushed" if flushes else "warm"
         self._tunings: dict[tuple[Any, ...], Tuning] = {}
         self._lock = threading.RLock()
         self._function = fn
@@ -152,14 +153,15 @@ class Autotuner(autotuner.Autotuner):  # type: ignore[misc]
         ]
         wanted = self._shortlist or len(configs)
         store = open_store(self.store_path)
-        return Tuning(configs, candidates, platform, store, self._adviser, wanted, self._l2_policy)
+        timings = KernelTimings(store, asked.workload, asked.space, platform, self._l2_policy)
+        return Tuning(configs, candidates, timings, self._adviser, wanted)
 
     def _time(self, tuning: Tuning, most: int, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> float:
         """Time up to so many configs that are still to be timed; seconds that it took."""
         start = time.perf_counter()
         timed = 0
         while timed < most and (position := tuning.next()) is not None:
-            tuning.time(position, lambda config: self._timed(config, tuning.platform, args, kwargs))
+            tuning.time(position, lambda config: self._timed(config, tuning.timings.platform, args, kwargs))
             timed += 1
         if timed:
             self.pre_hook({**self.nargs, **kwargs, **tuning.best().all_kwargs()}, reset_only=True)
