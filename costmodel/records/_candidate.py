@@ -46,7 +46,7 @@ class KernelLaunch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     Attributes:
         blocks: Thread blocks in the grid.
         threads_per_block: Threads in a block.
-        vthreads: Virtual threads that each thread runs one after the other.
+        vthreads: Virtual threads that each thread runs one after the other, or tiles of a persistent kernel.
         shared_bytes: Shared memory of a block.
         local_bytes: Bytes of local buffers (meant for registers) of a thread.
         global_load_bytes: Bytes that all threads read from device memory, repeats included.
@@ -56,7 +56,7 @@ class KernelLaunch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         flops: Floating-point operations of all threads.
         tensor_flops: The part of ``flops`` that Tensor Cores do.
         vector_bytes: Widest vectorised access to device memory, in bytes.
-        unroll_steps: Loop steps that the compiler may unroll.
+        unroll_steps: Loop steps that the compiler may unroll, or that a program of Triton pipelines.
     """
 
     blocks: int
