@@ -13,15 +13,16 @@ from costmodel.errors import CostModelError, last_line
 from costmodel.integrations.triton._kernel_timings import KernelTimings
 from costmodel.integrations.triton._platform import still_works
 from costmodel.integrations.triton._shortlist import Adviser
-from costmodel.records import Candidate, Measurement, Outcome
+from costmodel.records import Candidate, KernelResources, Measurement, Outcome
 
 # Quantiles of single runs that a timer is asked for, as Triton does; configs are compared by the first.
 QUANTILES = (0.5, 0.2, 0.8)
 _PER_SECOND = 1e3  # timers tell milliseconds
 _COMPILER = ("triton.compiler.compiler", "compile")
 
-# Runs a kernel with a config many times and tells QUANTILES of its milliseconds; raises what that raises.
-Timer = Callable[[Any], Sequence[float]]
+# Runs a kernel with a config many times and tells QUANTILES of its milliseconds, and what its compiler gave
+# it; raises what that raises.
+Timer = Callable[[Any], tuple[Sequence[float], tuple[KernelResources, ...]]]
 
 
 class BrokenContextError(CostModelError):
@@ -135,21 +136,22 @@ class Tuning:
         }
 
 
-def _timed(config: Any, timer: Timer) -> tuple[Outcome, tuple[float, ...], str]:
-    """Outcome, seconds and reason of a config; whatever it raises costs this config alone."""
+def _timed(config: Any, timer: Timer) -> tuple[Outcome, tuple[float, ...], str, tuple[KernelResources, ...]]:
+    """Outcome, seconds, reason and resources of a config; whatever it raises costs this config alone."""
     try:
-        milliseconds = np.atleast_1d(np.asarray(timer(config), dtype=np.float64))
+        told, resources = timer(config)
+        milliseconds = np.atleast_1d(np.asarray(told, dtype=np.float64))
     except CostModelError:
         raise
     except Exception as error:
         if type(error).__name__ == "OutOfMemoryError":  # torch's: not the config's fault
             raise
-        return _outcome_of(error), (), last_line(error)
+        return _outcome_of(error), (), last_line(error), ()
     if not (np.isfinite(milliseconds) & (milliseconds > 0.0)).all():
-        return Outcome.LAUNCH_ERROR, (), f"the timer told {milliseconds.tolist()} ms"
+        return Outcome.LAUNCH_ERROR, (), f"the timer told {milliseconds.tolist()} ms", resources
     if np.median(milliseconds) != milliseconds[0]:  # it told others than those quantiles
         milliseconds = milliseconds[:1]
-    return Outcome.OK, tuple((milliseconds / _PER_SECOND).tolist()), ""
+    return Outcome.OK, tuple((milliseconds / _PER_SECOND).tolist()), "", resources
 
 
 def _outcome_of(error: Exception) -> Outcome:
