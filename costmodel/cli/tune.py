@@ -113,8 +113,8 @@ def tune(
         str | None,
         typer.Option(
             metavar="DATASET",
-            help="History: a dataset, the name of one that ships, or `nothing`. If not given, the one that "
-            "ships; for a CPU nothing.",
+            help="History: a dataset, the name of one that ships, or `nothing`. If not given, what is "
+            "replayed, else the one that ships; for a CPU nothing.",
             show_default=False,
         ),
     ] = None,
@@ -148,7 +148,7 @@ def tune(
         typer.Option(
             help="Learner to train on the history.",
             autocompletion=complete_learner,
-            show_default="kernel-ridge; source-mixture for a kernel of another suite",
+            show_default="kernel-ridge; stack but for MetaSchedule; source-mixture for another suite",
         ),
     ] = None,
     keep_twins_apart: Annotated[
@@ -252,7 +252,7 @@ def tune(
     )
     with Tracking.of(context).run(request.title, options_of(context)) as run:
         if model is None and runner is not RunnerName.CPU and learn_from != NOTHING:
-            run.log(dataset_used(load_dataset(each), "training") for each in (learn_from,))
+            run.log(dataset_used(load_dataset(each), "training") for each in (learn_from or replay,))
         log = TrialLog(run)
         with resumable() if study else _hint_at_studies():
             result = search(

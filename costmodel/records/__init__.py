@@ -1,6 +1,13 @@
 """What was measured: the one schema, and the store that keeps it."""
 
-from costmodel.records._candidate import DATA_FACTS, Candidate, Config, Decision, KernelLaunch
+from costmodel.records._candidate import (
+    DATA_FACTS,
+    Candidate,
+    Config,
+    Decision,
+    KernelLaunch,
+    source_of,
+)
 from costmodel.records._config_batch import SKETCH, ConfigBatch, config_batches
 from costmodel.records._cuda_device import CUDA_ATTRIBUTES, cuda_device
 from costmodel.records._device_state import DeviceState
@@ -68,4 +75,5 @@ __all__ = [
     "part_of",
     "peak_rates",
     "read_records",
+    "source_of",
 ]

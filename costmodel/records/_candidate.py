@@ -39,6 +39,11 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return content_id(self.decisions)
 
 
+def source_of(space: str) -> str:
+    """Name of the source whose kernels a space with this name has: what the name begins with."""
+    return space.partition("-")[0]
+
+
 class KernelLaunch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """What the lowered program says of one kernel that it launches. Counts are totals of one run.
 
@@ -53,7 +58,7 @@ class KernelLaunch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
     Attributes:
         blocks: Thread blocks in the grid.
         threads_per_block: Threads in a block.
-        vthreads: Virtual threads that each thread runs one after the other.
+        vthreads: Virtual threads that each thread runs one after the other, or tiles of a persistent kernel.
         shared_bytes: Shared memory of a block.
         local_bytes: Bytes of local buffers (meant for registers) of a thread.
         global_load_bytes: Bytes that all threads read from device memory, repeats included.
@@ -63,7 +68,7 @@ class KernelLaunch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
         flops: Floating-point operations of all threads.
         tensor_flops: The part of ``flops`` that Tensor Cores do.
         vector_bytes: Widest vectorised access to device memory, in bytes.
-        unroll_steps: Loop steps that the compiler may unroll.
+        unroll_steps: Loop steps that the compiler may unroll, or that a program of Triton pipelines.
         device_bytes: Bytes through device memory, where the data say how many of those that threads read and
             write are distinct, or how many the L2 cache keeps; 0 where that is not said.
         atomics: Atomic operations of all threads on device memory; 0 for none.
@@ -115,7 +120,7 @@ class Candidate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=Tr
             >>> Candidate(workload, "metaschedule-cuda-0123abcd", Config({"tile": 4})).source
             'metaschedule'
         """
-        return self.space.partition("-")[0]
+        return source_of(self.space)
 
     @cached_property
     def family(self) -> str:

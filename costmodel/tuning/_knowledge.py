@@ -1,6 +1,6 @@
 """What a search knows before it measures: a model of other kernels and other devices."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from costmodel.dataset import Dataset, device_similarity, shape_siblings, twin_groups
 from costmodel.errors import CostModelError
 from costmodel.features import extract
+from costmodel.kernels import SOURCES
 from costmodel.learners import DEFAULT_LEARNER
 from costmodel.records import Candidate, Platform, Workload
 from costmodel.transfer import Model, TransferModel, load_model, make_model
@@ -55,8 +56,9 @@ def known_from(  # noqa: PLR0913 (what to learn, from what and how)
         workload: What is tuned.
         device: Name of the device that it is tuned on.
         family: What the parameters of its kernels are known by, see ``Candidate.family``.
-        learner: What learns. Unless given, ``kernel-ridge``, and for a family of its own ``source-mixture``:
-            of its kernels little is known but how they ran elsewhere.
+        learner: What learns. Unless given, ``kernel-ridge`` of MetaSchedule's kernels, ``stack`` of those of
+            other sources, and ``source-mixture`` of another suite's: all that tells of these is how they ran
+            elsewhere.
         seed: Seed of its random choices.
         keep_twins_apart: In a replay, whether near-twins are learned from; None on a device, of which
             everything is.
@@ -69,15 +71,14 @@ def known_from(  # noqa: PLR0913 (what to learn, from what and how)
     held_out = tuple[str, ...]()
     if keep_twins_apart is not None:
         held_out = held_out_devices(history, workload, device, keep_twins_apart=keep_twins_apart)
-    chosen = learner or ("source-mixture" if family else DEFAULT_LEARNER)
-    return learn(history, workload, device, chosen, seed, family=family, held_out=held_out)
+    return learn(history, workload, device, learner, seed, family=family, held_out=held_out)
 
 
 def learn(  # noqa: PLR0913 (what to learn, from what and how)
     history: Dataset,
     workload: Workload,
     device: str,
-    learner: str,
+    learner: str | None,
     seed: int,
     *,
     family: str = "",
@@ -91,7 +92,7 @@ def learn(  # noqa: PLR0913 (what to learn, from what and how)
         history: What was measured.
         workload: What is tuned.
         device: Name of the device that it is tuned on.
-        learner: Name of what learns, see ``costmodel.transfer.make_model``.
+        learner: Name of what learns, see ``costmodel.transfer.make_model``; None as in ``known_from``.
         seed: Seed of its random choices.
         family: What the parameters of its kernels are known by, see ``Candidate.family``.
         held_out: Names of devices of which the workload is not learned, nor others of its shape, see
@@ -104,20 +105,20 @@ def learn(  # noqa: PLR0913 (what to learn, from what and how)
     siblings = shape_siblings({workload.name, *history.workloads})[workload.name]
     of_held_out = rows["workload"].isin(list(siblings)) & rows["device"].isin(list(held_out))
     learned = _related(history, family) & ~of_held_out.to_numpy()
-    left_out = _left_out(rows.loc[of_held_out, "device"].unique(), device)
+    left_out = _left_out(set(rows.loc[of_held_out, "device"]), device)
     if not learned.any():
         nothing = Knowledge()
         return replace(nothing, facts={**nothing.facts, **left_out})
     rows = rows[learned]
-    table = extract(
-        [history.candidates[i] for i in rows["candidate"]], [history.platforms[i] for i in rows["platform"]]
-    )
-    model = make_model(learner, table.columns, seed)
+    candidates = [history.candidates[i] for i in rows["candidate"]]
+    table = extract(candidates, [history.platforms[i] for i in rows["platform"]])
+    chosen = learner or _default_learner(candidates)
+    model = make_model(chosen, table.columns, seed)
     return Knowledge(
         model.fit(table.values, rows["latency_s"].to_numpy(dtype=np.float64), rows["task"].to_numpy()),
         tuple(column.name for column in table.columns),
         {
-            "model": learner,
+            "model": chosen,
             "trained_on": f"{_described(rows, workload.name, device)} of {history.name}",
             **left_out,
             "dataset_sha256": history.sha256,
@@ -151,7 +152,8 @@ def held_out_devices(
     The device itself and, unless they are kept apart, its near-twins.
     """
     rows = history.rows
-    elsewhere = set(rows.loc[rows["workload"] == workload.name, "device"]) - {device}
+    siblings = shape_siblings({workload.name, *history.workloads})[workload.name]
+    elsewhere = set(rows.loc[rows["workload"].isin(list(siblings)), "device"]) - {device}
     if keep_twins_apart or not elsewhere or device not in set(rows["device"]):
         return (device,)
     groups = twin_groups(device_similarity(history))
@@ -193,18 +195,28 @@ def from_model(model: Model | Path | str, family: str, replayed: tuple[str, str]
     )
 
 
+def _default_learner(candidates: Sequence[Candidate]) -> str:
+    """What learns from kernels of one family, or of MetaSchedule, where nobody chose."""
+    one = candidates[0]
+    if not one.family:
+        return DEFAULT_LEARNER
+    return "stack" if one.source in SOURCES else "source-mixture"
+
+
 def _related(history: Dataset, family: str) -> NDArray[np.bool_]:
     """``(n,)`` whether each row is of a kernel of this family."""
     return np.array([history.candidates[i].family == family for i in history.rows["candidate"]])
 
 
-def _left_out(held_out: Iterable[str], device: str) -> dict[str, str]:
-    """Which near-twins of a device a replay does not learn from, and what would let it."""
+def _left_out(held_out: Collection[str], device: str) -> dict[str, str]:
+    """Where a replay does not learn the workload from, and what would let it."""
     twins = sorted(set(held_out) - {device})
-    if not twins:
+    here = ["here"] if device in held_out else []
+    near = [f"on a near-twin, {twins[0]}" if len(twins) == 1 else f"on near-twins, {' and '.join(twins)}"]
+    places = " and ".join([*here, *(near if twins else [])])
+    if not places:
         return {}
-    which = f"a near-twin, {twins[0]}" if len(twins) == 1 else f"near-twins, {' and '.join(twins)}"
-    return {"left_out": f"this workload on {which} (--keep-twins-apart learns from it)"}
+    return {"left_out": f"this workload {places}" + (" (--keep-twins-apart learns it)" if twins else "")}
 
 
 def _described(rows: "pd.DataFrame", workload: str, device: str) -> str:

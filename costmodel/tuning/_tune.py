@@ -34,6 +34,7 @@ from costmodel.tuning.report import (
     searched_curves,
 )
 
+_LIBRARY = "library"  # the source that every other is compared with
 # SM budgets to measure for a picture of one that was tuned for, as far as a device grants them.
 _CURVE_BUDGETS = (1, 2, 4, 8, 16, 32, 64)
 
@@ -80,8 +81,8 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
         sms: SMs that the kernel will have, threads on a CPU; the whole device unless given. Several for one
             kernel that is good on all of them.
         trials: Candidates to measure of each source, where it has as many.
-        learn_from: The history: a dataset, its name or its path, or ``"nothing"``. Unless given, the dataset
-            that ships; on a CPU nothing.
+        learn_from: The history: a dataset, its name or its path, or ``"nothing"``. Unless given, what is
+            replayed, else the dataset that ships; on a CPU nothing.
         start_from: On a device, the dataset whose fastest kernels of this workload there are measured before
             any others; the history unless given.
         replay: What to search in place of a device: recorded measurements, as for ``learn_from``; unless
@@ -91,8 +92,8 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
             unless given.
         model: Trained model, or its file, to use instead of learning from a history.
         learner: What learns from the history, see ``costmodel.transfer.make_model``. Unless given,
-            ``kernel-ridge``, and for a kernel of another suite ``source-mixture``: of such a kernel nothing
-            is known but how it ran on other devices.
+            ``kernel-ridge`` of MetaSchedule's kernels, ``stack`` of those of other sources, and
+            ``source-mixture`` of another suite's: all that tells of these is how they ran elsewhere.
         keep_twins_apart: In a replay, learn this workload from near-twins of the device too.
         objective: What one kernel for several SM budgets is chosen by, its latency over the best at each:
             ``"worst-regret"`` unless given, ``"mean"`` or ``"weighted"``.
@@ -126,9 +127,8 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
         raise CostModelError("A model or a history must be given, but got both. Leave one of them out.")
     with opened_runner(runner or REPLAY, subject, replay, device) as opened:
         platforms, asked = request.platforms(opened), subject.workload
-        recorded = opened.known_latencies(asked)
-        on, replayed = platforms[0].device, recorded is not None
-        history = None if model is not None else _history(learn_from, on)
+        on, replayed = platforms[0].device, opened.known_latencies(asked) is not None
+        history = None if model is not None else _history(learn_from, replay, on)
 
         recorded_at = history if start_from is None else load_dataset(start_from)
         known_best = best_recorded(recorded_at, asked, platforms) if recorded_at and not replayed else []
@@ -164,8 +164,10 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
         searches = dict(zip(names, found, strict=True))
         result = SearchResult.joined(searches) if len(searches) > 1 else searches[names[0]]
         ranges = result.portfolio(request.most(len(platforms)))
+        recorded = opened.known_latencies(asked, sources=names)
         if recorded is not None:
-            curves = recorded_curves(recorded, platforms[-1].device.sms, _choice(result, ranges))
+            library = None if _LIBRARY in names else opened.known_latencies(asked, sources=[_LIBRARY])
+            curves = recorded_curves(recorded, platforms[-1].device.sms, _choice(result, ranges), library)
         elif len(platforms) > 1:
             curves = searched_curves(result, ranges)
         else:
@@ -177,11 +179,12 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
         return TuneResult(result, ranges, request.most(len(platforms)), free, curves, left_out)
 
 
-def _history(learn_from: DatasetLike | None, device: Device) -> Dataset | None:
-    """What to learn from; without a wish the dataset that ships, but nothing of a CPU."""
-    if learn_from == NOTHING or (learn_from is None and device.kind == "cpu"):
+def _history(learn_from: DatasetLike | None, replay: DatasetLike | None, device: Device) -> Dataset | None:
+    """What to learn from; unless asked, what is replayed or the dataset that ships, but nothing of a CPU."""
+    chosen = replay if learn_from is None else learn_from
+    if chosen == NOTHING or (chosen is None and device.kind == "cpu"):
         return None
-    return load_dataset(learn_from)
+    return load_dataset(chosen)
 
 
 def _searched(  # noqa: PLR0913, PLR0917 (searches, where they are kept, and whom to tell)

@@ -67,7 +67,7 @@ def test_replay_says_so_first_and_answers_with_provenance(dataset: Path, tmp_pat
     assert lines[0].startswith("Replay: nothing is measured; 120 recorded measurements of landscape GPU")
     assert "Run " in result.stdout
     assert "6 candidates measured, 40 screened" in result.stdout
-    assert "model ridge, trained_on 2 other workloads" in result.stdout
+    assert "Known: ridge, trained on 2 other workloads" in result.stdout
     assert load_dataset(dataset).sha256[:12] in result.stdout
     assert (tmp_path / "tune.png").read_bytes().startswith(b"\x89PNG")
 

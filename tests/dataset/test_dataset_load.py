@@ -260,3 +260,13 @@ def test_a_plain_table_of_one_workload_has_its_parameters_only() -> None:
 def test_a_workload_that_was_not_measured(built: Path) -> None:
     with pytest.raises(CostModelError, match=r"of the 3 of built, .* Did you mean 'softmax-m512-n512'"):
         load_dataset(built).to_pandas("softmax-m512-n51")
+
+
+def test_the_measurements_of_one_source_alone() -> None:
+    name, every = "matmul-m512-n512-k512", load_dataset("cuda-sm-budgets")
+    some = load_dataset("cuda-sm-budgets", workloads=[name], sources=["library"])
+    expected = [m for m in every.to_measurements(name) if m.candidate.source == "library"]
+    assert some.to_measurements() == expected
+    assert {m.candidate.source for m in every.to_measurements(name)} == {"cuda", "library"}
+    with pytest.raises(CostModelError, match=r"of these workloads of the sources triton, but has none"):
+        load_dataset("cuda-sm-budgets", workloads=[name], sources=["triton"])

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -27,6 +28,7 @@ from costmodel.integrations.triton import (  # noqa: E402
     save_moe_configs,
 )
 from costmodel.records import (  # noqa: E402
+    KernelResources,
     Measurement,
     Outcome,
     Platform,
@@ -566,3 +568,24 @@ def test_configs_of_a_mixture_of_experts_are_written_as_vllm_reads_them(bench: B
         save(dims={"M": "m"})
     with pytest.raises(CostModelError, match=r"timings of triton\.moe_fp32 on 16 SMs, but has none"):
         save(dims=kernel.letters, sms=16)
+
+
+def test_what_the_compiler_gave_a_kernel_is_kept(
+    bench: Bench, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The interpreter has no machine code: what a GPU's launch gives back stands in for it."""
+    kernel = bench.kernel(path, configs=configs()[:2])
+    interpreted = kernel.fn.run
+
+    def launched(*args: Any, **options: Any) -> Any:
+        interpreted(*args, **options)
+        return SimpleNamespace(n_regs=40 * options["num_warps"], n_spills=2)
+
+    monkeypatch.setattr(kernel.fn, "run", launched)
+    run(kernel)
+    assert [row.resources for row in rows(path)] == [(KernelResources(40, 8),), (KernelResources(80, 8),)]
+
+
+def test_where_nothing_was_compiled_no_resources_are_told(bench: Bench, path: Path) -> None:
+    run(bench.kernel(path))
+    assert {row.resources for row in rows(path)} == {()}

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 import costmodel
-from costmodel.dataset import load_dataset
+from costmodel.dataset import dataset_from_measurements, load_dataset, shape_siblings
 from costmodel.errors import CostModelError
 from costmodel.tuning._knowledge import best_recorded
 from costmodel.tuning._subject import subject_of
@@ -54,7 +54,61 @@ def test_a_family_learns_from_itself_alone() -> None:
     result = tuned("cuda.nbody-n4096", learn_from=DATA, trials=2)
     trained = result.search.provenance.knowledge["trained_on"]
     assert trained.startswith("1 other workload")  # the other size; not matrix products, not other families
-    assert result.search.provenance.knowledge["model"] == "source-mixture"
+    assert result.search.provenance.knowledge["model"] == "stack"
+
+
+def test_a_learner_is_taken_that_fits_the_source_unless_one_is_named() -> None:
+    knowledge = tuned(MATMUL, learn_from=DATA, trials=1).search.provenance.knowledge
+    assert {knowledge["cuda model"], knowledge["library model"]} == {"stack"}
+    knowledge = tuned(MATMUL, learn_from=DATA, trials=1, learner="ridge").search.provenance.knowledge
+    assert {knowledge["cuda model"], knowledge["library model"]} == {"ridge"}
+
+
+def test_a_replay_learns_from_what_is_replayed_but_for_what_it_looks_for() -> None:
+    """Without a wish; the history that ships knows nothing of these families."""
+    settings = {"sms": 8, "trials": 3, "replay": DATA, "device": "H100", "source": "cuda"}
+    result = costmodel.tune(MATMUL, **settings)
+    asked = costmodel.tune(MATMUL, learn_from=DATA, **settings)
+    assert result.search.trials == asked.search.trials
+    known = result.search.provenance.knowledge
+    assert known["dataset_sha256"] == load_dataset(DATA).sha256
+    siblings = shape_siblings(load_dataset(DATA).workloads)[MATMUL]
+    others = [m for m in load_dataset(DATA).to_measurements() if m.candidate.workload.name not in siblings]
+    honest = costmodel.tune(MATMUL, learn_from=dataset_from_measurements(others), **settings)
+    assert [t.candidate for t in result.search.trials] == [t.candidate for t in honest.search.trials]
+    assert result.answer[-1].startswith("Left out: this workload here and on a near-twin, NVIDIA H200")
+
+
+def test_what_was_not_asked_for_is_not_the_best_known() -> None:
+    """The library is faster than any CUDA kernel here."""
+    settings = {"sms": 8, "trials": 999, "device": "H100"}
+    result = tuned(MATMUL, source="cuda", **settings)
+    seconds = {
+        source: min(
+            m.latency_s
+            for m in load_dataset(DATA, sources=[source]).to_measurements(MATMUL)
+            if m.platform.sms_granted == 8 and m.latency_s and "H100" in m.platform.device.name
+        )
+        for source in ("cuda", "library")
+    }
+    assert seconds["library"] < seconds["cuda"], "else this test shows nothing"
+    assert result.best_known[8] == pytest.approx(seconds["cuda"])
+    assert result.answer[0].endswith("the best known.")
+    assert result.tables[0].rows[0][result.tables[0].header.index("x best")] == "1.00"
+    ratio = seconds["library"] / seconds["cuda"]
+    assert f"The library, which was not asked for, takes {ratio:.2f}x as long." in result.answer
+    several = tuned(MATMUL, source="cuda", **{**settings, "sms": [8, 132]}, portfolio=2)
+    assert "at most 0.0 %" in several.answer[1]
+    assert any("geometric mean over budgets" in each for each in several.answer if "library" in each)
+    assert not any("not asked for" in each for each in tuned(MATMUL, **settings).answer)
+
+
+def test_where_an_answer_came_from_is_told_in_short_lines() -> None:
+    answer = tuned(MATMUL, learn_from=DATA, source="all").answer
+    told = answer[[each.startswith("From: ") for each in answer].index(True) :]
+    assert max(map(len, told)) <= 96
+    assert sum(each.startswith(("Cuda: stack, ", "Library: stack, ")) for each in told) == 2
+    assert load_dataset(DATA).sha256[:12] in told[0]
 
 
 def test_a_source_that_was_not_recorded_is_named_with_those_that_were() -> None:

@@ -10,9 +10,10 @@ import costmodel
 from costmodel.dataset import CardHeader, build_dataset, dataset_from_measurements, load_dataset
 from costmodel.errors import CostModelError
 from costmodel.files import write_json
-from costmodel.records import RecordStore
+from costmodel.records import RecordStore, Workload
 from costmodel.testing import LANDSCAPE_DEVICE, gpu_landscape
 from costmodel.tuning import TuneRequest
+from costmodel.tuning._knowledge import held_out_devices
 
 WORKLOAD = "matmul-m512-n512-k512"
 OTHER = "matmul-m128-n768-k768"
@@ -95,7 +96,7 @@ TWIN = structs.replace(LANDSCAPE_DEVICE, name="twin of the landscape GPU")
 class Measuring(costmodel.ReplayRunner):
     """A device, as far as a search can tell."""
 
-    def known_latencies(self, workload):
+    def known_latencies(self, workload, *, sources=None):
         return None
 
 
@@ -125,12 +126,25 @@ def test_a_replay_holds_near_twins_out_and_says_which_and_what_lets_it_learn_fro
     knowledge, _ = told_by(with_twin, recorded)
     assert knowledge["trained_on"] == "nothing"
     assert knowledge["left_out"] == (
-        "this workload on a near-twin, twin of the landscape GPU (--keep-twins-apart learns from it)"
+        "this workload here and on a near-twin, twin of the landscape GPU (--keep-twins-apart learns it)"
     )
     knowledge, found = told_by(with_twin, recorded, keep_twins_apart=True)
     assert knowledge["trained_on"].startswith("this one on 1 other device")
-    assert "left_out" not in knowledge
+    assert knowledge["left_out"] == "this workload here"
     assert found
+
+
+def test_a_near_twin_is_held_out_that_measured_a_sibling_of_the_workload_alone(dataset):
+    sibling = gpu_landscape(seed=2, workloads=[f"{WORKLOAD}-float16"], configs_per_workload=40, sms=SMS)
+    others = [m for m in dataset.to_measurements() if m.candidate.workload.name != WORKLOAD]
+    on_twin = [
+        structs.replace(each, platform=structs.replace(each.platform, device=TWIN))
+        for each in [*others, *sibling.to_measurements()]
+    ]
+    history = dataset_from_measurements([*others, *on_twin])
+    workload, here = Workload.parse(WORKLOAD), LANDSCAPE_DEVICE.name
+    assert held_out_devices(history, workload, here, keep_twins_apart=False) == (here, TWIN.name)
+    assert held_out_devices(history, workload, here, keep_twins_apart=True) == (here,)
 
 
 def test_on_a_device_all_of_its_history_and_its_near_twins_is_learned_from(dataset, with_twin):

@@ -1,7 +1,7 @@
 """The runner contract, and what a runner is asked for."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -95,10 +95,16 @@ class Runner(ABC):
             CostModelError: There are none of this workload.
         """
 
-    def known_latencies(self, workload: Workload | str) -> Mapping[int, Mapping[str, float]] | None:
+    def known_latencies(
+        self, workload: Workload | str, *, sources: Collection[str] | None = None
+    ) -> Mapping[int, Mapping[str, float]] | None:
         """Seconds of every kernel that works, by granted SMs and then by the candidate's id.
 
         None where nothing is known without measuring, as on a device.
+
+        Args:
+            workload: The workload, or its name.
+            sources: Names of the sources whose kernels count; all if None.
         """
         return None
 

@@ -3,7 +3,7 @@
 The idea is Kernel Tuner's simulation mode (van Werkhoven, 2019, doi:10.1016/j.future.2018.08.004).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from costmodel.collector.runners._base import Runner
@@ -112,8 +112,14 @@ class ReplayRunner(Runner):
             )
         return Pool(list(found.values()), *platforms)
 
-    def known_latencies(self, workload: Workload | str) -> Mapping[int, Mapping[str, float]]:
+    def known_latencies(
+        self, workload: Workload | str, *, sources: Collection[str] | None = None
+    ) -> Mapping[int, Mapping[str, float]]:
         """Recorded seconds of every kernel that works, by granted SMs and then by the candidate's id.
+
+        Args:
+            workload: The workload, or its name.
+            sources: Names of the sources whose kernels count; all if None.
 
         Raises:
             CostModelError: Nothing of the workload was recorded.
@@ -123,7 +129,7 @@ class ReplayRunner(Runner):
             sms: {
                 m.candidate.candidate_id: m.latency_s
                 for m in self._first_visits(name, self._platforms[sms])
-                if m.outcome is Outcome.OK
+                if m.outcome is Outcome.OK and (sources is None or m.candidate.source in sources)
             }
             for sms in self.budgets
         }

@@ -24,12 +24,13 @@ DatasetLike = Dataset | str | Path
 Names = Collection[str] | None
 
 
-def iter_records(
+def iter_records(  # noqa: PLR0913 (what to take, all of it by default)
     dataset: DatasetLike | None,
     track: Track = untracked,
     *,
     workloads: Names = None,
     devices: Names = None,
+    sources: Names = None,
     facts: Collection[str] = FACTS,
 ) -> Iterator[Records]:
     """The measurements of a dataset in pieces, each row with its own launches, device and software.
@@ -41,6 +42,7 @@ def iter_records(
         track: Shows how far it is.
         workloads: Names of the workloads to take; all if None. What a file has of others is passed over.
         devices: Names of the devices to take, likewise.
+        sources: Names of the kernel sources to take.
         facts: What to read of each measurement, see ``load_dataset``.
 
     Raises:
@@ -51,7 +53,7 @@ def iter_records(
     else:
         pieces = _pieces(DataFiles.of(dataset), track, workloads, devices, facts)
     for piece in pieces:
-        chosen = piece.chosen(workloads, devices)
+        chosen = piece.chosen(workloads, devices, sources)
         if len(chosen):
             yield chosen.only(facts)
 
@@ -79,6 +81,7 @@ def load_dataset(
     *,
     workloads: Names = None,
     devices: Names = None,
+    sources: Names = None,
     facts: Collection[str] = FACTS,
 ) -> Dataset:
     """Read a dataset; whatever takes a dataset, its name or its path calls this.
@@ -92,12 +95,13 @@ def load_dataset(
             ``Dataset`` comes back as it is.
         workloads: Names of the workloads to read; all if None. What a file has of others is passed over.
         devices: Names of the devices to read, likewise.
+        sources: Names of the kernel sources whose measurements to keep, such as ``["triton"]``; all if None.
         facts: What to read of each measurement, all by default. ``LATENCIES``, from which ``Dataset.rows``
             follow, take less memory and time; ``to_measurements`` and ``to_pandas`` need all.
 
     Raises:
         CostModelError: A file is missing, damaged, of another format, or not the one that the checksums
-            beside it name; or nothing is there of these workloads and devices.
+            beside it name; or nothing is there of these workloads, devices and sources.
 
     Example:
         >>> load_dataset("nowhere")
@@ -108,9 +112,9 @@ def load_dataset(
     if isinstance(dataset, Dataset):
         return dataset
     files = DataFiles.of(dataset)
-    pieces = list(iter_records(dataset, workloads=workloads, devices=devices, facts=facts))
+    pieces = list(iter_records(dataset, workloads=workloads, devices=devices, sources=sources, facts=facts))
     if not pieces:
-        raise _nothing(dataset, workloads, devices)
+        raise _nothing(dataset, workloads, devices, sources)
     return Dataset.of(Records.concat(pieces), DatasetFile(files.path, files.sha256))
 
 
@@ -178,8 +182,8 @@ def _tables(dataset: str | Path | None, names: list[str]) -> Iterator[Any]:
     return chain.from_iterable(ParquetPart(files.checked(name)).columns(names) for name in files.names)
 
 
-def _nothing(dataset: str | Path | None, workloads: Names, devices: Names) -> CostModelError:
-    """What to raise where a dataset has nothing of these workloads and devices."""
+def _nothing(dataset: str | Path | None, workloads: Names, devices: Names, sources: Names) -> CostModelError:
+    """What to raise where a dataset has nothing of these workloads, devices and sources."""
     name = DataFiles.of(dataset).folder.name
     known = workloads_in(dataset)
     if workloads is not None and not set(workloads) & set(known):
@@ -188,7 +192,12 @@ def _nothing(dataset: str | Path | None, workloads: Names, devices: Names) -> Co
             f"The workload must be one of the {len(known)} of {name}, but got {asked}."
             + (did_you_mean(next(iter(workloads), ""), known) or f" It has {', '.join(known)}.")
         )
+    named = [
+        *(["of these workloads"] if workloads is not None else []),
+        *([f"on {', '.join(devices)}"] if devices is not None else []),
+        *([f"of the sources {', '.join(sources)}"] if sources is not None else []),
+    ]
     return CostModelError(
-        f"{name} must have measurements of these workloads on {', '.join(devices or ())}, but has none. "
+        f"{name} must have measurements {' '.join(named)}, but has none. "
         "`costmodel dataset describe` shows what it has."
     )

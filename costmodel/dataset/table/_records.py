@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from costmodel.dataset.table._candidates import CANDIDATES, DATA_CANDIDATES, Candidates, candidate_table
 from costmodel.dataset.table._launches import alike, has_data_facts, schema_of
@@ -23,6 +24,7 @@ from costmodel.records import (
     Outcome,
     Platform,
     Workload,
+    source_of,
 )
 
 _PLATFORM = ("platform_id", "device", "isolation", "sms_requested", "sms_granted", "software")
@@ -167,16 +169,19 @@ class Records:
         names = [name for name in ROWS.names if name in facts or name not in FACTS]
         return Records(self.candidates, self.platforms, self.rows.select(names))
 
-    def chosen(self, workloads: Collection[str] | None, devices: Collection[str] | None) -> "Records":
-        """The measurements of workloads and on devices of these names, of all where None."""
-        if workloads is None and devices is None:
+    def chosen(
+        self,
+        workloads: Collection[str] | None,
+        devices: Collection[str] | None,
+        sources: Collection[str] | None = None,
+    ) -> "Records":
+        """The measurements of workloads, devices and kernel sources of these names, of all where None."""
+        if workloads is None and devices is None and sources is None:
             return self
-        names = self.candidates["workload"].to_pylist()
-        of_workload = np.array([workloads is None or name in workloads for name in names], np.bool_)
-        on_device = np.array(
-            [devices is None or each.device.name in devices for each in self.platforms], np.bool_
-        )
-        chosen = of_workload[self.candidate] & on_device[self.platform]
+        of_workload = _among(self.candidates["workload"].to_pylist(), workloads)
+        of_source = _among(map(source_of, self.candidates["space"].to_pylist()), sources)
+        on_device = _among((each.device.name for each in self.platforms), devices)
+        chosen = (of_workload & of_source)[self.candidate] & on_device[self.platform]
         return self if chosen.all() else self.take(np.flatnonzero(chosen))
 
     def by_workload(self) -> Iterator[tuple[str, "Records"]]:
@@ -287,6 +292,11 @@ def _moved(rows: Any, candidate_of: Codes, platform_of: Codes) -> Any:
     for i, places in enumerate((candidate_of, platform_of)):
         rows = rows.set_column(i, ROWS.field(i), pa.array(places[rows[i].to_numpy()]))
     return rows
+
+
+def _among(names: Iterable[str], chosen: Collection[str] | None) -> NDArray[np.bool_]:
+    """Whether each name is one of the chosen; each is where None."""
+    return np.array([chosen is None or name in chosen for name in names], np.bool_)
 
 
 def _json(obj: Any) -> str:

@@ -16,8 +16,8 @@ from optuna.trial import TrialState
 from costmodel.errors import CostModelError, InvalidConfigError, SpaceExhaustedError
 from costmodel.integrations.helion._question import question
 from costmodel.integrations.helion._space import HelionSpace
-from costmodel.integrations.helion._timings import Timings
-from costmodel.integrations.triton import by_neighbours, current_platform, open_store
+from costmodel.integrations.helion._timings import fastest, measurement_of
+from costmodel.integrations.triton import KernelTimings, by_neighbours, current_platform, open_store
 from costmodel.records import Candidate, Config, Measurement, Outcome, Platform
 from costmodel.search import ModelSampler, quiet_optuna
 from costmodel.tuning import Knowledge, from_model
@@ -81,54 +81,62 @@ class CostModelSearch(BaseSearch):  # type: ignore[misc]
         Raises:
             NoConfigFound: None runs. What Helion knows of the reason is raised in its place.
         """
-        timings = Timings(self._asked, self._platform, self._store)
-        if not skip_cache and len(timings) >= self._shortlist and timings.best is not None:
+        timings = self._timings()
+        best = fastest(timings)
+        if not skip_cache and len(timings.known) >= self._shortlist and best is not None:
             space = self._space()
-            found = space.recall(timings.best)
+            found = space.recall(best.candidate.config)
             if found is not None:
                 return space.helion_config(found)
         return super().autotune(skip_cache=skip_cache)
 
     def _autotune(self) -> helion.Config:
         space = self._space()
-        timings = Timings(self._asked, self._platform, self._store, anew=self._skip_cache)
+        timings = self._timings(anew=self._skip_cache)
         with suppress(SpaceExhaustedError), quiet_optuna():
             study = self._study(space, timings)
-            while len(timings) < self._shortlist and not self._autotune_budget_exceeded():
+            while len(timings.known) < self._shortlist and not self._autotune_budget_exceeded():
                 self._measure(study, space, timings)
-        best = timings.best and space.recall(timings.best)
-        if best is None:
+        best = fastest(timings)
+        found = None if best is None else space.recall(best.candidate.config)
+        if found is None:
             raise self.benchmark_provider.take_no_viable_config_error() or NoConfigFound()
-        return space.helion_config(best)
+        return space.helion_config(found)
 
-    def _measure(self, study: optuna.Study, space: HelionSpace, timings: Timings) -> None:
+    def _timings(self, *, anew: bool = False) -> KernelTimings:
+        asked = self._asked
+        return KernelTimings(self._store, asked.workload, asked.space, self._platform, "flushed", anew=anew)
+
+    def _measure(self, study: optuna.Study, space: HelionSpace, timings: KernelTimings) -> None:
         """Measure a batch, keep it, and let the sampler learn from it."""
-        trials = [study.ask() for _ in range(min(self._batch, self._shortlist - len(timings)))]
+        trials = [study.ask() for _ in range(min(self._batch, self._shortlist - len(timings.known)))]
         configs = [space.suggest(trial) for trial in trials]
         results = self.benchmark_batch(
             [space.helion_config(config) for config in configs], raise_if_no_viable_config=False
         )
-        kept = timings.keep(list(zip(configs, results, strict=True)))
-        for trial, measured in zip(trials, kept, strict=True):
+        candidates = [Candidate(self._asked.workload, self._asked.space, config) for config in configs]
+        made = [measurement_of(timings, *pair) for pair in zip(candidates, results, strict=True)]
+        timings.keep(made)
+        for trial, measured in zip(trials, made, strict=True):
             study.tell(trial, **_told(measured))
 
-    def _study(self, space: HelionSpace, timings: Timings) -> optuna.Study:
+    def _study(self, space: HelionSpace, timings: KernelTimings) -> optuna.Study:
         """A study that knows what was timed, and begins with what is known without a model."""
         known = self._knowledge
         sampler = ModelSampler(space, known.model, knowledge=known.facts, seed=self._seed)
         study = optuna.create_study(sampler=sampler)
         tried = set()
-        for measured in timings.known:
+        for measured in timings.known.values():
             config = space.recall(measured.candidate.config)
             if config is not None:
                 tried.add(config.config_id)
                 study.add_trial(_finished(space, config, measured))
         first = {each.config_id: each for each in self._first(space, timings) if each.config_id not in tried}
-        for config in list(first.values())[: max(0, self._shortlist - len(timings))]:
+        for config in list(first.values())[: max(0, self._shortlist - len(timings.known))]:
             study.enqueue_trial(space.params(config))
         return study
 
-    def _first(self, space: HelionSpace, timings: Timings) -> Iterator[Config]:
+    def _first(self, space: HelionSpace, timings: KernelTimings) -> Iterator[Config]:
         """Configs to measure before any other, as the filter lets them through.
 
         Those that the user names come first, then what was good elsewhere; where no model knows better,
@@ -141,7 +149,7 @@ class CostModelSearch(BaseSearch):  # type: ignore[misc]
                 if config is not None:
                     yield space.candidate(config).config
 
-    def _carried(self, space: HelionSpace, timings: Timings) -> list[Config]:
+    def _carried(self, space: HelionSpace, timings: KernelTimings) -> list[Config]:
         """Configs that did best elsewhere."""
         measured = timings.elsewhere
         ran = {each.candidate.config.config_id: each for each in measured if each.outcome is Outcome.OK}

@@ -12,6 +12,7 @@ def kernel(x, y, n, BLOCK: tl.constexpr): ...
 
 from costmodel.integrations.triton._autotuner import Autotuner, autotune
 from costmodel.integrations.triton._export import dispatch_table, save_moe_configs
+from costmodel.integrations.triton._kernel_timings import KernelTimings
 from costmodel.integrations.triton._key import Question, type_runs
 from costmodel.integrations.triton._platform import current_platform
 from costmodel.integrations.triton._shortlist import by_neighbours
@@ -19,6 +20,7 @@ from costmodel.integrations.triton._store import TimingStore, open_store
 
 __all__ = [
     "Autotuner",
+    "KernelTimings",
     "Question",
     "TimingStore",
     "autotune",

@@ -10,13 +10,14 @@ import triton
 from triton.runtime import autotuner
 
 from costmodel.errors import CostModelError
-from costmodel.integrations.triton._facts import LaunchFacts, launch_of
+from costmodel.integrations.triton._facts import LaunchFacts, launch_of, resources_of
+from costmodel.integrations.triton._kernel_timings import KernelTimings, L2Policy
 from costmodel.integrations.triton._key import Question, config_of, letters_of, question
 from costmodel.integrations.triton._platform import current_platform, is_capturing
 from costmodel.integrations.triton._shortlist import Adviser
 from costmodel.integrations.triton._store import open_store
 from costmodel.integrations.triton._tuning import QUANTILES, Tuning
-from costmodel.records import Candidate, Platform
+from costmodel.records import Candidate, KernelResources, Platform
 
 if TYPE_CHECKING:
     from costmodel.transfer import Model
@@ -69,7 +70,7 @@ class Autotuner(autotuner.Autotuner):  # type: ignore[misc]
         self._find_platform = _finder(platform)
         self._launch_facts = launch
         flushes = triton_settings["do_bench"] is None and not triton_settings["use_cuda_graph"]
-        self._l2_policy: Literal["warm", "flushed"] = "flushed" if flushes else "warm"
+        self._l2_policy: L2Policy = "flushed" if flushes else "warm"
         self._tunings: dict[tuple[Any, ...], Tuning] = {}
         self._lock = threading.RLock()
         self._function = fn
@@ -152,14 +153,15 @@ class Autotuner(autotuner.Autotuner):  # type: ignore[misc]
         ]
         wanted = self._shortlist or len(configs)
         store = open_store(self.store_path)
-        return Tuning(configs, candidates, platform, store, self._adviser, wanted, self._l2_policy)
+        timings = KernelTimings(store, asked.workload, asked.space, platform, self._l2_policy)
+        return Tuning(configs, candidates, timings, self._adviser, wanted)
 
     def _time(self, tuning: Tuning, most: int, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> float:
         """Time up to so many configs that are still to be timed; seconds that it took."""
         start = time.perf_counter()
         timed = 0
         while timed < most and (position := tuning.next()) is not None:
-            tuning.time(position, lambda config: self._timed(config, tuning.platform, args, kwargs))
+            tuning.time(position, lambda config: self._timed(config, tuning.timings.platform, args, kwargs))
             timed += 1
         if timed:
             self.pre_hook({**self.nargs, **kwargs, **tuning.best().all_kwargs()}, reset_only=True)
@@ -167,8 +169,8 @@ class Autotuner(autotuner.Autotuner):  # type: ignore[misc]
 
     def _timed(
         self, config: Any, platform: Platform, args: tuple[Any, ...], kwargs: Mapping[str, Any]
-    ) -> Sequence[float]:
-        """Milliseconds of the kernel with a config, run as ``triton.autotune`` runs it."""
+    ) -> tuple[Sequence[float], tuple[KernelResources, ...]]:
+        """Milliseconds and resources of the kernel with a config, run as ``triton.autotune`` runs it."""
         if conflicts := kwargs.keys() & config.kwargs.keys():
             raise CostModelError(
                 f"Tuned parameters must not be given, but got {', '.join(sorted(conflicts))}. Leave them "
@@ -178,10 +180,10 @@ class Autotuner(autotuner.Autotuner):  # type: ignore[misc]
             print(f"Autotuning kernel {self.base_fn.__name__} with config {config}")
         current = {**kwargs, **config.all_kwargs()}
         arguments = {**self.nargs, **current}
-        checked = False
+        checked, kernel = False, None
 
         def kernel_call() -> None:
-            nonlocal checked
+            nonlocal checked, kernel
             if not checked:
                 self._check_place(platform)
                 checked = True
@@ -189,13 +191,14 @@ class Autotuner(autotuner.Autotuner):  # type: ignore[misc]
                 config.pre_hook(arguments)
             self.pre_hook(arguments)
             try:
-                self.fn.run(*args, **current)
+                kernel = self.fn.run(*args, **current)
             except Exception as error:
                 self.post_hook(arguments, exception=error)
                 raise
             self.post_hook(arguments, exception=None)
 
-        return self.do_bench(kernel_call, quantiles=QUANTILES)  # type: ignore[no-any-return]
+        milliseconds = self.do_bench(kernel_call, quantiles=QUANTILES)
+        return milliseconds, resources_of(kernel)
 
     def _check_place(self, platform: Platform) -> None:
         """Check that the timer runs kernels where the launch will: one may have a stream of its own.

@@ -1,4 +1,4 @@
-"""What is known of a launch before anything is compiled."""
+"""What is known of a launch before anything is compiled, and of the kernel afterwards."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -7,12 +7,13 @@ from typing import Any
 
 from costmodel.errors import CostModelError
 from costmodel.kernels.family import Formula
-from costmodel.records import KernelLaunch
+from costmodel.records import KernelLaunch, KernelResources
 
 # Formulas by field of ``KernelLaunch``, or a function from the arguments to values of its fields.
 LaunchFacts = Mapping[str, float | str] | Callable[[Mapping[str, Any]], Mapping[str, float]]
 
 _WARP_THREADS = 32
+_WORD_BYTES = 4
 _OPTIONS = ("grid", "warmup")  # what a launch takes beside the kernel's arguments
 
 
@@ -45,6 +46,16 @@ def launch_of(
         raise CostModelError(f"launch must say fields of KernelLaunch, but got {sorted(unknown)}.")
     counted = {"blocks": blocks, "threads_per_block": threads, **told}
     return (KernelLaunch(**{name: int(value) for name, value in counted.items()}),)
+
+
+def resources_of(kernel: Any) -> tuple[KernelResources, ...]:
+    """What the compiler gave a kernel that was launched; none where Triton does not say it, as interpreting.
+
+    Args:
+        kernel: What a launch gives back. Its spills are the words of a thread's local memory.
+    """
+    registers, spills = getattr(kernel, "n_regs", None), getattr(kernel, "n_spills", None)
+    return () if registers is None or spills is None else (KernelResources(registers, _WORD_BYTES * spills),)
 
 
 def _evaluated(formulas: Mapping[str, float | str], known: Mapping[str, Any]) -> dict[str, float]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from costmodel.errors import CostModelError
-from costmodel.records import Candidate, Measurement, Platform, SharedLineFile
+from costmodel.records import Candidate, Measurement, Platform, SharedLineFile, Workload
 
 # Names a store for all kernels that are not told another.
 STORE_VARIABLE = "COSTMODEL_TRITON_STORE"
@@ -38,7 +38,7 @@ class TimingStore:
         self._lines = SharedLineFile(path, "record store")
         self._lock = threading.RLock()
         self._keys = set[str]()
-        self._by_place: dict[tuple[str, str], list[Measurement]] = {}
+        self._by_kernel: dict[tuple[str, str, str], list[Measurement]] = {}
         self._by_family: dict[str, list[Measurement]] = {}
 
     def add(self, measurements: Iterable[Measurement]) -> None:
@@ -57,9 +57,14 @@ class TimingStore:
         with self._lock:
             self._read_new()
 
-    def visits(self, candidate: Candidate, platform: Platform) -> list[Measurement]:
-        """All measurements of a candidate on a platform, in order; drivers may differ."""
-        return self._by_place.get(_place(candidate, platform), [])
+    def of_kernel(self, workload: Workload, space: str, platform: Platform) -> list[Measurement]:
+        """All measurements of a kernel on a platform, in order; drivers may differ."""
+        return self._by_kernel.get((workload.name, space, platform.platform_id), [])
+
+    def visits(self, candidate: Candidate, platform: Platform) -> int:
+        """How often a candidate was measured on a platform."""
+        of_kernel = self.of_kernel(candidate.workload, candidate.space, platform)
+        return sum(each.candidate.candidate_id == candidate.candidate_id for each in of_kernel)
 
     def of_family(self, family: str) -> list[Measurement]:
         """All measurements of kernels of one name and types, in order."""
@@ -75,10 +80,10 @@ class TimingStore:
                 ) from None
             if measurement.key not in self._keys:
                 self._keys.add(measurement.key)
-                self._by_place.setdefault(_place(measurement.candidate, measurement.platform), []).append(
-                    measurement
-                )
-                self._by_family.setdefault(measurement.candidate.workload.kind, []).append(measurement)
+                of, platform_id = measurement.candidate, measurement.platform.platform_id
+                kernel = of.workload.name, of.space, platform_id
+                self._by_kernel.setdefault(kernel, []).append(measurement)
+                self._by_family.setdefault(of.workload.kind, []).append(measurement)
 
 
 def open_store(path: Path | str | None) -> TimingStore:
@@ -100,7 +105,3 @@ def _usual_path() -> Path:
 @cache
 def _opened(path: Path) -> TimingStore:
     return TimingStore(path)
-
-
-def _place(candidate: Candidate, platform: Platform) -> tuple[str, str]:
-    return candidate.candidate_id, platform.platform_id

@@ -1,28 +1,28 @@
 """One question being answered: which config runs a kernel best on one key and platform."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from dataclasses import dataclass
 from functools import cached_property
 from traceback import walk_tb
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from triton.runtime.errors import OutOfResources
 
 from costmodel.errors import CostModelError, last_line
+from costmodel.integrations.triton._kernel_timings import KernelTimings
 from costmodel.integrations.triton._platform import still_works
 from costmodel.integrations.triton._shortlist import Adviser
-from costmodel.integrations.triton._store import TimingStore
-from costmodel.records import Candidate, Measurement, Outcome, Platform
+from costmodel.records import Candidate, KernelResources, Measurement, Outcome
 
 # Quantiles of single runs that a timer is asked for, as Triton does; configs are compared by the first.
 QUANTILES = (0.5, 0.2, 0.8)
 _PER_SECOND = 1e3  # timers tell milliseconds
 _COMPILER = ("triton.compiler.compiler", "compile")
 
-# Runs a kernel with a config many times and tells QUANTILES of its milliseconds; raises what that raises.
-Timer = Callable[[Any], Sequence[float]]
+# Runs a kernel with a config many times and tells QUANTILES of its milliseconds, and what its compiler gave
+# it; raises what that raises.
+Timer = Callable[[Any], tuple[Sequence[float], tuple[KernelResources, ...]]]
 
 
 class BrokenContextError(CostModelError):
@@ -36,41 +36,30 @@ class Tuning:
     Attributes:
         configs: The ``triton.Config`` that may be taken.
         candidates: The same in words of the store.
-        platform: Where they run.
-        store: Knows what was timed, and keeps what will be.
+        timings: What is known of them, and is added to it.
         adviser: Orders the configs.
         wanted: How many configs are to be timed before the best of them is the answer.
-        l2_policy: What the timer does to the cache.
     """
 
     configs: Sequence[Any]
     candidates: Sequence[Candidate]
-    platform: Platform
-    store: TimingStore
+    timings: KernelTimings
     adviser: Adviser
     wanted: int
-    l2_policy: Literal["warm", "flushed"]
-    _new: dict[str, Measurement] = field(default_factory=dict)
-    _unproven: list[Measurement] = field(default_factory=list)
 
     @cached_property
     def order(self) -> list[int]:
         """Positions of the configs, the most promising first."""
-        family = self.candidates[0].workload.kind
+        of_family = self.timings.store.of_family(self.candidates[0].workload.kind)
         return self.adviser.order(
-            self.candidates, self.platform, self.store.of_family(family), min(self.wanted, len(self.configs))
+            self.candidates, self.timings.platform, of_family, min(self.wanted, len(self.configs))
         )
 
     def known(self) -> dict[str, Measurement]:
-        """What is known of these configs here, with this driver and timer, by id of the candidate."""
-        self.store.refresh()
-        found = {
-            each.candidate_id: visit
-            for each in self.candidates
-            for visit in self.store.visits(each, self.platform)
-            if _how(visit.platform, visit.l2_policy) == _how(self.platform, self.l2_policy)
-        }
-        return {**found, **self._new}
+        """What is known of these configs, by id of the candidate."""
+        known = self.timings.known
+        ids = [each.candidate_id for each in self.candidates]
+        return {name: known[name] for name in ids if name in known}
 
     def next(self) -> int | None:
         """Position of the config to time next; None where enough are known, or there is no choice."""
@@ -84,26 +73,20 @@ class Tuning:
         return next(left, None)
 
     def time(self, position: int, timer: Timer) -> None:
-        """Time a config, and keep the result at once.
-
-        Failures are kept once a config ran: what fails them all is not their fault.
+        """Time a config, and keep the result, see ``KernelTimings.keep``.
 
         Raises:
             BrokenContextError: No kernel runs in this process any more.
         """
-        measurement = self._measured(position, timer)
-        self._new[measurement.candidate.candidate_id] = measurement
-        self._unproven.append(measurement)
-        if measurement.outcome is not Outcome.OK and not still_works():
-            self.store.add(self._unproven[-1:])
+        measurement = self.timings.made(self.candidates[position], *_timed(self.configs[position], timer))
+        is_broken = measurement.outcome is not Outcome.OK and not still_works()
+        self.timings.keep([measurement], at_once=is_broken)
+        if is_broken:
             raise BrokenContextError(
                 f"Each config of {measurement.candidate.workload.name} must leave the GPU usable, but "
                 f"{measurement.candidate.config.decisions} did not: {measurement.error}. Start the process "
                 "again: this config is known now and will not be tried."
             )
-        if any(each.outcome is Outcome.OK for each in self.known().values()):
-            self.store.add(self._unproven)
-            self._unproven.clear()
 
     def best(self) -> Any:
         """The fastest config that is known; the most promising one where none is.
@@ -134,7 +117,7 @@ class Tuning:
                 return self.configs[position]
         first = next(iter(known.values()))
         raise CostModelError(
-            f"Some config of {first.candidate.workload.name} must run on {self.platform.name}, but none of "
+            f"Some config of {first.candidate.workload.name} must run on {first.platform.name}, but none of "
             f"{len(failed)} does. Of the first: {first.error}"
         )
 
@@ -152,42 +135,23 @@ class Tuning:
             if measurement is not None
         }
 
-    def _measured(self, position: int, timer: Timer) -> Measurement:
-        candidate = self.candidates[position]
-        outcome, latencies_s, error = _timed(self.configs[position], timer)
-        return Measurement(
-            candidate=candidate,
-            platform=self.platform,
-            outcome=outcome,
-            latencies_s=latencies_s,
-            runs_per_repeat=1 if latencies_s else 0,
-            visit=len(self.store.visits(candidate, self.platform)),
-            l2_policy=self.l2_policy,
-            measured_at=datetime.now(UTC).isoformat(timespec="seconds"),
-            error=error,
-        )
 
-
-def _how(platform: Platform, l2_policy: str) -> tuple[str | None, str]:
-    """What must agree between timings that are compared, beside what names a platform."""
-    return platform.software.get("driver"), l2_policy
-
-
-def _timed(config: Any, timer: Timer) -> tuple[Outcome, tuple[float, ...], str]:
-    """Outcome, seconds and reason of a config; whatever it raises costs this config alone."""
+def _timed(config: Any, timer: Timer) -> tuple[Outcome, tuple[float, ...], str, tuple[KernelResources, ...]]:
+    """Outcome, seconds, reason and resources of a config; whatever it raises costs this config alone."""
     try:
-        milliseconds = np.atleast_1d(np.asarray(timer(config), dtype=np.float64))
+        told, resources = timer(config)
+        milliseconds = np.atleast_1d(np.asarray(told, dtype=np.float64))
     except CostModelError:
         raise
     except Exception as error:
         if type(error).__name__ == "OutOfMemoryError":  # torch's: not the config's fault
             raise
-        return _outcome_of(error), (), last_line(error)
+        return _outcome_of(error), (), last_line(error), ()
     if not (np.isfinite(milliseconds) & (milliseconds > 0.0)).all():
-        return Outcome.LAUNCH_ERROR, (), f"the timer told {milliseconds.tolist()} ms"
+        return Outcome.LAUNCH_ERROR, (), f"the timer told {milliseconds.tolist()} ms", resources
     if np.median(milliseconds) != milliseconds[0]:  # it told others than those quantiles
         milliseconds = milliseconds[:1]
-    return Outcome.OK, tuple((milliseconds / _PER_SECOND).tolist()), ""
+    return Outcome.OK, tuple((milliseconds / _PER_SECOND).tolist()), "", resources
 
 
 def _outcome_of(error: Exception) -> Outcome:

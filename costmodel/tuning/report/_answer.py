@@ -1,12 +1,12 @@
 """The answer of a search, in sentences."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sized
 
 import numpy as np
 
 from costmodel.arrays import FloatArray
-from costmodel.search import FreeSms, SearchResult
-from costmodel.tuning.report._curves import BEST_KNOWN, WHOLE_CHOICE
+from costmodel.search import FreeSms, SearchResult, served_s
+from costmodel.tuning.report._curves import BEST_KNOWN, LIBRARY, WHOLE_CHOICE
 from costmodel.tuning.report._findings import Findings
 from costmodel.tuning.report._words import budget, decisions, microseconds, origin
 
@@ -14,7 +14,13 @@ from costmodel.tuning.report._words import budget, decisions, microseconds, orig
 def answer(found: Findings) -> tuple[str, ...]:
     """What to run and how it compares, what the kernels are, and where the answer came from."""
     compared = _for_one(found) if len(found.search.sms) == 1 else _for_several(found)
-    return (*compared, *_sources(found), *_ties(found.search), origin(found.search.provenance))
+    return (
+        *compared,
+        *_sources(found),
+        *_library(found),
+        *_ties(found.search),
+        *origin(found.search.provenance),
+    )
 
 
 def _for_one(found: Findings) -> Iterator[str]:
@@ -78,8 +84,25 @@ def _sources(found: Findings) -> Iterator[str]:
     ratio = {source: float(np.exp(np.log(s / overall_s).mean())) for source, s in best_s.items()}
     ordered = sorted(ratio, key=ratio.__getitem__)
     told = [f"{each} {ratio[each]:.2f}x" if np.isfinite(ratio[each]) else f"{each} none" for each in ordered]
-    where = "" if len(search.sms) == 1 else ", in the geometric mean over budgets"
+    where = _mean_over(search.sms)
     yield f"Latency of the best kernel of each source over the best of all{where}: {', '.join(told)}."
+
+
+def _library(found: Findings) -> Iterator[str]:
+    """How long the library takes where it was not asked for."""
+    search, known = found.search, found.others.get(LIBRARY, {})
+    at = [i for i, sms in enumerate(search.sms) if sms in known]
+    if at:
+        chosen_s = served_s(search.latency_s, found.ranges)[at]
+        library_s = np.array([known[search.sms[i]] for i in at])
+        ratio = np.exp(np.log(library_s / chosen_s).mean())
+        where = _mean_over(library_s)
+        yield f"The library, which was not asked for, takes {ratio:.2f}x as long{where}."
+
+
+def _mean_over(budgets: Sized) -> str:
+    """What a figure of all of them is."""
+    return "" if len(budgets) == 1 else ", in the geometric mean over budgets"
 
 
 def _ties(search: SearchResult) -> Iterator[str]:

@@ -10,6 +10,8 @@ from costmodel.records import Candidate, Outcome, Platform
 from costmodel.search import BudgetRange, SearchResult, served_s
 
 CHOSEN, WHOLE_CHOICE, BEST_KNOWN = "chosen", "whole-device choice", "best known"
+# What the library takes where it was recorded, but not asked for.
+LIBRARY = "the library"
 # Best of what a search measured, where nobody knows more.
 BEST_MEASURED = "best measured"
 
@@ -37,7 +39,10 @@ def measured_curve(
 
 
 def recorded_curves(
-    known: Mapping[int, Mapping[str, float]], whole_sms: int, chosen: Callable[[int], Candidate]
+    known: Mapping[int, Mapping[str, float]],
+    whole_sms: int,
+    chosen: Callable[[int], Candidate],
+    library: Mapping[int, Mapping[str, float]] | None = None,
 ) -> list[BudgetCurve]:
     """Curves of the best known, of the candidate that is fastest on the whole device, and of the chosen.
 
@@ -45,15 +50,21 @@ def recorded_curves(
     second curve is left out where the whole device was not recorded.
 
     Args:
-        known: Recorded seconds, as ``Runner.known_latencies`` gives them.
+        known: Recorded seconds of what could be chosen, as ``Runner.known_latencies`` gives them.
         whole_sms: SMs of the whole device.
         chosen: The candidate chosen for so many granted SMs, such as ``DispatchTable.kernel_for``.
+        library: Recorded seconds of the library's calls where they could not be chosen; they get a curve of
+            their own, first of all.
     """
     whole = known.get(whole_sms, {})
     picked = {WHOLE_CHOICE: dict.fromkeys(known, min(whole, key=whole.__getitem__))} if whole else {}
     picked[CHOSEN] = {sms: chosen(sms).candidate_id for sms in known}
-    best = BudgetCurve(BEST_KNOWN, {sms: min(at.values()) for sms, at in known.items()})
-    return [best] + [
+    fastest = {LIBRARY: library or {}, BEST_KNOWN: known}
+    return [
+        BudgetCurve(label, {sms: min(at.values()) for sms, at in of.items()})
+        for label, of in fastest.items()
+        if of
+    ] + [
         BudgetCurve(label, {sms: at[ids[sms]] for sms, at in known.items() if ids[sms] in at})
         for label, ids in picked.items()
     ]

@@ -7,10 +7,17 @@ from typing import Any
 import numpy as np
 
 from costmodel.arrays import FloatArray
-from costmodel.tuning.report._curves import BEST_KNOWN, BEST_MEASURED, CHOSEN, WHOLE_CHOICE, BudgetCurve
+from costmodel.tuning.report._curves import (
+    BEST_KNOWN,
+    BEST_MEASURED,
+    CHOSEN,
+    LIBRARY,
+    WHOLE_CHOICE,
+    BudgetCurve,
+)
 
-# Blue and vermilion of Okabe and Ito's palette, which colour-blind readers can tell apart.
-_BLUE, _VERMILION, _GREY = "#0072B2", "#D55E00", "#999999"
+# Blue, vermilion and green of Okabe and Ito's palette, which colour-blind readers can tell apart.
+_BLUE, _VERMILION, _GREEN, _GREY = "#0072B2", "#D55E00", "#009E73", "#999999"
 _BEST: dict[str, Any] = {
     "color": _GREY,
     "linestyle": ":",
@@ -19,6 +26,7 @@ _BEST: dict[str, Any] = {
     "markersize": 4,
 }
 _STYLES: dict[str, dict[str, Any]] = {
+    LIBRARY: {"color": _GREEN, "linestyle": "-.", "linewidth": 1.6, "marker": "^", "markersize": 5},
     BEST_KNOWN: _BEST,
     BEST_MEASURED: _BEST,
     WHOLE_CHOICE: {"color": _VERMILION, "linestyle": "--", "linewidth": 2.0, "marker": "s", "markersize": 6},

@@ -1,5 +1,7 @@
 """How the reports of ``costmodel tune`` write kernels, times and budgets."""
 
+from collections.abc import Iterator
+
 from costmodel.records import Candidate, Decision, Platform
 from costmodel.search import Provenance
 
@@ -38,13 +40,23 @@ def unit_of(platform: Platform) -> str:
     return "threads" if platform.device.kind == "cpu" else "SMs"
 
 
-def origin(provenance: Provenance) -> str:
-    """Where an answer came from, in a sentence."""
-    shown = {k: v[:12] if k.endswith("sha256") else v for k, v in provenance.knowledge.items()}
-    facts = ", ".join(f"{name} {value}" for name, value in shown.items())
-    versions = ", ".join(f"{name} {value}" for name, value in provenance.versions.items())
+def origin(provenance: Provenance) -> Iterator[str]:
+    """Where an answer came from, each sentence about a line: what measured, and what models knew."""
+    of_source: dict[str, dict[str, str]] = {}
+    for name, value in provenance.knowledge.items():
+        source, _, fact = name.rpartition(" ")
+        of_source.setdefault(source or "known", {})[fact] = value
+
+    def told(fact: str) -> list[str]:
+        return sorted({known[fact] for known in of_source.values() if fact in known})
+
     measured = f"{provenance.n_measurements} candidates measured, {provenance.n_screened} screened"
-    return f"From: {measured}; {facts}; {versions}."
+    data = "".join(f", data {sha256[:12]}" for sha256 in told("dataset_sha256"))
+    yield f"From: {measured}; costmodel {provenance.versions['costmodel']}{data}."
+    for source, known in of_source.items():
+        if "trained_on" in known:
+            yield f"{source.capitalize()}: {known['model']}, trained on {known['trained_on']}."
+    yield from (f"Left out: {left_out}." for left_out in told("left_out"))
 
 
 def _value(value: Decision) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from costmodel.dataset import load_dataset
 from costmodel.errors import CostModelError
 from costmodel.kernels.triton import TritonFamily, TritonSource, families_at, is_family_place
 from costmodel.records import Config, Workload
@@ -135,3 +136,11 @@ def test_an_operator_is_computed_by_the_first_family_that_does() -> None:
         assert source.makes(family.workload(), "cuda")
         assert not source.makes(family.workload(), "cpu")
     assert not source.makes(Workload("triton.nobodys", {"x": 3}, ""), "cuda")
+
+
+def test_the_dataset_that_ships_knows_launches_as_families_tell_them() -> None:
+    source = TritonSource()
+    recorded = load_dataset("triton-sm-budgets", sources=["triton"]).candidates
+    for candidate in list(recorded)[::40]:
+        told = source.space(candidate.workload, "cuda").candidate(candidate.config)
+        assert told.launches == candidate.launches

@@ -85,3 +85,36 @@ def test_a_launch_says_what_it_moves() -> None:
     partial = 4 * 4 * 64 * 96
     assert split.blocks == 4 * plain.blocks
     assert (split.global_load_bytes, split.global_store_bytes) == (loads + partial, stores + partial)
+
+
+@pytest.mark.parametrize(
+    ("rows", "warps", "row_reads", "column_reads"),
+    [
+        (64, 4, 1, 1),  # one group has all rows
+        (128, 4, 1, 2),  # and multiplies twice for 128
+        (64, 8, 2, 1),  # two groups share the columns
+        (128, 8, 1, 2),  # two groups share the rows
+        (16, 4, 4, 1),  # warps on their own share columns
+        (32, 2, 2, 1),
+        (64, 2, 1, 2),  # too few for a group: each has 32 rows
+    ],
+)
+def test_operands_are_read_from_shared_memory_as_often_as_warps_need_them(
+    rows: int, warps: int, row_reads: int, column_reads: int
+) -> None:
+    space = SOURCE.space(Workload.parse("matmul-m256-n128-k512-float16"), "cuda")
+    config = {**PLAIN, "BLOCK_M": rows, "BLOCK_N": 64, "BLOCK_K": 64, "num_warps": warps}
+    launch = space.candidate(Config(config)).launches[0]
+    each_step = 2 * 64 * (rows * row_reads + 64 * column_reads)
+    assert launch.shared_load_bytes == (256 // rows * 128 // 64) * (512 // 64) * each_step
+    assert launch.unroll_steps == 512 // 64
+
+
+def test_a_persistent_launch_says_how_many_tiles_a_program_has() -> None:
+    space = SOURCE.space(Workload.parse("matmul-m256-n128-k512-float16"), "cuda")
+    config = {**PLAIN, "BLOCK_M": 32, "BLOCK_N": 32, "num_warps": 2}
+    tiles = {
+        programs: space.candidate(Config({**config, "PROGRAMS": programs})).launches[0].vthreads
+        for programs in (0, 8, 16)
+    }
+    assert tiles == {0: 1, 8: 4, 16: 2}

@@ -14,6 +14,8 @@ PARAMETERS = {
 }
 DEFAULTS = {"ROWS": 1, "BLOCK_N": 4096, "PROGRAMS": 0, "STAGES": 1, "num_warps": 8}
 GRID = ("PROGRAMS if PROGRAMS > 0 else ceil(m / ROWS)",)
+TILES_OF_A_PROGRAM = "ceil(ceil(m / ROWS) / blocks)"
+STEPS = "ceil(n / BLOCK_N)"
 PASSES = "(1 if BLOCK_N >= n else 2)"  # over the columns, of kernels that need a whole row for each result
 
 BLOCK_CONDITIONS = (

@@ -51,10 +51,12 @@ FAMILY = TritonFamily(
     reference=_reference,
     flops="5 * m * n",
     launch={
+        "vthreads": row_blocks.TILES_OF_A_PROGRAM,
         "shared_bytes": row_blocks.shared_bytes(_BLOCKS, _VECTOR),
         "local_bytes": "4 * ROWS * BLOCK_N / threads",
         "global_load_bytes": "2 * n * (m * (2 if BLOCK_N >= n else 3) + ceil(m / ROWS))",
         "global_store_bytes": "4 * m * n",
+        "unroll_steps": row_blocks.STEPS,
         "vector_bytes": _VECTOR,
     },
 )

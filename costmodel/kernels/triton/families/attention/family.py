@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.kernels.triton import TritonFamily
+from costmodel.kernels.triton.families.tile_products import GROUPED
 
 
 def _arrays(dims: Mapping[str, int], rng: np.random.Generator) -> dict[str, NDArray[Any]]:
@@ -51,11 +52,13 @@ def _head(
 
 
 _TILES = "(b * ceil(q / BLOCK_M))"
-_IS_WARPGROUP = "(BLOCK_M >= 64 and num_warps >= 4)"  # whose products read both sides from shared memory
-_BUFFERS = f"(1 if num_stages == 1 else 2 * num_stages if {_IS_WARPGROUP} else 2 * num_stages - 2)"
-_WEIGHTS = f"(not {_IS_WARPGROUP} and num_warps > 1 and BLOCK_M < max(BLOCK_N, d))"  # which warps exchange
+_BUFFERS = f"(1 if num_stages == 1 else 2 * num_stages if {GROUPED} else 2 * num_stages - 2)"
+_WEIGHTS = f"(not {GROUPED} and num_warps > 1 and BLOCK_M < max(BLOCK_N, d))"  # which warps exchange
 # Within 1 KiB of what Triton 3.6 reports for 149 of 150 drawn configs.
 _SHARED = f"2 * d * (BLOCK_M + {_BUFFERS} * BLOCK_N) + (2 * BLOCK_M * BLOCK_N if {_WEIGHTS} else 0)"
+# Of each key and value that a block reads: as a group by every 64 queries, which the products with keys read
+# too, else by each warp.
+_READS = f"(BLOCK_M / BLOCK_N + BLOCK_M / 32 if {GROUPED} else 2 * num_warps)"
 _LEFT = f"(4 * {_TILES} * SPLITS * BLOCK_M * (d + 2) if SPLITS > 1 else 0)"  # by those who share keys
 _KEYS = "ceil(q / BLOCK_M) * k"
 _CAUSAL_KEYS = f"min({_KEYS}, ceil(q / BLOCK_M) * (k - q + BLOCK_M * (ceil(q / BLOCK_M) + 1) / 2))"
@@ -83,7 +86,7 @@ _CONDITIONS = (
     "BLOCK_N == 16 or BLOCK_N < 2 * k",
     "16 * num_warps <= max(BLOCK_M, 64)",
     # Scores and results stay in registers, and so do the queries where warps work alone.
-    f"BLOCK_M * (BLOCK_N + d) <= (192 if {_IS_WARPGROUP} else 128) * 32 * num_warps",
+    f"BLOCK_M * (BLOCK_N + d) <= (192 if {GROUPED} else 128) * 32 * num_warps",
     "BLOCK_N * d <= 8192 * num_warps",
     "SPLITS == 1 or BLOCK_M * d <= 96 * 32 * num_warps",
     "SPLITS == 1 or SPLITS * BLOCK_N < 2 * k",
@@ -119,11 +122,14 @@ def _family(name: str, *, is_causal: bool) -> TritonFamily:
         library_calls=("causal",) if is_causal else ("eager",),
         flops=f"4 * b * d * {pairs}",
         launch={
+            "vthreads": f"ceil({_TILES} / PROGRAMS) if PROGRAMS > 0 else 1",
             "shared_bytes": _SHARED,
             "local_bytes": "4 * BLOCK_M * (d + BLOCK_N) / threads",
             "global_load_bytes": f"2 * b * d * (q + 2 * {keys}) + {_LEFT}",
             "global_store_bytes": f"2 * b * d * q + {_LEFT}",
+            "shared_load_bytes": f"2 * b * d * {keys} * {_READS}",
             "tensor_flops": f"4 * b * d * {pairs}",
+            "unroll_steps": "ceil(k / (BLOCK_N * SPLITS))",
             "vector_bytes": "16",
         },
     )

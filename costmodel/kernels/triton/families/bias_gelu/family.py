@@ -57,6 +57,7 @@ FAMILY = TritonFamily(
     library_calls=("eager",),
     flops="9 * m * n",
     launch={
+        "vthreads": "ceil(ceil(m / ROWS) * ceil(n / BLOCK_N) / blocks)",
         "shared_bytes": row_blocks.shared_bytes(_BLOCKS, _VECTOR),
         "local_bytes": "4 * ROWS * BLOCK_N / threads",
         "global_load_bytes": "2 * n * (m + ceil(m / ROWS))",

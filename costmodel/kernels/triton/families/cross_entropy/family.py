@@ -51,10 +51,12 @@ FAMILY = TritonFamily(
     library_calls=("eager",),
     flops="4 * m * n",
     launch={
+        "vthreads": row_blocks.TILES_OF_A_PROGRAM,
         "shared_bytes": row_blocks.shared_bytes(_BLOCKS, _VECTOR),
         "local_bytes": "4 * ROWS * BLOCK_N / threads",
         "global_load_bytes": "2 * m * n + 6 * m",
         "global_store_bytes": "4 * m",
+        "unroll_steps": row_blocks.STEPS,
         "vector_bytes": _VECTOR,
     },
 )

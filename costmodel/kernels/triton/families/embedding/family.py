@@ -56,6 +56,7 @@ FAMILY = TritonFamily(
     library_calls=("eager",),
     flops="0",
     launch={
+        "vthreads": "ceil(ceil(t / ROWS) * ceil(d / BLOCK_D) / blocks)",
         "shared_bytes": "2 * (STAGES - 1) * ROWS * BLOCK_D",
         "local_bytes": "2 * ROWS * BLOCK_D / threads",
         "global_load_bytes": "2 * t * d + 4 * t * ceil(d / BLOCK_D)",

@@ -13,15 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.kernels.triton import TritonFamily
+from costmodel.kernels.triton.families.tile_products import GROUPED, operand_reads
 
 Arrays = Mapping[str, NDArray[Any]]
 
 # The most tiles that the assignments of each expert can make.
 _TILES_M = "((t * k + min(e, t * k) * (BLOCK_M - 1)) // BLOCK_M)"
 _TILES = f"{_TILES_M} * ceil(n / BLOCK_N)"
-# Four warps and 64 rows multiply as a group (wgmma), which reads operands of every stage from shared memory.
-# Otherwise those in use are in registers, which spares a stage.
-_STAGED = "(num_stages if BLOCK_M >= 64 and num_warps >= 4 else num_stages - 1)"
+# What multiplies as a group has operands of every stage in shared memory. Otherwise those in use are in
+# registers, which spares a stage.
+_STAGED = f"(num_stages if {GROUPED} else num_stages - 1)"
 _SHARED_BYTES = f"max(2 * {_STAGED} * (BLOCK_M + BLOCK_N) * BLOCK_K, 2 * BLOCK_M * BLOCK_N)"
 
 
@@ -105,8 +106,10 @@ def _family(name: str, *, weighted: bool) -> TritonFamily:
             # Of weights no more than this, as no more tiles than this have assignments.
             "global_load_bytes": f"2 * d * (t * k * ceil(n / BLOCK_N) + n * {_TILES_M})",
             "global_store_bytes": "2 * t * k * n",
+            "shared_load_bytes": f"2 * {_TILES} * ceil(d / BLOCK_K) * BLOCK_K * {operand_reads()}",
             "shared_store_bytes": f"2 * {_TILES} * ceil(d / BLOCK_K) * BLOCK_K * (BLOCK_M + BLOCK_N)",
             "tensor_flops": "2 * t * k * n * d",
+            "unroll_steps": "ceil(d / BLOCK_K)",
             "vector_bytes": "16 if d % 8 == 0 else 2",
         },
     )

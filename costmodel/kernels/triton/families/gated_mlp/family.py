@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.kernels.triton import TritonFamily
+from costmodel.kernels.triton.families.tile_products import operand_reads
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -75,12 +76,15 @@ FAMILY = TritonFamily(
     library_calls=("eager",),
     flops="4 * m * n * k + 5 * m * n",
     launch={
+        "vthreads": f"ceil({_TILES} / PROGRAMS) if PROGRAMS > 0 else 1",
         "shared_bytes": _SHARED_BYTES,
         "local_bytes": "BLOCK_M * BLOCK_N / (4 * num_warps)",
         "global_load_bytes": "2 * k * (m * ceil(n / BLOCK_N) + 2 * n * ceil(m / BLOCK_M))",
         "global_store_bytes": "2 * m * n",
+        "shared_load_bytes": f"2 * {_TILES} * ceil(k / BLOCK_K) * BLOCK_K * {operand_reads('2 * BLOCK_N')}",
         "shared_store_bytes": f"2 * {_TILES} * ceil(k / BLOCK_K) * BLOCK_K * (BLOCK_M + 2 * BLOCK_N)",
         "tensor_flops": "4 * m * n * k",
+        "unroll_steps": "ceil(k / BLOCK_K)",
         "vector_bytes": "16 if n % 8 == 0 and k % 8 == 0 else 2",
     },
 )

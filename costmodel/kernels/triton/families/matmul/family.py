@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from costmodel.kernels.triton import TritonFamily
+from costmodel.kernels.triton.families.tile_products import GROUPED, operand_reads
 from costmodel.records import DTYPE_BYTES, OPERATORS
 
 _PARAMETERS = {
@@ -35,13 +36,12 @@ _OWN_CONDITIONS = {
     "float16": (),
     "float32": ("BLOCK_M * BLOCK_N * BLOCK_K <= 65536 * num_warps",),  # 2048 unrolled operations of a thread
 }
-# Four warps and 64 rows multiply as a group (wgmma), which reads operands of every stage from shared memory.
-# Otherwise those in use are in registers, which spares a stage.
-_GROUPED = "BLOCK_M >= 64 and num_warps >= 4"
-_STAGED = {"float16": f"(num_stages if {_GROUPED} else num_stages - 1)", "float32": "(num_stages - 1)"}
+# What multiplies as a group has operands of every stage in shared memory. Otherwise those in use are in
+# registers, which spares a stage.
+_STAGED = {"float16": f"(num_stages if {GROUPED} else num_stages - 1)", "float32": "(num_stages - 1)"}
 # Results change threads on their way out, all at once or a few of each thread.
 _RESULTS = {
-    "float16": f"((4 if SPLIT_K > 1 else 2) * BLOCK_M * BLOCK_N if {_GROUPED} else 512 * num_warps)",
+    "float16": f"((4 if SPLIT_K > 1 else 2) * BLOCK_M * BLOCK_N if {GROUPED} else 512 * num_warps)",
     "float32": "min(2048 * num_warps, 4 * BLOCK_M * BLOCK_N)",
 }
 
@@ -79,14 +79,19 @@ def _family(anchor: str, dtype: str) -> TritonFamily:
         scratch={"partials": partials, "arrivals": f"4 * {tiles} if SPLIT_K > 1 else 0"},
         scratch_types={"partials": "float32", "arrivals": "int32"},
         launch={
+            "vthreads": f"ceil({tiles} / PROGRAMS) if PROGRAMS > 0 else 1",
             "shared_bytes": f"{_one_slab(dtype)} if PROGRAMS == 0 and k <= BLOCK_K * SPLIT_K"
             f" else {_shared_bytes(dtype)}",
             "local_bytes": "BLOCK_M * BLOCK_N / (8 * num_warps)",
             "global_load_bytes": f"{width} * {times}k * (m * ceil(n / BLOCK_N) + n * ceil(m / BLOCK_M))"
             f" + {partials}",
             "global_store_bytes": f"{width} * {times}m * n + {partials}",
+            "shared_load_bytes": f"2 * {tiles} * ceil(k / BLOCK_K) * BLOCK_K * {operand_reads()}"
+            if dtype == "float16"
+            else "0",
             "shared_store_bytes": f"{width} * {tiles} * ceil(k / BLOCK_K) * BLOCK_K * (BLOCK_M + BLOCK_N)",
             "tensor_flops": f"2 * {times}m * n * k" if dtype == "float16" else "0",
+            "unroll_steps": "ceil(k / (BLOCK_K * SPLIT_K))",
             "vector_bytes": f"16 if n % {16 // width} == 0 and k % {16 // width} == 0 else {width}",
         },
     )

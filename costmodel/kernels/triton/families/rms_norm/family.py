@@ -26,10 +26,12 @@ def _rms_norm(dtype: str, element_bytes: int) -> TritonFamily:
         scalars={"m": "m"},
         constants={"N": "n"},
         launch={
+            "vthreads": row_blocks.TILES_OF_A_PROGRAM,
             "shared_bytes": row_blocks.shared_bytes(blocks, vector),
             "local_bytes": "4 * ROWS * BLOCK_N / threads",
             "global_load_bytes": f"{element_bytes} * n * (m * {row_blocks.PASSES} + ceil(m / ROWS))",
             "global_store_bytes": f"{element_bytes} * m * n",
+            "unroll_steps": row_blocks.STEPS,
             "vector_bytes": vector,
         },
     )

@@ -66,6 +66,7 @@ FAMILY = TritonFamily(
     library_calls=("eager",),
     flops="3 * t * h * d",
     launch={
+        "vthreads": "ceil(ceil(t / TOKENS) * ceil(h / BLOCK_H) / blocks)",
         "shared_bytes": f"4 * (STAGES - 1) * TOKENS * (BLOCK_H + 2) * {_HALF}",
         "local_bytes": f"8 * TOKENS * BLOCK_H * {_HALF} / threads",
         "global_load_bytes": "2 * t * h * d + 4 * t * d * ceil(h / BLOCK_H)",

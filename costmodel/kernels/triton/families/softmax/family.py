@@ -23,10 +23,12 @@ def _softmax(dtype: str, element_bytes: int) -> TritonFamily:
         scalars={"m": "m"},
         constants={"N": "n"},
         launch={
+            "vthreads": row_blocks.TILES_OF_A_PROGRAM,
             "shared_bytes": row_blocks.shared_bytes(blocks, vector),
             "local_bytes": "4 * ROWS * BLOCK_N / threads",
             "global_load_bytes": f"{element_bytes} * m * n * {row_blocks.PASSES}",
             "global_store_bytes": f"{element_bytes} * m * n",
+            "unroll_steps": row_blocks.STEPS,
             "vector_bytes": vector,
         },
     )

@@ -1,0 +1,101 @@
+"""What is known of one kernel on one platform, and what is being added to it."""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Literal
+
+from costmodel.integrations.triton._store import TimingStore
+from costmodel.records import Candidate, KernelResources, Measurement, Outcome, Platform, Workload
+
+L2Policy = Literal["warm", "flushed"]
+
+
+class KernelTimings:
+    """Timings of one kernel on one platform that can be compared: of one driver, and one kind of timer.
+
+    Failures are kept in the store once a config ran: what fails them all is not their fault.
+
+    Args:
+        store: Knows what was timed, and keeps what will be.
+        workload: What the kernel computes.
+        space: Name of its space.
+        platform: Where it runs.
+        l2_policy: What its timer does to the cache.
+        anew: Whether what the store has counts as not timed yet.
+    """
+
+    def __init__(  # noqa: PLR0913 (what is compared, and where it is kept)
+        self,
+        store: TimingStore,
+        workload: Workload,
+        space: str,
+        platform: Platform,
+        l2_policy: L2Policy,
+        *,
+        anew: bool = False,
+    ) -> None:
+        self.store, self.platform = store, platform
+        self._workload, self._space, self._l2_policy, self._anew = workload, space, l2_policy, anew
+        self._made: dict[str, Measurement] = {}
+        self._held_back: list[Measurement] = []
+
+    @property
+    def known(self) -> dict[str, Measurement]:
+        """The last timing of each candidate, by its id."""
+        self.store.refresh()
+        of_kernel = [] if self._anew else self.store.of_kernel(self._workload, self._space, self.platform)
+        found = {each.candidate.candidate_id: each for each in of_kernel if self._is_comparable(each)}
+        return {**found, **self._made}
+
+    @property
+    def elsewhere(self) -> list[Measurement]:
+        """Timings of the family that cannot be compared: other sizes, platforms, sources, drivers, timers."""
+        self.store.refresh()
+        here = set(map(id, self.store.of_kernel(self._workload, self._space, self.platform)))
+        family = self.store.of_family(self._workload.kind)
+        return [each for each in family if id(each) not in here or not self._is_comparable(each)]
+
+    def made(
+        self,
+        candidate: Candidate,
+        outcome: Outcome,
+        latencies_s: Sequence[float],
+        error: str = "",
+        resources: tuple[KernelResources, ...] = (),
+    ) -> Measurement:
+        """The measurement of a candidate that was timed just now; nothing keeps it yet."""
+        return Measurement(
+            candidate=candidate,
+            platform=self.platform,
+            outcome=outcome,
+            latencies_s=tuple(latencies_s),
+            runs_per_repeat=1 if latencies_s else 0,
+            visit=self.store.visits(candidate, self.platform),
+            l2_policy=self._l2_policy,
+            resources=resources,
+            measured_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            error=error,
+        )
+
+    def keep(self, measurements: Iterable[Measurement], *, at_once: bool = False) -> None:
+        """Take over measurements; they are on disk when this returns if a config is known to run.
+
+        Args:
+            measurements: As ``made`` gives them.
+            at_once: Whether they are kept whatever ran: they are the fault of their configs.
+        """
+        for each in measurements:
+            self._made[each.candidate.candidate_id] = each
+            self._held_back.append(each)
+            if at_once:
+                self.store.add([each])
+        if any(each.outcome is Outcome.OK for each in self.known.values()):
+            self.store.add(self._held_back)
+            self._held_back.clear()
+
+    def _is_comparable(self, each: Measurement) -> bool:
+        return _driver(each.platform) == _driver(self.platform) and each.l2_policy == self._l2_policy
+
+
+def _driver(platform: Platform) -> str | None:
+    return platform.software.get("driver")
