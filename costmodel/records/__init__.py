@@ -6,7 +6,7 @@ from costmodel.records._candidate import (
     Config,
     Decision,
     KernelLaunch,
-    source_of,
+    source_name,
 )
 from costmodel.records._config_batch import SKETCH, ConfigBatch, config_batches
 from costmodel.records._cuda_device import CUDA_ATTRIBUTES, cuda_device
@@ -75,5 +75,5 @@ __all__ = [
     "part_of",
     "peak_rates",
     "read_records",
-    "source_of",
+    "source_name",
 ]

@@ -39,7 +39,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return content_id(self.decisions)
 
 
-def source_of(space: str) -> str:
+def source_name(space: str) -> str:
     """Name of the source whose kernels a space with this name has: what the name begins with."""
     return space.partition("-")[0]
 
@@ -120,7 +120,7 @@ class Candidate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=Tr
             >>> Candidate(workload, "metaschedule-cuda-0123abcd", Config({"tile": 4})).source
             'metaschedule'
         """
-        return source_of(self.space)
+        return source_name(self.space)
 
     @cached_property
     def family(self) -> str:

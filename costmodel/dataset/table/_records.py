@@ -24,7 +24,7 @@ from costmodel.records import (
     Outcome,
     Platform,
     Workload,
-    source_of,
+    source_name,
 )
 
 _PLATFORM = ("platform_id", "device", "isolation", "sms_requested", "sms_granted", "software")
@@ -179,7 +179,7 @@ class Records:
         if workloads is None and devices is None and sources is None:
             return self
         of_workload = _among(self.candidates["workload"].to_pylist(), workloads)
-        of_source = _among(map(source_of, self.candidates["space"].to_pylist()), sources)
+        of_source = _among(map(source_name, self.candidates["space"].to_pylist()), sources)
         on_device = _among((each.device.name for each in self.platforms), devices)
         chosen = (of_workload & of_source)[self.candidate] & on_device[self.platform]
         return self if chosen.all() else self.take(np.flatnonzero(chosen))
