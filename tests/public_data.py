@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 _BESIDE = Path(__file__).parents[2] / "shared" / "public-data"
-KERNEL_TUNER = Path(os.environ.get("COSTMODEL_PUBLIC_DATA", _BESIDE)) / "kernel-tuner"
+_PUBLIC_DATA = Path(os.environ.get("COSTMODEL_PUBLIC_DATA", _BESIDE))
+KERNEL_TUNER = _PUBLIC_DATA / "kernel-tuner"
+CUSYNC = _PUBLIC_DATA / "cusync"
 
 needs_public_data = pytest.mark.skipif(
     not KERNEL_TUNER.is_dir(), reason="COSTMODEL_PUBLIC_DATA does not say where public data are"

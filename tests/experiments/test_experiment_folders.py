@@ -54,6 +54,7 @@ def needed(folder: Path) -> list[str]:
         "transfer": ["--out", "o"],
         "search_on_replay": ["--out", "o"],
         "stopping": ["--out", "o"],
+        "tile_synchronization": ["data"],
     }
     written = ["co_run", "pipeline_throughput", "stock_comparison", "triton_autotune"]
     return names.get(folder.name, ["--json", "r"] if folder.name in written else [])

@@ -1,0 +1,118 @@
+"""When the tiles of two dependent kernels run, if those of the second wait for those of the first.
+
+Notations: the producer has ``r`` rows, ``c`` columns and ``z`` splits, the consumer ``R``, ``C`` and ``Z``.
+Blocks start in order, the producer's before the consumer's, each as soon as there is room on the SMs; a block
+that waits keeps its room. So a wait is only ever for blocks that have started, and nothing deadlocks.
+"""
+
+import heapq
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import lcm
+
+import numpy as np
+
+from costmodel.arrays import FloatArray
+from costmodel.planner.tiles._kernel import TiledKernel
+from costmodel.planner.tiles.policies import SyncPolicy
+
+
+@dataclass(frozen=True)
+class Overheads:
+    """What two dependent kernels cost beside their tiles, in seconds.
+
+    Attributes:
+        gap_s: From the end of the first kernel to the start of the second in a stream.
+        block_s: With synchronised tiles, added to each block of both kernels, which takes its tile from a
+            list, so that tiles start in order, and says that it is done.
+        wait_s: With synchronised tiles, added to a block of the consumer for each of its waits, also for one
+            that is over at once.
+
+    Raises:
+        ValueError: An overhead is negative or not finite.
+    """
+
+    gap_s: float = 0.0
+    block_s: float = 0.0
+    wait_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not all(0.0 <= seconds < np.inf for seconds in (self.gap_s, self.block_s, self.wait_s)):
+            raise ValueError(f"overheads must be at least 0 and finite, in seconds, but got {self}")
+
+
+def overlapped_s(
+    producer: TiledKernel, consumer: TiledKernel, sms: int, policy: SyncPolicy, overheads: Overheads
+) -> float:
+    """Seconds from the first block of the producer to the end of the last of the consumer."""
+    shares = lcm(producer.blocks_per_sm, consumer.blocks_per_sm)
+    room = _Room(sms * shares)
+    share, block_s = shares // producer.blocks_per_sm, producer.tile_s + overheads.block_s
+    rows, columns, splits = producer.grid
+    ends = [room.start(share, block_s) for _ in range(producer.tiles)]
+    done = np.array(ends).reshape(splits, rows, columns).max(axis=0)
+
+    share = shares // consumer.blocks_per_sm
+    for work_s, soonest in _splits(done, consumer, policy, overheads):
+        for end in np.repeat(soonest, consumer.grid[1]).tolist():
+            room.start(share, work_s, end)
+    return room.end
+
+
+def _splits(
+    done: FloatArray, consumer: TiledKernel, policy: SyncPolicy, overheads: Overheads
+) -> Iterator[tuple[float, FloatArray]]:
+    """Seconds of a block, and ``(R,)`` seconds before which those of each row do not end, for each split.
+
+    The first if nothing keeps the block waiting, the second whenever it starts: a block ends when its slowest
+    wait is over and what it does from there on is done. A split does an equal part of the reduction; both of
+    two splits that share a group of columns wait for it.
+
+    Args:
+        done: ``(r, c)`` seconds at which each tile of the producer is done.
+        consumer: Whose blocks wait.
+        policy: What they wait for.
+        overheads: What a block and a wait cost.
+    """
+    rows, _, splits = consumer.grid
+    of_groups = done[:, policy.groups(done.shape[1])].max(axis=2)  # (r, w)
+    read = np.stack([of_groups[_part(row, rows, len(done))].max(axis=0) for row in range(rows)])  # (R, w)
+    groups = read.shape[1]
+    for split in range(splits):
+        part = _part(split, splits, groups)
+        waited = np.arange(part.start, part.stop)
+        left = (split + 1) / splits - np.maximum(waited / groups, split / splits)  # of the whole reduction
+        after = left * splits * consumer.tile_s + (part.stop - waited) * overheads.wait_s + overheads.block_s
+        yield float(after[0]), (read[:, part] + after).max(axis=1)
+
+
+def _part(index: int, parts: int, length: int) -> slice:
+    """Positions of a sequence that one of so many equal parts touches."""
+    return slice(index * length // parts, -(-(index + 1) * length // parts))
+
+
+class _Room:
+    """Shares of SMs that blocks take and give back, in the order in which they ask."""
+
+    def __init__(self, shares: int) -> None:
+        self._free = shares
+        self._now = 0.0
+        self._running: list[tuple[float, int]] = []
+        self.end = 0.0
+
+    def start(self, share: int, work_s: float, not_before: float = 0.0) -> float:
+        """When a block ends that starts as soon as its share is free.
+
+        Args:
+            share: What it takes of the shares.
+            work_s: Seconds that it takes if nothing keeps it waiting.
+            not_before: It does not end before.
+        """
+        while self._free < share:
+            self._now, given_back = heapq.heappop(self._running)
+            self._free += given_back
+        self._free -= share
+        end = max(self._now + work_s, not_before)
+        heapq.heappush(self._running, (end, share))
+        self.end = max(self.end, end)
+        return end
