@@ -32,6 +32,7 @@ def main() -> None:
         "kernel_tuner",
         "unrecognised_programs",
         "triton_budgets",
+        "tile_synchronization",
     )
     results = {name: json.loads((EXPERIMENTS / name / "result.json").read_text()) for name in names}
     document = {
@@ -47,6 +48,7 @@ def main() -> None:
         "kernel_tuner": results["kernel_tuner"]["pooled"],
         "programs": means_over_programs(results["unrecognised_programs"]["score_at_1"]),
         "triton": triton_budgets(results["triton_budgets"]),
+        "tiles": results["tile_synchronization"]["savings"],
         "ablation": {row["model"].strip(): -row.get("difference", 0.0) for row in results["ablation"]},
         "search": searches("result.json"),
         "search_whole": searches("result_consensus.json") | searches("result_whole.json"),
