@@ -58,7 +58,9 @@ def plan(
     plot: Annotated[
         Path | None,
         output_option(
-            metavar="FILE.png", help="Also draw threads and streams over time (PNG, PDF or SVG).", show_default=False
+            metavar="FILE.png",
+            help="Also draw threads and streams over time (PNG, PDF or SVG).",
+            show_default=False,
         ),
     ] = None,
     report: Annotated[
@@ -74,7 +76,7 @@ def plan(
     Examples:
     - `costmodel plan trace.json.gz`
     - `costmodel plan trace.json --what-if graphs,scale:gemm=0.5 --plot out/lanes.png`
-    - `costmodel plan graph.json --what-if streams=4,sms:132=66 --perfetto out/after.json --report out/plan.html`
+    - `costmodel plan graph.json --what-if streams=4,sms:132=66 --perfetto after.json --report plan.html`
     """
     from costmodel.planner import plan as run_plan
 
@@ -111,9 +113,9 @@ def _summary(found: "Plan") -> "Table":
     columns = ["before", "after"] if found.is_changed else ["before"]
     for column in columns:
         table.add_column(column if found.is_changed else "replayed", justify="right")
-    values = found.summary()
+    values = found.summary().to_dict()
     for name, (label, factor, form) in _SHOWN.items():
-        table.add_row(label, *(form.format(values.loc[name, column] * factor) for column in columns))
+        table.add_row(label, *(form.format(values[column][name] * factor) for column in columns))
     return table
 
 
@@ -123,8 +125,7 @@ def _critical_path(rows: "pd.DataFrame", is_changed: bool) -> "Table":
     table.add_column("kind")
     for name in ("tasks", "us", "%"):
         table.add_column(name, justify="right")
-    for row in rows.itertuples():
-        table.add_row(
-            str(row.name), row.kind, f"{row.tasks:,}", f"{row.seconds * 1e6:,.1f}", f"{100 * row.share:.1f}"
-        )
+    for row in rows.to_dict(orient="records"):
+        us, share = row["seconds"] * 1e6, 100 * row["share"]
+        table.add_row(row["name"], row["kind"], f"{row['tasks']:,}", f"{us:,.1f}", f"{share:.1f}")
     return table

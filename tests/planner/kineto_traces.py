@@ -53,7 +53,7 @@ class Machine:
         correlation, called = next(self._ids), self.now
         call = "cudaLaunchKernel" if cat == "kernel" else "cudaMemcpyAsync"
         self.host(call, LAUNCH_COST, "cuda_runtime", correlation=correlation)
-        self._run(name, duration, stream, called, correlation, cat)
+        self._run(name, duration, stream, called, correlation=correlation, cat=cat)
         return correlation
 
     def graph(self, kernels: Sequence[tuple[str, float]], stream: int = 7) -> int:
@@ -61,13 +61,15 @@ class Machine:
         correlation, called = next(self._ids), self.now
         self.host("cudaGraphLaunch", LAUNCH_COST, "cuda_runtime", correlation=correlation)
         for node, (name, duration) in enumerate(kernels, 1):
-            self._run(name, duration, stream, called, correlation, "kernel", **{"graph node id": node})
+            known = {"correlation": correlation, "cat": "kernel", "graph node id": node}
+            self._run(name, duration, stream, called, **known)
         return correlation
 
     def copy_and_wait(self, duration: float, stream: int = 7) -> None:
         """``cudaMemcpyAsync`` from pageable memory: it returns 1 us after the copy is done."""
         correlation, called = next(self._ids), self.now
-        self._run("Memcpy DtoH (Device -> Pageable)", duration, stream, called, correlation, "gpu_memcpy")
+        name = "Memcpy DtoH (Device -> Pageable)"
+        self._run(name, duration, stream, called, correlation=correlation, cat="gpu_memcpy")
         spent = self.free[stream] + 1.0 - called
         self.host("cudaMemcpyAsync", spent, "cuda_runtime", correlation=correlation)
 
@@ -107,7 +109,15 @@ class Machine:
         return path
 
     def _run(
-        self, name: str, duration: float, stream: int, called: float, correlation: int, cat: str, **args: Any
+        self,
+        name: str,
+        duration: float,
+        stream: int,
+        called: float,
+        *,
+        correlation: int,
+        cat: str,
+        **args: Any,
     ) -> None:
         start = max(called + LAUNCH_LATENCY, self._must_wait.pop(stream, 0.0))
         if stream in self.free:

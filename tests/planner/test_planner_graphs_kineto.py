@@ -125,7 +125,9 @@ def test_threads_wait_for_each_other_in_a_backward_pass(tmp_path: Path) -> None:
     }
     timeline = replay(recorded.graph)
     assert timeline.makespan_s == pytest.approx(81e-6)
-    durations = np.where([recorded.graph.name(i) == "MmBackward0" for i in range(5)], 1e-6, timeline.graph.durations_s)
+    durations = np.where(
+        [recorded.graph.name(i) == "MmBackward0" for i in range(5)], 1e-6, timeline.graph.durations_s
+    )
     assert replay(recorded.graph.assuming(durations_s=durations)).makespan_s == pytest.approx(42e-6)
 
 
@@ -143,7 +145,10 @@ def test_gzip_and_a_bare_list_of_events_are_read_alike(tmp_path: Path, bare: boo
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [(b"{}", "must hold a list traceEvents"), (b'{"traceEvents": [{"ph": "M"}]}', "must hold calls of the host")],
+    [
+        (b"{}", "must hold a list traceEvents"),
+        (b'{"traceEvents": [{"ph": "M"}]}', "must hold calls of the host"),
+    ],
 )
 def test_a_file_that_is_no_trace_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
     path = tmp_path / "trace.json"

@@ -75,7 +75,7 @@ def _arrows(timeline: Timeline) -> list[dict[str, Any]]:
             arrow = {"ph": phase, "id": number, "cat": name, "name": name, "tid": resource}
             arrow |= {
                 "pid": _process(graph.resources[resource].is_stream),
-                "ts": timeline.starts_s[task] * 1e6,
+                "ts": float(timeline.starts_s[task]) * 1e6,
             }
             found.append(arrow | ({"bp": "e"} if phase == "f" else {}))
     return found

@@ -42,7 +42,7 @@ def draw_timelines(timelines: dict[str, Timeline]) -> Picture:
     axes[-1].set_xlabel(f"time, {unit}")
     axes[-1].set_xlim(0, end * factor * 1.01 or 1)
     marks: list[Any] = [Patch(color=_COLOURS[kind], label=kind.name.lower()) for kind in sorted(kinds)]
-    marks.append(Patch(facecolor="none", edgecolor=_CRITICAL, label="critical path"))
+    marks.append(Patch(color=_CRITICAL, label="critical path"))
     figure.legend(handles=marks, loc="outside lower center", ncols=len(marks), frameon=False, fontsize=8)
     return figure
 
