@@ -113,9 +113,11 @@ def _begin_at_zero(spans: list[Span], findings: Findings) -> float:
     findings.add("clock_jump", len(jumps))
     origin = float(starts[0])
     cut_until = np.concatenate([[0.0], np.cumsum(idle[jumps])]) + origin
-    for span in spans:
-        span.start -= cut_until[np.searchsorted(starts[jumps + 1], span.start, side="right")]
-        span.end -= cut_until[np.searchsorted(starts[jumps + 1], span.end, side="right")]
+    ends = np.array([span.end for span in spans])
+    begun = starts - cut_until[np.searchsorted(starts[jumps + 1], starts, side="right")]
+    ended = ends - cut_until[np.searchsorted(starts[jumps + 1], ends, side="right")]
+    for span, start, end in zip(spans, begun.tolist(), ended.tolist(), strict=True):
+        span.start, span.end = start, end
     return origin
 
 
