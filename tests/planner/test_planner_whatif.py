@@ -130,6 +130,35 @@ def test_a_graph_launched_by_the_machine_is_what_was_predicted(tmp_path: Path) -
     assert predicted.makespan_s == pytest.approx(captured.makespan_s - 19 * 0.75e-6, rel=0.03)
 
 
+def test_gaps_between_kernels_are_those_of_the_trace(tmp_path: Path) -> None:
+    """Long kernels follow each other at once, which tells the gap that short ones will have."""
+    eager, captured = Machine(), Machine()
+    kernels = [("add_kernel", 30.0)] * 6 + [("add_kernel", 2.0)] * 30
+    captured.host("aten::add", 3.0)
+    captured.graph(kernels)
+    captured.now += 2.0
+    for kernel, duration in kernels:
+        eager.operator("aten::add", kernel, duration)
+    for machine in (eager, captured):
+        machine.synchronize()
+    predicted = replay(remove_launches(read_kineto(eager.save(tmp_path / "trace.json")).graph))
+    assert predicted.makespan_s == pytest.approx(captured.makespan_s, rel=1e-3)
+
+
+def test_a_run_of_launches_ends_where_the_host_needs_what_a_kernel_made(tmp_path: Path) -> None:
+    tasks = [
+        {"id": "call", "kind": "launch", "duration_s": 1e-6},
+        {"id": "kernel", "duration_s": 5e-6, "launched_by": "call"},
+        {"id": "decide", "kind": "host", "duration_s": 1e-6, "after": ["kernel"]},
+        {"id": "call_again", "kind": "launch", "duration_s": 1e-6},
+        {"id": "kernel_again", "duration_s": 5e-6, "launched_by": "call_again"},
+    ]
+    graph = load(tmp_path, tasks)
+    changed = remove_launches(graph)
+    assert names(changed) == names(graph)
+    assert replay(changed).makespan_s == pytest.approx(replay(graph).makespan_s)
+
+
 def test_elementwise_kernels_that_follow_each_other_become_one(tmp_path: Path) -> None:
     machine = Machine()
     for kernel, duration in (("mm", 20.0), ("elementwise_a", 3.0), ("elementwise_b", 5.0), ("mm", 20.0)):
