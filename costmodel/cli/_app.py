@@ -52,6 +52,10 @@ COMMANDS = {
         "costmodel.cli.tune:tune",
         "Find the kernel to run for the SMs that it will have, measuring only a shortlist.",
     ),
+    "plan": (
+        "costmodel.cli.plan:plan",
+        "Show what a recorded model takes, and what it would take if kernels or launches were others.",
+    ),
     "experiments": (
         "costmodel.cli.experiments:app",
         "List, show and compare runs that were tracked, or log the results of a script beside them.",

@@ -1,0 +1,33 @@
+"""Kernel graphs and where they come from: traces of PyTorch's profiler, and a JSON of one's own."""
+
+from costmodel.planner.graphs._base import (
+    DEVICE_KINDS,
+    Dependencies,
+    DependencyKind,
+    KernelGraph,
+    Resource,
+    TaskKind,
+)
+from costmodel.planner.graphs._inspection import RULES, Inspection
+from costmodel.planner.graphs._json_graph import JsonGraph, JsonTask, read_graph
+from costmodel.planner.graphs._order import grouped, topological_order
+from costmodel.planner.graphs._recorded import RecordedGraph
+from costmodel.planner.graphs.kineto import read_kineto
+
+__all__ = [
+    "DEVICE_KINDS",
+    "RULES",
+    "Dependencies",
+    "DependencyKind",
+    "Inspection",
+    "JsonGraph",
+    "JsonTask",
+    "KernelGraph",
+    "RecordedGraph",
+    "Resource",
+    "TaskKind",
+    "grouped",
+    "read_graph",
+    "read_kineto",
+    "topological_order",
+]

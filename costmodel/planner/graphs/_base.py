@@ -1,0 +1,229 @@
+"""A kernel graph: what a host thread and the streams of GPUs do, and what waits for what."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.arrays import FloatArray, Positions
+from costmodel.errors import MissingExtraError
+from costmodel.planner.graphs._order import topological_order
+
+if TYPE_CHECKING:
+    import networkx
+
+
+class TaskKind(IntEnum):
+    """What a task is."""
+
+    KERNEL = 0
+    COPY = 1
+    MEMSET = 2
+    HOST = 3  # work of a host thread that neither launches nor waits
+    LAUNCH = 4  # a call that gives work to a stream
+    SYNC = 5  # what is left of a call that waits, once its wait is over
+
+
+# Kinds that run on a device.
+DEVICE_KINDS = (TaskKind.KERNEL, TaskKind.COPY, TaskKind.MEMSET)
+
+
+class DependencyKind(IntEnum):
+    """Why a task waits for another."""
+
+    ORDER = 0  # program order of a stream or thread
+    LAUNCH = 1  # a launch and what it launched
+    EVENT = 2  # a stream waits for an event of another
+    SYNC = 3  # a host thread waits for a stream
+    DATA = 4  # it reads what the other wrote, or one thread hands work to another
+
+
+@dataclass(frozen=True)
+class Resource:
+    """What runs one task at a time.
+
+    Attributes:
+        name: Such as ``GPU 0 stream 7``.
+        is_stream: Whether it is a stream of a device; else it is a host thread.
+    """
+
+    name: str
+    is_stream: bool
+
+
+@dataclass(frozen=True)
+class Dependencies:
+    """Pairs of tasks of which the second waits for the first; all arrays are ``(m,)``.
+
+    Attributes:
+        sources: The first of each pair.
+        targets: The second.
+        kinds: A ``DependencyKind`` each.
+        lags_s: Seconds that pass between them at least.
+        from_start: Whether these count from the start of the first, as after a launch, instead of its end.
+    """
+
+    sources: Positions
+    targets: Positions
+    kinds: NDArray[np.int8]
+    lags_s: FloatArray
+    from_start: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.sources)
+
+    @classmethod
+    def of(
+        cls, sources: Any, targets: Any, kinds: Any, lags_s: Any = 0.0, from_start: Any = False
+    ) -> "Dependencies":
+        """Dependencies of lists or arrays; a single kind, lag or flag holds for all."""
+        n = len(sources)
+        return cls(
+            np.asarray(sources, dtype=np.intp),
+            np.asarray(targets, dtype=np.intp),
+            np.broadcast_to(np.asarray(kinds, dtype=np.int8), n),
+            np.broadcast_to(np.asarray(lags_s, dtype=np.float64), n),
+            np.broadcast_to(np.asarray(from_start, dtype=np.bool_), n),
+        )
+
+    @classmethod
+    def joined(cls, parts: "Sequence[Dependencies]") -> "Dependencies":
+        """All of them, in this order."""
+        columns = ("sources", "targets", "kinds", "lags_s", "from_start")
+        return cls.of(*(np.concatenate([getattr(part, name) for part in parts]) for name in columns))
+
+    def where(self, keep: Any) -> "Dependencies":
+        """Those that a mask or positions choose."""
+        return Dependencies(
+            self.sources[keep],
+            self.targets[keep],
+            self.kinds[keep],
+            self.lags_s[keep],
+            self.from_start[keep],
+        )
+
+
+@dataclass(frozen=True)
+class KernelGraph:
+    """Tasks in columns, so that a million of them fit; arrays of tasks are ``(n,)``.
+
+    Tasks of one resource stand in its program order, which dependencies of kind ``ORDER`` hold as well.
+
+    Attributes:
+        names: Distinct names of tasks.
+        name_ids: Position in ``names``.
+        kinds: A ``TaskKind`` each.
+        resources: Streams and threads.
+        resource_ids: Position in ``resources``.
+        durations_s: Seconds, finite and not negative.
+        ready_s: The earliest start that is known of a task that waits for nothing; else 0.
+        sms: SMs that a kernel ran on; 0 where nobody knows.
+        scopes: What tasks were part of, such as ``Optimizer.step#Adam.step``; the first is empty: nothing.
+        scope_ids: Position in ``scopes``.
+        dependencies: What waits for what.
+        assumptions: What whoever made or changed the graph took for granted, in order.
+    """
+
+    names: tuple[str, ...]
+    name_ids: NDArray[np.int32]
+    kinds: NDArray[np.int8]
+    resources: tuple[Resource, ...]
+    resource_ids: NDArray[np.int32]
+    durations_s: FloatArray
+    ready_s: FloatArray
+    sms: NDArray[np.int32]
+    scopes: tuple[str, ...]
+    scope_ids: NDArray[np.int32]
+    dependencies: Dependencies
+    assumptions: tuple[str, ...] = field(default=())
+
+    def __post_init__(self) -> None:
+        """Refuse columns that do not fit together.
+
+        Raises:
+            ValueError: Lengths differ, a position is out of range, or a duration is negative or not finite.
+        """
+        n, edges = len(self), self.dependencies
+        lengths = {len(each) for each in (self.kinds, self.resource_ids, self.durations_s, self.ready_s)}
+        if lengths | {len(self.sms), len(self.scope_ids)} != {n}:
+            raise ValueError(f"all columns of tasks must have {n} rows, but some have {sorted(lengths)}")
+        if not (np.isfinite(self.durations_s).all() and (self.durations_s >= 0).all()):
+            raise ValueError("durations must be finite and not negative")
+        if len(edges) and not min(edges.sources.min(), edges.targets.min()) >= 0:
+            raise ValueError("dependencies must name tasks, but got a negative position")
+        if len(edges) and not max(edges.sources.max(), edges.targets.max()) < n:
+            raise ValueError(f"dependencies must name tasks below {n}, but got a larger position")
+
+    def __len__(self) -> int:
+        return len(self.name_ids)
+
+    @cached_property
+    def order(self) -> Positions:
+        """Positions of the tasks so that each stands behind all that it waits for.
+
+        Raises:
+            CostModelError: Tasks wait for each other in a circle.
+        """
+        return topological_order(len(self), self.dependencies.sources, self.dependencies.targets)
+
+    @cached_property
+    def on_device(self) -> NDArray[np.bool_]:
+        """``(n,)`` whether a task runs on a device."""
+        return np.isin(self.kinds, DEVICE_KINDS)
+
+    @cached_property
+    def is_stream(self) -> NDArray[np.bool_]:
+        """``(resources,)`` whether a resource is a stream."""
+        return np.array([resource.is_stream for resource in self.resources], dtype=bool)
+
+    def name(self, task: int) -> str:
+        """Name of a task."""
+        return self.names[int(self.name_ids[task])]
+
+    def of_kind(self, *kinds: TaskKind) -> NDArray[np.bool_]:
+        """``(n,)`` whether a task is of one of the kinds."""
+        return np.isin(self.kinds, kinds)
+
+    def assuming(self, *sentences: str, **columns: Any) -> Self:
+        """The graph with other columns, and sentences on what that takes for granted."""
+        return replace(self, assumptions=(*self.assumptions, *sentences), **columns)
+
+    def to_networkx(self) -> "networkx.DiGraph":
+        """The graph as an object of networkx: a node a task with its columns, an edge a dependency.
+
+        Raises:
+            MissingExtraError: networkx is not installed.
+        """
+        try:
+            import networkx
+        except ImportError:
+            raise MissingExtraError("A graph of networkx", "planner") from None
+        graph = networkx.DiGraph()
+        graph.add_nodes_from((task, self._attributes(task)) for task in range(len(self)))
+        edges = self.dependencies
+        graph.add_edges_from(
+            (source, target, {"kind": DependencyKind(kind).name.lower(), "lag_s": lag, "from_start": flag})
+            for source, target, kind, lag, flag in zip(
+                edges.sources.tolist(),
+                edges.targets.tolist(),
+                edges.kinds.tolist(),
+                edges.lags_s.tolist(),
+                edges.from_start.tolist(),
+                strict=True,
+            )
+        )
+        return graph
+
+    def _attributes(self, task: int) -> Mapping[str, Any]:
+        return {
+            "name": self.name(task),
+            "kind": TaskKind(self.kinds[task]).name.lower(),
+            "resource": self.resources[self.resource_ids[task]].name,
+            "duration_s": float(self.durations_s[task]),
+            "sms": int(self.sms[task]),
+            "scope": self.scopes[self.scope_ids[task]],
+        }

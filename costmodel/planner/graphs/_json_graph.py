@@ -1,0 +1,128 @@
+"""Kernel graphs in a JSON of one's own."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+import numpy as np
+
+from costmodel.errors import CostModelError
+from costmodel.planner.graphs._base import Dependencies, DependencyKind, KernelGraph, Resource, TaskKind
+from costmodel.planner.graphs._recorded import RecordedGraph
+
+_Seconds = Annotated[float, msgspec.Meta(ge=0)]
+_ON_HOST = ("host", "launch", "sync")
+
+
+class JsonTask(msgspec.Struct, forbid_unknown_fields=True):
+    """A task of the file.
+
+    Attributes:
+        id: What others call it in ``after``; unique.
+        duration_s: Seconds.
+        name: What it is, for patterns and tables; its id if not given.
+        kind: ``kernel``, ``copy``, ``memset``, ``host``, ``launch`` or ``sync``.
+        resource: The stream, or for the last three kinds the thread, that runs it; tasks of one run in the
+            order of the file.
+        after: Ids of tasks whose results it needs.
+        launched_by: Id of its launch, from whose start ``launch_s`` seconds pass at least.
+        launch_s: See there.
+        gap_s: Seconds that pass at least since the end of the task before it on its resource.
+        sms: SMs that it ran on; 0 if nobody knows.
+        scope: What it is part of, such as a layer.
+    """
+
+    id: str
+    duration_s: _Seconds
+    name: str = ""
+    kind: Literal["kernel", "copy", "memset", "host", "launch", "sync"] = "kernel"
+    resource: str = ""
+    after: list[str] = []
+    launched_by: str | None = None
+    launch_s: _Seconds = 0.0
+    gap_s: _Seconds = 0.0
+    sms: Annotated[int, msgspec.Meta(ge=0)] = 0
+    scope: str = ""
+
+    @property
+    def place(self) -> str:
+        """Its resource, or the one of its kind if it names none."""
+        return self.resource or ("thread 0" if self.kind in _ON_HOST else "stream 0")
+
+
+class JsonGraph(msgspec.Struct, forbid_unknown_fields=True):
+    """The file: tasks, those of one resource in the order in which it runs them."""
+
+    tasks: Annotated[list[JsonTask], msgspec.Meta(min_length=1)]
+
+
+def read_graph(path: Path | str) -> RecordedGraph:
+    """A kernel graph of a JSON file laid out as ``JsonGraph``: ``{"tasks": [{"id": ..., ...}]}``.
+
+    Raises:
+        CostModelError: The file cannot be read, is laid out otherwise, names a task that is not there or
+            two tasks alike, or its tasks wait for each other in a circle.
+    """
+    path = Path(path)
+    try:
+        tasks = msgspec.json.decode(path.read_bytes(), type=JsonGraph).tasks
+    except OSError as error:
+        raise CostModelError(f"Cannot read {path}: {error.strerror}. Name a graph.") from error
+    except msgspec.MsgspecError as error:
+        raise CostModelError(
+            f'A graph must be JSON such as {{"tasks": [{{"id": "a", "duration_s": 1e-5}}]}}, but '
+            f"{path}: {error}. Correct it."
+        ) from error
+    graph = _graph(tasks, _positions(tasks, path))
+    graph.order  # noqa: B018 (refuses circles)
+    return RecordedGraph.unrecorded(graph)
+
+
+def _positions(tasks: list[JsonTask], path: Path) -> dict[str, int]:
+    places = {task.id: i for i, task in enumerate(tasks)}
+    named = {each for task in tasks for each in (*task.after, *filter(None, [task.launched_by]))}
+    unknown = sorted(named - places.keys())
+    if len(places) < len(tasks) or unknown:
+        raise CostModelError(
+            f"Ids must be unique and those of after and launched_by must be there, but {path} has "
+            f"{len(tasks) - len(places)} twice and {len(unknown)} unknown {unknown[:3]}: correct them."
+        )
+    return places
+
+
+def _graph(tasks: list[JsonTask], places: dict[str, int]) -> KernelGraph:
+    resources = {task.place: task.kind not in _ON_HOST for task in tasks}
+    names = list(dict.fromkeys(task.name or task.id for task in tasks))
+    scopes = list(dict.fromkeys(["", *(task.scope for task in tasks)]))
+    of_name, of_scope, of_resource = (
+        {each: i for i, each in enumerate(known)} for known in (names, scopes, resources)
+    )
+    return KernelGraph(
+        tuple(names),
+        np.array([of_name[task.name or task.id] for task in tasks], dtype=np.int32),
+        np.array([TaskKind[task.kind.upper()] for task in tasks], dtype=np.int8),
+        tuple(Resource(name, is_stream) for name, is_stream in resources.items()),
+        np.array([of_resource[task.place] for task in tasks], dtype=np.int32),
+        np.array([task.duration_s for task in tasks]),
+        np.zeros(len(tasks)),
+        np.array([task.sms for task in tasks], dtype=np.int32),
+        tuple(scopes),
+        np.array([of_scope[task.scope] for task in tasks], dtype=np.int32),
+        _dependencies(tasks, places),
+    )
+
+
+def _dependencies(tasks: list[JsonTask], places: dict[str, int]) -> Dependencies:
+    last: dict[str, int] = {}
+    rows: list[tuple[int, int, DependencyKind, float]] = []
+    for i, task in enumerate(tasks):
+        if task.place in last:
+            rows.append((last[task.place], i, DependencyKind.ORDER, task.gap_s))
+        last[task.place] = i
+        waits = task.kind == "sync"
+        kind = DependencyKind.SYNC if waits else DependencyKind.DATA
+        rows += [(places[each], i, kind, 0.0) for each in task.after]
+        if task.launched_by is not None:
+            rows.append((places[task.launched_by], i, DependencyKind.LAUNCH, task.launch_s))
+    sources, targets, kinds, lags = zip(*rows, strict=True) if rows else ((), (), (), ())
+    return Dependencies.of(sources, targets, kinds, lags, np.array(kinds) == DependencyKind.LAUNCH)

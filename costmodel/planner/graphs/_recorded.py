@@ -1,0 +1,103 @@
+"""A graph that was recorded: with its times, and lags that explain them."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.arrays import FloatArray, Positions
+from costmodel.planner.graphs._base import Dependencies, DependencyKind, KernelGraph
+from costmodel.planner.graphs._inspection import Inspection
+
+# A launch takes effect so soon at best: this part of all launches is at least as fast.
+_FAST_LAUNCHES = 0.05
+
+
+@dataclass(frozen=True)
+class RecordedGraph:
+    """A graph, and what it was made of.
+
+    Attributes:
+        graph: The graph.
+        starts_s: ``(n,)`` recorded starts, from the first; NaN where none was recorded.
+        inspection: What was wrong with the file.
+    """
+
+    graph: KernelGraph
+    starts_s: FloatArray
+    inspection: Inspection
+
+    @classmethod
+    def unrecorded(cls, graph: KernelGraph) -> "RecordedGraph":
+        """A graph that was written, not recorded: there is nothing wrong with it, and it has no times."""
+        return cls(graph, np.full(len(graph), np.nan), Inspection(len(graph), len(graph)))
+
+    @property
+    def makespan_s(self) -> float:
+        """Seconds from the first recorded start to the last end; NaN where none was recorded."""
+        ends_s = self.starts_s + self.graph.durations_s
+        return float(ends_s.max() - self.starts_s.min()) if len(ends_s) else 0.0
+
+
+@dataclass(frozen=True)
+class RecordedTimes:
+    """When tasks ran; all arrays are ``(n,)``.
+
+    Attributes:
+        starts_s: Recorded starts; of a wait, when it was over.
+        ends_s: Recorded ends.
+        called_s: When the thread came to a task: earlier than its start for a wait.
+        on_device: Whether a task runs on a stream.
+    """
+
+    starts_s: FloatArray
+    ends_s: FloatArray
+    called_s: FloatArray
+    on_device: NDArray[np.bool_]
+
+
+def timed_dependencies(
+    times: RecordedTimes, sources: Positions, targets: Positions, kinds: NDArray[np.intp]
+) -> tuple[Dependencies, FloatArray]:
+    """Dependencies whose lags explain the recorded starts, and the starts of tasks that wait for nothing.
+
+    Of all that a task waited for, what held it back longest gets all the time that passed until the task
+    started; each of the others gets what such a dependency takes at least: the launch latency of the fastest
+    launches of the trace, the median gap between kernels of a stream that were not held back by their launch.
+    A replay therefore starts each task exactly when it was recorded to start, and a change of any task has
+    its effect.
+
+    Args:
+        times: When tasks ran.
+        sources: ``(m,)`` what is waited for.
+        targets: ``(m,)`` what waits.
+        kinds: ``(m,)`` a ``DependencyKind`` each.
+    """
+    n = len(times.starts_s)
+    is_launch, is_order = kinds == DependencyKind.LAUNCH, kinds == DependencyKind.ORDER
+    since = np.where(is_launch, times.starts_s[sources], times.ends_s[sources])
+    until = np.where(
+        is_order | (kinds == DependencyKind.DATA), times.called_s[targets], times.starts_s[targets]
+    )
+    slack = np.maximum(until - since, 0.0)
+    least = np.zeros(len(slack))
+    if is_launch.any():
+        least[is_launch] = np.quantile(slack[is_launch], _FAST_LAUNCHES)
+    in_stream = is_order & times.on_device[targets]
+    free = in_stream & _binding(slack - least, targets, kinds, n)
+    if free.any():
+        least[in_stream] = np.median(slack[free])
+    least = np.minimum(least, slack)
+    lags = np.where(_binding(slack - least, targets, kinds, n), slack, least)
+    lags[kinds == DependencyKind.SYNC] = 0.0  # such a task starts when what it waits for is done
+    ready = np.where(np.bincount(targets, minlength=n) > 0, 0.0, times.starts_s)
+    return Dependencies.of(sources, targets, kinds, lags, is_launch), ready
+
+
+def _binding(excess: FloatArray, targets: Positions, kinds: NDArray[np.intp], n: int) -> NDArray[np.bool_]:
+    """``(m,)`` whether a dependency held its task back longest; host waits have no part in it."""
+    counted = kinds != DependencyKind.SYNC
+    smallest = np.full(n, np.inf)
+    np.minimum.at(smallest, targets[counted], excess[counted])
+    binding: NDArray[np.bool_] = counted & (excess <= smallest[targets])
+    return binding

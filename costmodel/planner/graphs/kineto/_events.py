@@ -1,0 +1,134 @@
+"""The events of a Chrome trace: read whole where it is whole, else as far as it goes."""
+
+import gzip
+import json
+import math
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from costmodel.errors import CostModelError
+from costmodel.planner.graphs._inspection import Findings
+
+
+class Args(msgspec.Struct, frozen=True, gc=False):
+    """What of an event's ``args`` a graph needs; Kineto names them so."""
+
+    correlation: Any = None
+    stream: Any = None
+    device: Any = None
+    graph_node_id: Any = msgspec.field(name="graph node id", default=None)
+    wait_on_stream: Any = None
+    wait_on_record: Any = msgspec.field(name="wait_on_cuda_event_record_corr_id", default=None)
+
+
+class Event(msgspec.Struct, gc=False):
+    """One event; times are microseconds, as Chrome has them."""
+
+    ph: Any = None
+    cat: Any = None
+    name: Any = None
+    pid: Any = None
+    tid: Any = None
+    ts: Any = None
+    dur: Any = None
+    id: Any = None
+    args: Args = Args()
+
+
+class _Trace(msgspec.Struct):
+    traceEvents: list[Event]  # noqa: N815 (Chrome's name)
+
+
+def read_events(path: Path, findings: Findings) -> list[Event]:
+    """Events of a file, gzip or not; what stands behind a place that cannot be read is not among them.
+
+    Raises:
+        CostModelError: The file cannot be opened, or holds no list of events.
+    """
+    data = _content(path, findings)
+    kind: Any = list[Event] if data[:64].lstrip().startswith(b"[") else _Trace
+    try:
+        found = msgspec.json.decode(data, type=kind)
+    except msgspec.MsgspecError:  # cut off, NaN, or fields of other types: event by event
+        events = list(_salvaged(data, findings))
+    else:
+        events = found.traceEvents if isinstance(found, _Trace) else found
+    if not events:
+        raise CostModelError(
+            f"A trace must hold a list traceEvents, as torch.profiler's export_chrome_trace writes it, but "
+            f"{path} has no event: export it again."
+        )
+    return events
+
+
+def number(value: Any) -> float:
+    """The finite number that a field holds; NaN for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return math.nan
+    try:
+        found = float(value)
+    except (ValueError, OverflowError):
+        return math.nan
+    return found if math.isfinite(found) else math.nan
+
+
+def _content(path: Path, findings: Findings) -> bytes:
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise CostModelError(f"Cannot read {path}: {error.strerror}. Name a trace.") from error
+    if not data.startswith(b"\x1f\x8b"):
+        return data
+    try:
+        return gzip.decompress(data)
+    except (EOFError, zlib.error, OSError):
+        findings.add("truncated")
+        return _unpacked_so_far(data)
+
+
+def _unpacked_so_far(data: bytes) -> bytes:
+    unpacker, parts = zlib.decompressobj(wbits=31), []
+    try:
+        for start in range(0, len(data), 1 << 16):
+            parts.append(unpacker.decompress(data[start : start + (1 << 16)]))
+    except zlib.error:
+        pass
+    return b"".join(parts)
+
+
+def _salvaged(data: bytes, findings: Findings) -> Iterator[Event]:
+    """Events one by one, until one cannot be read."""
+    text = data.decode("utf-8", errors="replace")
+    decoder = json.JSONDecoder(strict=False)
+    place = text.find("[", max(text.find('"traceEvents"'), 0)) + 1
+    while place:
+        place = _skip(text, place)
+        if text[place : place + 1] == "]":
+            return
+        try:
+            found, place = decoder.raw_decode(text, place)
+        except ValueError:
+            findings.add("truncated", "truncated" not in findings.counts)
+            return
+        event = _event(found)
+        if event is None:
+            findings.add("malformed")
+        else:
+            yield event
+
+
+def _skip(text: str, place: int) -> int:
+    while text[place : place + 1] in (" ", "\t", "\r", "\n", ","):
+        place += 1
+    return place
+
+
+def _event(found: Any) -> Event | None:
+    try:
+        return msgspec.convert(found, Event)
+    except msgspec.ValidationError:
+        return None

@@ -1,0 +1,120 @@
+"""Calls of a host thread, which contain each other, as tasks one after the other."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from costmodel.planner.graphs._base import TaskKind
+from costmodel.planner.graphs._inspection import Findings
+from costmodel.planner.graphs.kineto._calls import ANNOTATION, RUNTIME, is_launch, is_wait
+from costmodel.planner.graphs.kineto._tracks import Span
+
+
+@dataclass(slots=True)
+class Piece:
+    """What a call did itself between two that it made; for a stream, a whole kernel or copy.
+
+    Attributes:
+        name: Of the call.
+        kind: What it is.
+        start: Seconds; for a wait, when it was over.
+        end: Seconds.
+        called: When the thread came to it: ``start`` but for a wait.
+        scope: The innermost annotation around it.
+    """
+
+    name: str
+    kind: TaskKind
+    start: float
+    end: float
+    called: float
+    scope: str = ""
+
+
+@dataclass
+class Thread:
+    """A host thread as tasks one after the other.
+
+    Attributes:
+        pieces: The tasks.
+        of_call: First and last piece of each call that is not an annotation, with the call.
+    """
+
+    pieces: list[Piece] = field(default_factory=list)
+    of_call: list[tuple[Span, int, int]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Open:
+    """A call that has not ended yet."""
+
+    span: Span
+    since: float
+    first: int
+    scope: str
+
+
+def flatten(spans: list[Span], copies: Mapping[int, Span], resolution_s: float, findings: Findings) -> Thread:
+    """The tasks of a thread: each call but for what it called, named after it.
+
+    A call that copies and returns once that is done is two tasks: one launches the copy, one waits for it.
+
+    Args:
+        spans: Its calls and annotations, by start, parents before what they call.
+        copies: Copies on streams by correlation.
+        resolution_s: How far an end may lie behind that of the parent by rounding.
+        findings: Counts calls that end behind the end of what called them.
+    """
+    thread, stack = Thread(), list[_Open]()
+    for span in spans:
+        for opened in _ended(stack, span.start):
+            _close(opened, stack, thread, copies)
+        if stack:
+            parent = stack[-1]
+            if span.end > parent.span.end:
+                findings.add("crosses_on_thread", span.end > parent.span.end + resolution_s)
+                span.end = parent.span.end
+            _emit(parent, span.start, thread)
+        scope = span.name if span.category == ANNOTATION else stack[-1].scope if stack else ""
+        stack.append(_Open(span, span.start, len(thread.pieces), scope))
+    for opened in _ended(stack, float("inf")):
+        _close(opened, stack, thread, copies)
+    return thread
+
+
+def _ended(stack: list[_Open], until: float) -> Iterator[_Open]:
+    """Calls that end until a time, taken from the stack, the innermost first."""
+    while stack and stack[-1].span.end <= until:
+        yield stack.pop()
+
+
+def _close(opened: _Open, stack: list[_Open], thread: Thread, copies: Mapping[int, Span]) -> None:
+    span = opened.span
+    alone = len(thread.pieces) == opened.first
+    copy = copies.get(span.correlation) if span.correlation is not None and alone else None
+    if copy and is_launch(span.name) and span.start <= copy.start and copy.end <= span.end:
+        # From here to the copy's start is latency or the stream's queue, which are told apart later.
+        _emit(opened, span.start, thread, even_empty=True)
+        wait = Piece(span.name, TaskKind.SYNC, copy.end, span.end, span.start, opened.scope)
+        thread.pieces.append(wait)
+    else:
+        _emit(opened, span.end, thread, even_empty=alone and span.category != ANNOTATION)
+    if span.category != ANNOTATION:
+        thread.of_call.append((span, opened.first, len(thread.pieces) - 1))
+    if stack:
+        stack[-1].since = span.end
+
+
+def _emit(opened: _Open, until: float, thread: Thread, *, even_empty: bool = False) -> None:
+    """Add what a call did itself until a time; an annotation does nothing."""
+    start, opened.since = opened.since, until
+    if opened.span.category != ANNOTATION and (until > start or even_empty):
+        piece = Piece(opened.span.name, _kind(opened.span), start, until, start, opened.scope)
+        thread.pieces.append(piece)
+
+
+def _kind(span: Span) -> TaskKind:
+    if span.category in RUNTIME and is_wait(span.name):
+        return TaskKind.SYNC
+    if span.category in RUNTIME and is_launch(span.name):
+        return TaskKind.LAUNCH
+    return TaskKind.HOST

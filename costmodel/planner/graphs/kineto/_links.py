@@ -1,0 +1,149 @@
+"""What waits for what in a trace: launches, events, synchronising calls, and threads for each other."""
+
+from collections import defaultdict
+from collections.abc import Hashable, Iterator
+from itertools import pairwise
+
+import numpy as np
+
+from costmodel.planner.graphs._base import DependencyKind, TaskKind
+from costmodel.planner.graphs._inspection import Findings
+from costmodel.planner.graphs.kineto._calls import is_wait, waits_for_all
+from costmodel.planner.graphs.kineto._events import Event
+from costmodel.planner.graphs.kineto._tasks import Call, Stream, Tasks, ThreadTasks
+from costmodel.planner.graphs.kineto._tracks import Tracks, whole
+
+# First task, second task, kind.
+Link = tuple[int, int, DependencyKind]
+
+
+def links(tasks: Tasks, tracks: Tracks, findings: Findings) -> list[Link]:
+    """All dependencies but for program order; starts of waits move to where these are over."""
+    found = [(call.first, task, DependencyKind.LAUNCH) for call, task in tasks.launches]
+    found += _stream_waits(tasks, tracks, findings)
+    found += _host_waits(tasks, tracks, findings)
+    found += _copy_waits(tasks)
+    found += _between_threads(tasks, tracks)
+    _count_dangling(tracks, findings)
+    return found
+
+
+def _stream_waits(tasks: Tasks, tracks: Tracks, findings: Findings) -> Iterator[Link]:
+    """A stream that waits for an event waits for what was launched before that was recorded."""
+    unknown = 0
+    for correlation, call in tasks.calls.items():
+        if "StreamWaitEvent" not in call.span.name:
+            continue
+        event = tracks.waits.get(correlation)
+        source = _recorded(event, tasks) if event else None
+        waiting = _stream(tasks, event, whole(event.args.stream)) if event else None
+        target = waiting.first_after(call.span.start) if waiting else None
+        if event is None:
+            unknown += 1
+        elif source is not None and target is not None:
+            yield source, target, DependencyKind.EVENT
+    if unknown:
+        findings.unknown.append(
+            f"{unknown:,} waits of streams for events are not modelled, as the trace does not say for which: "
+            "record it with experimental_config=_ExperimentalConfig(enable_cuda_sync_events=True)."
+        )
+
+
+def _recorded(event: Event, tasks: Tasks) -> int | None:
+    """The last task that was launched on the stream that a wait names before its event was recorded."""
+    record = tasks.calls.get(whole(event.args.wait_on_record) or 0)
+    stream = _stream(tasks, event, whole(event.args.wait_on_stream))
+    return stream.last_before(record.span.start) if record and stream else None
+
+
+def _stream(tasks: Tasks, event: Event, number: int | None) -> Stream | None:
+    device = whole(event.args.device) or 0
+    found = (each for each in tasks.streams if (each.device, each.number) == (device, number))
+    return next(found, None)
+
+
+def _host_waits(tasks: Tasks, tracks: Tracks, findings: Findings) -> list[Link]:
+    found, unknown = list[Link](), 0
+    for correlation, call in tasks.calls.items():
+        if not is_wait(call.span.name):
+            continue
+        awaited, is_known = _awaited(call, tracks.waits.get(correlation), tasks)
+        unknown += not is_known
+        done = [each for each in awaited if tasks.pieces[each].end <= call.span.end + tracks.resolution_s]
+        if is_known:
+            findings.add("waited_too_short", len(awaited) - len(done))
+        piece = tasks.pieces[call.last]
+        over = max((tasks.pieces[each].end for each in done), default=piece.start)
+        piece.start = min(max(piece.start, over), piece.end)
+        found += [(each, call.last, DependencyKind.SYNC) for each in done]
+    if unknown:
+        findings.unknown.append(
+            f"{unknown:,} synchronising calls are taken to wait for all streams that were done when they "
+            "returned, as the trace does not say for which."
+        )
+    return found
+
+
+def _awaited(call: Call, event: Event | None, tasks: Tasks) -> tuple[list[int], bool]:
+    """The tasks that a synchronising call waits for, and whether that is known or guessed."""
+    number = whole(event.args.stream) if event else None
+    if event and "Event" in call.span.name:
+        source = _recorded(event, tasks)
+        return [source] if source is not None else [], True
+    stream = _stream(tasks, event, number) if event else None
+    streams = [stream] if stream else tasks.streams
+    last = (each.last_before(call.span.start) for each in streams)
+    known = stream is not None or waits_for_all(call.span.name)
+    return [each for each in last if each is not None], known
+
+
+def _copy_waits(tasks: Tasks) -> list[Link]:
+    """A call that returned when its copy was done waits for it."""
+    return [
+        (task, call.last, DependencyKind.SYNC)
+        for call, task in tasks.launches
+        if call.last > call.first and tasks.pieces[call.last].kind == TaskKind.SYNC
+    ]
+
+
+def _between_threads(tasks: Tasks, tracks: Tracks) -> Iterator[Link]:
+    """Backward operators wait for their forward ones; a thread that was idle meanwhile waits for them."""
+    at = {(thread.key, call.span.start): (thread, call) for thread in tasks.threads for call in thread.calls}
+    ends: dict[Hashable, dict[bool, tuple[ThreadTasks, Call]]] = defaultdict(dict)
+    for category, identity, is_start, process, number, time in tracks.flows:
+        found = at.get(((process, number), time))
+        if category == "fwdbwd" and found and isinstance(identity, int | str):
+            ends[identity][is_start] = found
+    helpers: dict[tuple[int, int], tuple[ThreadTasks, ThreadTasks, list[int]]] = {}
+    for pair in ends.values():
+        if len(pair) == 2 and pair[True][0] is not pair[False][0]:
+            (forward_thread, forward), (backward_thread, backward) = pair[True], pair[False]
+            yield forward.last, backward.first, DependencyKind.DATA
+            key = (forward_thread.first, backward_thread.first)
+            helpers.setdefault(key, (forward_thread, backward_thread, []))[2].append(backward.first)
+    for thread, helper, begun in helpers.values():
+        yield from _handed_back(tasks, thread, helper, begun)
+
+
+def _handed_back(tasks: Tasks, thread: ThreadTasks, helper: ThreadTasks, begun: list[int]) -> Iterator[Link]:
+    """Where a thread was idle while its helper did a backward pass, it waited for the helper's last task."""
+    own = tasks.pieces[thread.first : thread.last + 1]
+    other = tasks.pieces[helper.first : helper.last + 1]
+    other_starts = np.array([piece.start for piece in other])
+    other_ends = np.array([piece.end for piece in other])
+    arrivals = np.sort([tasks.pieces[each].start for each in begun])
+    for i, (before, after) in enumerate(pairwise(own), thread.first + 1):
+        last = int(np.searchsorted(other_ends, after.called, side="right")) - 1
+        arrived = np.searchsorted(arrivals, [before.end, after.called])
+        idle_helper = last + 1 == len(other) or other_starts[last + 1] >= after.called
+        if last >= 0 and other_starts[last] >= before.end and arrived[0] < arrived[1] and idle_helper:
+            yield helper.first + last, i, DependencyKind.DATA
+
+
+def _count_dangling(tracks: Tracks, findings: Findings) -> None:
+    """Count arrows to kernels that no call sent."""
+    ends: dict[bool, set[str]] = {True: set(), False: set()}
+    for category, identity, is_start, *_ in tracks.flows:
+        if category == "ac2g":
+            ends[is_start].add(str(identity))
+    findings.add("dangling_flow", len(ends[False] - ends[True]))

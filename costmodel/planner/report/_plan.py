@@ -1,0 +1,159 @@
+"""The call behind ``costmodel plan``: a graph before and after what-if transforms."""
+
+from base64 import b64encode
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from html import escape
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from costmodel.files import write_whole
+from costmodel.planner.graphs import Inspection, KernelGraph, RecordedGraph, TaskKind
+from costmodel.planner.replay import CriticalPath, Timeline, critical_path, replay
+from costmodel.planner.report._perfetto import save_perfetto
+from costmodel.planner.report._read import read_any
+from costmodel.planner.whatif import parse_what_if
+from costmodel.web_page import web_page
+
+if TYPE_CHECKING:
+    from costmodel.figures import Picture
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A graph as it is and as it would be.
+
+    Attributes:
+        name: Of the file.
+        inspection: What was wrong with it.
+        recorded_s: Its makespan as recorded; NaN if it holds no times.
+        before: Replay of the graph as it is.
+        after: Replay of the transformed graph; the same without a transform.
+    """
+
+    name: str
+    inspection: Inspection
+    recorded_s: float
+    before: Timeline
+    after: Timeline
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What the transforms took for granted, in order."""
+        return self.after.graph.assumptions
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether there was a transform."""
+        return self.after is not self.before
+
+    @property
+    def speedup(self) -> float:
+        """Makespan before over makespan after."""
+        return self.before.makespan_s / self.after.makespan_s if self.after.makespan_s else 1.0
+
+    @cached_property
+    def critical_path(self) -> CriticalPath:
+        """Of the graph after the transforms."""
+        return critical_path(self.after)
+
+    def summary(self) -> pd.DataFrame:
+        """Rows by quantity with columns ``before`` and ``after``; times in seconds."""
+        return pd.DataFrame({"before": _quantities(self.before), "after": _quantities(self.after)})
+
+    def plot(self) -> "Picture":
+        """Lanes over time, before and after, with the critical path marked."""
+        from costmodel.planner.report._picture import draw_timelines
+
+        return draw_timelines({"before": self.before} | ({"after": self.after} if self.is_changed else {}))
+
+    def save_perfetto(self, path: Path | str) -> None:
+        """Write the timeline after the transforms as Chrome's JSON, for https://ui.perfetto.dev."""
+        save_perfetto(self.after, Path(path))
+
+    def save_report(self, path: Path | str) -> None:
+        """Write one HTML file that needs no other."""
+        write_whole(Path(path), self._page().encode())
+
+    def to_dict(self) -> dict[str, Any]:
+        """What the command writes as JSON."""
+        return {
+            "name": self.name,
+            "events": self.inspection.events,
+            "findings": self.inspection.counts,
+            "unknown": list(self.inspection.unknown),
+            "recorded_s": self.recorded_s,
+            "before": _quantities(self.before),
+            "after": _quantities(self.after),
+            "speedup": self.speedup,
+            "assumptions": list(self.assumptions),
+            "critical_path": self.critical_path.by_name().to_dict(orient="records"),
+        }
+
+    def _page(self) -> str:
+        picture = BytesIO()
+        self.plot().savefig(picture, format="png", dpi=110)
+        found = b64encode(picture.getvalue()).decode()
+        parts = [
+            f"<h1>{escape(self.name)}</h1>",
+            self.summary().to_html(float_format="{:,.6g}".format),
+            _list("Assumed", self.assumptions),
+            _list("Found in the file", self.inspection.sentences()),
+            f'<figure><img alt="Lanes over time" src="data:image/png;base64,{found}"></figure>',
+            "<h2>Critical path</h2>",
+            self.critical_path.by_name().head(40).to_html(index=False, float_format="{:,.6g}".format),
+        ]
+        return web_page(f"Plan of {self.name}", "\n".join(parts))
+
+
+def plan(
+    model: "Path | str | RecordedGraph | KernelGraph",
+    what_if: str | Sequence[Callable[[KernelGraph], KernelGraph]] = (),
+) -> Plan:
+    """What a model takes as it was recorded, and would take with what-if transforms.
+
+    Args:
+        model: A trace of PyTorch's profiler, a JSON graph of one's own, or a graph.
+        what_if: Transforms in order, as functions or as a text such as ``fuse,graphs,scale:matmul=0.5``.
+
+    Raises:
+        CostModelError: The file cannot be read, or a transform does not apply.
+    """
+    recorded, name = (model, "graph") if not isinstance(model, Path | str) else read_any(Path(model))
+    if isinstance(recorded, KernelGraph):
+        recorded = RecordedGraph.unrecorded(recorded)
+    before = after = replay(recorded.graph)
+    transforms = parse_what_if(what_if) if isinstance(what_if, str) else what_if
+    changed = recorded.graph
+    for transform in transforms:
+        changed = transform(changed)
+    if changed is not recorded.graph:
+        after = replay(changed)
+    return Plan(name, recorded.inspection, recorded.makespan_s, before, after)
+
+
+def _quantities(timeline: Timeline) -> dict[str, float]:
+    graph = timeline.graph
+    path = critical_path(timeline)
+    of_kernels = graph.on_device[path.tasks]
+    makespan = timeline.makespan_s or 1.0
+    return {
+        "makespan_s": timeline.makespan_s,
+        "device_busy_s": timeline.device_busy_s,
+        "device_busy_share": timeline.device_busy_s / makespan,
+        "kernels": int(graph.of_kind(TaskKind.KERNEL).sum()),
+        "launches": timeline.launches,
+        "streams": int(graph.is_stream.sum()),
+        "critical_path_kernels_share": float(path.spent_s[of_kernels].sum()) / makespan,
+        "critical_path_host_share": float(path.spent_s[~of_kernels].sum()) / makespan,
+        "critical_path_gaps_share": float(path.waited_s.sum()) / makespan,
+    }
+
+
+def _list(title: str, sentences: Sequence[str]) -> str:
+    items = "\n".join(f"<li>{escape(each)}</li>" for each in sentences)
+    return f"<h2>{title}</h2>\n<ul>\n{items}\n</ul>" if sentences else ""

@@ -1,0 +1,22 @@
+"""What-if transforms: each takes a kernel graph and gives another, and says what it assumed."""
+
+from costmodel.planner.whatif._fuse import ELEMENTWISE, fuse, fused_optimizer
+from costmodel.planner.whatif._launches import remove_launches
+from costmodel.planner.whatif._parse import FORMS, Transform, parse_what_if
+from costmodel.planner.whatif._scale import on_sms, replace_latencies, scale
+from costmodel.planner.whatif._streams import minimum_equivalent, on_streams
+
+__all__ = [
+    "ELEMENTWISE",
+    "FORMS",
+    "Transform",
+    "fuse",
+    "fused_optimizer",
+    "minimum_equivalent",
+    "on_sms",
+    "on_streams",
+    "parse_what_if",
+    "remove_launches",
+    "replace_latencies",
+    "scale",
+]

@@ -1,0 +1,148 @@
+"""What transforms share: choosing tasks by name, and making the graph that is left."""
+
+from dataclasses import replace
+from fnmatch import fnmatchcase
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.arrays import FloatArray, Positions
+from costmodel.errors import CostModelError
+from costmodel.planner.graphs import Dependencies, DependencyKind, KernelGraph, TaskKind
+
+Mask = NDArray[np.bool_]
+# Into nothing: what ``contracted`` takes away.
+REMOVED = -1
+
+
+def matches(text: str, pattern: str) -> bool:
+    """Whether a name holds a text, or fits a pattern with ``*``, ``?`` or ``[``; capitals do not count."""
+    text, pattern = text.lower(), pattern.lower()
+    return fnmatchcase(text, pattern) if any(mark in pattern for mark in "*?[") else pattern in text
+
+
+def named(graph: KernelGraph, *patterns: str) -> Mask:
+    """``(n,)`` whether a task's name matches one of the patterns."""
+    return _matching(graph.names, patterns)[graph.name_ids]
+
+
+def in_scope(graph: KernelGraph, pattern: str) -> Mask:
+    """``(n,)`` whether a task is part of what matches the pattern."""
+    return _matching(graph.scopes, (pattern,))[graph.scope_ids]
+
+
+def kernels_named(graph: KernelGraph, pattern: str) -> Mask:
+    """``(n,)`` whether a task is a kernel, copy or memset whose name matches.
+
+    Raises:
+        CostModelError: None is.
+    """
+    found = named(graph, pattern) & graph.on_device
+    if not found.any():
+        distinct = sorted({graph.names[i] for i in np.unique(graph.name_ids[graph.on_device])})
+        raise CostModelError(
+            f"A pattern must match the name of a kernel, but none matches {pattern!r}. There are "
+            f"{len(distinct)} names, among them: {', '.join(distinct[:5])}."
+        )
+    return found
+
+
+def gaps(graph: KernelGraph) -> FloatArray:
+    """``(n,)`` seconds between a task and the one before on its resource; 0 for the first of each."""
+    found = np.zeros(len(graph))
+    edges = graph.dependencies
+    order = edges.kinds == DependencyKind.ORDER
+    found[edges.targets[order]] = edges.lags_s[order]
+    return found
+
+
+def followers(graph: KernelGraph) -> Positions:
+    """``(n,)`` the next task of the same resource; -1 for the last."""
+    found = np.full(len(graph), -1)
+    edges = graph.dependencies
+    order = edges.kinds == DependencyKind.ORDER
+    found[edges.sources[order]] = edges.targets[order]
+    return found
+
+
+def program_order(resource_ids: NDArray[np.int32], gaps_s: FloatArray) -> Dependencies:
+    """Dependencies of each task on the one before on its resource."""
+    by_resource = np.argsort(resource_ids, kind="stable")
+    same = resource_ids[by_resource[1:]] == resource_ids[by_resource[:-1]]
+    targets = by_resource[1:][same]
+    return Dependencies.of(by_resource[:-1][same], targets, DependencyKind.ORDER, gaps_s[targets])
+
+
+def chosen(graph: KernelGraph, tasks: Positions | Mask, dependencies: Dependencies) -> KernelGraph:
+    """The graph of some tasks, in the order in which they are given, with these dependencies."""
+    return replace(
+        graph,
+        name_ids=graph.name_ids[tasks],
+        kinds=graph.kinds[tasks],
+        resource_ids=graph.resource_ids[tasks],
+        durations_s=graph.durations_s[tasks],
+        ready_s=graph.ready_s[tasks],
+        sms=graph.sms[tasks],
+        scope_ids=graph.scope_ids[tasks],
+        dependencies=dependencies,
+    )
+
+
+def contracted(graph: KernelGraph, into: Positions) -> KernelGraph:
+    """The graph with tasks merged into others of their resource, or taken away.
+
+    Time between merged tasks goes; time around what is taken away stays. What waited for a merged task waits
+    for what it is merged into, and the other way round.
+
+    Args:
+        graph: The graph.
+        into: ``(n,)`` the task itself where it stays, an earlier one of its resource that stays, or
+            ``REMOVED`` for one that has no dependencies but program order and launches.
+    """
+    stays = into == np.arange(len(graph))
+    own_gaps = np.where((into == REMOVED) | stays, gaps(graph), 0.0)
+    number = np.cumsum(stays) - 1
+    edges = graph.dependencies.where(graph.dependencies.kinds != DependencyKind.ORDER)
+    sources, targets = into[edges.sources], into[edges.targets]
+    kept = (sources != targets) & (sources != REMOVED) & (targets != REMOVED)
+    edges = edges.where(kept)
+    moved = replace(edges, sources=number[sources[kept]], targets=number[targets[kept]])
+    order = program_order(graph.resource_ids[stays], _gaps_left(graph, own_gaps, stays)[stays])
+    return chosen(graph, stays, Dependencies.joined([order, moved]))
+
+
+def _gaps_left(graph: KernelGraph, own_gaps: FloatArray, stays: Mask) -> FloatArray:
+    """``(n,)`` seconds since the last task of the resource that stays, without the tasks between."""
+    left = np.zeros(len(graph))
+    by_resource = np.argsort(graph.resource_ids, kind="stable")
+    passed = np.cumsum(own_gaps[by_resource])
+    staying = np.flatnonzero(stays[by_resource])
+    resource = graph.resource_ids[by_resource][staying]
+    between = np.diff(passed[staying], prepend=0.0)
+    same = np.concatenate([[False], resource[1:] == resource[:-1]]) if len(staying) else between > 0
+    left[by_resource[staying]] = np.where(same, np.maximum(between, 0.0), 0.0)
+    return left
+
+
+def crossing(graph: KernelGraph, kinds: tuple[DependencyKind, ...]) -> tuple[Mask, Mask]:
+    """``(n,)`` twice: whether a task waits for, or is awaited by, more than its neighbour on its resource.
+
+    Args:
+        graph: The graph.
+        kinds: Dependencies that do not count.
+    """
+    edges = graph.dependencies
+    foreign = ~np.isin(edges.kinds, kinds) & (followers(graph)[edges.sources] != edges.targets)
+    waits, awaited = np.zeros(len(graph), dtype=bool), np.zeros(len(graph), dtype=bool)
+    waits[edges.targets[foreign]] = True
+    awaited[edges.sources[foreign]] = True
+    return waits, awaited
+
+
+def is_launch(graph: KernelGraph) -> Mask:
+    """``(n,)`` whether a task launches something."""
+    return graph.of_kind(TaskKind.LAUNCH)
+
+
+def _matching(texts: tuple[str, ...], patterns: tuple[str, ...]) -> Mask:
+    return np.array([any(matches(text, each) for each in patterns) for text in texts], dtype=bool)

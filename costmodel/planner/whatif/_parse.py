@@ -1,0 +1,107 @@
+"""Transforms as texts, such as ``fuse,graphs,scale:matmul=0.5,streams=2``."""
+
+from collections.abc import Callable
+
+from costmodel.errors import CostModelError, did_you_mean
+from costmodel.planner.graphs import KernelGraph
+from costmodel.planner.whatif._fuse import fuse, fused_optimizer
+from costmodel.planner.whatif._launches import remove_launches
+from costmodel.planner.whatif._scale import on_sms, replace_latencies, scale
+from costmodel.planner.whatif._streams import on_streams
+
+Transform = Callable[[KernelGraph], KernelGraph]
+# How each is written.
+FORMS = {
+    "scale": "scale:PATTERN=FACTOR",
+    "replace": "replace:PATTERN=SECONDS",
+    "fuse": "fuse or fuse:PATTERN",
+    "graphs": "graphs",
+    "optimizer": "optimizer or optimizer=FACTOR",
+    "streams": "streams=K or streams:SLOWDOWN=K",
+    "sms": "sms=N or sms:RECORDED=N",
+}
+
+
+def parse_what_if(text: str) -> list[Transform]:
+    """The transforms of a text, in its order.
+
+    Raises:
+        CostModelError: A part is none of ``FORMS``.
+
+    Example:
+        >>> len(parse_what_if("fuse,graphs,scale:matmul=0.5,streams=2"))
+        4
+    """
+    return [_parse(part.strip()) for part in text.split(",") if part.strip()]
+
+
+def _parse(part: str) -> Transform:
+    head, _, value = part.rpartition("=") if "=" in part else (part, "", "")
+    name, _, detail = head.partition(":")
+    if name not in FORMS:
+        raise CostModelError(
+            f"A what-if must be one of {', '.join(FORMS.values())}, but got {part!r}."
+            f"{did_you_mean(name, FORMS)}"
+        )
+    try:
+        return _MAKE[name](detail, value)
+    except ValueError:
+        raise CostModelError(f"A what-if must be written {FORMS[name]}, but got {part!r}.") from None
+
+
+def _scale(pattern: str, value: str) -> Transform:
+    factor = float(value)
+    return lambda graph: scale(graph, _some(pattern), factor)
+
+
+def _replace(pattern: str, value: str) -> Transform:
+    latency = float(value)
+    return lambda graph: replace_latencies(graph, {_some(pattern): latency})
+
+
+def _fuse(pattern: str, value: str) -> Transform:
+    _nothing(value)
+    return lambda graph: fuse(graph, *filter(None, [pattern]))
+
+
+def _graphs(detail: str, value: str) -> Transform:
+    _nothing(detail + value)
+    return remove_launches
+
+
+def _optimizer(detail: str, value: str) -> Transform:
+    _nothing(detail)
+    factor = float(value or 1.0)
+    return lambda graph: fused_optimizer(graph, factor=factor)
+
+
+def _streams(detail: str, value: str) -> Transform:
+    streams, slowdown = int(value), float(detail or 1.0)
+    return lambda graph: on_streams(graph, streams, slowdown=slowdown)
+
+
+def _sms(detail: str, value: str) -> Transform:
+    sms, recorded = int(value), int(detail) if detail else None
+    return lambda graph: on_sms(graph, sms, recorded=recorded)
+
+
+def _some(pattern: str) -> str:
+    if not pattern:
+        raise CostModelError("A what-if of some kernels must name them, as in scale:matmul=0.5.")
+    return pattern
+
+
+def _nothing(text: str) -> None:
+    if text:
+        raise ValueError(text)
+
+
+_MAKE: dict[str, Callable[[str, str], Transform]] = {
+    "scale": _scale,
+    "replace": _replace,
+    "fuse": _fuse,
+    "graphs": _graphs,
+    "optimizer": _optimizer,
+    "streams": _streams,
+    "sms": _sms,
+}

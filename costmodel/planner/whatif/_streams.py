@@ -1,0 +1,148 @@
+"""Kernels on several streams: as many at once as their data allow.
+
+Reference:
+    W. Kwon et al., Nimble: Lightweight and parallel GPU task scheduling for deep learning, NeurIPS 2020: the
+    minimum equivalent graph, a maximum matching of it, and a stream for each chain.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import maximum_bipartite_matching
+
+from costmodel.arrays import Positions
+from costmodel.errors import CostModelError
+from costmodel.planner.graphs import Dependencies, DependencyKind, KernelGraph, Resource, grouped
+from costmodel.planner.replay import replay
+from costmodel.planner.whatif._base import chosen, gaps, program_order
+
+_DATA = (DependencyKind.DATA, DependencyKind.EVENT)
+# Reachability is a square of bits: 50 MB of these.
+_MOST_TASKS = 20_000
+
+
+def on_streams(graph: KernelGraph, streams: int, *, slowdown: float = 1.0) -> KernelGraph:
+    """Kernels, copies and memsets on up to so many streams of one device.
+
+    Chains of tasks that depend on each other, as few as there can be so that tasks that may run at once are
+    on different streams, are given a stream each; where there are more chains than streams, the longest
+    chains first, each to the stream that has least to do.
+
+    Args:
+        graph: A graph that says what tasks need of each other: ``after`` in a JSON of one's own.
+        streams: Streams at most.
+        slowdown: What each task takes beside others, times what it takes alone; for streams that share the
+            SMs out, use ``on_sms`` as well.
+
+    Raises:
+        CostModelError: The graph has no dependencies of data, as one of a trace, or too many tasks, or an
+            argument is wrong.
+    """
+    if streams < 1 or not (np.isfinite(slowdown) and slowdown > 0):
+        raise CostModelError(
+            f"Streams must be at least 1 and a slowdown positive, but got {streams} and {slowdown}."
+        )
+    device = np.flatnonzero(graph.on_device)
+    edges = graph.dependencies
+    data = np.isin(edges.kinds, _DATA) & graph.on_device[edges.sources] & graph.on_device[edges.targets]
+    if len(device) > 1 and not data.any():
+        raise CostModelError(
+            "Streams can be chosen only where it is known which kernel needs which, but the graph has the "
+            "order of its streams alone, as traces do: write it as JSON with `after`."
+        )
+    if len(device) > _MOST_TASKS:
+        raise CostModelError(
+            f"Streams can be chosen for up to {_MOST_TASKS:,} kernels, but got {len(device):,}."
+        )
+    free = _in_time(_without_streams(graph))
+    device = np.flatnonzero(free.on_device)
+    chains = _chains(free, device)
+    stream_of, used = _share_out(chains, free.durations_s, streams)
+    others = [i for i, resource in enumerate(graph.resources) if not resource.is_stream]
+    number = np.full(len(graph.resources), -1)
+    number[others] = np.arange(len(others))
+    resource_ids = number[free.resource_ids]
+    resource_ids[device] = len(others) + stream_of[device]
+    resources = [graph.resources[i] for i in others]
+    resources += [Resource(f"stream {i}", is_stream=True) for i in range(used)]
+    ids = resource_ids.astype(np.int32)
+    kept = free.dependencies.where(free.dependencies.kinds != DependencyKind.ORDER)
+    order = program_order(ids, gaps(free))
+    return free.assuming(
+        f"{len(device):,} kernels in {len(chains):,} chains run on {used:,} streams of one device; kernels "
+        f"on different streams take {slowdown:g} times as long as alone, and waits between streams nothing.",
+        resources=tuple(resources),
+        resource_ids=ids,
+        durations_s=free.durations_s * np.where(free.on_device & (used > 1), slowdown, 1.0),
+        dependencies=Dependencies.joined([order, kept]),
+    )
+
+
+def _without_streams(graph: KernelGraph) -> KernelGraph:
+    edges = graph.dependencies
+    of_stream = (edges.kinds == DependencyKind.ORDER) & graph.on_device[edges.targets]
+    return replace(graph, dependencies=edges.where(~of_stream))
+
+
+def _in_time(graph: KernelGraph) -> KernelGraph:
+    """The same, its tasks in the order in which they could start: any order along it has no circle."""
+    rank = np.empty(len(graph), dtype=np.intp)
+    rank[graph.order] = np.arange(len(graph))
+    by_start = np.lexsort((rank, replay(graph).starts_s))
+    place = np.empty_like(by_start)
+    place[by_start] = np.arange(len(graph))
+    edges = graph.dependencies
+    moved = replace(edges, sources=place[edges.sources], targets=place[edges.targets])
+    return chosen(graph, by_start, moved)
+
+
+def _chains(graph: KernelGraph, device: Positions) -> list[list[int]]:
+    """Chains of tasks that cover the device's, by a maximum matching of the minimum equivalent graph."""
+    number = np.full(len(graph), -1)
+    number[device] = np.arange(len(device))
+    edges = graph.dependencies
+    data = np.isin(edges.kinds, _DATA) & (number[edges.sources] >= 0) & (number[edges.targets] >= 0)
+    links = minimum_equivalent(len(device), number[edges.sources[data]], number[edges.targets[data]])
+    n = len(device)
+    rows, columns = np.array(links, dtype=np.intp).reshape(-1, 2).T
+    square = coo_array((np.ones(len(rows), dtype=np.int8), (rows, columns)), shape=(n, n)).tocsr()
+    after = maximum_bipartite_matching(square, perm_type="column").tolist()
+    heads = sorted(set(range(n)) - set(after))
+    return [[int(device[each]) for each in _chain(head, after)] for head in heads]
+
+
+def _chain(task: int, after: Sequence[int]) -> list[int]:
+    found = [task]
+    while (task := after[task]) >= 0:
+        found.append(task)
+    return found
+
+
+def minimum_equivalent(n: int, sources: Positions, targets: Positions) -> list[tuple[int, int]]:
+    """The dependencies of tasks, numbered in a topological order, that no others imply."""
+    first, successors = grouped(n, sources, targets)
+    reached, kept = [0] * n, []
+    for task in range(n - 1, -1, -1):
+        bits = 0
+        for successor in sorted(set(successors[first[task] : first[task + 1]])):  # the nearest first
+            if not bits >> successor & 1:
+                kept.append((task, successor))
+                bits |= reached[successor] | 1 << successor
+        reached[task] = bits
+    return kept
+
+
+def _share_out(
+    chains: list[list[int]], durations_s: "np.ndarray[tuple[int], np.dtype[np.float64]]", streams: int
+) -> tuple[Positions, int]:
+    """``(n,)`` stream of each task, -1 for those of no chain, and how many streams are used."""
+    stream_of = np.full(len(durations_s), -1)
+    work = [float(durations_s[chain].sum()) for chain in chains]
+    loads = [0.0] * min(streams, len(chains))
+    for i in sorted(range(len(chains)), key=lambda i: -work[i]):
+        least = loads.index(min(loads))
+        stream_of[chains[i]] = least
+        loads[least] += work[i]
+    return stream_of, len(loads)

@@ -1,0 +1,85 @@
+"""``costmodel plan``: a trace in, tables and files out."""
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from costmodel.cli import app
+
+sys.path.append(str(Path(__file__).parents[1] / "planner"))
+from kineto_traces import Machine, two_streams
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    return two_streams(Machine()).save(tmp_path / "trace.json")
+
+
+def run(*arguments: object) -> str:
+    result = CliRunner().invoke(app, ["plan", *map(str, arguments)], env={"COLUMNS": "140"})
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_a_trace_is_shown_as_it_is(trace: Path) -> None:
+    shown = run(trace)
+    assert re.search(r"kernels\s+44\b", shown)
+    assert "after" not in shown
+    assert "Assumed" not in shown
+    assert "sgemm_128x64" in shown
+
+
+def test_a_what_if_is_shown_beside_it_and_written(trace: Path, tmp_path: Path) -> None:
+    files = {
+        "json": tmp_path / "plan.json",
+        "perfetto": tmp_path / "after.json",
+        "plot": tmp_path / "lanes.png",
+        "report": tmp_path / "plan.html",
+    }
+    written = [word for name in files for word in (f"--{name}", files[name])]
+    shown = run(trace, "--what-if", "graphs,scale:sgemm=0.5", *written)
+    result = json.loads(files["json"].read_text())
+    assert f"{result['speedup']:.2f}x as fast as before." in shown
+    assert result["before"]["makespan_s"] == pytest.approx(result["recorded_s"])
+    assert result["after"]["launches"] < result["before"]["launches"]
+    assert [each in shown for each in result["assumptions"]] == [True, True]
+    assert files["plot"].read_bytes().startswith(b"\x89PNG")
+    page = files["report"].read_text()
+    assert "<script" not in page
+    assert "http" not in page
+    assert result["assumptions"][0] in page
+    timeline = json.loads(files["perfetto"].read_text())["traceEvents"]
+    ends = [each["ts"] + each["dur"] for each in timeline if each["ph"] == "X"]
+    starts = [each["ts"] for each in timeline if each["ph"] == "X"]
+    assert (max(ends) - min(starts)) * 1e-6 == pytest.approx(result["after"]["makespan_s"])
+    lanes = {each["args"]["name"] for each in timeline if each["ph"] == "M" and each["name"] == "thread_name"}
+    assert lanes == {"process 7 thread 7", "GPU 0 stream 7", "GPU 0 stream 13"}
+    arrows = [each for each in timeline if each["ph"] in "sf"]
+    assert {each["ph"] for each in arrows} == {"s", "f"}
+
+
+def test_what_is_wrong_in_a_trace_is_said(trace: Path) -> None:
+    trace.write_bytes(trace.read_bytes()[:-300])
+    assert "1 x truncated: the file ends, or cannot be read, before its end" in run(trace)
+
+
+def test_a_graph_of_ones_own_is_told_by_its_first_key(tmp_path: Path) -> None:
+    path = tmp_path / "graph.json"
+    path.write_text('{\n  "tasks": [{"id": "mm", "duration_s": 2e-5}]}')
+    assert re.search(r"makespan, us\s+20\.0", run(path))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [(["none.json"], "Cannot read none.json"), (["{trace}", "--what-if", "fuze"], "Did you mean 'fuse'?")],
+)
+def test_wrong_input_is_one_line(
+    trace: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = CliRunner().invoke(app, ["plan", *(each.format(trace=trace) for each in arguments)])
+    assert result.exit_code == 2
+    assert message in capsys.readouterr().err + result.stderr

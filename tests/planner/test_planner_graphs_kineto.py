@@ -1,0 +1,179 @@
+"""Graphs of traces: what is read, and that their replay gives the recorded times."""
+
+import gzip
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from kineto_traces import Machine, two_streams
+
+from costmodel.errors import CostModelError
+from costmodel.planner import DependencyKind, RecordedGraph, TaskKind, read_kineto, replay, scale
+
+
+def pairs(recorded: RecordedGraph, kind: DependencyKind) -> set[tuple[str, str]]:
+    """Names of tasks of which the second waits for the first."""
+    graph, edges = recorded.graph, recorded.graph.dependencies
+    rows = np.flatnonzero(edges.kinds == kind)
+    return {(graph.name(edges.sources[i]), graph.name(edges.targets[i])) for i in rows.tolist()}
+
+
+def test_a_replay_gives_every_recorded_time(tmp_path: Path) -> None:
+    machine = two_streams(Machine())
+    recorded = read_kineto(machine.save(tmp_path / "trace.json"))
+    assert recorded.inspection.clean
+    assert recorded.inspection.unknown == ()
+    timeline = replay(recorded.graph)
+    np.testing.assert_allclose(timeline.starts_s, recorded.starts_s, rtol=0, atol=1e-12)
+    assert timeline.makespan_s == pytest.approx(machine.makespan_s, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("part", "factor"), [("sgemm", 0.1), ("sgemm", 0.5), ("sgemm", 3.0), ("conv", 4.0), ("elementwise", 8.0)]
+)
+def test_a_change_has_the_effect_that_it_has_on_the_machine(tmp_path: Path, part: str, factor: float) -> None:
+    recorded = read_kineto(two_streams(Machine()).save(tmp_path / "trace.json"))
+    changed = replay(scale(recorded.graph, part, factor))
+    assert changed.makespan_s == pytest.approx(two_streams(Machine({part: factor})).makespan_s, rel=0.01)
+    assert changed.makespan_s != pytest.approx(recorded.makespan_s, rel=0.01)
+
+
+def test_tasks_are_calls_without_what_they_call(tmp_path: Path) -> None:
+    machine = Machine()
+    machine.operator("aten::mm", "sgemm", 20.0)
+    graph = read_kineto(machine.save(tmp_path / "trace.json")).graph
+    names = [graph.name(task) for task in range(len(graph))]
+    assert names == ["aten::mm", "cudaLaunchKernel", "sgemm", "aten::mm"]
+    assert graph.kinds.tolist() == [TaskKind.HOST, TaskKind.LAUNCH, TaskKind.KERNEL, TaskKind.HOST]
+    np.testing.assert_allclose(graph.durations_s * 1e6, [3.0, 5.25, 20.0, 2.0])
+    assert [each.name for each in graph.resources] == ["process 7 thread 7", "GPU 0 stream 7"]
+
+
+def test_what_waits_for_what(tmp_path: Path) -> None:
+    machine = Machine()
+    machine.launch("first", 30.0)
+    machine.wait_event(13, machine.record(7))
+    machine.launch("second", 10.0, stream=13)
+    machine.synchronize("cudaStreamSynchronize", 13)
+    machine.graph([("node_a", 4.0), ("node_b", 4.0)])
+    machine.copy_and_wait(5.0)
+    recorded = read_kineto(machine.save(tmp_path / "trace.json"))
+    assert pairs(recorded, DependencyKind.EVENT) == {("first", "second")}
+    assert pairs(recorded, DependencyKind.SYNC) == {
+        ("second", "cudaStreamSynchronize"),
+        ("Memcpy DtoH (Device -> Pageable)", "cudaMemcpyAsync"),
+    }
+    assert pairs(recorded, DependencyKind.LAUNCH) == {
+        ("cudaLaunchKernel", "first"),
+        ("cudaLaunchKernel", "second"),
+        ("cudaGraphLaunch", "node_a"),
+        ("cudaGraphLaunch", "node_b"),
+        ("cudaMemcpyAsync", "Memcpy DtoH (Device -> Pageable)"),
+    }
+    assert ("first", "node_a") in pairs(recorded, DependencyKind.ORDER)
+
+
+def test_what_the_trace_does_not_say_is_said(tmp_path: Path) -> None:
+    machine = Machine()
+    machine.launch("first", 30.0)
+    machine.wait_event(13, machine.record(7))
+    machine.launch("second", 10.0, stream=13)
+    machine.synchronize("cudaStreamSynchronize", 13)
+    machine.events = [each for each in machine.events if each["cat"] != "cuda_sync"]
+    recorded = read_kineto(machine.save(tmp_path / "trace.json"))
+    assert recorded.inspection.clean
+    assert ["1 waits of streams" in each for each in recorded.inspection.unknown] == [True, False]
+    assert "1 synchronising calls" in recorded.inspection.unknown[1]
+    assert pairs(recorded, DependencyKind.SYNC) == {
+        ("first", "cudaStreamSynchronize"),
+        ("second", "cudaStreamSynchronize"),
+    }
+    assert replay(recorded.graph).makespan_s == pytest.approx(recorded.makespan_s)
+
+
+def test_an_annotation_is_the_scope_of_kernels_that_are_launched_in_it(tmp_path: Path) -> None:
+    machine = Machine()
+    machine.launch("before", 3.0)
+    step = machine.host("Optimizer.step#Adam.step", 0.0, "user_annotation")
+    machine.operator("aten::_foreach_add_", "multi_tensor_apply", 3.0)
+    step["dur"] = machine.now - step["ts"]
+    graph = read_kineto(machine.save(tmp_path / "trace.json")).graph
+    scopes = {graph.name(task): graph.scopes[graph.scope_ids[task]] for task in range(len(graph))}
+    assert scopes["before"] == ""
+    assert scopes["multi_tensor_apply"] == scopes["aten::_foreach_add_"] == "Optimizer.step#Adam.step"
+
+
+def test_threads_wait_for_each_other_in_a_backward_pass(tmp_path: Path) -> None:
+    """The forward thread idles for 52 us while another does 50 us of backward operators."""
+    machine = Machine()
+    forward = [machine.host("aten::mm", 20.0), machine.host("aten::relu", 5.0)]
+    machine.now += 2.0
+    backward = [machine.host("ReluBackward0", 10.0), machine.host("MmBackward0", 40.0)]
+    machine.host("aten::add_", 4.0)
+    for number, (source, target) in enumerate(zip(forward, reversed(backward), strict=True)):
+        target["tid"] = 8
+        for phase, end in (("s", source), ("f", target)):
+            arrow = {"ph": phase, "id": number, "cat": "fwdbwd", "name": "fwdbwd", "bp": "e"}
+            machine.events.append({**arrow, "pid": 7, "tid": end["tid"], "ts": end["ts"]})
+    recorded = read_kineto(machine.save(tmp_path / "trace.json"))
+    assert pairs(recorded, DependencyKind.DATA) == {
+        ("aten::mm", "MmBackward0"),
+        ("aten::relu", "ReluBackward0"),
+        ("MmBackward0", "aten::add_"),
+    }
+    timeline = replay(recorded.graph)
+    assert timeline.makespan_s == pytest.approx(81e-6)
+    durations = np.where(
+        [recorded.graph.name(i) == "MmBackward0" for i in range(5)], 1e-6, timeline.graph.durations_s
+    )
+    assert replay(recorded.graph.assuming(durations_s=durations)).makespan_s == pytest.approx(42e-6)
+
+
+@pytest.mark.parametrize("bare", [False, True])
+def test_gzip_and_a_bare_list_of_events_are_read_alike(tmp_path: Path, bare: bool) -> None:
+    machine = two_streams(Machine(), layers=2)
+    plain = read_kineto(machine.save(tmp_path / "trace.json"))
+    content = machine.events if bare else {"traceEvents": machine.events}
+    packed = tmp_path / "trace.json.gz"
+    packed.write_bytes(gzip.compress(json.dumps(content).encode()))
+    again = read_kineto(packed)
+    assert again.inspection == plain.inspection
+    np.testing.assert_array_equal(again.starts_s, plain.starts_s)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"{}", "must hold a list traceEvents"),
+        (b'{"traceEvents": [{"ph": "M"}]}', "must hold calls of the host"),
+    ],
+)
+def test_a_file_that_is_no_trace_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
+    path = tmp_path / "trace.json"
+    path.write_bytes(content)
+    with pytest.raises(CostModelError, match=message):
+        read_kineto(path)
+    with pytest.raises(CostModelError, match=r"Cannot read .*none.json"):
+        read_kineto(tmp_path / "none.json")
+
+
+@pytest.mark.torch
+@pytest.mark.skipif("torch" in sys.modules and sys.modules["torch"] is None, reason="no torch")
+def test_a_recorded_training_step_on_the_cpu_is_replayed(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    model = torch.nn.Sequential(*[torch.nn.Linear(64, 64) for _ in range(4)])
+    optimizer = torch.optim.Adam(model.parameters())
+    path = tmp_path / "trace.json"
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        for _ in range(3):
+            optimizer.zero_grad()
+            model(torch.randn(32, 64)).sum().backward()
+            optimizer.step()
+    profile.export_chrome_trace(str(path))
+    recorded = read_kineto(path)
+    assert recorded.inspection.clean
+    assert len(recorded.graph) > 500
+    assert "Optimizer.step#Adam.step" in recorded.graph.scopes
+    assert replay(recorded.graph).makespan_s == pytest.approx(recorded.makespan_s, rel=0.02)
