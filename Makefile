@@ -7,6 +7,9 @@ TRIALS ?= 16
 
 BIN := .venv/bin
 
+# Some tests wait for a time limit or a process; one worker more than cores works meanwhile.
+TEST_WORKERS ?= $(shell expr $$(nproc) + 1)
+
 # Beside other tests, threads of BLAS wait for each other: commands take 10 to 30 % more processor time.
 test test-rehearsals test-notebooks test-docs test-kernel-tuner test-torch test-triton: export OMP_NUM_THREADS := 1
 
@@ -20,7 +23,7 @@ tune: .venv/replay.stamp ## Find the kernel to run on SMS streaming multiprocess
 	$(BIN)/costmodel tune $(WORKLOAD) --sms $(SMS) --trials $(TRIALS)
 
 test: .venv/dev.stamp ## Run the tests
-	$(BIN)/python -m pytest -n auto --dist loadfile
+	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile
 
 test-rehearsals: .venv/dev.stamp ## Run experiments for a GPU through on this CPU, a minute
 	$(BIN)/python -m pytest tests/experiments -m rehearsal

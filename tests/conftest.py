@@ -1,5 +1,6 @@
 """Fixtures that several packages use."""
 
+import gc
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,16 @@ from costmodel.dataset import CardHeader
 from costmodel.records import Measurement, RecordStore
 from costmodel.spaces import Pool
 from costmodel.testing import gpu_landscape, landscape_platform
+
+
+def pytest_collection() -> None:
+    """Look for no garbage among what is imported, which stays to the end: it took a quarter of the start."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture

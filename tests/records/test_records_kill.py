@@ -10,7 +10,7 @@ from fresh_processes import Pipe, Process
 
 from costmodel.records import RecordStore, read_records
 
-KILLS = 60
+KILLS = 30
 
 
 def run_and_kill(path: Path, seconds: float) -> list[str]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 SOURCES = Path(__file__).parent / "emulated_cuda"
 
-_COMPILER = ("g++", "-std=c++17", "-w", "-fno-strict-aliasing")
+_COMPILER = ("g++", "-std=c++17", "-w", "-fPIC", "-fno-strict-aliasing")
 _SHARED = re.compile(r"extern __shared__ (\w+) (\w+)\[\];")
 _MOVED = ("global_load_bytes", "global_store_bytes", "shared_load_bytes", "shared_store_bytes")
 
@@ -38,15 +38,17 @@ class Launch:
 
 @dataclass(frozen=True)
 class Watch:
-    """What is watched while a kernel runs: a file of ``emulated_cuda``, options of all and of kernels."""
+    """What is watched while a kernel runs: a file of ``emulated_cuda``, its options and those of kernels."""
 
     file: str
     options: tuple[str, ...]
-    kernel_options: tuple[str, ...] = ()
+    kernel_options: tuple[str, ...]
 
 
-_FAULTS = Watch("watch_faults.cpp", ("-O1", "-fsanitize=address,undefined"))
-# Without optimization, so that a kernel reads and writes what it says; each access is a call.
+# Kernels without optimization read and write what they say, and are compiled sooner than they run faster.
+_SANITIZED = "-fsanitize=address,undefined"
+_FAULTS = Watch("watch_faults.cpp", ("-O1", _SANITIZED), ("-O0", _SANITIZED))
+# Each access is a call.
 _CALLS = ("asan-instrumentation-with-call-threshold=0", "asan-stack=0", "asan-globals=0")
 _TRAFFIC = Watch(
     "watch_traffic.cpp",
@@ -61,7 +63,7 @@ _TRAFFIC = Watch(
 
 
 class Emulator:
-    """Compiles what all kernels share once.
+    """Compiles what all kernels share once: a program that loads them, and the header that they include.
 
     Args:
         folder: Where its files go.
@@ -70,6 +72,7 @@ class Emulator:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._runtime = cache(self._compile_runtime)
+        self._header = cache(self._compile_header)
 
     def run(self, source: str, launch: Launch, arguments: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
         """The arguments as one run of the kernel leaves them.
@@ -89,37 +92,44 @@ class Emulator:
         return dict(zip(_MOVED, map(int, counted.split()), strict=True))
 
     def _run(self, source: str, launch: Launch, arguments: Sequence[NDArray[Any]], watch: Watch) -> str:
-        program = self._compile(source, launch, watch)
+        kernel = self._compile(source, launch, watch)
         files = self._files(arguments)
         for file, argument in zip(files, arguments, strict=True):
             file.write_bytes(argument.tobytes())
-        return _call(program, launch.shared_bytes, *launch.grid, *launch.block, *files)
+        return _call(self._runtime(watch), kernel, launch.shared_bytes, *launch.grid, *launch.block, *files)
 
     def _files(self, arguments: Sequence[NDArray[Any]]) -> list[Path]:
         return [self._folder / f"{position}.bin" for position in range(len(arguments))]
 
     def _compile(self, source: str, launch: Launch, watch: Watch) -> Path:
-        """The program, compiled once; what the kernel's folder holds is taken to stay as it is."""
+        """The kernel's library, compiled once; what the kernel's folder holds is taken to stay as it is."""
         text = _SHARED.sub(r'extern \1 \2[] asm("emulated_shared_memory");', source)
         macros = {**launch.macros, "KERNEL": launch.kernel}
         for name, position in launch.constants.items():
             macros |= {"CONSTANT": name, "CONSTANT_POSITION": position}
-        options = [*watch.options, *watch.kernel_options, f"-I{SOURCES}", f"-I{launch.folder}"]
+        options = [*watch.kernel_options, f"-I{self._header(watch)}", f"-I{SOURCES}", f"-I{launch.folder}"]
         options += [f"-D{name}={value}" for name, value in macros.items()]
         key = sha256(repr((text, options)).encode()).hexdigest()[:16]
-        file, program = self._folder / f"{key}.cu.h", self._folder / key
-        if not program.exists():
+        file, library = self._folder / f"{key}.cu.h", self._folder / f"{key}.so"
+        if not library.exists():
             file.write_text(text.replace("__shared__", "static"), encoding="utf-8")
             own = f'-DKERNEL_FILE="{file}"'
-            _call(*_COMPILER, *options, own, SOURCES / "kernel.cpp", *self._runtime(watch), "-o", program)
+            _call(*_COMPILER, *options, own, "-shared", "-nostdlib", SOURCES / "kernel.cpp", "-o", library)
+        return library
+
+    def _compile_runtime(self, watch: Watch) -> Path:
+        program = self._folder / Path(watch.file).stem
+        files = (SOURCES / "emulation.cpp", SOURCES / watch.file)
+        _call(*_COMPILER, *watch.options, "-rdynamic", *files, "-ldl", "-o", program)
         return program
 
-    def _compile_runtime(self, watch: Watch) -> list[Path]:
-        built = []
-        for name in ("emulation.cpp", watch.file):
-            built.append(self._folder / f"{watch.file}-{name}.o")
-            _call(*_COMPILER, *watch.options, "-c", SOURCES / name, "-o", built[-1])
-        return built
+    def _compile_header(self, watch: Watch) -> Path:
+        """The folder of the header in the compiler's own form."""
+        folder = self._folder / f"{Path(watch.file).stem}-header"
+        folder.mkdir()
+        header = ("-x", "c++-header", SOURCES / "emulation.h", "-o", folder / "emulation.h.gch")
+        _call(*_COMPILER, *watch.kernel_options, *header)
+        return folder
 
 
 def _call(*command: object) -> str:

@@ -50,11 +50,6 @@ KINDS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def emulator(tmp_path_factory: pytest.TempPathFactory) -> Emulator:
-    return Emulator(tmp_path_factory.mktemp("emulator"))
-
-
 def drawn(family: CudaFamily, workload: Workload, settings: Settings, count: int) -> list[Config]:
     """Random configs with some parameters as given."""
     space = family.space(workload)

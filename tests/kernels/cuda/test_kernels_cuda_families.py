@@ -60,11 +60,6 @@ def compiled(family: CudaFamily, **settings: Any) -> FamilyCheck:
     return check_family(CudaSource(), family, **settings)
 
 
-@pytest.fixture(scope="module")
-def emulator(tmp_path_factory: pytest.TempPathFactory) -> Emulator:
-    return Emulator(tmp_path_factory.mktemp("emulator"))
-
-
 def launch_of(family: CudaFamily, workload: Workload, config: Config) -> Launch:
     geometry = family.geometry(workload, config.decisions, 1)
     specification = family.description.kernel_specification

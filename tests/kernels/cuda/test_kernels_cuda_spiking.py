@@ -34,11 +34,6 @@ KINDS: Mapping[str, Mapping[str, Any]] = {
 ODD = {"n": 333, "c": 40, "r": 9000, "d": 5}  # no multiple of 32, of a block, or of a vector
 
 
-@pytest.fixture(scope="module")
-def emulator(tmp_path_factory: pytest.TempPathFactory) -> Emulator:
-    return Emulator(tmp_path_factory.mktemp("emulator"))
-
-
 def drawn(family: CudaFamily, workload: Workload, settings: Mapping[str, Any], count: int) -> list[Config]:
     """Random configs with some parameters as given."""
     space = family.space(workload)

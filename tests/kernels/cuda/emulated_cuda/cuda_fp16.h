@@ -1,7 +1,6 @@
 // Half precision on the CPU, in place of CUDA's header of this name: what the kernel families use of it.
 #pragma once
 
-#include <algorithm>
 #include <cmath>
 
 struct half {
@@ -27,7 +26,7 @@ inline half __float2half_rn(float value) {
     if (size >= 65520.0f) return {static_cast<unsigned short>(sign | 0x7c00)};
     int exponent = -24;
     if (size > 0.0f) std::frexp(size, &exponent);
-    const int step = std::max(exponent - 11, -24);  // the last bit is worth 2^step
+    const int step = exponent > -13 ? exponent - 11 : -24;  // the last bit is worth 2^step
     const int units = static_cast<int>(std::nearbyint(std::ldexp(size, -step)));
     // A carry out of the fraction goes into the exponent, as it must.
     return {static_cast<unsigned short>(sign | ((step + 24) * 1024 + units))};

@@ -1,10 +1,11 @@
-// Runs a kernel on the CPU: emulation SHARED_BYTES GRID_X GRID_Y GRID_Z BLOCK_X BLOCK_Y BLOCK_Z FILE...
-// Each file holds the bytes of one argument and gets them back as the kernel leaves them.
+// Runs a kernel on the CPU: emulation KERNEL SHARED_BYTES GRID_X GRID_Y GRID_Z BLOCK_X BLOCK_Y BLOCK_Z FILE...
+// KERNEL is a library made of kernel.cpp. Each file holds the bytes of one argument and gets them back as the kernel leaves them.
 #include "emulation.h"
 
 #include "cuda_fp16.h"
 #include "watch.h"
 
+#include <dlfcn.h>
 #include <ucontext.h>
 
 #include <algorithm>
@@ -18,9 +19,6 @@
 #include <vector>
 
 uint3 threadIdx, blockIdx, blockDim, gridDim;
-
-void set_constants(void* const* arguments);
-void call_kernel(void* const* arguments, int count);
 
 // What a kernel declares as `extern __shared__ ... name[]`.
 constexpr std::size_t MOST_SHARED_BYTES = 227 * 1024;
@@ -72,6 +70,7 @@ int living = 0;
 int running = 0;
 ucontext_t scheduler;
 std::vector<void*> arguments;
+void (*call_kernel)(void* const* arguments, int count);
 
 int lane() { return running % WARP; }
 
@@ -283,6 +282,13 @@ struct Content {
     void write_back() const { std::ofstream(path, std::ios::binary).write(static_cast<char*>(data), bytes); }
 };
 
+template <class Function>
+Function* function_of(void* library, const char* name) {
+    void* const found = library ? dlsym(library, name) : nullptr;
+    if (!found) fail(dlerror());
+    return reinterpret_cast<Function*>(found);
+}
+
 }  // namespace emulation
 
 void __syncwarp(unsigned int mask) {
@@ -343,13 +349,15 @@ void multiply_add_sparse(float (&sums)[4], const unsigned int (&a)[4], const uns
 
 int main(int, char** texts) {
     const auto number = [&](int which) { return static_cast<unsigned int>(std::stoul(texts[which])); };
-    gridDim = {number(2), number(3), number(4)};
-    blockDim = {number(5), number(6), number(7)};
+    gridDim = {number(3), number(4), number(5)};
+    blockDim = {number(6), number(7), number(8)};
+    void* const kernel = dlopen(texts[1], RTLD_NOW);
+    emulation::call_kernel = emulation::function_of<void(void* const*, int)>(kernel, "call_kernel");
     std::vector<emulation::Content> contents;
-    for (char** text = texts + 8; *text; ++text) contents.emplace_back(*text);
-    const std::size_t shared_bytes = number(1);
+    for (char** text = texts + 9; *text; ++text) contents.emplace_back(*text);
+    const std::size_t shared_bytes = number(2);
     watch::shared_memory(emulated_shared_memory, shared_bytes, MOST_SHARED_BYTES);
-    set_constants(emulation::arguments.data());
+    emulation::function_of<void(void* const*)>(kernel, "set_constants")(emulation::arguments.data());
     emulation::run_grid(shared_bytes);
     watch::report();
     for (const emulation::Content& content : contents) content.write_back();

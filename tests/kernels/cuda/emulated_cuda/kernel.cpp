@@ -1,6 +1,6 @@
 // KERNEL of KERNEL_FILE, as something that takes the addresses of its arguments. The one at CONSTANT_POSITION, if that
 // is defined, is also what the array CONSTANT holds.
-#include "emulation.h"
+#include <emulation.h>  // in angle brackets, so that it is found precompiled
 
 #include KERNEL_FILE
 
@@ -28,10 +28,10 @@ void call(void (*kernel)(Types...), void* const* arguments, int count) {
 
 }  // namespace
 
-void set_constants([[maybe_unused]] void* const* arguments) {
+extern "C" void set_constants([[maybe_unused]] void* const* arguments) {
 #ifdef CONSTANT
     std::memcpy(CONSTANT, arguments[CONSTANT_POSITION], sizeof CONSTANT);
 #endif
 }
 
-void call_kernel(void* const* arguments, int count) { call(KERNEL, arguments, count); }
+extern "C" void call_kernel(void* const* arguments, int count) { call(KERNEL, arguments, count); }
