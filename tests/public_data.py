@@ -6,8 +6,13 @@ from pathlib import Path
 import pytest
 
 _BESIDE = Path(__file__).parents[2] / "shared" / "public-data"
-KERNEL_TUNER = Path(os.environ.get("COSTMODEL_PUBLIC_DATA", _BESIDE)) / "kernel-tuner"
+_PUBLIC = Path(os.environ.get("COSTMODEL_PUBLIC_DATA", _BESIDE))
+KERNEL_TUNER = _PUBLIC / "kernel-tuner"
+PLACEMENT = _PUBLIC / "placement"
 
 needs_public_data = pytest.mark.skipif(
     not KERNEL_TUNER.is_dir(), reason="COSTMODEL_PUBLIC_DATA does not say where public data are"
+)
+needs_placement_graphs = pytest.mark.skipif(
+    not PLACEMENT.is_dir(), reason="COSTMODEL_PUBLIC_DATA does not say where graphs to place are"
 )

@@ -52,6 +52,10 @@ COMMANDS = {
         "costmodel.cli.tune:tune",
         "Find the kernel to run for the SMs that it will have, measuring only a shortlist.",
     ),
+    "place": (
+        "costmodel.cli.place:place",
+        "Place the layers of a model on accelerators, slices of their SMs and CPUs.",
+    ),
     "experiments": (
         "costmodel.cli.experiments:app",
         "List, show and compare runs that were tracked, or log the results of a script beside them.",

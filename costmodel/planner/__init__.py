@@ -1,0 +1,1 @@
+"""What a whole model would take, if: kernel graphs, placement, synchronisation of tiles."""
