@@ -56,6 +56,10 @@ COMMANDS = {
         "costmodel.cli.plan:plan",
         "Show what a recorded model takes, and what it would take if kernels or launches were others.",
     ),
+    "place": (
+        "costmodel.cli.place:place",
+        "Place the layers of a model on accelerators, slices of their SMs and CPUs.",
+    ),
     "experiments": (
         "costmodel.cli.experiments:app",
         "List, show and compare runs that were tracked, or log the results of a script beside them.",

@@ -50,6 +50,7 @@ def needed(folder: Path) -> list[str]:
         "cuda_transfer": ["data"],
         "few_shot": ["data"],
         "kernel_tuner": ["data", "--out", "o"],
+        "placement": ["data"],
         "live_search": ["--json", "r", "--out", "o", "--model", "m"],
         "transfer": ["--out", "o"],
         "search_on_replay": ["--out", "o"],

@@ -1,0 +1,113 @@
+"""``costmodel place``: the layers of a model over devices."""
+
+from math import isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from costmodel.cli._options import JsonOption, count_option, number_option, seed_option
+from costmodel.cli._output import print_line, print_table, titled_table, write_json
+from costmodel.errors import CostModelError
+
+if TYPE_CHECKING:
+    from costmodel.planner.placement import Placement, PlacementProblem
+
+
+def place(
+    graph: Annotated[
+        Path,
+        typer.Argument(
+            metavar="GRAPH.json", help="Nodes, edges and devices in the JSON of dnn-partitioning."
+        ),
+    ],
+    objective: Annotated[
+        Literal["throughput", "latency"],
+        typer.Option(help="Least load of the busiest device in a pipeline, or least time of one sample."),
+    ] = "throughput",
+    accelerators: Annotated[
+        int | None, count_option(help="So many instead of those of the file.", most=1000, show_default=False)
+    ] = None,
+    slices: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SMS", help="Slices with so many SMs instead, such as `132,66,66`.", show_default=False
+        ),
+    ] = None,
+    memory: Annotated[
+        int | None,
+        count_option(help="Bytes of each accelerator.", most=10**18, metavar="BYTES", show_default=False),
+    ] = None,
+    non_contiguous: Annotated[
+        bool, typer.Option("--non-contiguous", help="Let values return to a device that they left.")
+    ] = False,
+    time_limit: Annotated[
+        float,
+        number_option("above 0", lambda s: s > 0 and isfinite(s), help="Of the solver.", metavar="SECONDS"),
+    ] = 30.0,
+    seed: Annotated[int, seed_option("Of the solver.")] = 0,
+    json: JsonOption = None,
+) -> None:
+    """Place the layers of a model on accelerators, slices of their SMs and CPUs.
+
+    Examples:
+    - `costmodel place bert24_inference.json --objective latency --accelerators 6`
+    - `costmodel place bert24_inference.json --slices 132,66,66 --memory 8000000000 --json out/placement.json`
+    """
+    from costmodel.planner import placement
+
+    problem = _with_devices(placement.read_placement(graph), accelerators, slices, memory)
+    found = placement.place(
+        problem, objective, contiguous=not non_contiguous, time_limit_s=time_limit, seed=seed
+    )
+    _print(found)
+    write_json(json, {**{name: getattr(found, name) for name in found.__struct_fields__}, "gap": found.gap})
+
+
+def _with_devices(
+    problem: "PlacementProblem", accelerators: int | None, sms: str | None, memory: int | None
+) -> "PlacementProblem":
+    """The problem with other accelerators, where options ask for them."""
+    from costmodel.planner import placement
+
+    if accelerators is None and sms is None and memory is None:
+        return problem
+    if accelerators is not None and sms is not None:
+        raise CostModelError(
+            "Either --accelerators or --slices must be given, but got both: slices are accelerators."
+        )
+    own = [device for device in problem.devices if not device.is_cpu]
+    each = memory if memory is not None else max((device.memory for device in own), default=0)
+    counts = _sms(sms) if sms is not None else (1,) * (len(own) if accelerators is None else accelerators)
+    cpus = tuple(device for device in problem.devices if device.is_cpu)
+    found = placement.slices(counts, each) if counts else ()
+    return placement.PlacementProblem(problem.nodes, problem.edges, (*found, *cpus))
+
+
+def _sms(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise typer.BadParameter(
+            f"It must be SMs such as 132,66,66, but got {text}.", param_hint="'--slices'"
+        ) from None
+
+
+def _print(found: "Placement") -> None:
+    table = titled_table(f"{found.objective}, {'contiguous' if found.contiguous else 'not contiguous'}")
+    table.add_column("device")
+    for name in ("load", "compute", "transfer", "GB", "nodes"):
+        table.add_column(name, justify="right")
+    for each in found.loads:
+        numbers = (f"{value:.4g}" for value in (each.load, each.compute, each.transfer, each.memory / 1e9))
+        table.add_row(each.device, *numbers, str(len(each.nodes)))
+    print_table(table)
+    what = "Busiest device" if found.objective == "throughput" else "One sample"
+    proof = (
+        "proven optimal"
+        if found.is_optimal
+        else f"at most {found.gap:.1%} above the best (bound {found.bound:.6g})"
+    )
+    print_line(
+        f"{what}: {found.value:.6g} in the unit of the file, {proof}; {found.method}, {found.seconds:.1f} s."
+    )

@@ -1,0 +1,170 @@
+"""What is to be placed, and where: layers or operators of a model, and devices."""
+
+from collections import Counter
+from graphlib import CycleError, TopologicalSorter
+from math import inf, isfinite
+
+import msgspec
+
+from costmodel.errors import CostModelError
+
+
+class Node(msgspec.Struct, frozen=True, kw_only=True):
+    """A layer or an operator.
+
+    All times of a problem have the same unit, that of its file.
+
+    Attributes:
+        id: Unique in its problem.
+        latency: On an accelerator of speed 1; infinite where none supports it.
+        cpu_latency: On a CPU core; infinite where it cannot run there.
+        memory: Whole bytes that it takes on an accelerator.
+        transfer: Time to move its output between an accelerator and the host's memory.
+        colour: Nodes of one colour stay on one device; None: it is free.
+        backward: Whether it belongs to the backward pass of a training graph.
+        name: For readers.
+    """
+
+    id: int
+    latency: float
+    cpu_latency: float = inf
+    memory: float = 0.0
+    transfer: float = 0.0
+    colour: int | None = None
+    backward: bool = False
+    name: str = ""
+
+
+class Device(msgspec.Struct, frozen=True, kw_only=True):
+    """An accelerator, a slice of its SMs, or a CPU core.
+
+    Attributes:
+        name: Unique in its problem.
+        is_cpu: Whether it is a core: its memory is not limited, and it pays for no transfer.
+        memory: Bytes.
+        speed: Latencies of nodes are divided by it: the share of the SMs that a slice has.
+    """
+
+    name: str
+    is_cpu: bool = False
+    memory: float = inf
+    speed: float = 1.0
+
+    def latency(self, node: Node) -> float:
+        """Time of a node here; infinite where it cannot run."""
+        return (node.cpu_latency if self.is_cpu else node.latency) / self.speed
+
+
+class PlacementProblem(msgspec.Struct, frozen=True):
+    """A graph of nodes, and the devices that share it.
+
+    Attributes:
+        nodes: In any order.
+        edges: Pairs of ids, from a node to one that reads its output.
+        devices: At least one; in a latency problem one CPU stands for as many cores as the graph is wide.
+
+    Raises:
+        CostModelError: A number is negative or not a number, an id is unknown or stands twice, edges go in a
+            circle, or a node runs nowhere.
+    """
+
+    nodes: tuple[Node, ...]
+    edges: tuple[tuple[int, int], ...]
+    devices: tuple[Device, ...]
+
+    def __post_init__(self) -> None:
+        _check_unique("A node's id", [node.id for node in self.nodes])
+        _check_unique("A device's name", [device.name for device in self.devices])
+        for node in self.nodes:
+            _check_node(node)
+        for device in self.devices:
+            _check_device(device)
+        known = {node.id for node in self.nodes}
+        for edge in self.edges:
+            if not known.issuperset(edge):
+                raise CostModelError(f"An edge must join nodes of the graph, but got {edge[0]} to {edge[1]}.")
+        _check_acyclic(self)
+        _check_each_fits(self)
+
+
+def slices(sms: tuple[int, ...], memory: float) -> tuple[Device, ...]:
+    """Accelerators that have so many SMs each; the largest has speed 1, as if all work were spread over SMs.
+
+    Example:
+        >>> [device.speed for device in slices((132, 66), memory=80e9)]
+        [1.0, 0.5]
+    """
+    if not sms or min(sms) < 1:
+        raise CostModelError(
+            f"A slice must have at least one SM, but got {', '.join(map(str, sms)) or 'none'}."
+        )
+    return tuple(
+        Device(name=f"accelerator {i}", memory=memory, speed=count / max(sms))
+        for i, count in enumerate(sms, 1)
+    )
+
+
+def colours(problem: PlacementProblem) -> list[list[int]]:
+    """Positions of the nodes that stay together, in the order of their first."""
+    found: dict[object, list[int]] = {}
+    for i, node in enumerate(problem.nodes):
+        found.setdefault(("free", node.id) if node.colour is None else node.colour, []).append(i)
+    return list(found.values())
+
+
+def _check_unique(what: str, names: list[int] | list[str]) -> None:
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise CostModelError(f"{what} must stand once, but {twice[0]!r} stands more often.")
+
+
+def _check_node(node: Node) -> None:
+    for name in ("latency", "cpu_latency", "memory", "transfer"):
+        value = getattr(node, name)
+        if not value >= 0 or (value == inf and not name.endswith("latency")):
+            raise CostModelError(f"Node {node.id}: {name} must be at least 0, but got {value}.")
+    if not float(node.memory).is_integer():
+        raise CostModelError(f"Node {node.id}: memory must be whole bytes, but got {node.memory}.")
+
+
+def _check_device(device: Device) -> None:
+    if not (isfinite(device.speed) and device.speed > 0 and device.memory >= 0):
+        raise CostModelError(
+            f"{device.name}: speed must be above 0 and memory at least 0, "
+            f"but got {device.speed} and {device.memory}."
+        )
+
+
+def _check_acyclic(problem: PlacementProblem) -> None:
+    graph = TopologicalSorter({node.id: () for node in problem.nodes})
+    for source, target in problem.edges:
+        graph.add(target, source)
+    try:
+        graph.prepare()
+    except CycleError as error:
+        circle = " to ".join(map(str, error.args[1]))
+        raise CostModelError(f"Edges must not go in a circle, but got {circle}.") from None
+
+
+def _check_each_fits(problem: PlacementProblem) -> None:
+    """What stays together must have a device that takes it: otherwise no placement is possible."""
+    if not problem.devices:
+        raise CostModelError("There must be a device to place on, but got none: add an accelerator or a CPU.")
+    for members in colours(problem):
+        nodes = [problem.nodes[i] for i in members]
+        running = [each for each in problem.devices if all(each.latency(node) < inf for node in nodes)]
+        memory = sum(node.memory for node in nodes)
+        if not running:
+            raise CostModelError(f"{_called(nodes)} must run on some device, but runs on none: add a CPU.")
+        if all(not each.is_cpu and each.memory < memory for each in running):
+            largest = max(each.memory for each in running)
+            raise CostModelError(
+                f"{_called(nodes)} must fit into a device that runs it, but takes {memory:,.0f} bytes "
+                f"and the largest has {largest:,.0f}: give accelerators more memory, or add a CPU."
+            )
+
+
+def _called(nodes: list[Node]) -> str:
+    if len(nodes) == 1:
+        return f"Node {nodes[0].id}"
+    return f"Colour {nodes[0].colour} (nodes {', '.join(str(node.id) for node in nodes)})"

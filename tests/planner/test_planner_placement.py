@@ -1,0 +1,135 @@
+"""Placements against every placement there is, and what cannot be placed."""
+
+from math import inf
+
+import pytest
+from every_placement import EveryPlacement, draw
+
+from costmodel.errors import CostModelError, MissingExtraError
+from costmodel.planner.placement import Device, Node, PlacementProblem, _place, judge, place, slices
+
+TWO = (Device(name="a"), Device(name="b"))
+
+
+def chain(count: int, **settings: object) -> PlacementProblem:
+    nodes = tuple(Node(id=i, latency=1.0, **settings) for i in range(count))
+    return PlacementProblem(nodes, tuple((i, i + 1) for i in range(count - 1)), TWO)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_the_best_of_all_placements_is_found_and_proven(seed: int) -> None:
+    problem = draw(seed, largest=8)
+    every = EveryPlacement(problem)
+    for best, found in (
+        (every.least_max_load(contiguous=True), place(problem)),
+        (every.least_max_load(contiguous=False), place(problem, contiguous=False)),
+        (every.least_latency(), place(problem, "latency")),
+    ):
+        assert found.value == pytest.approx(best, abs=1e-9)
+        assert found.bound <= best + 1e-9
+        assert found.is_optimal
+
+
+@pytest.mark.parametrize("method", ["prefixes", "greedy"])
+def test_what_needs_no_solver_is_a_placement(method: _place.Method) -> None:
+    for seed in range(40):
+        problem = draw(seed, largest=7)
+        every = EveryPlacement(problem)
+        for objective, best in (
+            ("throughput", every.least_max_load(contiguous=True)),
+            ("latency", every.least_latency()),
+        ):
+            try:
+                found = place(problem, objective, method=method)
+            except CostModelError:  # in this order memory does not suffice
+                continue
+            assert found.bound - 1e-9 <= best <= found.value + 1e-9
+
+
+def test_prefixes_are_best_for_a_chain() -> None:
+    found = place(chain(5, transfer=0.25), method="prefixes")
+    assert (found.value, found.device_of[0], found.device_of[4]) == (3.25, "a", "b")
+
+
+def test_the_same_seed_gives_the_same_placement() -> None:
+    problem = draw(5)
+    one, other = place(problem, seed=3), place(problem, seed=3)
+    assert one.device_of == other.device_of
+
+
+def test_a_slower_slice_has_less_to_do() -> None:
+    problem = PlacementProblem(chain(6).nodes, chain(6).edges, slices((132, 66), memory=1e9))
+    found = place(problem)
+    assert [len(each.nodes) for each in found.loads] == [4, 2]
+    assert found.value == 4.0
+
+
+def test_backward_nodes_follow_their_colour_and_may_return() -> None:
+    nodes = tuple(Node(id=i, latency=1.0, colour=i % 2, backward=i > 1) for i in range(4))
+    found = place(PlacementProblem(nodes, ((0, 1), (1, 3), (3, 2)), TWO))
+    assert found.value == 2.0
+    assert found.device_of[0] == found.device_of[2] != found.device_of[1] == found.device_of[3]
+    with pytest.raises(CostModelError, match="no node may be backward, but node 2 is"):
+        place(PlacementProblem(nodes, (), TWO), "latency")
+
+
+def test_a_value_that_returns_is_refused_where_it_must_not() -> None:
+    back = {0: "a", 1: "b", 2: "a"}
+    assert judge(chain(3), back, contiguous=False).value == 2.0
+    for objective in ("throughput", "latency"):
+        with pytest.raises(CostModelError, match="send no value back"):
+            judge(chain(3), back, objective)
+
+
+@pytest.mark.parametrize(
+    ("placed", "message"),
+    [
+        ({0: "a"}, "Node 1 must be on a device, but is on nothing"),
+        ({0: "a", 1: "d"}, "Node 1 must be on a device, but is on d"),
+        ({0: "a", 1: "b"}, "Colour 7 must be on one device, but is on a and b"),
+        ({0: "a", 1: "a"}, "a must hold its nodes in 10 bytes, but they take 12"),
+    ],
+)
+def test_what_is_no_placement_is_said(placed: dict[int, str], message: str) -> None:
+    nodes = tuple(Node(id=i, latency=1.0, memory=6, colour=7) for i in range(2))
+    devices = (Device(name="a", memory=10), Device(name="b", memory=12))
+    with pytest.raises(CostModelError, match=message):
+        judge(PlacementProblem(nodes, ((0, 1),), devices), placed)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "edges", "message"),
+    [
+        ([Node(id=4, latency=inf)], [], "Node 4 must run on some device, but runs on none"),
+        ([Node(id=4, latency=1, memory=11)], [], "Node 4 must fit .* takes 11 bytes and the largest has 10"),
+        ([Node(id=4, latency=1)], [(4, 5)], "An edge must join nodes of the graph, but got 4 to 5"),
+        ([Node(id=4, latency=1)] * 2, [], "A node's id must stand once, but 4 stands more often"),
+        ([Node(id=4, latency=1), Node(id=5, latency=1)], [(4, 5), (5, 4)], "circle, but got .*4.*5"),
+        ([Node(id=4, latency=float("nan"))], [], "Node 4: latency must be at least 0, but got nan"),
+        ([Node(id=4, latency=1, memory=0.5)], [], "Node 4: memory must be whole bytes"),
+        (
+            [Node(id=i, latency=1, memory=6, colour=1) for i in (4, 5)],
+            [],
+            r"Colour 1 \(nodes 4, 5\) must fit",
+        ),
+    ],
+)
+def test_what_is_no_problem_is_said(nodes: list[Node], edges: list[tuple[int, int]], message: str) -> None:
+    with pytest.raises(CostModelError, match=message):
+        PlacementProblem(tuple(nodes), tuple(edges), (Device(name="a", memory=10),))
+
+
+@pytest.mark.parametrize("objective", ["throughput", "latency"])
+def test_memory_that_suffices_for_each_node_but_not_for_all_is_said(objective: _place.Objective) -> None:
+    nodes = tuple(Node(id=i, latency=1.0, memory=6) for i in range(3))
+    problem = PlacementProblem(nodes, (), tuple(Device(name=name, memory=10) for name in "ab"))
+    with pytest.raises(CostModelError, match="Nodes must fit into the memory"):
+        place(problem, objective)
+
+
+def test_without_the_solver_prefixes_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "ortools.sat.python", None)
+    with pytest.raises(MissingExtraError, match=r"Proving a placement .*planner"):
+        place(chain(3), method="cp-sat")
+    monkeypatch.setattr(_place, "has_solver", lambda: False)
+    assert place(chain(3)).method == "prefixes"
