@@ -33,6 +33,8 @@ def main() -> None:
         "unrecognised_programs",
         "triton_budgets",
         "tile_synchronization",
+        "placement",
+        "replay_speed",
     )
     results = {name: json.loads((EXPERIMENTS / name / "result.json").read_text()) for name in names}
     document = {
@@ -49,6 +51,8 @@ def main() -> None:
         "programs": means_over_programs(results["unrecognised_programs"]["score_at_1"]),
         "triton": triton_budgets(results["triton_budgets"]),
         "tiles": results["tile_synchronization"]["savings"],
+        "placement": placement(results["placement"]),
+        "replay_speed": replayed(results["replay_speed"][-1]),
         "ablation": {row["model"].strip(): -row.get("difference", 0.0) for row in results["ablation"]},
         "search": searches("result.json"),
         "search_whole": searches("result_consensus.json") | searches("result_whole.json"),
@@ -71,6 +75,26 @@ def triton_budgets(result: dict[str, Any]) -> dict[str, Any]:
             for way in {row["way"] for row in timed}
         },
     }
+
+
+def placement(result: dict[str, Any]) -> dict[str, float]:
+    """How many known optima and best of all placements were reached, and how far off simpler ways are."""
+    published, drawn = result["published"], result["random"]
+    throughput = [row for row in published if row["objective"] == "throughput"]
+    return {
+        "cases": len(published),
+        "proven": sum(row["proven"] and abs(row["value"] - row["known"]) <= 1e-3 for row in published),
+        "slowest_s": max(row["seconds"] for row in published),
+        "random": drawn["cases"],
+        "random_equal": drawn["equal"],
+        "greedy": max(row["greedy"] / row["value"] for row in throughput),
+        "prefixes_percent": max(100 * (row["prefixes"] / row["value"] - 1) for row in throughput),
+    }
+
+
+def replayed(row: dict[str, float]) -> dict[str, float]:
+    """Time and memory of the largest graph."""
+    return {"replay_s": row["replay_s"], "peak_gb": row["peak_bytes"] / 1e9}
 
 
 def means_over_programs(scores: dict[str, dict[str, float]]) -> dict[str, float]:
