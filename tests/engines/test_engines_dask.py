@@ -1,6 +1,5 @@
 """What only workers of Dask meet: other machines, workers that die as a whole, schedulers that go."""
 
-import multiprocessing
 import os
 import signal
 import time
@@ -120,4 +119,3 @@ def test_who_loses_the_scheduler_is_told() -> None:
         error = waiting.exception(600)
     assert isinstance(error, CostModelError)
     assert "must live until `divmod` is done" in str(error)
-    assert not [child for child in multiprocessing.active_children() if child.is_alive()]
