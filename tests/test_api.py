@@ -21,6 +21,7 @@ HEAVY = (
     "sklearn",
     "cuda",
     "triton",
+    "distributed",
 )
 
 

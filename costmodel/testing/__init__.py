@@ -1,5 +1,6 @@
 """Public aids for tests: landscapes with a known formula; contracts of what can be added."""
 
+from costmodel.testing._engine_contract import ENGINE_CHECKS, EngineCase
 from costmodel.testing._landscapes import (
     LANDSCAPE_DEVICE,
     LANDSCAPE_SMS,
@@ -15,6 +16,7 @@ from costmodel.testing._tracker_contract import TRACKER_CHECKS
 from costmodel.testing._transfer_contract import TRANSFER_CHECKS
 
 __all__ = [
+    "ENGINE_CHECKS",
     "LANDSCAPE_DEVICE",
     "LANDSCAPE_SMS",
     "LANDSCAPE_WORKLOADS",
@@ -23,6 +25,7 @@ __all__ = [
     "SOURCE_CHECKS",
     "TRACKER_CHECKS",
     "TRANSFER_CHECKS",
+    "EngineCase",
     "RunnerCase",
     "SourceCase",
     "check_learner",

@@ -10,7 +10,7 @@ from typing import Any
 
 from costmodel.collector import CampaignConfig, CampaignFolder, Request
 from costmodel.collector.campaign import KernelPlan, draw_at_random
-from costmodel.collector.processes import WorkerDiedError
+from costmodel.engines import WorkerDiedError
 from costmodel.errors import CostModelError
 from costmodel.records import (
     Candidate,

@@ -21,6 +21,8 @@ class Fake(MetaSchedule):
 class FakeWorkers:
     """Takes jobs and does none."""
 
+    shares_files = True
+
     def __init__(self) -> None:
         self.jobs: list[Any] = []
 
@@ -42,5 +44,5 @@ def test_what_takes_longest_is_built_first_and_once(tmp_path: Path) -> None:
     assert compile_effort(long) > compile_effort(short) > compile_effort(unknown) == 0
     builders.prefetch([short])
     builders.prefetch([unknown, short, long])
-    jobs = [candidate for name, (candidate, *_) in workers.jobs if name == "build"]
+    jobs = [candidate for name, (_, candidate, *_) in workers.jobs if name == "build_kernel"]
     assert jobs == [short, long, unknown]

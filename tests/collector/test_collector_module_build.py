@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from costmodel.collector.build import Built, ModuleBuilders, ModuleSource
-from costmodel.collector.processes import WorkerDiedError
+from costmodel.engines import WorkerDiedError
 from costmodel.records import Outcome
 
 DONE = Built(Outcome.OK, Path("module.so"))

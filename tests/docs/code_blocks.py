@@ -23,6 +23,7 @@ ROOT = Path(__file__).parents[2]
 REASONS = (
     "needs gpu",
     "needs files",  # that the reader has, or downloads
+    "needs workers",  # of Dask, and machines for them
     "needs install",  # changes what is installed
     "long",  # minutes
     "fragment",  # of a program of the reader's

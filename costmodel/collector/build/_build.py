@@ -4,30 +4,53 @@ import io
 import os
 import resource
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from costmodel.files import write_whole
-from costmodel.kernels import KernelSource
-from costmodel.records import TargetKind, Workload
+from costmodel.kernels import Built, KernelSource
+from costmodel.records import Candidate, TargetKind, Workload
 
 # Memory of a build worker, which has 1 GiB at work; the libraries that it maps do not count. A config that
 # unrolls without end should fail, and not have the operating system kill whatever it finds.
 _MOST_BYTES = 8 << 30
+# What this process is prepared for: name of the source, kind of device, architecture.
+_PREPARED: set[tuple[str, TargetKind, str]] = set()
 
 
 def prepare_build_worker(sources: Sequence[KernelSource], kind: TargetKind, architecture: str) -> None:
     """Pay for what every build needs once in a worker's life, and give way to what measures."""
+    _give_way()
+    for source in sources:
+        if (source.name, kind, architecture) not in _PREPARED:
+            source.prepare(kind, architecture)
+            _PREPARED.add((source.name, kind, architecture))
+
+
+@cache
+def _give_way() -> None:
     os.nice(10)
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     limit = _MOST_BYTES if hard == resource.RLIM_INFINITY else min(hard, _MOST_BYTES)
     resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
     threadpool_limits(1)  # there is a worker for each core already
     os.environ["CUDA_VISIBLE_DEVICES"] = ""  # building needs no GPU, and a CUDA context costs memory on it
-    for source in sources:
-        source.prepare(kind, architecture)
+
+
+def build_kernel(
+    source: KernelSource, candidate: Candidate, kind: TargetKind, architecture: str, folder: Path
+) -> Built:
+    """Build a candidate in ``folder``; in a worker that nobody prepared this takes the time of the job."""
+    prepare_build_worker((source,), kind, architecture)
+    return source.build(candidate, kind, architecture, folder)
+
+
+def reference_file(workload: Workload, folder: Path) -> Path:
+    """Where the right outputs of a workload are kept."""
+    return folder / f"{workload.name}.npz"
 
 
 def write_reference(source: KernelSource, workload: Workload, folder: Path) -> Path | None:
@@ -35,7 +58,7 @@ def write_reference(source: KernelSource, workload: Workload, folder: Path) -> P
 
     Floating-point outputs are kept in float32.
     """
-    path = folder / f"{workload.name}.npz"
+    path = reference_file(workload, folder)
     if not path.exists():
         outputs = source.reference(workload)
         if outputs is None:

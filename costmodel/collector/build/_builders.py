@@ -1,22 +1,32 @@
-"""Persistent processes that compile kernels and compute reference outputs."""
+"""Builds of kernels and reference outputs, each done once, by whatever engine."""
 
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from costmodel.collector.build._build import prepare_build_worker, write_reference
-from costmodel.collector.processes import WorkerDiedError, Workers
+from msgspec.structs import replace
+
+from costmodel.collector.build._build import (
+    build_kernel,
+    prepare_build_worker,
+    reference_file,
+    write_reference,
+)
+from costmodel.collector.build._elsewhere import submit_elsewhere
+from costmodel.engines import Engine, LocalEngine, WorkerDiedError
 from costmodel.kernels import Built, KernelSource, source_of
-from costmodel.records import Candidate, Outcome, TargetKind
+from costmodel.records import Candidate, Outcome, TargetKind, Workload
+
+T = TypeVar("T")
 
 
 def start_build_workers(
     sources: Sequence[KernelSource], kind: TargetKind, architecture: str, count: int, scratch: Path
-) -> Workers:
-    """Workers that have paid for imports and headers when their first job comes.
+) -> LocalEngine:
+    """Processes here that have paid for imports and headers when their first job comes.
 
     Args:
         sources: Where kernels come from.
@@ -25,11 +35,11 @@ def start_build_workers(
         count: Processes; they start with the first job.
         scratch: Where temporary files go.
     """
-    return Workers(count, scratch, partial(prepare_build_worker, sources, kind, architecture))
+    return LocalEngine(count, scratch, partial(prepare_build_worker, sources, kind, architecture))
 
 
 class Builders:
-    """Builds candidates and computes reference outputs in worker processes; each job is done once.
+    """Has an engine build candidates and compute reference outputs; each job is done once.
 
     Kernels stay in a subfolder of ``folder`` that is named by the architecture; a build that is there is not
     made again, not even by another process later.
@@ -37,7 +47,7 @@ class Builders:
 
     def __init__(  # noqa: PLR0913, PLR0917 (settings of one kind or another)
         self,
-        workers: Workers,
+        engine: Engine,
         sources: Sequence[KernelSource],
         kind: TargetKind,
         architecture: str,
@@ -47,14 +57,15 @@ class Builders:
         """Make the folder.
 
         Args:
-            workers: Processes; see ``start_build_workers``.
+            engine: What builds, such as that of ``start_build_workers``; where it does not see the folder,
+                files come back as bytes.
             sources: Where kernels come from.
             kind: Kind of device to build for.
             architecture: Of the device.
             folder: Where kernels and reference outputs go.
             timeout_s: Seconds after which a build is given up.
         """
-        self._workers, self._sources = workers, sources
+        self._engine, self._sources = engine, sources
         self._kind: TargetKind = kind
         self._architecture = architecture
         self._folder, self._kernels = folder, folder / architecture
@@ -98,18 +109,45 @@ class Builders:
         name, id_ = candidate.workload.name, candidate.candidate_id
         source = source_of(candidate, self._sources)
         if name not in self._references or _has_failed(self._references[name]):
-            self._references[name] = self._workers.submit(
-                write_reference, source, candidate.workload, self._folder
-            )
+            self._references[name] = self._submit_reference(source, candidate.workload)
         if id_ not in self._builds:
-            self._builds[id_] = self._workers.submit(
-                source.build,
-                candidate,
-                self._kind,
-                self._architecture,
-                self._kernels,
-                timeout_s=self._timeout_s,
-            )
+            self._builds[id_] = self._submit_build(source, candidate)
+
+    def _submit_reference(self, source: KernelSource, workload: Workload) -> "Future[Path | None]":
+        if self._engine.shares_files:
+            return self._engine.submit(write_reference, source, workload, self._folder)
+        if (known := reference_file(workload, self._folder)).exists():
+            return _done(known)
+        return submit_elsewhere(
+            self._engine,
+            write_reference,
+            source,
+            workload,
+            folder=self._folder,
+            moved=lambda path: path and self._folder / path.name,
+        )
+
+    def _submit_build(self, source: KernelSource, candidate: Candidate) -> "Future[Built]":
+        job = source, candidate, self._kind, self._architecture
+        if self._engine.shares_files:
+            return self._engine.submit(build_kernel, *job, self._kernels, timeout_s=self._timeout_s)
+        if (self._kernels / f"{candidate.candidate_id}{source.artifact}").exists():
+            return _done(source.build(*job[1:], self._kernels))  # which only reads it
+        return submit_elsewhere(
+            self._engine,
+            build_kernel,
+            *job,
+            folder=self._kernels,
+            moved=lambda built: replace(built, library=built.library and self._kernels / built.library.name),
+            timeout_s=self._timeout_s,
+        )
+
+    def close(self) -> None:
+        """Cancel what is not done. May be called twice."""
+        with self._lock:
+            unfinished: list[Future[Any]] = [*self._builds.values(), *self._references.values()]
+        for future in unfinished:
+            future.cancel()
 
     def built(self, candidate: Candidate) -> "tuple[Built, Path | None]":
         """What the build of a candidate gave, once it is done, and its workload's reference output.
@@ -139,6 +177,12 @@ def compile_effort(candidate: Candidate) -> int:
         (launch.unroll_steps + 1) * (launch.local_bytes + 1) * max(1, launch.vthreads)
         for launch in candidate.launches
     )
+
+
+def _done(result: T) -> "Future[T]":
+    future: Future[T] = Future()
+    future.set_result(result)
+    return future
 
 
 def _has_failed(future: "Future[Any]") -> bool:

@@ -8,7 +8,8 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import NamedTuple
 
-from costmodel.collector.processes import HeldFolder, WorkerDiedError, Workers
+from costmodel.collector.processes import HeldFolder
+from costmodel.engines import Engine, WorkerDiedError
 from costmodel.errors import last_line
 from costmodel.kernels import Built
 from costmodel.kernels.metaschedule import compile_module
@@ -34,7 +35,7 @@ class ModuleBuilders:
     left is deleted with the workers.
     """
 
-    def __init__(self, start_workers: Callable[[Path], Workers], timeout_s: float) -> None:
+    def __init__(self, start_workers: Callable[[Path], Engine], timeout_s: float) -> None:
         """Make the folder.
 
         Args:

@@ -19,9 +19,9 @@ from costmodel.collector.device import (
     Timing,
     time_module,
 )
-from costmodel.collector.processes import WorkerDiedError
 from costmodel.collector.runners._base import Request
 from costmodel.collector.runners._bench import Bench
+from costmodel.engines import WorkerDiedError
 from costmodel.kernels import KernelSource, source_of
 from costmodel.records import Measurement, Outcome, Platform
 

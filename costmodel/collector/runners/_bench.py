@@ -16,7 +16,7 @@ from costmodel.collector.device import (
     start_device_worker,
     time_job,
 )
-from costmodel.collector.processes import Workers
+from costmodel.engines import LocalEngine
 from costmodel.errors import CostModelError
 from costmodel.records import Device, Platform, Workload
 
@@ -57,7 +57,7 @@ class Bench:
         """
         self.position = position
         self._scratch = scratch
-        self._workers: dict[DeviceSetup, Workers] = {}
+        self._workers: dict[DeviceSetup, LocalEngine] = {}
         self._lock, self._closed = threading.Lock(), False
         self.queue = ThreadPoolExecutor(1)
 
@@ -75,7 +75,8 @@ class Bench:
             if self._closed:
                 raise CancelledError
             if setup not in self._workers:
-                self._workers[setup] = Workers(1, self._scratch, partial(start_device_worker, setup))
+                prepare = partial(start_device_worker, setup)
+                self._workers[setup] = LocalEngine(1, self._scratch, prepare, allowed_deaths=0)
         job = self._workers[setup].submit(function, setup, *arguments, timeout_s=limit_s)
         return job.result(_OPEN_TIMEOUT_S + limit_s)
 

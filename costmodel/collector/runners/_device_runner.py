@@ -13,6 +13,7 @@ from costmodel.collector.processes import HeldFolder
 from costmodel.collector.runners._base import Request, Runner
 from costmodel.collector.runners._batch import BatchTimer, time_module_on
 from costmodel.collector.runners._bench import Bench, Benches, DeviceJobs
+from costmodel.engines import Engine
 from costmodel.errors import CostModelError
 from costmodel.host import cpu_threads
 from costmodel.kernels import KernelSource, source_for
@@ -55,6 +56,7 @@ class DeviceRunner(Runner):
         kernels: Path | None = None,
         devices: int = 1,
         device_jobs: DeviceJobs | None = None,
+        engine: Engine | None = None,
     ) -> None:
         """Start the workers and open the devices.
 
@@ -70,6 +72,8 @@ class DeviceRunner(Runner):
             kernels: Folder that keeps the built kernels; a temporary one unless given.
             devices: Physical devices of one model that measure at once.
             device_jobs: What the devices' processes are asked to do.
+            engine: Where kernels are built, such as a ``DaskEngine``, which stays open; ``build_workers``
+                processes here unless given.
 
         Raises:
             CostModelError: What a source needs is not installed, or a device cannot be opened.
@@ -87,12 +91,13 @@ class DeviceRunner(Runner):
         self._granted: dict[tuple[int, Isolation], int] = {}
         self.device, self._software = self._open()
         architecture, scratch = self.device.architecture, self._scratch.path
-        self._build_count = build_workers or default_builders(devices)
-        self._build_workers = start_build_workers(
-            self._sources, kind, architecture, self._build_count, scratch
+        count = build_workers or default_builders(devices)
+        self._engine: Engine = engine or start_build_workers(
+            self._sources, kind, architecture, count, scratch
         )
+        self._owns_engine = engine is None
         self._builders = Builders(
-            self._build_workers, self._sources, kind, architecture, kernels or scratch, build_timeout_s
+            self._engine, self._sources, kind, architecture, kernels or scratch, build_timeout_s
         )
 
     @property
@@ -137,8 +142,8 @@ class DeviceRunner(Runner):
 
     @property
     def in_flight(self) -> int:
-        """One that is measured, and one for each build process."""
-        return 1 + self._build_count
+        """One that is measured, and one for each build process that there is now."""
+        return 1 + sum(worker.slots for worker in self._engine.workers())
 
     def sources(self, workload: Workload | str) -> tuple[str, ...]:
         """Those that make a workload.
@@ -180,7 +185,7 @@ class DeviceRunner(Runner):
 
         ``costmodel.kernels.metaschedule.sample_candidates`` is such a function.
         """
-        return self._build_workers.submit(function, workload, self._kind, count, seed, **options)
+        return self._engine.submit(partial(function, **options), workload, self._kind, count, seed)
 
     def prefetch(self, candidates: Sequence[Candidate]) -> None:
         """Start building, what takes longest first, and computing reference outputs.
@@ -224,8 +229,10 @@ class DeviceRunner(Runner):
         return bench.queue.submit(time_module_on, bench, setup, job, self._limit_s)
 
     def close(self) -> None:
-        """End the workers and delete what is temporary."""
-        self._build_workers.close()
+        """End the runner's processes, cancel its builds elsewhere, and delete what is temporary."""
+        if self._owns_engine:
+            self._engine.close()
+        self._builders.close()
         self._close_devices()
 
     def _close_devices(self) -> None:

@@ -1,0 +1,16 @@
+"""Where stage jobs run: processes of this machine, or workers of Dask distributed on any machines."""
+
+from costmodel.engines._base import Engine, EngineWorker, Job, WorkerDiedError
+from costmodel.engines._dask import DaskEngine
+from costmodel.engines._local import LocalEngine
+from costmodel.engines._open import open_engine
+
+__all__ = [
+    "DaskEngine",
+    "Engine",
+    "EngineWorker",
+    "Job",
+    "LocalEngine",
+    "WorkerDiedError",
+    "open_engine",
+]

@@ -1,0 +1,168 @@
+"""The contract of an engine: where the stage jobs of tuning run."""
+
+import threading
+import weakref
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from functools import partial
+from types import TracebackType
+from typing import Any, NamedTuple, Self, TypeVar
+
+from costmodel.errors import CostModelError
+
+T = TypeVar("T")
+
+
+class WorkerDiedError(CostModelError):
+    """Each worker process died that had, or was to have, the job.
+
+    Attributes:
+        reason: What is known of it.
+        job: What the job is called.
+    """
+
+    def __init__(self, reason: str, job: str = "its job") -> None:
+        super().__init__(
+            f"A worker process must live until {job} is done, but it died ({reason}). It may have been "
+            "killed for want of memory."
+        )
+        self.reason, self.job = reason, job
+
+    def __reduce__(self) -> tuple[type[Self], tuple[str, str]]:
+        """An exception is made anew from its message, unless it says of what."""
+        return type(self), (self.reason, self.job)
+
+
+@dataclass(frozen=True)
+class EngineWorker:
+    """What runs jobs of an engine.
+
+    Attributes:
+        name: Unique within the engine.
+        host: Where it runs.
+        slots: Jobs that it runs at once.
+        resources: What its jobs may use at once, in all.
+    """
+
+    name: str
+    host: str
+    slots: int
+    resources: Mapping[str, float] = field(default_factory=dict)
+
+
+class Job(NamedTuple):
+    """A call that an engine makes somewhere.
+
+    Attributes:
+        function: What is called; it can be imported by its name.
+        arguments: Of the call.
+        resources: What the call takes of a worker's resources.
+        timeout_s: Seconds after which it is given up.
+        key: See ``Engine.submit``.
+    """
+
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    resources: dict[str, float]
+    timeout_s: float | None
+    key: str | None
+
+    @property
+    def name(self) -> str:
+        """What it is called in errors."""
+        return self.key or _called(self.function)
+
+
+class Engine(ABC):
+    """Runs stage jobs in other processes, perhaps of other machines.
+
+    A stage is a pure function of its arguments and of the stores that they name. It may run twice: a job
+    whose worker dies runs again. One that ends every worker that it meets ends in an error.
+
+    Attributes:
+        shares_files: Whether jobs see the files of this process, under the same paths.
+    """
+
+    shares_files: bool
+
+    def __init__(self) -> None:
+        self._in_flight: weakref.WeakValueDictionary[str, Future[Any]] = weakref.WeakValueDictionary()
+        self._keys = threading.Lock()
+
+    def submit(
+        self,
+        function: Callable[..., T],
+        *arguments: Any,
+        resources: Mapping[str, float] | None = None,
+        key: str | None = None,
+        timeout_s: float | None = None,
+    ) -> Future[T]:
+        """Queue a job. Safe to call from any thread.
+
+        Args:
+            function: A function of a module, a method, or a ``functools.partial`` of one: workers import it.
+            arguments: Of the function; pickle can send them.
+            resources: What the job takes of a worker, such as ``{"gpu": 1}``; only workers that have it get
+                the job.
+            key: Jobs of one key are the same job: as long as the future of one is kept and has not failed,
+                it is given again. It also names the job in errors.
+            timeout_s: Seconds after which the job is given up; they run from when a worker takes it.
+
+        Returns:
+            What the function returns or raises. ``TimeoutError`` if it took too long, ``WorkerDiedError`` if
+            every worker died that had it. It is cancelled if the engine is closed first. A job that is
+            cancelled while it runs costs its process the life.
+
+        Raises:
+            CostModelError: The function cannot be imported by its name.
+        """
+        _check_importable(function)
+        job = Job(function, arguments, dict(resources or {}), timeout_s, key)
+        if key is None:
+            return self._start(job)
+        with self._keys:
+            known = self._in_flight.get(key)
+            if known is None or _has_failed(known):
+                known = self._in_flight[key] = self._start(job)
+            return known
+
+    @abstractmethod
+    def _start(self, job: Job) -> "Future[Any]":
+        """Queue a job."""
+
+    @abstractmethod
+    def workers(self) -> tuple[EngineWorker, ...]:
+        """Those that there are now."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Give up what is queued, and let go of the workers. May be called twice."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _check_importable(function: Callable[..., Any]) -> None:
+    name = _called(function)
+    if "<" in name:  # <lambda>, <locals>
+        raise CostModelError(
+            f"A job must call a function that workers can import by its name, but got `{name}`. "
+            "Define it at the top of a module."
+        )
+
+
+def _called(function: Callable[..., Any]) -> str:
+    while isinstance(function, partial):
+        function = function.func
+    return getattr(function, "__qualname__", type(function).__qualname__)
+
+
+def _has_failed(future: "Future[Any]") -> bool:
+    return future.done() and (future.cancelled() or future.exception() is not None)

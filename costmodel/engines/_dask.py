@@ -1,0 +1,174 @@
+"""An engine on workers of Dask distributed, on this machine or on others."""
+
+import asyncio
+import ipaddress
+import uuid
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from costmodel.engines._base import Engine, EngineWorker, Job, WorkerDiedError
+from costmodel.errors import CostModelError, MissingExtraError
+
+if TYPE_CHECKING:
+    import distributed
+    from distributed.deploy import Cluster
+
+
+class DaskEngine(Engine):
+    """Workers of Dask distributed: ``dask worker`` on any machine, or a cluster object of Dask's adapters.
+
+    Dask places jobs, knows who lives and gives a job to another worker where one is lost, at most as often as
+    its setting ``distributed.scheduler.allowed-failures`` says. On a worker each job runs in a process of its
+    own, as on a ``LocalEngine`` with as many processes as the worker has threads: a job that hangs or dies
+    costs that process only. Jobs that ask for other resources have other processes. A job that asks for what
+    no worker has waits for one.
+
+    Functions go by their names and arguments by pickle, so that whoever can connect can run code: other
+    machines must have ``tls://`` addresses, whose certificates Dask checks.
+    """
+
+    def __init__(
+        self,
+        cluster: "str | Cluster",
+        *,
+        security: "distributed.Security | None" = None,
+        insecure: bool = False,
+        shares_files: bool = False,
+        connect_timeout_s: float = 30.0,
+    ) -> None:
+        """Connect to a scheduler.
+
+        Args:
+            cluster: Address of a scheduler, such as ``tls://host:8786``, or a cluster, which stays open.
+            security: Certificates, those of Dask's configuration unless given.
+            insecure: Whether jobs may go to another machine without encryption and authentication.
+            shares_files: Whether the workers see this machine's files, under the same paths.
+            connect_timeout_s: Seconds after which connecting is given up.
+
+        Raises:
+            CostModelError: Dask is not installed, the address is not safe, or no scheduler answers there.
+        """
+        super().__init__()
+        if find_spec("distributed") is None:
+            raise MissingExtraError("Running jobs on Dask workers", "dask")
+        self.shares_files = shares_files
+        self._address = cluster if isinstance(cluster, str) else cluster.scheduler_address
+        if not insecure:
+            _check_safe(self._address)
+        self._client = _connect(cluster, self._address, security, connect_timeout_s)
+        self._unfinished: set[Future[Any]] = set()
+        # Who waits for a job is told in this thread, so that what he does then holds up no message of Dask.
+        self._teller = ThreadPoolExecutor(1, thread_name_prefix="dask-engine")
+
+    def _start(self, job: Job) -> "Future[Any]":
+        from costmodel.engines._dask_worker import run_in_process
+
+        run = self._client.submit(
+            run_in_process,
+            job.function,
+            job.arguments,
+            tuple(sorted(job.resources)),
+            job.timeout_s,
+            job.key,
+            key=f"{job.name}-{uuid.uuid4().hex}",  # as a job of that key may have failed before
+            resources=job.resources or None,
+            pure=False,
+        )
+        outcome: Future[Any] = Future()
+        self._unfinished.add(outcome)
+        outcome.add_done_callback(self._unfinished.discard)
+        following = asyncio.run_coroutine_threadsafe(self._result(run), self._client.loop.asyncio_loop)
+        # A run that nobody follows any more is one that Dask forgets, or does not begin.
+        outcome.add_done_callback(lambda outcome: following.cancel() if outcome.cancelled() else None)
+        following.add_done_callback(lambda done: self._teller.submit(self._tell, job, outcome, done))
+        return outcome
+
+    async def _result(self, run: "distributed.Future[Any]") -> Any:
+        """The result of a run, waited for in Dask's event loop, which fetches several at once."""
+        try:
+            return await self._client.gather(run, asynchronous=True)
+        finally:
+            run.release()
+
+    def _tell(self, job: Job, outcome: "Future[Any]", following: "Future[Any]") -> None:
+        """Tell who waits for a job what became of it."""
+        if not outcome.set_running_or_notify_cancel():
+            return
+        try:
+            outcome.set_result(following.result())
+        except CancelledError:  # not by who waits: by Dask, which has no scheduler any more
+            outcome.set_exception(self._lost(job))
+        except BaseException as error:  # noqa: BLE001 (it goes to whoever waits)
+            outcome.set_exception(_told(error, job))
+
+    def _lost(self, job: Job) -> CostModelError:
+        return CostModelError(
+            f"The Dask scheduler at {self._address} must live until `{job.name}` is done, but it was lost. "
+            "Start it again, and submit what is missing."
+        )
+
+    def workers(self) -> tuple[EngineWorker, ...]:
+        """Those that the scheduler knows."""
+        known = self._client.scheduler_info(n_workers=-1)["workers"]
+        return tuple(
+            EngineWorker(address, worker["host"], worker["nthreads"], worker["resources"])
+            for address, worker in known.items()
+        )
+
+    def close(self) -> None:
+        """Cancel what is not done, and disconnect; the workers live on. May be called twice."""
+        for outcome in list(self._unfinished):
+            outcome.cancel()
+        self._client.close()
+        self._teller.shutdown(wait=False)
+
+
+def _connect(
+    cluster: "str | Cluster", address: str, security: "distributed.Security | None", timeout_s: float
+) -> "distributed.Client":
+    from distributed import Client
+
+    from costmodel.engines._dask_worker import JobProcesses
+
+    try:
+        client = Client(cluster, security=security, timeout=timeout_s, set_as_default=False)
+    except (OSError, TypeError) as error:  # TypeError: TLS without certificates
+        raise CostModelError(
+            f"A Dask scheduler must answer at {address}, but connecting failed ({error}). Start one with "
+            "`dask scheduler`; for tls:// Dask's configuration must name certificates here too."
+        ) from error
+    client.register_plugin(JobProcesses())
+    return client
+
+
+def _check_safe(address: str) -> None:
+    """Check that what goes to an address is encrypted, or stays on this machine.
+
+    Raises:
+        CostModelError: It would go to another machine, and anybody between could read and change it.
+    """
+    parts = urlsplit(address)
+    if parts.scheme == "tcp" and not _is_of_this_machine(parts.hostname or ""):
+        raise CostModelError(
+            f"The address of a scheduler on another machine must begin with tls://, but got {address}: "
+            "whoever can connect could run code on the workers and here. Give both ends certificates, or, in "
+            "a network that you trust, pass `insecure=True`."
+        )
+
+
+def _is_of_this_machine(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _told(error: BaseException, job: Job) -> BaseException:
+    """What a caller is told of an error of Dask or of the job."""
+    from distributed import KilledWorker
+
+    if isinstance(error, KilledWorker):
+        return WorkerDiedError(f"{error.allowed_failures + 1} Dask workers, one after the other", job.name)
+    return error

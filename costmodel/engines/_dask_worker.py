@@ -1,0 +1,86 @@
+"""What a Dask worker does with jobs: each runs in a process of its own, which may hang or die."""
+
+import asyncio
+import multiprocessing
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError, Future
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from distributed import Reschedule, Worker, WorkerPlugin, get_worker
+
+from costmodel.engines._local import LocalEngine
+from costmodel.errors import CostModelError
+
+
+class JobProcesses(WorkerPlugin):  # type: ignore[misc]
+    """The job processes of a Dask worker: as many as it has threads, for each set of resources."""
+
+    name = "costmodel-job-processes"
+    idempotent = True
+
+    def setup(self, worker: Worker) -> None:
+        """Start with no processes; the first job of a kind starts those of its kind."""
+        self._count, self._folder = worker.state.nthreads, Path(worker.local_directory)
+        self._engines: dict[tuple[str, ...], LocalEngine] = {}
+        self._running: dict[Any, Future[Any]] = {}
+        self._lock = threading.Lock()
+
+    def transition(self, key: Any, start: str, finish: str, **_: Any) -> None:
+        """End the process of a task that nobody wants any more."""
+        if (start, finish) == ("executing", "released") and (job := self._running.get(key)):
+            job.cancel()
+
+    @contextmanager
+    def while_wanted(self, key: Any, job: "Future[Any]") -> Iterator[None]:
+        """Within it the job of a task is cancelled where the task is.
+
+        Raises:
+            Reschedule: The job was cancelled; a task that is wanted all the same runs elsewhere.
+        """
+        self._running[key] = job
+        try:
+            yield
+        except CancelledError as error:
+            raise Reschedule from error
+        finally:
+            del self._running[key]
+
+    async def teardown(self, worker: Worker) -> None:
+        """End the processes, without holding up the worker's event loop."""
+        for engine in self._engines.values():
+            await asyncio.to_thread(engine.close)
+
+    def of(self, resources: tuple[str, ...]) -> LocalEngine:
+        """The processes for jobs that ask for resources of these names.
+
+        Raises:
+            CostModelError: This worker may not start processes.
+        """
+        if multiprocessing.current_process().daemon:
+            raise CostModelError(
+                "A Dask worker must be allowed to start processes, but this one is a daemon. Start it with "
+                "DASK_DISTRIBUTED__WORKER__DAEMON=False in its environment, or with --no-nanny."
+            )
+        with self._lock:
+            if resources not in self._engines:
+                self._engines[resources] = LocalEngine(self._count, self._folder)
+            return self._engines[resources]
+
+
+def run_in_process(
+    function: Callable[..., Any],
+    arguments: tuple[Any, ...],
+    resources: tuple[str, ...],
+    timeout_s: float | None,
+    key: str | None,
+) -> Any:
+    """Make a call in a job process of this Dask worker, and wait in one of the worker's threads."""
+    worker = get_worker()
+    processes = worker.plugins[JobProcesses.name]
+    assert isinstance(processes, JobProcesses)
+    job = processes.of(resources).submit(function, *arguments, timeout_s=timeout_s, key=key)
+    with processes.while_wanted(worker.get_current_task(), job):
+        return job.result()

@@ -1,0 +1,39 @@
+"""Engines by an address."""
+
+from typing import Any
+from urllib.parse import urlsplit
+
+from costmodel.engines._base import Engine
+from costmodel.engines._dask import DaskEngine
+from costmodel.engines._local import LocalEngine
+from costmodel.errors import CostModelError
+
+
+def open_engine(address: str = "local://", **settings: Any) -> Engine:
+    """An engine by its address.
+
+    Args:
+        address: ``local://`` for processes of this machine, one for each hardware thread, or
+            ``local://16`` for that many; ``tls://host:8786`` for the Dask scheduler there, and
+            ``tcp://localhost:8786`` for one of this machine.
+        settings: Those of ``LocalEngine`` or ``DaskEngine``.
+
+    Raises:
+        CostModelError: There is no such engine, or it cannot be opened.
+
+    Example:
+        >>> with open_engine("local://2") as engine:
+        ...     engine.submit(divmod, 7, 2).result()
+        (3, 1)
+    """
+    parts = urlsplit(address)
+    if address == "local://":
+        return LocalEngine(**settings)
+    if parts.scheme == "local" and parts.netloc.isdecimal() and int(parts.netloc) > 0:
+        return LocalEngine(int(parts.netloc), **settings)
+    if parts.scheme in ("tls", "tcp") and parts.netloc:
+        return DaskEngine(address, **settings)
+    raise CostModelError(
+        f"An engine's address must be local://, local://16 (processes), or tls://host:8786 or "
+        f"tcp://localhost:8786 (a Dask scheduler), but got {address!r}."
+    )

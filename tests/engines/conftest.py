@@ -1,0 +1,27 @@
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+RESOURCES = {"build": 1.0}
+
+
+@pytest.fixture(scope="session")
+def dask_cluster() -> Iterator[Any]:
+    """Two Dask workers in processes of their own; a job may take one down, and not a second."""
+    pytest.importorskip("pebble")
+    dask = pytest.importorskip("dask")
+    from distributed import LocalCluster
+
+    settings = {"distributed.worker.daemon": False, "distributed.scheduler.allowed-failures": 1}
+    with (
+        dask.config.set(settings),
+        LocalCluster(
+            n_workers=2,
+            threads_per_worker=1,
+            processes=True,
+            resources=RESOURCES,
+            dashboard_address=":0",
+        ) as cluster,
+    ):
+        yield cluster

@@ -1,0 +1,121 @@
+"""What only workers of Dask meet: other machines, workers that die as a whole, schedulers that go."""
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from costmodel.engines import DaskEngine, WorkerDiedError, open_engine
+from costmodel.errors import CostModelError
+
+dask = pytest.importorskip("dask")
+distributed = pytest.importorskip("distributed")
+pytest.importorskip("pebble")
+
+
+def take_the_worker_down(folder: Path, times: int) -> int:
+    """Kill the Dask worker whose job process this is, if fewer than ``times`` were; else how many were."""
+    killed = len(list(folder.iterdir()))
+    if killed < times:
+        (folder / str(os.getppid())).touch()
+        os.kill(os.getppid(), signal.SIGKILL)
+        time.sleep(600)
+    return killed
+
+
+def test_the_job_of_a_dask_worker_that_is_killed_runs_on_another(dask_cluster: Any, tmp_path: Path) -> None:
+    with DaskEngine(dask_cluster) as engine:
+        assert engine.submit(take_the_worker_down, tmp_path, 1).result(600) == 1
+
+
+def test_a_job_that_kills_one_dask_worker_after_the_other_is_given_up(
+    dask_cluster: Any, tmp_path: Path
+) -> None:
+    with DaskEngine(dask_cluster) as engine:
+        error = engine.submit(take_the_worker_down, tmp_path, 99, key="the deadly one").exception(600)
+        assert isinstance(error, WorkerDiedError)
+        assert error.reason == "2 Dask workers, one after the other"
+        assert "the deadly one" in str(error)
+        assert engine.submit(divmod, 7, 2).result(600) == (3, 1)
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_job_processes_end_with_their_dask_worker(dask_cluster: Any, tmp_path: Path) -> None:
+    with DaskEngine(dask_cluster) as engine:
+        process = engine.submit(os.getpid).result(600)
+        worker = engine.submit(os.getppid).result(600)
+        parent = int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
+        os.kill(parent, signal.SIGKILL)
+        while Path(f"/proc/{process}").exists():
+            time.sleep(0.01)
+        assert worker
+        assert engine.submit(divmod, 7, 2).result(600) == (3, 1)
+
+
+def test_jobs_with_other_resources_have_other_processes(dask_cluster: Any) -> None:
+    with DaskEngine(dask_cluster) as engine:
+        plain = {engine.submit(os.getpid).result(600) for _ in range(8)}
+        building = {engine.submit(os.getpid, resources={"build": 1}).result(600) for _ in range(8)}
+    assert not plain & building
+
+
+@pytest.mark.parametrize("address", ["tcp://192.0.2.1:8786", "tcp://builder.example:8786"])
+def test_other_machines_must_be_spoken_to_in_secret(address: str) -> None:
+    with pytest.raises(CostModelError, match=f"must begin with tls://, but got {address}"):
+        open_engine(address)
+
+
+def test_whoever_asks_for_it_sends_jobs_in_the_clear() -> None:
+    with pytest.raises(CostModelError, match=r"A Dask scheduler must answer at tcp://192.0.2.1:8786"):
+        open_engine("tcp://192.0.2.1:8786", insecure=True, connect_timeout_s=0.1)
+
+
+def test_an_address_where_nobody_answers_is_told() -> None:
+    with pytest.raises(CostModelError, match=r"A Dask scheduler must answer at tcp://127.0.0.1:1"):
+        open_engine("tcp://127.0.0.1:1", connect_timeout_s=0.1)
+
+
+def test_tls_needs_certificates() -> None:
+    with pytest.raises(CostModelError, match="Dask's configuration must name certificates here too"):
+        open_engine("tls://127.0.0.1:1", connect_timeout_s=0.1)
+
+
+def test_jobs_go_through_tls_to_whoever_has_the_certificate() -> None:
+    pytest.importorskip("cryptography")
+    security = distributed.Security.temporary()
+    with (
+        distributed.LocalCluster(
+            n_workers=1, processes=False, security=security, protocol="tls://", dashboard_address=":0"
+        ) as cluster,
+        open_engine(cluster.scheduler_address, security=security) as engine,
+    ):
+        assert cluster.scheduler_address.startswith("tls://")
+        assert engine.submit(divmod, 7, 2).result(600) == (3, 1)
+        others = distributed.Security.temporary()
+        with pytest.raises(CostModelError, match="A Dask scheduler must answer"):
+            open_engine(cluster.scheduler_address, security=others, connect_timeout_s=1)
+
+
+def test_a_worker_that_may_start_no_processes_is_told_of() -> None:
+    with (
+        dask.config.set({"distributed.worker.daemon": True}),
+        distributed.LocalCluster(n_workers=1, processes=True, dashboard_address=":0") as cluster,
+        DaskEngine(cluster) as engine,
+    ):
+        error = engine.submit(divmod, 7, 2).exception(600)
+    assert isinstance(error, CostModelError)
+    assert "DASK_DISTRIBUTED__WORKER__DAEMON=False" in str(error)
+
+
+def test_who_loses_the_scheduler_is_told() -> None:
+    cluster = distributed.LocalCluster(n_workers=1, processes=False, dashboard_address=":0")
+    with DaskEngine(cluster.scheduler_address) as engine:
+        assert engine.submit(divmod, 7, 2).result(600) == (3, 1)
+        waiting = engine.submit(divmod, 7, 2, resources={"what nobody has": 1})
+        cluster.close()
+        error = waiting.exception(600)
+    assert isinstance(error, CostModelError)
+    assert "must live until `divmod` is done" in str(error)
