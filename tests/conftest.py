@@ -1,6 +1,7 @@
 """Fixtures that several packages use."""
 
 import gc
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -12,14 +13,15 @@ from costmodel.spaces import Pool
 from costmodel.testing import gpu_landscape, landscape_platform
 
 
-def pytest_collection() -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
     """Look for no garbage among what is imported, which stays to the end: it took a quarter of the start."""
     gc.disable()
-
-
-def pytest_collection_finish() -> None:
-    gc.freeze()
-    gc.enable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture
