@@ -25,6 +25,7 @@ from costmodel.learners._training import (
     prepare,
     task_levels,
 )
+from costmodel.learners.known import KnownElsewhere
 from costmodel.learners.multitask import MultitaskGaussianProcess, MultitaskNetwork, matern_similarity
 from costmodel.learners.sources import NearestTask, TaskCurves, WeightedConsensus, source_weights
 from costmodel.learners.stacking import Stack
@@ -34,6 +35,7 @@ __all__ = [
     "DEFAULT_LEARNER",
     "AnalyticPrior",
     "KernelRidge",
+    "KnownElsewhere",
     "Learner",
     "MultitaskGaussianProcess",
     "MultitaskNetwork",

@@ -3,6 +3,7 @@ import pytest
 from costmodel.learners import (
     AnalyticPrior,
     KernelRidge,
+    KnownElsewhere,
     Learner,
     MultitaskGaussianProcess,
     MultitaskNetwork,
@@ -36,6 +37,12 @@ FACTORIES = {
     "kernel ridge with baseline": lambda: KernelRidge(0),
     "scaled": lambda: ScaledFromWhole(RidgeLearner(), XGBoostLearner(rounds=20), (2, 3), 0),
     "scaled, nothing known": lambda: ScaledFromWhole(XGBoostLearner(rounds=20), KernelRidge(), (0, 2, 3), 0),
+    "known elsewhere": lambda: KnownElsewhere(
+        ScaledFromWhole(RidgeLearner(), XGBoostLearner(rounds=20), (2, 3), 0), (0, 1)
+    ),
+    "known elsewhere, one kernel": lambda: KnownElsewhere(
+        ScaledFromWhole(KernelRidge(), XGBoostLearner(rounds=20), (), 0), (0, 1)
+    ),
     "xgboost": lambda: XGBoostLearner(rounds=20),
     "xgboost with baseline": lambda: XGBoostLearner(0, rounds=20),
     "xgboost rank": lambda: XGBoostRanker(rounds=20),

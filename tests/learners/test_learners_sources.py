@@ -13,7 +13,7 @@ from costmodel.learners import (
     source_weights,
     task_levels,
 )
-from costmodel.learners.sources import distinct_rows
+from costmodel.learners.sources import distinct_rows, row_keys
 
 TASK, CONFIG, PLATFORM_DEPENDENT, BOUND = (0, 1), (2, 3), 4, 1
 
@@ -156,6 +156,12 @@ def test_beyond_four_times_the_sources_tasks_weigh_nothing() -> None:
 def test_sources_equally_near_weigh_the_same_and_those_infinitely_far_nothing() -> None:
     weights = source_weights(np.array([[3.0, 3.0, 3.0, np.inf], [0.0, 0.0, 1.0, np.inf]]), 0.5, 2)
     np.testing.assert_allclose(weights, [[1 / 3, 1 / 3, 1 / 3, 0.0], [0.5, 0.5, 0.0, 0.0]], atol=1e-12)
+
+
+def test_a_row_is_found_again_by_its_values() -> None:
+    X = np.array([[0.0, np.nan], [1.0, 2.0]])
+    assert row_keys(X) == row_keys(np.array([[-0.0, -np.nan], [1.0, 2.0]]))
+    assert row_keys(X)[0] != row_keys(X)[1]
 
 
 def test_distinct_rows_are_told_apart_by_their_values() -> None:
