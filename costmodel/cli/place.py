@@ -1,6 +1,5 @@
 """``costmodel place``: the layers of a model over devices."""
 
-from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -43,7 +42,12 @@ def place(
     ] = False,
     time_limit: Annotated[
         float,
-        number_option("above 0", lambda s: s > 0 and isfinite(s), help="Of the solver.", metavar="SECONDS"),
+        number_option(
+            "above 0 and at most 1,000,000,000",
+            lambda seconds: 0 < seconds <= 1e9,
+            help="Of the solver.",
+            metavar="SECONDS",
+        ),
     ] = 30.0,
     seed: Annotated[int, seed_option("Of the solver.")] = 0,
     json: JsonOption = None,
