@@ -72,12 +72,12 @@ def known(data: Dataset) -> pd.DataFrame:
 
 
 def predicted(
-    data: Dataset, rows: pd.DataFrame, by: str, folds: int, learners: Sequence[str]
+    learning: LearningRows, rows: pd.DataFrame, by: str, folds: int, learners: Sequence[str]
 ) -> pd.DataFrame:
     """What each learner says of every row, having learned from none of its fold's.
 
     Args:
-        data: The dataset.
+        learning: Features and latencies of a dataset.
         rows: What ``known`` gives of it.
         by: The column whose values are held out together.
         folds: Number of folds; each holds out about as many of those values.
@@ -87,7 +87,7 @@ def predicted(
         The rows with ``learner``, ``score`` and ``predicted_s`` (NaN where a learner ranks only), once a
         learner.
     """
-    learning, fold = LearningRows.of(data), _folds(rows, by, folds)
+    fold = _folds(rows, by, folds)
     found = []
     with Progress(f"held out by {by}", total=len(learners) * (fold.max() + 1)) as progress:
         for learner in learners:

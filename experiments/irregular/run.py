@@ -11,6 +11,7 @@ import pandas as pd
 
 from costmodel.dataset import Dataset, load_dataset
 from costmodel.files import write_json
+from costmodel.transfer import LearningRows
 
 sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 from choices import Rows, always, block_size_by_occupancy, chosen, errors, first, size_correlations, summary
@@ -63,12 +64,17 @@ class Study:
         """The measurements, with what they may be held out by."""
         return known(self.data)
 
+    @cached_property
+    def learning(self) -> LearningRows:
+        """Their features, which all ways to hold out share."""
+        return LearningRows.of(self.data)
+
     def by(self, held_out: str) -> pd.DataFrame:
         """What each learner says of rows that were held out by shape, distribution or SMs."""
         if held_out not in self._said:
             args = self.args
             folds = len(self.rows["sms"].unique()) if held_out == "sms" else args.folds
-            self._said[held_out] = predicted(self.data, self.rows, held_out, folds, args.learner)
+            self._said[held_out] = predicted(self.learning, self.rows, held_out, folds, args.learner)
         return self._said[held_out]
 
 

@@ -1,7 +1,6 @@
 """The experiment in miniature, on latencies from a formula; nothing is measured."""
 
 import json
-import sys
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -9,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from experiment_folder import found_beside
 
 from costmodel.dataset import CardHeader, Dataset, build_dataset, dataset_from_measurements
 from costmodel.kernels import open_sources, sample_from_starts
@@ -39,17 +39,10 @@ CSR_S = 5e-6
 
 
 @pytest.fixture(autouse=True)
-def folder_on_path(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The experiment's modules are found beside each other; other experiments have modules of these names."""
-    monkeypatch.setattr(sys, "path", [str(FOLDER), str(FOLDER.parent), *sys.path])
-    forget()
-    yield
-    forget()
-
-
-def forget() -> None:
-    for name in MODULES:
-        sys.modules.pop(name, None)
+def folder_on_path() -> Iterator[None]:
+    """The experiment's modules are found beside each other."""
+    with found_beside(FOLDER, MODULES):
+        yield
 
 
 def rehearsed() -> Iterator[Measurement]:

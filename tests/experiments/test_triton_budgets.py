@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 import pytest
+from experiment_folder import found_beside
 
 from costmodel.dataset import CardHeader, Dataset, build_dataset, dataset_from_measurements
 from costmodel.kernels import KernelSource
@@ -47,17 +48,10 @@ HEADER = CardHeader("Formula", "For a test.", "A formula.", "None.", "CC0-1.0", 
 
 
 @pytest.fixture(autouse=True)
-def folder_on_path(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The experiment's modules are found beside each other; other experiments have modules of these names."""
-    monkeypatch.setattr(sys, "path", [str(FOLDER), str(FOLDER.parent), *sys.path])
-    forget()
-    yield
-    forget()
-
-
-def forget() -> None:
-    for name in MODULES:
-        sys.modules.pop(name, None)
+def folder_on_path() -> Iterator[None]:
+    """The experiment's modules are found beside each other."""
+    with found_beside(FOLDER, MODULES):
+        yield
 
 
 def rehearsed(

@@ -88,14 +88,12 @@ def tolerance_of(description: Description) -> float:
 
 def reference_of(
     file: Path, description: Description, arguments: Arrays, workload: Workload
-) -> list[NDArray[Any]] | None:
-    """What the outputs should hold, by ``reference.py`` beside the description; None where there is none.
+) -> list[NDArray[Any]]:
+    """What the outputs should hold, by ``reference.py`` beside the description.
 
     Raises:
         CostModelError: It fails, or gives other names or sizes.
     """
-    if not file.exists():
-        return None
     specified = description.kernel_specification.arguments
     inputs = {
         name: array

@@ -188,9 +188,10 @@ class CudaFamily:
 
     def own_reference(self, workload: Workload) -> list[NDArray[Any]] | None:
         """What ``reference.py`` gives; None where there is none."""
-        return reference_of(
-            self.folder / "reference.py", self.description, self._arguments(workload), workload
-        )
+        file = self.folder / "reference.py"
+        if not file.exists():
+            return None
+        return reference_of(file, self.description, self._arguments(workload), workload)
 
     def own_tolerance(self, workload: Workload) -> float:
         """Largest relative error of the outputs that is rounding."""

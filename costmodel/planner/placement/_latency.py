@@ -15,6 +15,7 @@ from costmodel.planner.placement._blocks import Blocks, blocks_of
 from costmodel.planner.placement._evaluate import latency
 from costmodel.planner.placement._problem import PlacementProblem, colours
 from costmodel.planner.placement._solver import (
+    Found,
     Scale,
     Slots,
     Solved,
@@ -29,8 +30,6 @@ from costmodel.planner.placement._solver import (
 # Units of a first search: the solver moves ends of nodes unit by unit where devices wait for each other, and
 # a limit near the best latency spares it that.
 _COARSE = 2**12
-
-Found = tuple[dict[int, str] | None, float]  # device of each node, if any were found, and the bound
 
 
 def least_latency(problem: PlacementProblem, known: float, *, time_limit_s: float, seed: int) -> Found:

@@ -15,6 +15,8 @@ from costmodel.planner.placement._blocks import Blocks, Kind
 # 2**30 the presolve of OR-tools 9.15 calls a problem infeasible that is not (the operator graph of BERT-3).
 _UNITS = 2**24
 
+Found = tuple[dict[int, str] | None, float]  # device of each node, if any were found, and the bound
+
 
 def has_solver() -> bool:
     """Whether OR-tools is installed."""

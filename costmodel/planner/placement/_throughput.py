@@ -11,6 +11,7 @@ import numpy as np
 
 from costmodel.planner.placement._blocks import Blocks
 from costmodel.planner.placement._solver import (
+    Found,
     Scale,
     Slots,
     Solved,
@@ -21,8 +22,6 @@ from costmodel.planner.placement._solver import (
     moved,
     solve,
 )
-
-Found = tuple[dict[int, str] | None, float]  # device of each node, if any were found, and the bound
 
 
 def least_max_load(
