@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from experiment_folder import found_beside
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "live_search"
 MODULES = ("limited", "report", "results", "run", "searches", "side_by_side", "stock_part")
@@ -16,17 +17,10 @@ MATMUL = "matmul-m32-n32-k32"
 
 
 @pytest.fixture(autouse=True)
-def folder_on_path(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The experiment's modules are found beside each other; other experiments have modules of these names."""
-    monkeypatch.syspath_prepend(FOLDER)
-    forget()
-    yield
-    forget()
-
-
-def forget() -> None:
-    for name in MODULES:
-        sys.modules.pop(name, None)
+def folder_on_path() -> Iterator[None]:
+    """The experiment's modules are found beside each other."""
+    with found_beside(FOLDER, MODULES):
+        yield
 
 
 def found(*steps: tuple[float, int, float], seconds: float, measured: int) -> dict[str, object]:

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import msgspec
 import pytest
+from experiment_folder import found_beside
 
 pytest.importorskip("tvm")
 
@@ -26,17 +27,10 @@ SMALL = ("row_sums", "relax_log_softmax")
 
 
 @pytest.fixture(autouse=True)
-def folder_on_path(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The experiment's modules are found beside each other; other experiments have modules of these names."""
-    monkeypatch.setattr(sys, "path", [str(FOLDER), *sys.path])
-    forget()
-    yield
-    forget()
-
-
-def forget() -> None:
-    for name in MODULES:
-        sys.modules.pop(name, None)
+def folder_on_path() -> Iterator[None]:
+    """The experiment's modules are found beside each other."""
+    with found_beside(FOLDER, MODULES):
+        yield
 
 
 def test_there_are_enough_programs_and_none_is_an_operator() -> None:
