@@ -68,6 +68,21 @@ def test_float16_sums_agree_and_a_forgotten_tile_does_not(k: int) -> None:
     assert not agrees(accumulated(workload, slice(k - 16, k)), reference)
 
 
+@pytest.mark.parametrize("wrong", [0, 1 << 17, 299_999])
+def test_one_wrong_number_of_many_is_seen_wherever_it_is(wrong: int) -> None:
+    reference = np.ones(300_000, np.float32)
+    output = reference.copy()
+    assert agrees(output, reference)
+    output[wrong] = 1.1
+    assert not agrees(output, reference)
+
+
+def test_another_size_is_wrong() -> None:
+    reference = np.ones(6, np.float32)
+    assert not agrees(reference[:5], reference)
+    assert not agrees(np.ones(7, np.float32), reference)
+
+
 def test_float32_tells_one_part_in_a_thousand_and_nan() -> None:
     reference = np.ones((4, 4), np.float32)
     assert agrees(reference * np.float32(1.00001), reference)
