@@ -7,7 +7,13 @@ from costmodel.errors import CostModelError, did_you_mean
 from costmodel.files import shipped
 
 # The first is used where none is named: small, of one GPU. The other is ten times as large, of two.
-SHIPPED_DATASETS = ("h100-sm-budgets", "sm-budgets", "cuda-sm-budgets", "triton-sm-budgets")
+SHIPPED_DATASETS = (
+    "h100-sm-budgets",
+    "sm-budgets",
+    "cuda-sm-budgets",
+    "triton-sm-budgets",
+    "sparse-sm-budgets",
+)
 
 
 def find_dataset(dataset: str | Path | None = None) -> Path:
