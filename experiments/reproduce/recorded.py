@@ -35,6 +35,7 @@ def main() -> None:
         "tile_synchronization",
         "placement",
         "replay_speed",
+        "pipeline_throughput",
     )
     results = {name: json.loads((EXPERIMENTS / name / "result.json").read_text()) for name in names}
     document = {
@@ -53,6 +54,7 @@ def main() -> None:
         "tiles": results["tile_synchronization"]["savings"],
         "placement": placement(results["placement"]),
         "replay_speed": replayed(results["replay_speed"][-1]),
+        "pipeline": pipeline(results["pipeline_throughput"]["pipelines"]),
         "ablation": {row["model"].strip(): -row.get("difference", 0.0) for row in results["ablation"]},
         "search": searches("result.json"),
         "search_whole": searches("result_consensus.json") | searches("result_whole.json"),
@@ -95,6 +97,27 @@ def placement(result: dict[str, Any]) -> dict[str, float]:
 def replayed(row: dict[str, float]) -> dict[str, float]:
     """Time and memory of the largest graph."""
     return {"replay_s": row["replay_s"], "peak_gb": row["peak_bytes"] / 1e9}
+
+
+def pipeline(pipelines: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Candidates a minute, and how far latencies are from stock's on the same kernels."""
+    stock, ours = pipelines["stock, one batch"], pipelines["ours, workers running"]
+    rates = {
+        name: {
+            "per_minute": pipelines[row]["per_minute"],
+            "times_stock": pipelines[row]["per_minute"] / stock["per_minute"],
+        }
+        for name, row in (("running", "ours, workers running"), ("cold", "ours, with start-up"))
+    }
+    theirs = stock["latency_s"]
+    apart = {id_: abs(s / theirs[id_] - 1.0) for id_, s in ours["latency_s"].items() if id_ in theirs}
+    long = [apart[id_] for id_ in apart if ours["latency_s"][id_] >= 50e-6]
+    return {
+        **rates,
+        "stock_per_minute": stock["per_minute"],
+        "difference": float(np.median(list(apart.values()))),
+        "difference_of_long": float(np.median(long)),
+    }
 
 
 def means_over_programs(scores: dict[str, dict[str, float]]) -> dict[str, float]:
