@@ -1,0 +1,156 @@
+"""Configs that crash Triton's compiler, of which there are real ones: the rest of the program goes on.
+
+The compiler is Triton's own, for a GPU that is not there: what stands behind it, loading and launching, is
+made up.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("triton")
+pytest.importorskip("torch")
+
+from costmodel.records import Outcome, read_records
+
+pytestmark = pytest.mark.triton
+
+# Tunes kernels, as a script without a guard for processes that import it; arguments: a folder, and JSON with
+# settings of `autotune`, operands of each config's assembly, and how often the first kernel is launched.
+PROGRAM = """
+import json, sys
+from pathlib import Path
+from types import SimpleNamespace
+import torch, triton
+import triton.language as tl
+from triton.backends.compiler import GPUTarget
+from triton.runtime.driver import driver
+from costmodel.integrations.triton import autotune
+from costmodel.records import find_device, part_of
+
+folder, asked = Path(sys.argv[1]), json.loads(sys.argv[2])
+launched, compiled, timed, now = [], [], [], {}
+
+class Launcher:
+    def __init__(self, source, metadata): self.warps = metadata.num_warps
+    def __call__(self, *arguments): launched.append(self.warps)
+
+class Active:
+    launcher_cls = Launcher
+    utils = SimpleNamespace(
+        get_device_properties=lambda device: {"max_shared_mem": 232448},
+        load_binary=lambda *kernel: (None, None, 32, 0, 1024),
+    )
+    def get_current_device(self): return 0
+    def get_current_stream(self, device): return 0
+    def get_current_target(self): return GPUTarget("cuda", 90, 32)
+
+driver.set_active(Active())
+def listen(src, metadata, metadata_group, times, cache_hit):
+    compiled.append((metadata["num_warps"], cache_hit))
+triton.knobs.compilation.listener = listen
+
+def bench(kernel_call, quantiles):
+    kernel_call()
+    timed.append(launched[-1])
+    return [8.0 / launched[-1]] * 3
+
+configs = [triton.Config({"OPERANDS": each}, num_warps=2**i) for i, each in enumerate(asked["operands"])]
+
+@autotune(
+    configs, ["n"], do_bench=bench, store=folder / "timings.jsonl",
+    platform=part_of(find_device("NVIDIA H100 80GB HBM3"), 132), **asked["settings"],
+)
+@triton.heuristics({"BLOCK": lambda arguments: 128})
+@triton.jit
+def copy(x, n, OPERANDS: tl.constexpr, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    value = tl.load(x + at, mask=at < n)
+    value = tl.inline_asm_elementwise(
+        "mov.b32 $0, $1;", OPERANDS, [value], dtype=tl.float32, is_pure=True, pack=1
+    )
+    tl.store(x + at, value, mask=at < n)
+
+error = None
+try:
+    for _ in range(asked["launches"]): copy[(1,)](torch.ones(64), 64)
+except Exception as raised: error = f"{type(raised).__name__}: {raised}"
+print(json.dumps({"launched": launched, "timed": timed, "compiled": compiled, "error": error}))
+"""
+WORKS, CRASHES, RAISES = "=r,r", "=r,r,r,r", 3
+REASON = "number of input constraints does not match"
+
+
+def run(folder: Path, *operands: str | int, launches: int = 1, **settings: Any) -> dict[str, Any]:
+    """What a process tells that tunes a kernel with these configs, of 1, 2, 4 ... warps; more are faster."""
+    ended = start(folder, operands, launches, settings)
+    assert ended.returncode == 0, ended.stderr
+    told: dict[str, Any] = json.loads(ended.stdout)
+    return told
+
+
+def start(
+    folder: Path, operands: tuple[str | int, ...], launches: int, settings: dict[str, Any]
+) -> "subprocess.CompletedProcess[str]":
+    (folder / "tunes.py").write_text(PROGRAM)
+    asked = {"operands": operands, "launches": launches, "settings": settings}
+    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    return subprocess.run(
+        [sys.executable, folder / "tunes.py", folder, json.dumps(asked)],
+        env=environment | {"TRITON_CACHE_DIR": str(folder / "cache")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def kept(folder: Path) -> dict[int, tuple[Outcome, str]]:
+    """Outcome and reason by warps."""
+    rows = read_records(folder / "timings.jsonl")
+    return {each.candidate.config.decisions["num_warps"]: (each.outcome, each.error) for each in rows}
+
+
+def test_a_config_that_crashes_the_compiler_costs_itself_alone(tmp_path: Path) -> None:
+    told = run(tmp_path, WORKS, CRASHES, WORKS)
+    assert (told["timed"], told["launched"][-1], told["error"]) == ([1, 4], 4, None)
+    assert told["compiled"] == [[1, True], [4, True]]  # found in the cache, in which the workers put them
+    outcome, reason = kept(tmp_path)[2]
+    assert outcome is Outcome.COMPILE_ERROR
+    assert reason.startswith("the compiler ended its process with SIGABRT: ")
+    assert REASON in reason
+
+    again = run(tmp_path, WORKS, CRASHES, WORKS)
+    assert (again["timed"], again["launched"]) == ([], [4])
+
+
+def test_in_this_process_such_a_config_ends_it(tmp_path: Path) -> None:
+    ended = start(tmp_path, (WORKS, CRASHES, WORKS), 1, {"compile_workers": 0})
+    assert ended.returncode < 0
+    assert REASON in ended.stderr
+
+
+@pytest.mark.parametrize("mode", ["model", "background"])
+def test_a_first_choice_that_crashes_gives_way_to_the_next(tmp_path: Path, mode: str) -> None:
+    told = run(tmp_path, CRASHES, WORKS, WORKS, mode=mode, compile_workers=1, launches=3)
+    assert told["launched"][0] == 2
+    assert told["launched"][-1] == {"model": 2, "background": 4}[mode]
+
+
+def test_what_crashes_with_all_configs_is_told_of(tmp_path: Path) -> None:
+    told = run(tmp_path, CRASHES, "=r,r,r")
+    assert told["launched"] == []
+    assert told["error"].startswith("CostModelError: Some config of triton.copy_fp32-n64 must run on ")
+    assert REASON in told["error"]
+
+
+def test_what_is_refused_without_a_crash_is_told_of_as_before(tmp_path: Path) -> None:
+    told = run(tmp_path, RAISES, WORKS)
+    assert (told["timed"], told["error"]) == ([2], None)
+    outcome, reason = kept(tmp_path)[1]
+    assert outcome is Outcome.COMPILE_ERROR
+    assert "process" not in reason
