@@ -38,6 +38,7 @@ GRACE_S = 15.0  # after the time limit, a kernel's process is ended
 def main() -> None:
     options = parse()
     sys.path.append(str(Path(__file__).parent))
+    options.out.mkdir(parents=True, exist_ok=True)
     if options.kernel:
         from answers import answer
 
@@ -55,7 +56,6 @@ def main() -> None:
 
 
 def compare_tuners(options: argparse.Namespace) -> None:
-    options.out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as work:
         options.work = Path(work)
         found = summary(list(measure(options)))
