@@ -21,9 +21,11 @@ from costmodel.records import Outcome, read_records
 pytestmark = pytest.mark.triton
 
 # Tunes kernels, as a script without a guard for processes that import it; arguments: a folder, and JSON with
-# settings of `autotune`, operands of each config's assembly, and how often the first kernel is launched.
+# settings of `autotune`, operands of each config's assembly, how often the kernel is launched, and whether
+# another thread launches it as well.
 PROGRAM = """
 import json, sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 import torch, triton
@@ -62,11 +64,19 @@ def bench(kernel_call, quantiles):
 
 configs = [triton.Config({"OPERANDS": each}, num_warps=2**i) for i, each in enumerate(asked["operands"])]
 
+beside = []
+def block(arguments):
+    if asked["beside"]:  # another thread launches the kernel while this one finds out what is to be compiled
+        with ThreadPoolExecutor(1) as threads:
+            compiled_there = threads.submit(kernel.warmup, torch.float32, 64, "=r,r", 64, grid=(1,)).result()
+            beside.append(compiled_there is not None)
+    return 128
+
 @autotune(
     configs, ["n"], do_bench=bench, store=folder / "timings.jsonl",
     platform=part_of(find_device("NVIDIA H100 80GB HBM3"), 132), **asked["settings"],
 )
-@triton.heuristics({"BLOCK": lambda arguments: 128})
+@triton.heuristics({"BLOCK": block})
 @triton.jit
 def copy(x, n, OPERANDS: tl.constexpr, BLOCK: tl.constexpr):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -76,29 +86,32 @@ def copy(x, n, OPERANDS: tl.constexpr, BLOCK: tl.constexpr):
     )
     tl.store(x + at, value, mask=at < n)
 
-error = None
+kernel, error = copy.fn.fn, None
 try:
     for _ in range(asked["launches"]): copy[(1,)](torch.ones(64), 64)
 except Exception as raised: error = f"{type(raised).__name__}: {raised}"
-print(json.dumps({"launched": launched, "timed": timed, "compiled": compiled, "error": error}))
+told = {"launched": launched, "timed": timed, "compiled": compiled}
+print(json.dumps(told | {"beside": beside, "error": error}))
 """
 WORKS, CRASHES, RAISES = "=r,r", "=r,r,r,r", 3
 REASON = "number of input constraints does not match"
 
 
-def run(folder: Path, *operands: str | int, launches: int = 1, **settings: Any) -> dict[str, Any]:
+def run(
+    folder: Path, *operands: str | int, launches: int = 1, beside: bool = False, **settings: Any
+) -> dict[str, Any]:
     """What a process tells that tunes a kernel with these configs, of 1, 2, 4 ... warps; more are faster."""
-    ended = start(folder, operands, launches, settings)
+    ended = start(folder, operands, settings, launches=launches, beside=beside)
     assert ended.returncode == 0, ended.stderr
     told: dict[str, Any] = json.loads(ended.stdout)
     return told
 
 
 def start(
-    folder: Path, operands: tuple[str | int, ...], launches: int, settings: dict[str, Any]
+    folder: Path, operands: tuple[str | int, ...], settings: dict[str, Any], **more: Any
 ) -> "subprocess.CompletedProcess[str]":
     (folder / "tunes.py").write_text(PROGRAM)
-    asked = {"operands": operands, "launches": launches, "settings": settings}
+    asked = {"operands": operands, "settings": settings, "launches": 1, "beside": False, **more}
     environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
     return subprocess.run(
         [sys.executable, folder / "tunes.py", folder, json.dumps(asked)],
@@ -129,7 +142,7 @@ def test_a_config_that_crashes_the_compiler_costs_itself_alone(tmp_path: Path) -
 
 
 def test_in_this_process_such_a_config_ends_it(tmp_path: Path) -> None:
-    ended = start(tmp_path, (WORKS, CRASHES, WORKS), 1, {"compile_workers": 0})
+    ended = start(tmp_path, (WORKS, CRASHES, WORKS), {"compile_workers": 0})
     assert ended.returncode < 0
     assert REASON in ended.stderr
 
@@ -154,3 +167,10 @@ def test_what_is_refused_without_a_crash_is_told_of_as_before(tmp_path: Path) ->
     outcome, reason = kept(tmp_path)[1]
     assert outcome is Outcome.COMPILE_ERROR
     assert "process" not in reason
+
+
+def test_other_threads_compile_as_ever(tmp_path: Path) -> None:
+    told = run(tmp_path, WORKS, WORKS, beside=True)
+    assert (told["timed"], told["error"]) == ([1, 2], None)
+    assert told["beside"]
+    assert all(told["beside"])

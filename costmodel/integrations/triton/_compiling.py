@@ -110,8 +110,8 @@ def _job(source: Any, module: Any, target: Any, options: dict[str, Any], **_: An
 
 
 def _crashes(jobs: list[dict[str, Any]], workers: int) -> list[tuple[int, int, str]]:
-    """Position, exit code and first words of the jobs that ended their processes."""
-    if not jobs:
+    """Position, exit code and first words of the jobs that ended their processes; none if none can start."""
+    if not jobs or not sys.executable:
         return []
     search = {
         "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
