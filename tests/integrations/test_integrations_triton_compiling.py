@@ -68,8 +68,8 @@ beside = []
 def block(arguments):
     if asked["beside"]:  # another thread launches the kernel while this one finds out what is to be compiled
         with ThreadPoolExecutor(1) as threads:
-            compiled_there = threads.submit(kernel.warmup, torch.float32, 64, "=r,r", 64, grid=(1,)).result()
-            beside.append(compiled_there is not None)
+            there = threads.submit(kernel.warmup, torch.float32, 64, "=r,r", 64, grid=(1,))
+            beside.append(str(there.exception()))
     return 128
 
 @autotune(
@@ -172,5 +172,4 @@ def test_what_is_refused_without_a_crash_is_told_of_as_before(tmp_path: Path) ->
 def test_other_threads_compile_as_ever(tmp_path: Path) -> None:
     told = run(tmp_path, WORKS, WORKS, beside=True)
     assert (told["timed"], told["error"]) == ([1, 2], None)
-    assert told["beside"]
-    assert all(told["beside"])
+    assert set(told["beside"]) == {"None"}
