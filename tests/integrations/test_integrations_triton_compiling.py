@@ -178,3 +178,16 @@ def test_other_threads_compile_as_ever(tmp_path: Path) -> None:
     told = run(tmp_path, WORKS, WORKS, beside=True)
     assert (told["timed"], told["error"]) == ([1, 2], None)
     assert set(told["beside"]) == {"None"}
+
+
+def test_in_the_background_the_shortlist_is_compiled_at_once(tmp_path: Path) -> None:
+    cubins = [compiled_after(tmp_path, calls) for calls in (1, 2)]
+    assert cubins == [1, 3]
+
+
+def compiled_after(folder: Path, calls: int) -> int:
+    """How many configs of three are in Triton's cache after so many calls in an empty folder."""
+    own = folder / str(calls)
+    own.mkdir()
+    run(own, WORKS, WORKS, WORKS, mode="background", launches=calls)
+    return len(list(own.glob("cache/*/*.cubin")))

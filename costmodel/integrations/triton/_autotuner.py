@@ -176,7 +176,7 @@ class Autotuner(autotuner.Autotuner):  # type: ignore[misc]
         """Time up to so many configs that are still to be timed; seconds that it took."""
         start = time.perf_counter()
         timed = 0
-        while timed < most and (position := tuning.next(most - timed, compiler)) is not None:
+        while timed < most and (position := tuning.next(compiler)) is not None:
             tuning.time(position, lambda config: self._timed(config, tuning.timings.platform, args, kwargs))
             timed += 1
         if timed:

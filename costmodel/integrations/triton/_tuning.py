@@ -76,10 +76,10 @@ class Tuning:
         left = [i for i in self.order if self.candidates[i].candidate_id not in known]
         return left[: max(lacking, 0 if ran else 1)]
 
-    def next(self, most: int, compiler: Compiler) -> int | None:
-        """Position of the config to time next, once it is compiled, and up to so many that follow it."""
+    def next(self, compiler: Compiler) -> int | None:
+        """Position of the config to time next, once it is compiled, and with it those that follow it."""
         while (ahead := self.ahead()) and ahead[0] not in self._compiled:
-            self._compile(ahead[:most], compiler)
+            self._compile(ahead, compiler)
         return ahead[0] if ahead else None
 
     def launchable(self, choose: Callable[[], int], compiler: Compiler) -> Any:
