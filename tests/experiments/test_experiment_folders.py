@@ -56,8 +56,9 @@ def needed(folder: Path) -> list[str]:
         "search_on_replay": ["--out", "o"],
         "stopping": ["--out", "o"],
         "tile_synchronization": ["data"],
+        "triton_autotune": ["--out", "o"],
     }
-    written = ["co_run", "pipeline_throughput", "stock_comparison", "triton_autotune"]
+    written = ["co_run", "pipeline_throughput", "stock_comparison"]
     return names.get(folder.name, ["--json", "r"] if folder.name in written else [])
 
 

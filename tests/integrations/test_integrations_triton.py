@@ -489,6 +489,8 @@ def test_settings_are_checked(bench: Bench, path: Path) -> None:
         bench.kernel(path, mode="thread")
     with pytest.raises(CostModelError, match="shortlist must be at least 1, but got 0"):
         bench.kernel(path, shortlist=0)
+    with pytest.raises(CostModelError, match="compile_workers must be 0 or more, but got -1"):
+        bench.kernel(path, compile_workers=-1)
     with pytest.raises(CostModelError, match=r"must be a \.jsonl file"):
         run(bench.kernel(path.with_suffix(".db")))
     with pytest.raises(CostModelError, match="fields of KernelLaunch, but got \\['speed'\\]"):

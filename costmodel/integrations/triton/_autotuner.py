@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -10,13 +11,15 @@ import triton
 from triton.runtime import autotuner
 
 from costmodel.errors import CostModelError
+from costmodel.host import cpu_threads
+from costmodel.integrations.triton._compiling import compile_apart
 from costmodel.integrations.triton._facts import LaunchFacts, launch_of, resources_of
 from costmodel.integrations.triton._kernel_timings import KernelTimings, L2Policy
 from costmodel.integrations.triton._key import Question, config_of, letters_of, question
 from costmodel.integrations.triton._platform import current_platform, is_capturing
 from costmodel.integrations.triton._shortlist import Adviser
 from costmodel.integrations.triton._store import open_store
-from costmodel.integrations.triton._tuning import QUANTILES, Tuning
+from costmodel.integrations.triton._tuning import QUANTILES, Compiler, Tuning
 from costmodel.records import Candidate, KernelResources, Platform
 
 if TYPE_CHECKING:
@@ -47,6 +50,7 @@ class Autotuner(autotuner.Autotuner):  # type: ignore[misc]
         mode: Mode,
         platform: Platform | Callable[[], Platform] | None,
         launch: LaunchFacts | None,
+        compile_workers: int | None,
         **triton_settings: Any,
     ) -> None:
         super().__init__(
@@ -62,6 +66,8 @@ class Autotuner(autotuner.Autotuner):  # type: ignore[misc]
             raise CostModelError(f"mode must be 'measure', 'background' or 'model', but got {mode!r}.")
         if shortlist is not None and shortlist < 1:
             raise CostModelError(f"shortlist must be at least 1, but got {shortlist}.")
+        if compile_workers is not None and compile_workers < 0:
+            raise CostModelError(f"compile_workers must be 0 or more, but got {compile_workers}.")
         self.store_path = store
         self.letters = letters_of(self.keys)
         self._mode = mode
@@ -69,6 +75,7 @@ class Autotuner(autotuner.Autotuner):  # type: ignore[misc]
         self._adviser = Adviser(model)
         self._find_platform = _finder(platform)
         self._launch_facts = launch
+        self._compile_workers = cpu_threads() if compile_workers is None else compile_workers
         flushes = triton_settings["do_bench"] is None and not triton_settings["use_cuda_graph"]
         self._l2_policy: L2Policy = "flushed" if flushes else "warm"
         self._tunings: dict[tuple[Any, ...], Tuning] = {}
@@ -120,9 +127,11 @@ class Autotuner(autotuner.Autotuner):  # type: ignore[misc]
         tuning = self._tunings[key]
         capturing = is_capturing()
         most = {"measure": len(self.configs), "background": int(started), "model": 0}[self._mode]
-        timed_s = 0.0 if capturing else self._time(tuning, most, args, kwargs)
-        is_done = tuning.next() is None
-        chosen = tuning.promising() if self._mode == "model" and not is_done else tuning.best()
+        compiler = partial(self._compiled, args, kwargs)
+        timed_s = 0.0 if capturing else self._time(tuning, most, compiler, args, kwargs)
+        is_done = not tuning.ahead()
+        by_model = self._mode == "model" and not is_done
+        chosen = tuning.launchable(tuning.promising if by_model else tuning.best, compiler)
         if is_done or (self._mode == "model" and not capturing):
             self.cache[key] = chosen
             del self._tunings[key]
@@ -156,16 +165,38 @@ class Autotuner(autotuner.Autotuner):  # type: ignore[misc]
         timings = KernelTimings(store, asked.workload, asked.space, platform, self._l2_policy)
         return Tuning(configs, candidates, timings, self._adviser, wanted)
 
-    def _time(self, tuning: Tuning, most: int, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> float:
+    def _time(
+        self,
+        tuning: Tuning,
+        most: int,
+        compiler: Compiler,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+    ) -> float:
         """Time up to so many configs that are still to be timed; seconds that it took."""
         start = time.perf_counter()
         timed = 0
-        while timed < most and (position := tuning.next()) is not None:
+        while timed < most and (position := tuning.next(compiler)) is not None:
             tuning.time(position, lambda config: self._timed(config, tuning.timings.platform, args, kwargs))
             timed += 1
         if timed:
-            self.pre_hook({**self.nargs, **kwargs, **tuning.best().all_kwargs()}, reset_only=True)
+            best = tuning.configs[tuning.best()]
+            self.pre_hook({**self.nargs, **kwargs, **best.all_kwargs()}, reset_only=True)
         return time.perf_counter() - start if timed else 0.0
+
+    def _compiled(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], configs: Sequence[Any]
+    ) -> Sequence[str]:
+        """Compile the kernel with configs, see ``compile_apart``."""
+
+        def launch(config: Any) -> None:
+            current = {**kwargs, **config.all_kwargs(), "warmup": True}
+            if config.pre_hook:  # it may change what is compiled, such as the block of a descriptor
+                config.pre_hook({**self.nargs, **current})
+            self.fn.run(*args, **current)
+
+        launches = [partial(launch, config) for config in configs]
+        return compile_apart(self._function, launches, self._compile_workers)
 
     def _timed(
         self, config: Any, platform: Platform, args: tuple[Any, ...], kwargs: Mapping[str, Any]
@@ -255,6 +286,7 @@ def autotune(  # noqa: PLR0913, PLR0917 (those of triton.autotune, and settings,
     mode: Mode = "measure",
     platform: Platform | Callable[[], Platform] | None = None,
     launch: LaunchFacts | None = None,
+    compile_workers: int | None = None,
 ) -> Callable[[Any], Autotuner]:
     """Decorator for a ``@triton.jit`` function: what ``triton.autotune`` does, for the SMs that there are.
 
@@ -289,6 +321,8 @@ def autotune(  # noqa: PLR0913, PLR0917 (those of triton.autotune, and settings,
             than NVIDIA's. Unless given, see ``current_platform``.
         launch: What is known of a launch beside its grid and warps: formulas by field of
             ``costmodel.records.KernelLaunch``, or a function of the arguments.
+        compile_workers: Processes that compile configs side by side, so that one that crashes the compiler
+            costs itself alone. Unless given one a hardware thread; 0: configs are compiled in this process.
 
     Raises:
         CostModelError: A setting is none of these, or the model cannot be read. When the kernel is called:
@@ -318,6 +352,7 @@ def autotune(  # noqa: PLR0913, PLR0917 (those of triton.autotune, and settings,
         "mode": mode,
         "platform": platform,
         "launch": launch,
+        "compile_workers": compile_workers,
     }
     return lambda fn: Autotuner(fn, configs, key, **settings, **ours)  # type: ignore[arg-type]
 

@@ -1,7 +1,7 @@
 """One question being answered: which config runs a kernel best on one key and platform."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from traceback import walk_tb
 from typing import Any
@@ -25,6 +25,10 @@ _COMPILER = ("triton.compiler.compiler", "compile")
 Timer = Callable[[Any], tuple[Sequence[float], tuple[KernelResources, ...]]]
 
 
+# Compiles kernels with configs, and tells of each how that ended its process, or nothing where it did not.
+Compiler = Callable[[Sequence[Any]], Sequence[str]]
+
+
 class BrokenContextError(CostModelError):
     """A config made the GPU unusable for the process."""
 
@@ -46,6 +50,7 @@ class Tuning:
     timings: KernelTimings
     adviser: Adviser
     wanted: int
+    _compiled: set[int] = field(default_factory=set)
 
     @cached_property
     def order(self) -> list[int]:
@@ -61,16 +66,27 @@ class Tuning:
         ids = [each.candidate_id for each in self.candidates]
         return {name: known[name] for name in ids if name in known}
 
-    def next(self) -> int | None:
-        """Position of the config to time next; None where enough are known, or there is no choice."""
+    def ahead(self) -> list[int]:
+        """Positions of the configs to time next; none where enough are known, or there is no choice."""
         if len(self.configs) == 1:
-            return None
+            return []
         known = self.known()
         ran = any(each.outcome is Outcome.OK for each in known.values())
-        if ran and len(known) >= min(self.wanted, len(self.configs)):
-            return None
-        left = (i for i in self.order if self.candidates[i].candidate_id not in known)
-        return next(left, None)
+        lacking = min(self.wanted, len(self.configs)) - len(known)
+        left = [i for i in self.order if self.candidates[i].candidate_id not in known]
+        return left[: max(lacking, 0 if ran else 1)]
+
+    def next(self, compiler: Compiler) -> int | None:
+        """Position of the config to time next, once it is compiled, and with it those that follow it."""
+        while (ahead := self.ahead()) and ahead[0] not in self._compiled:
+            self._compile(ahead, compiler)
+        return ahead[0] if ahead else None
+
+    def launchable(self, choose: Callable[[], int], compiler: Compiler) -> Any:
+        """The config that is chosen, once it is compiled; if that fails hard, that which is chosen then."""
+        while (position := choose()) not in self._compiled and not self._has_run(position):
+            self._compile([position], compiler)
+        return self.configs[position]
 
     def time(self, position: int, timer: Timer) -> None:
         """Time a config, and keep the result, see ``KernelTimings.keep``.
@@ -88,8 +104,8 @@ class Tuning:
                 "again: this config is known now and will not be tried."
             )
 
-    def best(self) -> Any:
-        """The fastest config that is known; the most promising one where none is.
+    def best(self) -> int:
+        """Position of the fastest config that is known; of the most promising one where none is.
 
         Raises:
             CostModelError: All of them failed.
@@ -101,11 +117,11 @@ class Tuning:
         ]
         timed = {i: each for i, each in enumerate(latency_s) if each is not None}
         if timed and min(timed.values()) < float("inf"):
-            return self.configs[min(timed, key=timed.__getitem__)]
+            return min(timed, key=timed.__getitem__)
         return self.promising()
 
-    def promising(self) -> Any:
-        """The most promising config, whatever else was timed, of those that are not known to fail.
+    def promising(self) -> int:
+        """Position of the most promising config that is not known to fail, whatever else was timed.
 
         Raises:
             CostModelError: All of them failed.
@@ -114,12 +130,28 @@ class Tuning:
         failed = {name for name, each in known.items() if each.outcome is not Outcome.OK}
         for position in self.order:
             if self.candidates[position].candidate_id not in failed:
-                return self.configs[position]
+                return position
         first = next(iter(known.values()))
         raise CostModelError(
             f"Some config of {first.candidate.workload.name} must run on {first.platform.name}, but none of "
             f"{len(failed)} does. Of the first: {first.error}"
         )
+
+    def _has_run(self, position: int) -> bool:
+        known = self.known().get(self.candidates[position].candidate_id)
+        return known is not None and known.outcome is Outcome.OK
+
+    def _compile(self, positions: Sequence[int], compiler: Compiler) -> None:
+        """Compile configs; how they failed hard is kept, see ``KernelTimings.keep``."""
+        left = [each for each in positions if each not in self._compiled]
+        self._compiled.update(left)
+        reasons = compiler([self.configs[each] for each in left])
+        crashes = [
+            self.timings.made(self.candidates[position], Outcome.COMPILE_ERROR, (), reason)
+            for position, reason in zip(left, reasons, strict=True)
+            if reason
+        ]
+        self.timings.keep(crashes)
 
     def timings_ms(self) -> dict[Any, list[float]]:
         """Milliseconds of each config that is known, as ``triton.autotune`` has them: inf for failures."""

@@ -1,4 +1,4 @@
-"""The kernel, and all that is tried with it; needs a GPU, torch and Triton."""
+"""Checks that ours does what it says, with a matrix product; needs a GPU, torch and Triton."""
 
 import json
 import subprocess
@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 import triton
-import triton.language as tl
+from kernels import matmul
 
 from costmodel import train
 from costmodel.collector.device import GreenContexts
@@ -39,33 +39,6 @@ CONFIGS = [
     )
 ]
 KEY = ["M", "N", "K"]
-
-
-@triton.jit
-def matmul(  # noqa: PLR0913, PLR0917
-    a, b, c, M, N, K,
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr,
-):  # fmt: skip
-    program = tl.program_id(0)
-    rows, columns = tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N)
-    group = program // (GROUP_M * columns)
-    height = min(rows - group * GROUP_M, GROUP_M)
-    m = (group * GROUP_M + program % height) * BLOCK_M + tl.arange(0, BLOCK_M)
-    n = (program % (GROUP_M * columns)) // height * BLOCK_N + tl.arange(0, BLOCK_N)
-    k = tl.arange(0, BLOCK_K)
-    a_tile = a + (m[:, None] % M) * K + k[None, :]
-    b_tile = b + k[:, None] * N + n[None, :] % N
-    total = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
-    for step in range(0, tl.cdiv(K, BLOCK_K)):
-        left = K - step * BLOCK_K
-        total = tl.dot(
-            tl.load(a_tile, mask=k[None, :] < left, other=0.0),
-            tl.load(b_tile, mask=k[:, None] < left, other=0.0),
-            total,
-        )
-        a_tile += BLOCK_K
-        b_tile += BLOCK_K * N
-    tl.store(c + m[:, None] * N + n[None, :], total.to(tl.float16), mask=(m[:, None] < M) & (n[None, :] < N))
 
 
 def grid_of(dims: tuple[int, int, int]) -> Callable[[dict[str, int]], tuple[int]]:
@@ -159,8 +132,8 @@ def compare(out: Path, part_sms: int) -> None:  # noqa: PLR0915 (one after the o
     child = [
         sys.executable,
         str(Path(__file__).with_name("run.py")),
-        "--json",
-        str(out),
+        "--out",
+        str(out.parent),
         "--answer-from",
         str(folder / "asked.jsonl"),
     ]

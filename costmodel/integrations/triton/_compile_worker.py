@@ -1,0 +1,113 @@
+"""Compiles Triton kernels into Triton's cache, each in a process that it may take with it.
+
+A script of its own, which imports Triton and nothing else: neither the program that tunes nor its modules
+run again here. It reads jobs, as ``_compiling`` writes them, from standard input, and tells of each one
+that ended its process: a JSON line with its position, exit code (below zero a signal's) and first words.
+"""
+
+import json
+import multiprocessing
+import os
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from multiprocessing.connection import wait
+from multiprocessing.context import ForkProcess
+from pathlib import Path
+from typing import Any
+
+import triton
+from triton._C.libtriton import ir
+from triton.backends.compiler import GPUTarget, Language
+from triton.compiler import ASTSource
+
+_FIRST_WORDS = 4096  # a message comes before its stack
+
+
+class SentSource(ASTSource):  # type: ignore[misc]
+    """A kernel whose intermediate code was made in another process; Triton caches it under the same key.
+
+    Args:
+        job: What that process says of it.
+    """
+
+    def __init__(self, job: Mapping[str, Any]) -> None:
+        self.name, self.ext, self.language = job["name"], job["ext"], Language(job["language"])
+        self._code, self._hash = job["code"], job["hash"]
+
+    def hash(self) -> str:
+        """That of the source that the other process has."""
+        return str(self._hash)
+
+    def make_ir(self, *arguments: Any, **named: Any) -> Any:
+        """The intermediate code, in the context that Triton compiles it in, its last argument."""
+        context = named["context"] if "context" in named else arguments[-1]
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / f"kernel.{self.ext}"
+            path.write_text(self._code)
+            module = ir.parse_mlir_module(str(path), context)
+        module.context = context
+        return module
+
+
+class _KnownKeyError(Exception):
+    """Triton knows by which key it would cache a kernel."""
+
+
+class _KeyOnly(SentSource):
+    """Ends a compilation where it would begin."""
+
+    def make_ir(self, *arguments: Any, **named: Any) -> Any:
+        raise _KnownKeyError
+
+
+def learn_keys(jobs: Iterable[Mapping[str, Any]]) -> None:
+    """Let Triton find once what its keys are made of, such as a hash of its own files: forks inherit it."""
+    for job in jobs:
+        with suppress(Exception):
+            _compile(_KeyOnly(job), job)
+
+
+def compile_job(job: Mapping[str, Any], said: Path) -> None:
+    """Compile a kernel. What raises here raises in the other process as well, which tells of it."""
+    with said.open("wb") as file:
+        for stream in (1, 2):
+            os.dup2(file.fileno(), stream)
+    with suppress(Exception):
+        _compile(SentSource(job), job)
+
+
+def _compile(source: ASTSource, job: Mapping[str, Any]) -> None:
+    options = {name: _tuples(value) for name, value in job["options"].items()}
+    triton.compile(source, target=GPUTarget(*job["target"]), options=options)
+
+
+def main() -> None:
+    most, jobs = int(sys.argv[1]), json.load(sys.stdin)
+    learn_keys(jobs[:1])
+    fork = multiprocessing.get_context("fork")
+    running: dict[int, tuple[int, ForkProcess]] = {}
+    left = list(enumerate(jobs))
+    with tempfile.TemporaryDirectory() as folder:
+        while left or running:
+            while left and len(running) < most:
+                position, job = left.pop(0)
+                process = fork.Process(target=compile_job, args=(job, Path(folder, str(position))))
+                process.start()
+                running[process.sentinel] = position, process
+            for sentinel in set(running).intersection(wait(list(running))):
+                position, process = running.pop(sentinel)
+                process.join()
+                if process.exitcode:
+                    words = Path(folder, str(position)).read_text(errors="replace")[:_FIRST_WORDS]
+                    print(json.dumps([position, process.exitcode, words]), flush=True)
+
+
+def _tuples(value: Any) -> Any:
+    """JSON has lists for tuples, by which Triton knows a compiled kernel."""
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,134 @@
+"""Compiles configs in processes of their own, so that one that crashes the compiler costs itself alone.
+
+Triton makes the intermediate code of a config here, out of objects of this process. All that follows, where
+LLVM and ``ptxas`` work, happens in ``_compile_worker``, which leaves what it makes in Triton's cache: the
+launch finds it there.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import triton
+from triton.runtime.driver import driver
+from triton.runtime.jit import JITFunction
+
+_WORKER = Path(__file__).with_name("_compile_worker.py")
+_SAID = 300  # characters of what a compiler said
+_looking = threading.RLock()
+
+
+class _NotInCacheError(Exception):
+    """Triton would compile a kernel now.
+
+    Attributes:
+        job: What a worker has to know of it.
+    """
+
+    def __init__(self, job: dict[str, Any]) -> None:
+        super().__init__(job["name"])
+        self.job = job
+
+
+def compile_apart(function: Any, launches: Sequence[Callable[[], object]], workers: int) -> list[str]:
+    """Compile what launches need and Triton's cache does not have.
+
+    What cannot be sent to another process, or raises there, is left to the launch itself.
+
+    Args:
+        function: The ``@triton.jit`` function.
+        launches: Each calls its ``run`` with ``warmup=True``.
+        workers: Processes that compile side by side; none if 0.
+
+    Returns:
+        Of each launch how the compiler ended its process, empty if it did not.
+    """
+    reasons = [""] * len(launches)
+    if not workers or not isinstance(function, JITFunction):
+        return reasons
+    jobs = {i: job for i, launch in enumerate(launches) if (job := _missing(function, launch))}
+    positions = list(jobs)
+    for position, exit_code, words in _crashes(list(jobs.values()), workers):
+        reasons[positions[position]] = _reason(exit_code, words)
+    return reasons
+
+
+def _missing(function: Any, launch: Callable[[], object]) -> dict[str, Any] | None:
+    """What a launch would compile; None where Triton's cache has it, or there is nothing to be sent."""
+    with _looking, suppress(Exception):
+        try:
+            with _compiling_nothing(function):
+                launch()
+        except _NotInCacheError as error:
+            return error.job
+    return None
+
+
+@contextmanager
+def _compiling_nothing(function: Any) -> Iterator[None]:
+    """A function that raises ``_NotInCacheError`` in this thread where it would compile."""
+    function.device_caches[driver.active.get_current_device()]  # sets what is replaced now
+    compile_kernel, here = function.compile, threading.get_ident()
+
+    def look(source: Any, **settings: Any) -> Any:
+        if threading.get_ident() != here:
+            return compile_kernel(source, **settings)
+        make_ir = source.make_ir
+
+        def not_in_cache(*arguments: Any, **named: Any) -> None:
+            raise _NotInCacheError(_job(source, make_ir(*arguments, **named), **settings))
+
+        source.make_ir = not_in_cache
+        return compile_kernel(source, **settings)
+
+    function.compile = look
+    try:
+        yield
+    finally:
+        function.compile = compile_kernel
+
+
+def _job(source: Any, module: Any, target: Any, options: dict[str, Any], **_: Any) -> dict[str, Any]:
+    job = {
+        "name": source.name,
+        "ext": source.ext,
+        "language": source.language.value,
+        "hash": source.hash(),
+        "code": str(module),
+        "target": [target.backend, target.arch, target.warp_size],
+        "options": options,
+    }
+    json.dumps(job)  # raises TypeError where it cannot be sent
+    return job
+
+
+def _crashes(jobs: list[dict[str, Any]], workers: int) -> list[tuple[int, int, str]]:
+    """Position, exit code and first words of the jobs that ended their processes; none if none can start."""
+    if not jobs or not sys.executable:
+        return []
+    search = {
+        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        "TRITON_CACHE_DIR": triton.knobs.cache.dir,
+    }
+    ended = subprocess.run(  # noqa: S603 (this Python, and a file of ours)
+        [sys.executable, "-P", "-W", "ignore", str(_WORKER), str(workers)],
+        input=json.dumps(jobs),
+        env={**os.environ, **search},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return [json.loads(line) for line in ended.stdout.splitlines()]
+
+
+def _reason(exit_code: int, words: str) -> str:
+    how = signal.Signals(-exit_code).name if exit_code < 0 else f"exit code {exit_code}"
+    said = "; ".join(line.strip() for line in words.splitlines() if line.strip())
+    return f"the compiler ended its process with {how}" + (f": {said[:_SAID]}" if said else "")
