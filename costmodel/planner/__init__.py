@@ -22,6 +22,7 @@ from costmodel.planner.report import Plan, plan
 from costmodel.planner.whatif import (
     fuse,
     fused_optimizer,
+    half_precision,
     on_sms,
     on_streams,
     remove_launches,
@@ -43,6 +44,7 @@ __all__ = [
     "critical_path",
     "fuse",
     "fused_optimizer",
+    "half_precision",
     "on_sms",
     "on_streams",
     "plan",

@@ -131,6 +131,55 @@ def test_threads_wait_for_each_other_in_a_backward_pass(tmp_path: Path) -> None:
     assert replay(recorded.graph.assuming(durations_s=durations)).makespan_s == pytest.approx(42e-6)
 
 
+def test_a_step_of_several_is_read_with_the_host_time_around_its_calls(tmp_path: Path) -> None:
+    """What another step launched is left out, also where it runs during this one."""
+    machine = Machine()
+    machine.launch("before", 200.0)
+    for step in range(2):
+        began = machine.now
+        annotation = machine.host(f"ProfilerStep#{step}", 0.0, "user_annotation")
+        machine.now += 7.0
+        machine.operator("aten::mm", f"gemm_{step}", 30.0)
+        machine.synchronize()
+        machine.now += 3.0
+        annotation["dur"] = machine.now - began
+    machine.now += 400.0
+    machine.synchronize()
+    path = machine.save(tmp_path / "trace.json")
+    recorded = read_kineto(path, within="ProfilerStep#0")
+    graph = recorded.graph
+    assert [graph.name(i) for i in np.flatnonzero(graph.on_device)] == ["gemm_0"]
+    assert recorded.makespan_s == pytest.approx(annotation_s(machine, "ProfilerStep#0"))
+    assert replay(graph).makespan_s == pytest.approx(recorded.makespan_s)
+    both = read_kineto(path, within="ProfilerStep*")
+    assert int(both.graph.on_device.sum()) == 2
+    assert both.makespan_s < read_kineto(path).makespan_s - 400e-6
+    with pytest.raises(CostModelError, match=r"'step', but there are \['ProfilerStep#0', 'ProfilerStep#1'\]"):
+        read_kineto(path, within="step")
+
+
+def annotation_s(machine: Machine, name: str) -> float:
+    return next(each["dur"] for each in machine.events if each["name"] == name) * 1e-6
+
+
+def test_grids_and_the_sms_of_the_device_are_read(tmp_path: Path) -> None:
+    machine = Machine()
+    machine.launch("first", 3.0)
+    machine.launch("second", 3.0)
+    machine.copy_and_wait(2.0)
+    kernels = [each for each in machine.events if each["cat"] == "kernel"]
+    kernels[0]["args"]["grid"] = [6, 4, 2]
+    kernels[1]["args"]["grid"] = ["x", None, 1]
+    devices = [{"id": 0, "name": "NVIDIA H100 80GB HBM3", "numSms": 132}]
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps({"deviceProperties": devices, "traceEvents": machine.events}))
+    graph = read_kineto(path).graph
+    on_device = np.flatnonzero(graph.on_device)
+    assert graph.blocks[on_device].tolist() == [48, 0, 0]
+    assert graph.sms[on_device].tolist() == [132, 132, 0]
+    assert not graph.sms[~graph.on_device].any()
+
+
 @pytest.mark.parametrize("bare", [False, True])
 def test_gzip_and_a_bare_list_of_events_are_read_alike(tmp_path: Path, bare: bool) -> None:
     machine = two_streams(Machine(), layers=2)

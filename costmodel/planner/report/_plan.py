@@ -113,17 +113,20 @@ class Plan:
 def plan(
     model: "Path | str | RecordedGraph | KernelGraph",
     what_if: str | Sequence[Callable[[KernelGraph], KernelGraph]] = (),
+    *,
+    within: str = "",
 ) -> Plan:
     """What a model takes as it was recorded, and would take with what-if transforms.
 
     Args:
         model: A trace of PyTorch's profiler, a JSON graph of one's own, or a graph.
         what_if: Transforms in order, as functions or as a text such as ``fuse,graphs,scale:matmul=0.5``.
+        within: Annotation whose part of a trace is wanted, such as ``ProfilerStep*``; all of it if empty.
 
     Raises:
-        CostModelError: The file cannot be read, or a transform does not apply.
+        CostModelError: The file cannot be read, has no such annotation, or a transform does not apply.
     """
-    recorded, name = (model, "graph") if not isinstance(model, Path | str) else read_any(Path(model))
+    recorded, name = (model, "graph") if not isinstance(model, Path | str) else read_any(Path(model), within)
     if isinstance(recorded, KernelGraph):
         recorded = RecordedGraph.unrecorded(recorded)
     before = after = replay(recorded.graph)

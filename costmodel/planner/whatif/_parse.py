@@ -5,6 +5,7 @@ from collections.abc import Callable
 from costmodel.errors import CostModelError, did_you_mean
 from costmodel.planner.graphs import KernelGraph
 from costmodel.planner.whatif._fuse import fuse, fused_optimizer
+from costmodel.planner.whatif._half import half_precision
 from costmodel.planner.whatif._launches import remove_launches
 from costmodel.planner.whatif._scale import on_sms, replace_latencies, scale
 from costmodel.planner.whatif._streams import on_streams
@@ -16,6 +17,7 @@ FORMS = {
     "replace": "replace:PATTERN=SECONDS",
     "fuse": "fuse or fuse:PATTERN",
     "graphs": "graphs",
+    "half": "half or half=FACTOR",
     "optimizer": "optimizer or optimizer=FACTOR",
     "streams": "streams=K or streams:SLOWDOWN=K",
     "sms": "sms=N or sms:RECORDED=N",
@@ -69,6 +71,12 @@ def _graphs(detail: str, value: str) -> Transform:
     return remove_launches
 
 
+def _half(detail: str, value: str) -> Transform:
+    _nothing(detail)
+    factors = [float(value)] if value else []
+    return lambda graph: half_precision(graph, *factors)
+
+
 def _optimizer(detail: str, value: str) -> Transform:
     _nothing(detail)
     factor = float(value or 1.0)
@@ -101,6 +109,7 @@ _MAKE: dict[str, Callable[[str, str], Transform]] = {
     "replace": _replace,
     "fuse": _fuse,
     "graphs": _graphs,
+    "half": _half,
     "optimizer": _optimizer,
     "streams": _streams,
     "sms": _sms,
