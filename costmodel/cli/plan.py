@@ -57,6 +57,15 @@ def plan(
             show_default=False,
         ),
     ] = "",
+    measured: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            help="What the same takes without the profiler, by the clock of the host: the profiler's own time "
+            "is taken out.",
+            show_default=False,
+        ),
+    ] = None,
     top: Annotated[int, count_option(help="Rows of the critical path that are shown.")] = 10,
     json: JsonOption = None,
     perfetto: Annotated[
@@ -83,13 +92,13 @@ def plan(
 
     Examples:
     - `costmodel plan trace.json.gz`
-    - `costmodel plan trace.json.gz --within 'ProfilerStep*' --what-if half,graphs`
+    - `costmodel plan trace.json.gz --within 'ProfilerStep*' --measured 1.83e-3 --what-if half,graphs`
     - `costmodel plan trace.json --what-if graphs,scale:gemm=0.5 --plot out/lanes.png`
     - `costmodel plan graph.json --what-if streams=4,sms:132=66 --perfetto after.json --report plan.html`
     """
     from costmodel.planner import plan as run_plan
 
-    found = run_plan(trace, what_if, within=within)
+    found = run_plan(trace, what_if, within=within, measured_s=measured)
     _print(found, top)
     write_json(json, found.to_dict())
     if perfetto:

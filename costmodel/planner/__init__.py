@@ -28,6 +28,7 @@ from costmodel.planner.whatif import (
     remove_launches,
     replace_latencies,
     scale,
+    without_profiler,
 )
 
 __all__ = [
@@ -54,4 +55,5 @@ __all__ = [
     "replace_latencies",
     "replay",
     "scale",
+    "without_profiler",
 ]

@@ -22,12 +22,14 @@ from costmodel.planner import (
     half_precision,
     on_sms,
     on_streams,
+    plan,
     read_graph,
     read_kineto,
     remove_launches,
     replace_latencies,
     replay,
     scale,
+    without_profiler,
 )
 from costmodel.planner.whatif import minimum_equivalent, parse_what_if
 
@@ -102,6 +104,29 @@ def test_fewer_sms_make_kernels_slower_by_their_blocks_or_as_measured(tmp_path: 
     assert on_sms(graph, 32, recorded=64).durations_s[0] == pytest.approx(9e-6)
     measured = on_sms(graph, 32, latencies_s={"gemm_of_few": {32: 9e-6, 16: 1.0}, "add": {16: 1.0}})
     np.testing.assert_allclose(measured.durations_s * 1e6, [17.0, 9.0, 11.0, 11.0, 0.5, 3.0])
+
+
+def test_the_time_of_the_profiler_is_taken_from_the_host_alone(tmp_path: Path) -> None:
+    """Five calls of 10 us, 2 us between them, each of which launches a kernel of 6 us, and a wait of 1 us."""
+    tasks: list[dict[str, Any]] = []
+    for i in range(5):
+        tasks.append({"id": f"l{i}", "kind": "launch", "duration_s": 10e-6, "gap_s": 2e-6 if i else 0})
+        tasks.append({"id": f"k{i}", "duration_s": 6e-6, "launched_by": f"l{i}", "launch_s": 5e-6})
+    tasks.append({"id": "wait", "kind": "sync", "duration_s": 1e-6, "after": ["k4"]})
+    graph = load(tmp_path, tasks)
+    assert replay(graph).makespan_s == pytest.approx(60e-6)  # 4 x 12 + 5 + 6 + 1
+    half = without_profiler(graph, 35.5e-6)  # 4 x 6 + 5 + 6 + 0.5
+    np.testing.assert_allclose(
+        half.durations_s, np.where(half.on_device, 6e-6, graph.durations_s / 2), rtol=1e-5
+    )
+    assert "host takes 0.50 of" in half.assumptions[-1]
+    assert replay(half).makespan_s == pytest.approx(35.5e-6)
+    device = without_profiler(graph, 20e-6)  # less than 5 + 5 x 6, which the host cannot help
+    assert replay(device).makespan_s == pytest.approx(35e-6, rel=1e-4)
+    np.testing.assert_array_equal(without_profiler(graph, 1.0).durations_s, graph.durations_s)
+    assert plan(graph, "graphs", measured_s=35.5e-6).before.makespan_s == pytest.approx(35.5e-6)
+    with pytest.raises(CostModelError, match="must be positive, but got 0 s"):
+        without_profiler(graph, 0)
 
 
 def test_half_precision_is_for_products_and_for_bytes(tmp_path: Path) -> None:

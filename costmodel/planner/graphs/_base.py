@@ -96,6 +96,10 @@ class Dependencies:
         columns = ("sources", "targets", "kinds", "lags_s", "from_start")
         return cls.of(*(np.concatenate([getattr(part, name) for part in parts]) for name in columns))
 
+    def lagging(self, lags_s: FloatArray) -> "Dependencies":
+        """The same with other lags."""
+        return replace(self, lags_s=lags_s)
+
     def where(self, keep: Any) -> "Dependencies":
         """Those that a mask or positions choose."""
         return Dependencies(
