@@ -61,7 +61,7 @@ def plan(
         float | None,
         typer.Option(
             metavar="SECONDS",
-            help="What the same takes without the profiler, by the clock of the host: the profiler's own time "
+            help="What the same takes without the profiler, by the host's clock: the profiler's own time "
             "is taken out.",
             show_default=False,
         ),

@@ -180,6 +180,49 @@ def test_grids_and_the_sms_of_the_device_are_read(tmp_path: Path) -> None:
     assert not graph.sms[~graph.on_device].any()
 
 
+def test_a_copy_between_gpus_runs_on_the_one_that_it_says(tmp_path: Path) -> None:
+    """Kineto writes ``inDevice`` for such copies, and no ``device``."""
+    machine = Machine()
+    machine.launch("Memcpy PtoP (Device -> Device)", 5.0, cat="gpu_memcpy")
+    args = next(each for each in machine.events if each["cat"] == "gpu_memcpy")["args"]
+    args |= {"fromDevice": 0, "toDevice": 1, "inDevice": 1}
+    del args["device"]
+    recorded = read_kineto(machine.save(tmp_path / "trace.json"))
+    assert recorded.inspection.clean
+    assert recorded.graph.resources[1].name == "GPU 1 stream 7"
+
+
+def test_the_drivers_call_within_the_runtimes_may_share_its_correlation(tmp_path: Path) -> None:
+    machine = Machine()
+    machine.launch("gemm", 5.0)
+    outer = next(each for each in machine.events if each["name"] == "cudaLaunchKernel")
+    inner = {**outer, "cat": "cuda_driver", "name": "cuLaunchKernel", "ts": outer["ts"] + 1, "dur": 2.0}
+    machine.events.append(inner)
+    recorded = read_kineto(machine.save(tmp_path / "trace.json"))
+    assert recorded.inspection.clean
+    assert pairs(recorded, DependencyKind.LAUNCH) == {("cuLaunchKernel", "gemm")}
+    inner["ts"] += 100.0
+    counts = read_kineto(machine.save(tmp_path / "trace.json")).inspection.counts
+    assert counts == {"duplicate_correlation": 1}
+
+
+def test_an_event_that_was_recorded_before_the_trace_is_not_known(tmp_path: Path) -> None:
+    """The host then waits for all that was done, and the stream for nothing; both are said."""
+    machine = Machine()
+    machine.launch("first", 30.0)
+    record = machine.record(7)
+    machine.wait_event(13, record)
+    machine.launch("second", 10.0, stream=13)
+    machine.synchronize("cudaEventSynchronize", 13)
+    machine.events = [each for each in machine.events if each["name"] != "cudaEventRecord"]
+    machine.events[-1]["args"]["stream"] = -1  # as of waits for events
+    recorded = read_kineto(machine.save(tmp_path / "trace.json"))
+    assert pairs(recorded, DependencyKind.EVENT) == set()
+    assert {source for source, _ in pairs(recorded, DependencyKind.SYNC)} == {"first", "second"}
+    assert ["recorded before it" in each for each in recorded.inspection.unknown] == [True, False]
+    assert "1 synchronising calls" in recorded.inspection.unknown[1]
+
+
 @pytest.mark.parametrize("bare", [False, True])
 def test_gzip_and_a_bare_list_of_events_are_read_alike(tmp_path: Path, bare: bool) -> None:
     machine = two_streams(Machine(), layers=2)

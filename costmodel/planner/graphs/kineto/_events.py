@@ -20,6 +20,7 @@ class Args(msgspec.Struct, frozen=True, gc=False):
     correlation: Any = None
     stream: Any = None
     device: Any = None
+    in_device: Any = msgspec.field(name="inDevice", default=None)  # of a copy between two
     grid: Any = None
     graph_node_id: Any = msgspec.field(name="graph node id", default=None)
     wait_on_stream: Any = None

@@ -145,12 +145,14 @@ def _blocks(grid: Any) -> int:
 
 
 def _by_correlation(calls: list[Call], findings: Findings) -> dict[int, Call]:
+    """Calls of CUDA; of one of the runtime and the driver's within it, which may share theirs, the latter."""
     found: dict[int, Call] = {}
-    for call in calls:
+    for call in calls:  # those that they make come first
         correlation = call.span.correlation
         if call.span.category in RUNTIME and correlation is not None:
-            findings.add("duplicate_correlation", correlation in found)
-            found.setdefault(correlation, call)
+            first = found.setdefault(correlation, call)
+            within = call.span.start <= first.span.start and first.span.end <= call.span.end
+            findings.add("duplicate_correlation", not within)
     return found
 
 

@@ -137,7 +137,8 @@ def _place(spans: list[Span], tracks: Tracks, findings: Findings) -> None:
     for span in spans:
         if span.category in DEVICE:
             args = span.event.args
-            device, stream = whole(args.device), whole(args.stream)
+            device = whole(args.device if args.in_device is None else args.in_device)
+            stream = whole(args.stream)
             if device is None or stream is None:
                 findings.add("malformed")
             else:
