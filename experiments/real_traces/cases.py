@@ -30,8 +30,13 @@ class Case:
     transforms: tuple[Transform, ...]
 
 
-def cases(rows: list[Row]) -> Iterator[Case]:
-    """Each pair of measured variants that differ in one thing, and whole chains from the plainest one."""
+def cases(rows: list[Row], gap_s: float) -> Iterator[Case]:
+    """Each pair of measured variants that differ in one thing, and whole chains from the plainest one.
+
+    Args:
+        rows: What was measured.
+        gap_s: Seconds between kernels of a CUDA graph.
+    """
     by_network: dict[str, dict[str, Row]] = {}
     for row in rows:
         if not row["error"]:
@@ -40,7 +45,7 @@ def cases(rows: list[Row]) -> Iterator[Case]:
         for base in variants.values():
             for target in variants.values():
                 changes = [change for change in CHANGES if base[change] != target[change]]
-                steps = [_step(change, base, target) for change in changes]
+                steps = [_step(change, base, target, gap_s) for change in changes]
                 if steps and all(steps) and (len(steps) == 1 or _is_plainest(base)):
                     what_if = " + ".join(name for name, _ in steps)
                     transforms = tuple(step for _, step in steps)
@@ -51,7 +56,7 @@ def _is_plainest(row: Row) -> bool:
     return row["variant"] in ("eager", "foreach")
 
 
-def _step(change: str, base: Row, target: Row) -> tuple[str, Transform] | None:
+def _step(change: str, base: Row, target: Row, gap_s: float) -> tuple[str, Transform] | None:
     """Name and transform of a change; None where it goes the other way."""
     before, after = base[change], target[change]
     steps: dict[tuple[str, Any, Any], tuple[str, Transform]] = {
@@ -60,7 +65,7 @@ def _step(change: str, base: Row, target: Row) -> tuple[str, Transform] | None:
         ("half", False, True): ("half precision", half_precision),
         ("optimizer", "forloop", "fused"): ("fused optimiser", fused_optimizer),
         ("optimizer", "foreach", "fused"): ("fused optimiser", fused_optimizer),
-        ("graph", False, True): ("CUDA graphs", remove_launches),
+        ("graph", False, True): ("CUDA graphs", partial(remove_launches, gap_s=gap_s)),
         ("sms", 0, 64): ("64 SMs", partial(on_sms, sms=64)),
         ("sms", 0, 32): ("32 SMs", partial(on_sms, sms=32)),
     }

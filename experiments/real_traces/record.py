@@ -22,6 +22,26 @@ from torch.profiler import ProfilerActivity, profile, record_function, schedule
 from variants import Partitions, Runner, Step, Variant, finish, on_stream, variants_of
 
 LEAST_RUNS = 20
+# What is kept of an event beside its name, place and times: the planner needs some, others explain kernels.
+KEPT = (
+    "correlation",
+    "device",
+    "inDevice",
+    "stream",
+    "context",
+    "graph id",
+    "graph node id",
+    "grid",
+    "block",
+    "registers per thread",
+    "shared memory",
+    "bytes",
+    "cuda_sync_kind",
+    "wait_on_stream",
+    "wait_on_cuda_event_record_corr_id",
+    "Input Dims",
+    "Input type",
+)
 
 
 @dataclass
@@ -45,11 +65,10 @@ class Recording:
         part.replace(self.folder / "measurements.json")
 
     def add_trace(self, name: str, path: Path) -> None:
-        """Move a trace into the archive."""
-        with zipfile.ZipFile(
-            self.folder / "traces.zip", "a", zipfile.ZIP_DEFLATED, compresslevel=9
-        ) as archive:
-            archive.write(path, name)
+        """Move a trace into the archive, without what nobody asks for."""
+        content = json.dumps(slim(json.loads(path.read_text())), separators=(",", ":"))
+        with zipfile.ZipFile(self.folder / "traces.zip", "a", zipfile.ZIP_BZIP2) as archive:
+            archive.writestr(name, content)
         path.unlink()
 
 
@@ -199,6 +218,14 @@ def trace(step: Step, stream: Any, path: Path, options: dict[str, Any]) -> float
             profiler.step()
     profiler.export_chrome_trace(str(path))
     return found
+
+
+def slim(found: dict[str, Any]) -> dict[str, Any]:
+    """A trace without names of tracks, arrows from launches to kernels, and fields that are not ``KEPT``."""
+    spans = [event for event in found["traceEvents"] if event["ph"] == "X" or event.get("cat") == "fwdbwd"]
+    for event in spans:
+        event["args"] = {key: value for key, value in event.get("args", {}).items() if key in KEPT}
+    return {"deviceProperties": found.get("deviceProperties", []), "traceEvents": spans}
 
 
 def why(error: Exception) -> str:

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A minute on one core, from the traces of this repository; options of run.py may follow.
+# A minute on one core, from what record.py wrote; options of run.py may follow.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 here=experiments/real_traces
