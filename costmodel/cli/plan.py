@@ -44,8 +44,8 @@ def plan(
         typer.Option(
             metavar="WHAT,...",
             help="Transforms, one after the other: scale:PATTERN=FACTOR, replace:PATTERN=SECONDS, "
-            "fuse[:PATTERN], graphs (CUDA graphs), half[=FACTOR], optimizer[=FACTOR], streams[:SLOWDOWN]=K, "
-            "sms[:RECORDED]=N.",
+            "fuse[:PATTERN], graphs[=GAP] (CUDA graphs), half[=FACTOR], optimizer[=FACTOR], "
+            "streams[:SLOWDOWN]=K, sms[:RECORDED]=N.",
             show_default=False,
         ),
     ] = "",

@@ -173,6 +173,10 @@ def test_a_graph_launched_by_the_machine_is_what_was_predicted(tmp_path: Path) -
     predicted = replay(remove_launches(read_kineto(eager.save(tmp_path / "trace.json")).graph))
     # No kernel of the eager trace follows another at once, so its gap, 0.75 us each, is not known.
     assert predicted.makespan_s == pytest.approx(captured.makespan_s - 19 * 0.75e-6, rel=0.03)
+    assert "0.00 us pass between kernels" in predicted.graph.assumptions[-1]
+    (change,) = parse_what_if("graphs=0.75e-6")
+    told = replay(change(read_kineto(tmp_path / "trace.json").graph))
+    assert told.makespan_s == pytest.approx(predicted.makespan_s + 19 * 0.75e-6)
 
 
 def test_gaps_between_kernels_are_those_of_the_trace(tmp_path: Path) -> None:
@@ -355,7 +359,8 @@ def test_no_order_of_transforms_makes_a_circle(
         ("fuze", "Did you mean 'fuse'"),
         ("scale:mm", "written scale:PATTERN=FACTOR, but got 'scale:mm'"),
         ("scale=2", "must name them"),
-        ("graphs=2", "must be written graphs"),
+        ("graphs=few", "must be written graphs"),
+        ("half:mm=2", "must be written half"),
         ("streams=two", "must be written streams=K"),
     ],
 )

@@ -16,7 +16,7 @@ FORMS = {
     "scale": "scale:PATTERN=FACTOR",
     "replace": "replace:PATTERN=SECONDS",
     "fuse": "fuse or fuse:PATTERN",
-    "graphs": "graphs",
+    "graphs": "graphs or graphs=GAP_SECONDS",
     "half": "half or half=FACTOR",
     "optimizer": "optimizer or optimizer=FACTOR",
     "streams": "streams=K or streams:SLOWDOWN=K",
@@ -67,8 +67,9 @@ def _fuse(pattern: str, value: str) -> Transform:
 
 
 def _graphs(detail: str, value: str) -> Transform:
-    _nothing(detail + value)
-    return remove_launches
+    _nothing(detail)
+    gap = float(value or 0.0)
+    return lambda graph: remove_launches(graph, gap_s=gap)
 
 
 def _half(detail: str, value: str) -> Transform:
