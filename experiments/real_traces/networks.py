@@ -221,14 +221,15 @@ class Network:
 
 
 def networks(*, tiny: bool) -> dict[str, Network]:
-    """All by name; tiny ones for a rehearsal."""
+    """All by name, those that are trained last; tiny ones for a rehearsal."""
     calls = 10 if tiny else 300
     found = {
         "tiny-kernels": Network(_tiny(calls, queued=False), partial(_randn, 1), calibrates=True),
         "queued-kernels": Network(_tiny(calls, queued=True), partial(_randn, 1), calibrates=True),
         "views": Network(lambda fused: Views(calls=calls), partial(_randn, 1), calibrates=True),
     }
-    return found | _of_images(tiny) | _of_texts(tiny) | _of_clicks(tiny)
+    found |= _of_images(tiny) | _of_texts(tiny) | _of_clicks(tiny)
+    return dict(sorted(found.items(), key=lambda item: bool(item[1].optimizer)))
 
 
 def _of_images(tiny: bool) -> dict[str, Network]:

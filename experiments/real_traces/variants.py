@@ -87,6 +87,8 @@ class Runner:
             raise RuntimeError("CUDA graphs and green contexts need a GPU")
         stream = self.partitions.stream(variant.sms)
         step = self._training(variant) if self.network.optimizer else self._inference(variant)
+        if stream is not None:
+            torch.cuda.synchronize()  # weights and inputs are made on the default stream
         with on_stream(stream):
             for _ in range(3):
                 step()

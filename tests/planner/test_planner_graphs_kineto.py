@@ -134,7 +134,8 @@ def test_threads_wait_for_each_other_in_a_backward_pass(tmp_path: Path) -> None:
 def test_a_step_of_several_is_read_with_the_host_time_around_its_calls(tmp_path: Path) -> None:
     """What another step launched is left out, also where it runs during this one."""
     machine = Machine()
-    machine.launch("before", 200.0)
+    machine.launch("before", 50.0)
+    machine.launch("before_and_within", 20.0)
     for step in range(2):
         began = machine.now
         annotation = machine.host(f"ProfilerStep#{step}", 0.0, "user_annotation")

@@ -93,17 +93,18 @@ def test_fewer_sms_make_kernels_slower_by_their_blocks_or_as_measured(tmp_path: 
             {"id": "gemm_of_few", "duration_s": 5e-6, "sms": 128, "blocks": 32},
             {"id": "gemm_of_many", "duration_s": 5e-6, "sms": 128, "blocks": 129},
             {"id": "add", "duration_s": 5e-6, "sms": 128},
+            {"id": "softmax", "duration_s": 5e-6, "sms": 128},
             {"id": "tiny", "duration_s": 5e-7, "sms": 128},
             {"id": "copy", "kind": "copy", "duration_s": 3e-6},
         ],
     )
     # 1 us to start; 4 us of work that takes 4 times as long, 1, 5 rounds for 2, and half of it 4 times.
     changed = on_sms(graph, 32)
-    np.testing.assert_allclose(changed.durations_s * 1e6, [17.0, 5.0, 11.0, 11.0, 0.5, 3.0])
-    assert changed.sms.tolist() == [32, 32, 32, 32, 32, 0]
+    np.testing.assert_allclose(changed.durations_s * 1e6, [17.0, 5.0, 11.0, 11.0, 17.0, 0.5, 3.0])
+    assert changed.sms.tolist() == [32, 32, 32, 32, 32, 32, 0]
     assert on_sms(graph, 32, recorded=64).durations_s[0] == pytest.approx(9e-6)
     measured = on_sms(graph, 32, latencies_s={"gemm_of_few": {32: 9e-6, 16: 1.0}, "add": {16: 1.0}})
-    np.testing.assert_allclose(measured.durations_s * 1e6, [17.0, 9.0, 11.0, 11.0, 0.5, 3.0])
+    np.testing.assert_allclose(measured.durations_s * 1e6, [17.0, 9.0, 11.0, 11.0, 17.0, 0.5, 3.0])
 
 
 def test_the_time_of_the_profiler_is_taken_from_the_host_alone(tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ from costmodel.planner.whatif._base import positive
 from costmodel.planner.whatif._bounds import START_S, products, with_work
 
 # float32 without Tensor Cores against float16 with them: 128 lanes x 2 and 4096 operations a clock of an SM
-# of Hopper. Of the latter large products reach 65 % (datasets/triton-sm-budgets), of the former 75 % is taken.
+# of Hopper. Of the latter large products reach 65 % (datasets/triton-sm-budgets), of the former 75 % is
+# taken.
 _PRODUCTS = 1 / 14
 _OTHERS = 1 / 2
 

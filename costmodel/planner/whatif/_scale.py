@@ -7,7 +7,7 @@ import numpy as np
 from costmodel.errors import CostModelError
 from costmodel.planner.graphs import KernelGraph, TaskKind
 from costmodel.planner.whatif._base import kernels_named, positive
-from costmodel.planner.whatif._bounds import SATURATED_SHARE, products, with_work
+from costmodel.planner.whatif._bounds import SATURATED_SHARE, saturated_share, with_work
 
 
 def scale(graph: KernelGraph, pattern: str, factor: float) -> KernelGraph:
@@ -47,8 +47,8 @@ def on_sms(
     """Each kernel on so many SMs.
 
     The SM with most blocks sets the pace: a kernel's work goes with ``ceil(blocks / SMs)``, or with 1 / SMs
-    where its blocks are not known. Of kernels that move data, all but matrix products, half does not depend
-    on the SMs.
+    where its blocks are not known. Of kernels that move data, all but products, norms and softmaxes, half
+    does not depend on the SMs.
 
     Args:
         graph: The graph.
@@ -72,10 +72,10 @@ def on_sms(
         )
     rounds = np.ceil(graph.blocks / sms) / np.maximum(np.ceil(graph.blocks / had), 1)
     factors = np.where(graph.blocks > 0, rounds, had / sms)
-    saturated = np.where(products(graph), 0.0, SATURATED_SHARE)
+    saturated = saturated_share(graph)
     changed = graph.assuming(
         f"{kernels.sum():,} kernels on {sms} SMs: their work goes with the blocks of the fullest SM, but for "
-        f"{SATURATED_SHARE:.0%} of those that are no matrix products; copies and the host take the same.",
+        f"{SATURATED_SHARE:.0%} of those that only move data; copies and the host take the same.",
         durations_s=with_work(graph, saturated + (1 - saturated) * factors),
         sms=np.where(kernels, sms, graph.sms).astype(np.int32),
     )
