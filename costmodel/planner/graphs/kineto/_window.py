@@ -15,7 +15,7 @@ def spans_within(spans: list[Span], pattern: str) -> list[Span]:
     So the time of the host before the first call of a step, and after its last, is part of the step.
 
     Args:
-        spans: Of all tracks.
+        spans: Of all tracks, by start.
         pattern: The name, or one with ``*`` or ``?``, such as ``ProfilerStep*``.
 
     Raises:
@@ -31,20 +31,24 @@ def spans_within(spans: list[Span], pattern: str) -> list[Span]:
         )
     for window in windows:
         window.category = "cpu_op"
-    begins = np.array([window.start for window in windows])
-    ends = np.array([window.end for window in windows])
+    inside = _inside(spans, windows)
+    launched_inside: dict[int | None, bool] = {}
+    for span, is_inside in zip(spans, inside, strict=True):
+        if span.category not in DEVICE and span.correlation is not None:
+            launched_inside[span.correlation] = is_inside
 
-    def inside(span: Span) -> bool:
-        return bool(((begins <= span.start) & (span.end <= ends)).any())
+    def belongs(span: Span, is_inside: bool) -> bool:
+        on_device = span.category in DEVICE
+        return launched_inside.get(span.correlation, is_inside) if on_device else is_inside
 
-    calls = [span for span in spans if span.category not in DEVICE]
-    kept = [span for span in calls if inside(span)]
-    correlations = {span.correlation for span in kept} - {None}
-    others = {span.correlation for span in calls} - correlations - {None}
-    launched = [
-        span
-        for span in spans
-        if span.category in DEVICE
-        and (span.correlation in correlations or (span.correlation not in others and inside(span)))
-    ]
-    return sorted([*kept, *launched], key=lambda span: (span.start, -span.end))
+    return [span for span, is_inside in zip(spans, inside, strict=True) if belongs(span, is_inside)]
+
+
+def _inside(spans: list[Span], windows: list[Span]) -> list[bool]:
+    """Whether each span lies within one of the windows."""
+    starts = np.array([span.start for span in spans])
+    ends = np.array([span.end for span in spans])
+    found = np.zeros(len(spans), dtype=bool)
+    for window in windows:
+        found |= (window.start <= starts) & (ends <= window.end)
+    return list(found.tolist())
