@@ -44,11 +44,28 @@ def plan(
         typer.Option(
             metavar="WHAT,...",
             help="Transforms, one after the other: scale:PATTERN=FACTOR, replace:PATTERN=SECONDS, "
-            "fuse[:PATTERN], graphs (CUDA graphs), optimizer[=FACTOR], streams[:SLOWDOWN]=K, "
-            "sms[:RECORDED]=N.",
+            "fuse[:PATTERN], graphs[=GAP] (CUDA graphs), half[=FACTOR], optimizer[=FACTOR], "
+            "streams[:SLOWDOWN]=K, sms[:RECORDED]=N.",
             show_default=False,
         ),
     ] = "",
+    within: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="Only what ran in an annotation of the trace, such as 'ProfilerStep*'.",
+            show_default=False,
+        ),
+    ] = "",
+    measured: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            help="What the same takes without the profiler, by the host's clock: the profiler's own time "
+            "is taken out.",
+            show_default=False,
+        ),
+    ] = None,
     top: Annotated[int, count_option(help="Rows of the critical path that are shown.")] = 10,
     json: JsonOption = None,
     perfetto: Annotated[
@@ -75,12 +92,13 @@ def plan(
 
     Examples:
     - `costmodel plan trace.json.gz`
+    - `costmodel plan trace.json.gz --within 'ProfilerStep*' --measured 1.83e-3 --what-if half,graphs`
     - `costmodel plan trace.json --what-if graphs,scale:gemm=0.5 --plot out/lanes.png`
     - `costmodel plan graph.json --what-if streams=4,sms:132=66 --perfetto after.json --report plan.html`
     """
     from costmodel.planner import plan as run_plan
 
-    found = run_plan(trace, what_if)
+    found = run_plan(trace, what_if, within=within, measured_s=measured)
     _print(found, top)
     write_json(json, found.to_dict())
     if perfetto:

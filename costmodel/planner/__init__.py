@@ -22,11 +22,13 @@ from costmodel.planner.report import Plan, plan
 from costmodel.planner.whatif import (
     fuse,
     fused_optimizer,
+    half_precision,
     on_sms,
     on_streams,
     remove_launches,
     replace_latencies,
     scale,
+    without_profiler,
 )
 
 __all__ = [
@@ -43,6 +45,7 @@ __all__ = [
     "critical_path",
     "fuse",
     "fused_optimizer",
+    "half_precision",
     "on_sms",
     "on_streams",
     "plan",
@@ -52,4 +55,5 @@ __all__ = [
     "replace_latencies",
     "replay",
     "scale",
+    "without_profiler",
 ]

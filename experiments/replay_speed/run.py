@@ -137,6 +137,7 @@ def made_up(kernels: int, streams: int, draw: np.random.Generator) -> KernelGrap
         durations,
         np.zeros(n),
         nothing,
+        nothing,
         ("",),
         nothing,
         Dependencies.joined(parts),

@@ -62,6 +62,27 @@ def test_a_what_if_is_shown_beside_it_and_written(trace: Path, tmp_path: Path) -
     assert {each["ph"] for each in arrows} == {"s", "f"}
 
 
+def test_a_step_is_shown_as_it_is_without_the_profiler(tmp_path: Path) -> None:
+    machine = Machine()
+    machine.launch("first", 300.0)
+    machine.synchronize()
+    began = machine.now
+    annotation = machine.host("ProfilerStep#1", 0.0, "user_annotation")
+    for _ in range(10):
+        machine.operator("aten::add", "add_kernel", 2.0)
+    machine.now += 4.0
+    annotation["dur"] = machine.now - began
+    machine.synchronize()
+    path, result = machine.save(tmp_path / "trace.json"), tmp_path / "plan.json"
+    shown = run(
+        path, "--within", "ProfilerStep*", "--measured", "6e-5", "--what-if", "graphs", "--json", result
+    )
+    assert "Without the profiler the host takes" in shown
+    found = json.loads(result.read_text())
+    assert found["before"]["kernels"] == 10
+    assert found["before"]["makespan_s"] > found["after"]["makespan_s"]
+
+
 def test_what_is_wrong_in_a_trace_is_said(trace: Path) -> None:
     trace.write_bytes(trace.read_bytes()[:-300])
     assert "1 x truncated: the file ends, or cannot be read, before its end" in run(trace)
@@ -75,7 +96,12 @@ def test_a_graph_of_ones_own_is_told_by_its_first_key(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [(["none.json"], "Cannot read none.json"), (["{trace}", "--what-if", "fuze"], "Did you mean 'fuse'?")],
+    [
+        (["none.json"], "Cannot read none.json"),
+        (["{trace}", "--what-if", "fuze"], "Did you mean 'fuse'?"),
+        (["{trace}", "--within", "step"], "must have the name 'step'"),
+        (["{trace}", "--measured", "0"], "must be positive, but got 0"),
+    ],
 )
 def test_wrong_input_is_one_line(
     trace: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]

@@ -131,6 +131,99 @@ def test_threads_wait_for_each_other_in_a_backward_pass(tmp_path: Path) -> None:
     assert replay(recorded.graph.assuming(durations_s=durations)).makespan_s == pytest.approx(42e-6)
 
 
+def test_a_step_of_several_is_read_with_the_host_time_around_its_calls(tmp_path: Path) -> None:
+    """What another step launched is left out, also where it runs during this one."""
+    machine = Machine()
+    machine.launch("before", 50.0)
+    machine.launch("before_and_within", 20.0)
+    for step in range(2):
+        began = machine.now
+        annotation = machine.host(f"ProfilerStep#{step}", 0.0, "user_annotation")
+        machine.now += 7.0
+        machine.operator("aten::mm", f"gemm_{step}", 30.0)
+        machine.synchronize()
+        machine.now += 3.0
+        annotation["dur"] = machine.now - began
+    machine.now += 400.0
+    machine.synchronize()
+    path = machine.save(tmp_path / "trace.json")
+    recorded = read_kineto(path, within="ProfilerStep#0")
+    graph = recorded.graph
+    assert [graph.name(i) for i in np.flatnonzero(graph.on_device)] == ["gemm_0"]
+    assert recorded.makespan_s == pytest.approx(annotation_s(machine, "ProfilerStep#0"))
+    assert replay(graph).makespan_s == pytest.approx(recorded.makespan_s)
+    both = read_kineto(path, within="ProfilerStep*")
+    assert int(both.graph.on_device.sum()) == 2
+    assert both.makespan_s < read_kineto(path).makespan_s - 400e-6
+    with pytest.raises(CostModelError, match=r"'step', but there are \['ProfilerStep#0', 'ProfilerStep#1'\]"):
+        read_kineto(path, within="step")
+
+
+def annotation_s(machine: Machine, name: str) -> float:
+    return next(each["dur"] for each in machine.events if each["name"] == name) * 1e-6
+
+
+def test_grids_and_the_sms_of_the_device_are_read(tmp_path: Path) -> None:
+    machine = Machine()
+    machine.launch("first", 3.0)
+    machine.launch("second", 3.0)
+    machine.copy_and_wait(2.0)
+    kernels = [each for each in machine.events if each["cat"] == "kernel"]
+    kernels[0]["args"]["grid"] = [6, 4, 2]
+    kernels[1]["args"]["grid"] = ["x", None, 1]
+    devices = [{"id": 0, "name": "NVIDIA H100 80GB HBM3", "numSms": 132}]
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps({"deviceProperties": devices, "traceEvents": machine.events}))
+    graph = read_kineto(path).graph
+    on_device = np.flatnonzero(graph.on_device)
+    assert graph.blocks[on_device].tolist() == [48, 0, 0]
+    assert graph.sms[on_device].tolist() == [132, 132, 0]
+    assert not graph.sms[~graph.on_device].any()
+
+
+def test_a_copy_between_gpus_runs_on_the_one_that_it_says(tmp_path: Path) -> None:
+    """Kineto writes ``inDevice`` for such copies, and no ``device``."""
+    machine = Machine()
+    machine.launch("Memcpy PtoP (Device -> Device)", 5.0, cat="gpu_memcpy")
+    args = next(each for each in machine.events if each["cat"] == "gpu_memcpy")["args"]
+    args |= {"fromDevice": 0, "toDevice": 1, "inDevice": 1}
+    del args["device"]
+    recorded = read_kineto(machine.save(tmp_path / "trace.json"))
+    assert recorded.inspection.clean
+    assert recorded.graph.resources[1].name == "GPU 1 stream 7"
+
+
+def test_the_drivers_call_within_the_runtimes_may_share_its_correlation(tmp_path: Path) -> None:
+    machine = Machine()
+    machine.launch("gemm", 5.0)
+    outer = next(each for each in machine.events if each["name"] == "cudaLaunchKernel")
+    inner = {**outer, "cat": "cuda_driver", "name": "cuLaunchKernel", "ts": outer["ts"] + 1, "dur": 2.0}
+    machine.events.append(inner)
+    recorded = read_kineto(machine.save(tmp_path / "trace.json"))
+    assert recorded.inspection.clean
+    assert pairs(recorded, DependencyKind.LAUNCH) == {("cuLaunchKernel", "gemm")}
+    inner["ts"] += 100.0
+    counts = read_kineto(machine.save(tmp_path / "trace.json")).inspection.counts
+    assert counts == {"duplicate_correlation": 1}
+
+
+def test_an_event_that_was_recorded_before_the_trace_is_not_known(tmp_path: Path) -> None:
+    """The host then waits for all that was done, and the stream for nothing; both are said."""
+    machine = Machine()
+    machine.launch("first", 30.0)
+    record = machine.record(7)
+    machine.wait_event(13, record)
+    machine.launch("second", 10.0, stream=13)
+    machine.synchronize("cudaEventSynchronize", 13)
+    machine.events = [each for each in machine.events if each["name"] != "cudaEventRecord"]
+    machine.events[-1]["args"]["stream"] = -1  # as of waits for events
+    recorded = read_kineto(machine.save(tmp_path / "trace.json"))
+    assert pairs(recorded, DependencyKind.EVENT) == set()
+    assert {source for source, _ in pairs(recorded, DependencyKind.SYNC)} == {"first", "second"}
+    assert ["recorded before it" in each for each in recorded.inspection.unknown] == [True, False]
+    assert "1 synchronising calls" in recorded.inspection.unknown[1]
+
+
 @pytest.mark.parametrize("bare", [False, True])
 def test_gzip_and_a_bare_list_of_events_are_read_alike(tmp_path: Path, bare: bool) -> None:
     machine = two_streams(Machine(), layers=2)

@@ -19,14 +19,17 @@ from costmodel.planner import (
     TaskKind,
     fuse,
     fused_optimizer,
+    half_precision,
     on_sms,
     on_streams,
+    plan,
     read_graph,
     read_kineto,
     remove_launches,
     replace_latencies,
     replay,
     scale,
+    without_profiler,
 )
 from costmodel.planner.whatif import minimum_equivalent, parse_what_if
 
@@ -82,20 +85,63 @@ def test_a_change_that_does_not_apply_is_refused(
         change(trace)
 
 
-def test_fewer_sms_make_kernels_slower_by_the_exponent_or_as_measured(tmp_path: Path) -> None:
+def test_fewer_sms_make_kernels_slower_by_their_blocks_or_as_measured(tmp_path: Path) -> None:
     graph = load(
         tmp_path,
         [
-            {"id": "mm", "duration_s": 4e-6, "sms": 128},
-            {"id": "add", "duration_s": 1e-6},
+            {"id": "gemm", "duration_s": 5e-6, "sms": 128},
+            {"id": "gemm_of_few", "duration_s": 5e-6, "sms": 128, "blocks": 32},
+            {"id": "gemm_of_many", "duration_s": 5e-6, "sms": 128, "blocks": 129},
+            {"id": "add", "duration_s": 5e-6, "sms": 128},
+            {"id": "softmax", "duration_s": 5e-6, "sms": 128},
+            {"id": "tiny", "duration_s": 5e-7, "sms": 128},
             {"id": "copy", "kind": "copy", "duration_s": 3e-6},
         ],
     )
-    changed = on_sms(graph, 32, recorded=64, exponent=0.5)
-    np.testing.assert_allclose(changed.durations_s, [8e-6, 2**0.5 * 1e-6, 3e-6])
-    assert changed.sms.tolist() == [32, 32, 0]
-    measured = on_sms(graph, 32, recorded=64, latencies_s={"mm": {32: 9e-6, 16: 1.0}, "add": {16: 1.0}})
-    np.testing.assert_allclose(measured.durations_s, [9e-6, 2e-6, 3e-6])
+    # 1 us to start; 4 us of work that takes 4 times as long, 1, 5 rounds for 2, and half of it 4 times.
+    changed = on_sms(graph, 32)
+    np.testing.assert_allclose(changed.durations_s * 1e6, [17.0, 5.0, 11.0, 11.0, 17.0, 0.5, 3.0])
+    assert changed.sms.tolist() == [32, 32, 32, 32, 32, 32, 0]
+    assert on_sms(graph, 32, recorded=64).durations_s[0] == pytest.approx(9e-6)
+    measured = on_sms(graph, 32, latencies_s={"gemm_of_few": {32: 9e-6, 16: 1.0}, "add": {16: 1.0}})
+    np.testing.assert_allclose(measured.durations_s * 1e6, [17.0, 9.0, 11.0, 11.0, 17.0, 0.5, 3.0])
+
+
+def test_the_time_of_the_profiler_is_taken_from_the_host_alone(tmp_path: Path) -> None:
+    """Five calls of 10 us, 2 us between them, each of which launches a kernel of 6 us, and a wait of 1 us."""
+    tasks: list[dict[str, Any]] = []
+    for i in range(5):
+        tasks.append({"id": f"l{i}", "kind": "launch", "duration_s": 10e-6, "gap_s": 2e-6 if i else 0})
+        tasks.append({"id": f"k{i}", "duration_s": 6e-6, "launched_by": f"l{i}", "launch_s": 5e-6})
+    tasks.append({"id": "wait", "kind": "sync", "duration_s": 1e-6, "after": ["k4"]})
+    graph = load(tmp_path, tasks)
+    assert replay(graph).makespan_s == pytest.approx(60e-6)  # 4 x 12 + 5 + 6 + 1
+    half = without_profiler(graph, 35.5e-6)  # 4 x 6 + 5 + 6 + 0.5
+    np.testing.assert_allclose(
+        half.durations_s, np.where(half.on_device, 6e-6, graph.durations_s / 2), rtol=1e-5
+    )
+    assert "host takes 0.50 of" in half.assumptions[-1]
+    assert replay(half).makespan_s == pytest.approx(35.5e-6)
+    device = without_profiler(graph, 20e-6)  # less than 5 + 5 x 6, which the host cannot help
+    assert replay(device).makespan_s == pytest.approx(35e-6, rel=1e-4)
+    np.testing.assert_array_equal(without_profiler(graph, 1.0).durations_s, graph.durations_s)
+    assert plan(graph, "graphs", measured_s=35.5e-6).before.makespan_s == pytest.approx(35.5e-6)
+    with pytest.raises(CostModelError, match="must be positive, but got 0 s"):
+        without_profiler(graph, 0)
+
+
+def test_half_precision_is_for_products_and_for_bytes(tmp_path: Path) -> None:
+    tasks = [
+        {"id": "sgemm", "duration_s": 29e-6},
+        {"id": "add", "duration_s": 5e-6},
+        {"id": "copy", "kind": "copy", "duration_s": 3e-6},
+    ]
+    graph = load(tmp_path, tasks)
+    np.testing.assert_allclose(half_precision(graph).durations_s * 1e6, [3.0, 3.0, 3.0])
+    (change,) = parse_what_if("half=0.5")
+    changed = change(graph)
+    np.testing.assert_allclose(changed.durations_s * 1e6, [15.0, 3.0, 3.0])
+    assert "1 matrix products in half precision take 0.5" in changed.assumptions[0]
 
 
 def test_launches_up_to_a_wait_become_one(tmp_path: Path) -> None:
@@ -128,6 +174,10 @@ def test_a_graph_launched_by_the_machine_is_what_was_predicted(tmp_path: Path) -
     predicted = replay(remove_launches(read_kineto(eager.save(tmp_path / "trace.json")).graph))
     # No kernel of the eager trace follows another at once, so its gap, 0.75 us each, is not known.
     assert predicted.makespan_s == pytest.approx(captured.makespan_s - 19 * 0.75e-6, rel=0.03)
+    assert "0.00 us pass between kernels" in predicted.graph.assumptions[-1]
+    (change,) = parse_what_if("graphs=0.75e-6")
+    told = replay(change(read_kineto(tmp_path / "trace.json").graph))
+    assert told.makespan_s == pytest.approx(predicted.makespan_s + 19 * 0.75e-6)
 
 
 def test_gaps_between_kernels_are_those_of_the_trace(tmp_path: Path) -> None:
@@ -172,6 +222,19 @@ def test_elementwise_kernels_that_follow_each_other_become_one(tmp_path: Path) -
     assert names(changed).count("cudaLaunchKernel") == 3
     assert "2 kernels became 1" in changed.assumptions[0]
     assert "1 launches went" in changed.assumptions[0]
+
+
+def test_only_kernels_of_a_scope_become_one(tmp_path: Path) -> None:
+    tasks = [
+        {"id": "a", "name": "elementwise", "duration_s": 1e-6},
+        {"id": "b", "name": "elementwise", "duration_s": 2e-6, "scope": "gelu"},
+        {"id": "c", "name": "elementwise", "duration_s": 1e-6, "scope": "gelu"},
+        {"id": "d", "name": "elementwise", "duration_s": 1e-6, "scope": "gelu_of_others"},
+    ]
+    changed = fuse(load(tmp_path, tasks), scope="gelu?")
+    assert len(changed) == 4
+    changed = fuse(load(tmp_path, tasks), "*", scope="[g]elu")
+    np.testing.assert_allclose(changed.durations_s * 1e6, [1.0, 2.0, 1.0])
 
 
 def test_a_kernel_that_something_else_waits_for_ends_a_chain(tmp_path: Path) -> None:
@@ -265,7 +328,7 @@ def says_what_kernels_need(graph: KernelGraph) -> bool:
     return bool(data.any()) or on_device.sum() < 2
 
 
-CHANGES = ["fuse", "fuse:mm", "graphs", "optimizer=0.5", "sms=4", "streams=2"]
+CHANGES = ["fuse", "fuse:mm", "graphs", "half", "optimizer=0.5", "sms=4", "streams=2"]
 
 
 @settings(max_examples=100, deadline=None)
@@ -297,7 +360,8 @@ def test_no_order_of_transforms_makes_a_circle(
         ("fuze", "Did you mean 'fuse'"),
         ("scale:mm", "written scale:PATTERN=FACTOR, but got 'scale:mm'"),
         ("scale=2", "must name them"),
-        ("graphs=2", "must be written graphs"),
+        ("graphs=few", "must be written graphs"),
+        ("half:mm=2", "must be written half"),
         ("streams=two", "must be written streams=K"),
     ],
 )

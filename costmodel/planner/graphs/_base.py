@@ -96,6 +96,10 @@ class Dependencies:
         columns = ("sources", "targets", "kinds", "lags_s", "from_start")
         return cls.of(*(np.concatenate([getattr(part, name) for part in parts]) for name in columns))
 
+    def lagging(self, lags_s: FloatArray) -> "Dependencies":
+        """The same with other lags."""
+        return replace(self, lags_s=lags_s)
+
     def where(self, keep: Any) -> "Dependencies":
         """Those that a mask or positions choose."""
         return Dependencies(
@@ -122,6 +126,7 @@ class KernelGraph:
         durations_s: Seconds, finite and not negative.
         ready_s: The earliest start that is known of a task that waits for nothing; else 0.
         sms: SMs that a kernel ran on; 0 where nobody knows.
+        blocks: Blocks of a kernel's grid; 0 where nobody knows.
         scopes: What tasks were part of, such as ``Optimizer.step#Adam.step``; the first is empty: nothing.
         scope_ids: Position in ``scopes``.
         dependencies: What waits for what.
@@ -136,6 +141,7 @@ class KernelGraph:
     durations_s: FloatArray
     ready_s: FloatArray
     sms: NDArray[np.int32]
+    blocks: NDArray[np.int64]
     scopes: tuple[str, ...]
     scope_ids: NDArray[np.int32]
     dependencies: Dependencies
@@ -149,7 +155,7 @@ class KernelGraph:
         """
         n, edges = len(self), self.dependencies
         lengths = {len(each) for each in (self.kinds, self.resource_ids, self.durations_s, self.ready_s)}
-        if lengths | {len(self.sms), len(self.scope_ids)} != {n}:
+        if lengths | {len(self.sms), len(self.blocks), len(self.scope_ids)} != {n}:
             raise ValueError(f"all columns of tasks must have {n} rows, but some have {sorted(lengths)}")
         if not (np.isfinite(self.durations_s).all() and (self.durations_s >= 0).all()):
             raise ValueError("durations must be finite and not negative")
@@ -225,5 +231,6 @@ class KernelGraph:
             "resource": self.resources[self.resource_ids[task]].name,
             "duration_s": float(self.durations_s[task]),
             "sms": int(self.sms[task]),
+            "blocks": int(self.blocks[task]),
             "scope": self.scopes[self.scope_ids[task]],
         }

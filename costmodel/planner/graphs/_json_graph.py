@@ -29,6 +29,7 @@ class JsonTask(msgspec.Struct, forbid_unknown_fields=True):
         launch_s: See there.
         gap_s: Seconds that pass at least since the end of the task before it on its resource.
         sms: SMs that it ran on; 0 if nobody knows.
+        blocks: Blocks of its grid; 0 if nobody knows.
         scope: What it is part of, such as a layer.
     """
 
@@ -42,6 +43,7 @@ class JsonTask(msgspec.Struct, forbid_unknown_fields=True):
     launch_s: _Seconds = 0.0
     gap_s: _Seconds = 0.0
     sms: Annotated[int, msgspec.Meta(ge=0)] = 0
+    blocks: Annotated[int, msgspec.Meta(ge=0)] = 0
     scope: str = ""
 
     @property
@@ -106,6 +108,7 @@ def _graph(tasks: list[JsonTask], places: dict[str, int]) -> KernelGraph:
         np.array([task.duration_s for task in tasks]),
         np.zeros(len(tasks)),
         np.array([task.sms for task in tasks], dtype=np.int32),
+        np.array([task.blocks for task in tasks], dtype=np.int64),
         tuple(scopes),
         np.array([of_scope[task.scope] for task in tasks], dtype=np.int32),
         _dependencies(tasks, places),

@@ -16,7 +16,7 @@ from costmodel.planner.graphs import Inspection, KernelGraph, RecordedGraph, Tas
 from costmodel.planner.replay import CriticalPath, Timeline, critical_path, replay
 from costmodel.planner.report._perfetto import save_perfetto
 from costmodel.planner.report._read import read_any
-from costmodel.planner.whatif import parse_what_if
+from costmodel.planner.whatif import parse_what_if, without_profiler
 from costmodel.web_page import web_page
 
 if TYPE_CHECKING:
@@ -113,25 +113,31 @@ class Plan:
 def plan(
     model: "Path | str | RecordedGraph | KernelGraph",
     what_if: str | Sequence[Callable[[KernelGraph], KernelGraph]] = (),
+    *,
+    within: str = "",
+    measured_s: float | None = None,
 ) -> Plan:
     """What a model takes as it was recorded, and would take with what-if transforms.
 
     Args:
         model: A trace of PyTorch's profiler, a JSON graph of one's own, or a graph.
         what_if: Transforms in order, as functions or as a text such as ``fuse,graphs,scale:matmul=0.5``.
+        within: Annotation whose part of a trace is wanted, such as ``ProfilerStep*``; all of it if empty.
+        measured_s: What the same takes without the profiler, whose own time is then taken out.
 
     Raises:
-        CostModelError: The file cannot be read, or a transform does not apply.
+        CostModelError: The file cannot be read, has no such annotation, or a transform does not apply.
     """
-    recorded, name = (model, "graph") if not isinstance(model, Path | str) else read_any(Path(model))
+    recorded, name = (model, "graph") if not isinstance(model, Path | str) else read_any(Path(model), within)
     if isinstance(recorded, KernelGraph):
         recorded = RecordedGraph.unrecorded(recorded)
-    before = after = replay(recorded.graph)
+    graph = recorded.graph if measured_s is None else without_profiler(recorded.graph, measured_s)
+    before = after = replay(graph)
     transforms = parse_what_if(what_if) if isinstance(what_if, str) else what_if
-    changed = recorded.graph
+    changed = graph
     for transform in transforms:
         changed = transform(changed)
-    if changed is not recorded.graph:
+    if changed is not graph:
         after = replay(changed)
     return Plan(name, recorded.inspection, recorded.makespan_s, before, after)
 

@@ -1,8 +1,10 @@
 """What-if transforms: each takes a kernel graph and gives another, and says what it assumed."""
 
 from costmodel.planner.whatif._fuse import ELEMENTWISE, fuse, fused_optimizer
+from costmodel.planner.whatif._half import half_precision
 from costmodel.planner.whatif._launches import remove_launches
 from costmodel.planner.whatif._parse import FORMS, Transform, parse_what_if
+from costmodel.planner.whatif._profiler import without_profiler
 from costmodel.planner.whatif._scale import on_sms, replace_latencies, scale
 from costmodel.planner.whatif._streams import minimum_equivalent, on_streams
 
@@ -12,6 +14,7 @@ __all__ = [
     "Transform",
     "fuse",
     "fused_optimizer",
+    "half_precision",
     "minimum_equivalent",
     "on_sms",
     "on_streams",
@@ -19,4 +22,5 @@ __all__ = [
     "remove_launches",
     "replace_latencies",
     "scale",
+    "without_profiler",
 ]

@@ -47,6 +47,17 @@ def kernels_named(graph: KernelGraph, pattern: str) -> Mask:
     return found
 
 
+def positive(value: float, what: str) -> float:
+    """The value, which must be a number that is not negative.
+
+    Raises:
+        CostModelError: It is not.
+    """
+    if not (np.isfinite(value) and value >= 0):
+        raise CostModelError(f"A {what} must be a number that is not negative, but got {value}.")
+    return value
+
+
 def gaps(graph: KernelGraph) -> FloatArray:
     """``(n,)`` seconds between a task and the one before on its resource; 0 for the first of each."""
     found = np.zeros(len(graph))
@@ -83,6 +94,7 @@ def chosen(graph: KernelGraph, tasks: Positions | Mask, dependencies: Dependenci
         durations_s=graph.durations_s[tasks],
         ready_s=graph.ready_s[tasks],
         sms=graph.sms[tasks],
+        blocks=graph.blocks[tasks],
         scope_ids=graph.scope_ids[tasks],
         dependencies=dependencies,
     )

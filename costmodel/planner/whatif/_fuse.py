@@ -21,7 +21,7 @@ from costmodel.planner.whatif._launches import remove_launches
 ELEMENTWISE = ("*elementwise*", "*pointwise*", "triton_poi_*")
 
 
-def fuse(graph: KernelGraph, *patterns: str) -> KernelGraph:
+def fuse(graph: KernelGraph, *patterns: str, scope: str = "") -> KernelGraph:
     """Kernels of a stream that match and follow each other become one, which takes as long as the longest.
 
     A chain ends where a kernel waits for something else than its stream and its launch, or where something
@@ -30,8 +30,10 @@ def fuse(graph: KernelGraph, *patterns: str) -> KernelGraph:
     Args:
         graph: The graph.
         patterns: Names; those of elementwise kernels if none is given.
+        scope: What they must be part of, such as the name of an annotation; anything if empty.
     """
     members = named(graph, *(patterns or ELEMENTWISE)) & graph.of_kind(TaskKind.KERNEL)
+    members &= in_scope(graph, scope)
     return _fused(graph, members, "longest")
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from costmodel.errors import CostModelError, did_you_mean
 from costmodel.planner.graphs import KernelGraph
 from costmodel.planner.whatif._fuse import fuse, fused_optimizer
+from costmodel.planner.whatif._half import half_precision
 from costmodel.planner.whatif._launches import remove_launches
 from costmodel.planner.whatif._scale import on_sms, replace_latencies, scale
 from costmodel.planner.whatif._streams import on_streams
@@ -15,7 +16,8 @@ FORMS = {
     "scale": "scale:PATTERN=FACTOR",
     "replace": "replace:PATTERN=SECONDS",
     "fuse": "fuse or fuse:PATTERN",
-    "graphs": "graphs",
+    "graphs": "graphs or graphs=GAP_SECONDS",
+    "half": "half or half=FACTOR",
     "optimizer": "optimizer or optimizer=FACTOR",
     "streams": "streams=K or streams:SLOWDOWN=K",
     "sms": "sms=N or sms:RECORDED=N",
@@ -65,8 +67,15 @@ def _fuse(pattern: str, value: str) -> Transform:
 
 
 def _graphs(detail: str, value: str) -> Transform:
-    _nothing(detail + value)
-    return remove_launches
+    _nothing(detail)
+    gap = float(value or 0.0)
+    return lambda graph: remove_launches(graph, gap_s=gap)
+
+
+def _half(detail: str, value: str) -> Transform:
+    _nothing(detail)
+    factors = [float(value)] if value else []
+    return lambda graph: half_precision(graph, *factors)
 
 
 def _optimizer(detail: str, value: str) -> Transform:
@@ -101,6 +110,7 @@ _MAKE: dict[str, Callable[[str, str], Transform]] = {
     "replace": _replace,
     "fuse": _fuse,
     "graphs": _graphs,
+    "half": _half,
     "optimizer": _optimizer,
     "streams": _streams,
     "sms": _sms,

@@ -6,7 +6,8 @@ import numpy as np
 
 from costmodel.errors import CostModelError
 from costmodel.planner.graphs import KernelGraph, TaskKind
-from costmodel.planner.whatif._base import kernels_named
+from costmodel.planner.whatif._base import kernels_named, positive
+from costmodel.planner.whatif._bounds import SATURATED_SHARE, saturated_share, with_work
 
 
 def scale(graph: KernelGraph, pattern: str, factor: float) -> KernelGraph:
@@ -16,7 +17,7 @@ def scale(graph: KernelGraph, pattern: str, factor: float) -> KernelGraph:
         CostModelError: No name matches, or the factor is negative or not finite.
     """
     found = kernels_named(graph, pattern)
-    durations = np.where(found, graph.durations_s * _positive(factor, "factor"), graph.durations_s)
+    durations = np.where(found, graph.durations_s * positive(factor, "factor"), graph.durations_s)
     return graph.assuming(
         f"{found.sum():,} kernels that match {pattern} take {factor:g} times as long.", durations_s=durations
     )
@@ -31,7 +32,7 @@ def replace_latencies(graph: KernelGraph, latencies_s: Mapping[str, float]) -> K
     durations, sentences = graph.durations_s.copy(), []
     for pattern, latency in latencies_s.items():
         found = kernels_named(graph, pattern)
-        durations[found] = _positive(latency, "latency")
+        durations[found] = positive(latency, "latency")
         sentences.append(f"{found.sum():,} kernels that match {pattern} take {latency * 1e6:g} us.")
     return graph.assuming(*sentences, durations_s=durations)
 
@@ -41,17 +42,19 @@ def on_sms(
     sms: int,
     *,
     recorded: int | None = None,
-    exponent: float = 1.0,
     latencies_s: Mapping[str, Mapping[int, float]] | None = None,
 ) -> KernelGraph:
     """Each kernel on so many SMs.
 
+    The SM with most blocks sets the pace: a kernel's work goes with ``ceil(blocks / SMs)``, or with 1 / SMs
+    where its blocks are not known. Of kernels that move data, all but products, norms and softmaxes, half
+    does not depend on the SMs.
+
     Args:
         graph: The graph.
         sms: SMs that all kernels have.
-        recorded: SMs that kernels were recorded on, where the graph does not say.
-        exponent: A kernel takes ``(recorded / sms) ** exponent`` times as long: 1 for one that uses all SMs
-            well, 0 for one that does not notice.
+        recorded: SMs that kernels were recorded on; what the graph says if not given. A trace says how many
+            its GPU has, whether or not a part of them was used.
         latencies_s: What kernels take instead, by a pattern of their name and by SMs, as measured or
             predicted.
 
@@ -61,24 +64,20 @@ def on_sms(
     if sms < 1:
         raise CostModelError(f"SMs must be at least 1, but got {sms}.")
     kernels = graph.of_kind(TaskKind.KERNEL)
-    had = np.where(graph.sms > 0, graph.sms, recorded or 0)
-    if (had[kernels] < 1).any():
+    had = np.where(kernels, recorded or graph.sms, 1)
+    if (had < 1).any():
         raise CostModelError(
             "It must be known on how many SMs kernels were recorded, but the graph does not say: "
             f"give it, as in sms:132={sms}."
         )
-    times = np.where(kernels, (np.maximum(had, 1) / sms) ** exponent, 1.0)
+    rounds = np.ceil(graph.blocks / sms) / np.maximum(np.ceil(graph.blocks / had), 1)
+    factors = np.where(graph.blocks > 0, rounds, had / sms)
+    saturated = saturated_share(graph)
     changed = graph.assuming(
-        f"{kernels.sum():,} kernels on {sms} SMs take (recorded SMs / {sms}) ** {exponent:g} times as long; "
-        "copies and the host take the same.",
-        durations_s=graph.durations_s * times,
+        f"{kernels.sum():,} kernels on {sms} SMs: their work goes with the blocks of the fullest SM, but for "
+        f"{SATURATED_SHARE:.0%} of those that only move data; copies and the host take the same.",
+        durations_s=with_work(graph, saturated + (1 - saturated) * factors),
         sms=np.where(kernels, sms, graph.sms).astype(np.int32),
     )
     known = {name: curve[sms] for name, curve in (latencies_s or {}).items() if sms in curve}
     return replace_latencies(changed, known) if known else changed
-
-
-def _positive(value: float, what: str) -> float:
-    if not (np.isfinite(value) and value >= 0):
-        raise CostModelError(f"A {what} must be a number that is not negative, but got {value}.")
-    return value

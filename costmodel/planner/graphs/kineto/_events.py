@@ -20,6 +20,8 @@ class Args(msgspec.Struct, frozen=True, gc=False):
     correlation: Any = None
     stream: Any = None
     device: Any = None
+    in_device: Any = msgspec.field(name="inDevice", default=None)  # of a copy between two
+    grid: Any = None
     graph_node_id: Any = msgspec.field(name="graph node id", default=None)
     wait_on_stream: Any = None
     wait_on_record: Any = msgspec.field(name="wait_on_cuda_event_record_corr_id", default=None)
@@ -39,30 +41,47 @@ class Event(msgspec.Struct, gc=False):
     args: Args = Args()
 
 
-class _Trace(msgspec.Struct):
+class _Device(msgspec.Struct):
+    id: int
+    numSms: int = 0  # noqa: N815 (Kineto's name)
+
+
+class Trace(msgspec.Struct):
+    """A file.
+
+    Attributes:
+        traceEvents: Its events.
+        deviceProperties: Its GPUs.
+    """
+
     traceEvents: list[Event]  # noqa: N815 (Chrome's name)
+    deviceProperties: list[_Device] = []  # noqa: N815 (Kineto's name)
+
+    @property
+    def sms(self) -> dict[int, int]:
+        """SMs by the number of the GPU, where the file says so."""
+        return {device.id: device.numSms for device in self.deviceProperties}
 
 
-def read_events(path: Path, findings: Findings) -> list[Event]:
-    """Events of a file, gzip or not; what stands behind a place that cannot be read is not among them.
+def read_events(path: Path, findings: Findings) -> Trace:
+    """A file, gzip or not; what stands behind a place that cannot be read is not among its events.
 
     Raises:
         CostModelError: The file cannot be opened, or holds no list of events.
     """
     data = _content(path, findings)
-    kind: Any = list[Event] if data[:64].lstrip().startswith(b"[") else _Trace
+    kind: Any = list[Event] if data[:64].lstrip().startswith(b"[") else Trace
     try:
         found = msgspec.json.decode(data, type=kind)
     except msgspec.MsgspecError:  # cut off, NaN, or fields of other types: event by event
-        events = list(_salvaged(data, findings))
-    else:
-        events = found.traceEvents if isinstance(found, _Trace) else found
-    if not events:
+        found = list(_salvaged(data, findings))
+    trace: Trace = found if isinstance(found, Trace) else Trace(found)
+    if not trace.traceEvents:
         raise CostModelError(
             f"A trace must hold a list traceEvents, as torch.profiler's export_chrome_trace writes it, but "
             f"{path} has no event: export it again."
         )
-    return events
+    return trace
 
 
 def number(value: Any) -> float:

@@ -20,6 +20,8 @@ class Piece:
         end: Seconds.
         called: When the thread came to it: ``start`` but for a wait.
         scope: The innermost annotation around it.
+        blocks: Of a kernel's grid; 0 if nobody knows.
+        sms: Of the device that it ran on; 0 if nobody knows.
     """
 
     name: str
@@ -28,6 +30,8 @@ class Piece:
     end: float
     called: float
     scope: str = ""
+    blocks: int = 0
+    sms: int = 0
 
 
 @dataclass

@@ -38,20 +38,26 @@ def _stream_waits(tasks: Tasks, tracks: Tracks, findings: Findings) -> Iterator[
         source = _recorded(event, tasks) if event else None
         waiting = _stream(tasks, event, whole(event.args.stream)) if event else None
         target = waiting.first_after(call.span.start) if waiting else None
-        if event is None:
+        if event is None or _record(event, tasks) is None:
             unknown += 1
         elif source is not None and target is not None:
             yield source, target, DependencyKind.EVENT
     if unknown:
         findings.unknown.append(
-            f"{unknown:,} waits of streams for events are not modelled, as the trace does not say for which: "
-            "record it with experimental_config=_ExperimentalConfig(enable_cuda_sync_events=True)."
+            f"{unknown:,} waits of streams for events are not modelled, as the trace does not say for which, "
+            "or these were recorded before it: record it with "
+            "experimental_config=_ExperimentalConfig(enable_cuda_sync_events=True)."
         )
+
+
+def _record(event: Event, tasks: Tasks) -> Call | None:
+    """The call that recorded the event that a wait names, if it is part of the trace."""
+    return tasks.calls.get(whole(event.args.wait_on_record) or 0)
 
 
 def _recorded(event: Event, tasks: Tasks) -> int | None:
     """The last task that was launched on the stream that a wait names before its event was recorded."""
-    record = tasks.calls.get(whole(event.args.wait_on_record) or 0)
+    record = _record(event, tasks)
     stream = _stream(tasks, event, whole(event.args.wait_on_stream))
     return stream.last_before(record.span.start) if record and stream else None
 
@@ -87,7 +93,7 @@ def _host_waits(tasks: Tasks, tracks: Tracks, findings: Findings) -> list[Link]:
 def _awaited(call: Call, event: Event | None, tasks: Tasks) -> tuple[list[int], bool]:
     """The tasks that a synchronising call waits for, and whether that is known or guessed."""
     number = whole(event.args.stream) if event else None
-    if event and "Event" in call.span.name:
+    if event and "Event" in call.span.name and _record(event, tasks):
         source = _recorded(event, tasks)
         return [source] if source is not None else [], True
     stream = _stream(tasks, event, number) if event else None

@@ -13,9 +13,10 @@ from costmodel.planner.graphs.kineto._events import read_events
 from costmodel.planner.graphs.kineto._links import links
 from costmodel.planner.graphs.kineto._tasks import Tasks, list_tasks
 from costmodel.planner.graphs.kineto._tracks import sort_onto_tracks
+from costmodel.planner.graphs.kineto._window import spans_within
 
 
-def read_kineto(path: Path | str) -> RecordedGraph:
+def read_kineto(path: Path | str, within: str = "") -> RecordedGraph:
     """A trace of PyTorch's profiler: Chrome's JSON as Kineto writes it, gzip or not.
 
     Host calls become tasks named after the innermost call, the time between them a gap that is kept; kernels,
@@ -24,21 +25,23 @@ def read_kineto(path: Path | str) -> RecordedGraph:
 
     Args:
         path: File that ``torch.profiler.profile.export_chrome_trace`` wrote.
+        within: Annotation, such as ``ProfilerStep*``, whose part of the trace is wanted; all of it if empty.
 
     Raises:
-        CostModelError: The file cannot be read, or holds no task.
+        CostModelError: The file cannot be read, or holds no task, or no such annotation.
     """
     path, findings = Path(path), Findings()
-    events = read_events(path, findings)
-    tracks = sort_onto_tracks(events, findings)
-    tasks = list_tasks(tracks, findings)
+    trace = read_events(path, findings)
+    choose = (lambda spans: spans_within(spans, within)) if within else list
+    tracks = sort_onto_tracks(trace.traceEvents, findings, choose)
+    tasks = list_tasks(tracks, trace.sms, findings)
     if not tasks.pieces:
         raise CostModelError(
             f"A trace must hold calls of the host or kernels with times, but {path} has none: record it with "
             "ProfilerActivity.CPU and ProfilerActivity.CUDA."
         )
     found = believed(links(tasks, tracks, findings), tasks, tracks.resolution_s, findings)
-    return _recorded(tasks, found, findings, len(events))
+    return _recorded(tasks, found, findings, len(trace.traceEvents))
 
 
 def _recorded(
@@ -71,7 +74,8 @@ def _recorded(
         resource_ids,
         ends - starts,
         ready_s,
-        np.zeros(len(pieces), dtype=np.int32),
+        np.array([piece.sms for piece in pieces], dtype=np.int32)[by_start],
+        np.array([piece.blocks for piece in pieces], dtype=np.int64)[by_start],
         scopes,
         scope_ids[1:][by_start],
         dependencies,

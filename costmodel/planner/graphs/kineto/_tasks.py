@@ -1,7 +1,9 @@
 """All tasks of a trace in one list: those of threads, then those of streams."""
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -87,8 +89,8 @@ class ThreadTasks:
     calls: list[Call]
 
 
-def list_tasks(tracks: Tracks, findings: Findings) -> Tasks:
-    """The tasks of threads and streams, and which call launched which."""
+def list_tasks(tracks: Tracks, sms: Mapping[int, int], findings: Findings) -> Tasks:
+    """The tasks of threads and streams, and which call launched which; ``sms`` by the number of the GPU."""
     copies = _copies(tracks)
     pieces, resources, resource_ids = list[Piece](), list[Resource](), list[int]()
     threads = []
@@ -107,7 +109,9 @@ def list_tasks(tracks: Tracks, findings: Findings) -> Tasks:
         linked = _launches(spans, base, calls_of_cuda, findings)
         launches += linked
         scopes = {task: pieces[call.first].scope for call, task in linked}
-        pieces += [_device_piece(span, scopes.get(base + i, "")) for i, span in enumerate(spans)]
+        pieces += [
+            _device_piece(span, scopes.get(base + i, ""), sms.get(device, 0)) for i, span in enumerate(spans)
+        ]
         resource_ids += [len(resources)] * len(spans)
         resources.append(Resource(f"GPU {device} stream {number}", is_stream=True))
         streams.append(Stream(device, number, spans, base, _launched(len(spans), base, linked)))
@@ -128,17 +132,27 @@ def _copies(tracks: Tracks) -> dict[int, Span]:
     }
 
 
-def _device_piece(span: Span, scope: str) -> Piece:
-    return Piece(span.name, _KINDS[span.category], span.start, span.end, span.start, scope)
+def _device_piece(span: Span, scope: str, sms: int) -> Piece:
+    kind = _KINDS[span.category]
+    of_kernel = (_blocks(span.event.args.grid), sms) if kind == TaskKind.KERNEL else (0, 0)
+    return Piece(span.name, kind, span.start, span.end, span.start, scope, *of_kernel)
+
+
+def _blocks(grid: Any) -> int:
+    """Blocks of a grid; 0 for what is none."""
+    sizes = [whole(each) or 0 for each in grid] if isinstance(grid, list) else [0]
+    return max(prod(sizes), 0)
 
 
 def _by_correlation(calls: list[Call], findings: Findings) -> dict[int, Call]:
+    """Calls of CUDA; of one of the runtime and the driver's within it, which may share theirs, the latter."""
     found: dict[int, Call] = {}
-    for call in calls:
+    for call in calls:  # those that they make come first
         correlation = call.span.correlation
         if call.span.category in RUNTIME and correlation is not None:
-            findings.add("duplicate_correlation", correlation in found)
-            found.setdefault(correlation, call)
+            first = found.setdefault(correlation, call)
+            within = call.span.start <= first.span.start and first.span.end <= call.span.end
+            findings.add("duplicate_correlation", not within)
     return found
 
 

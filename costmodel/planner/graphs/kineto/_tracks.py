@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -48,8 +48,18 @@ class Tracks:
     resolution_s: float = 0.0
 
 
-def sort_onto_tracks(events: Iterable[Event], findings: Findings) -> Tracks:
-    """The tracks of a trace; what cannot be placed in time or on a track is counted and left out."""
+def sort_onto_tracks(
+    events: Iterable[Event],
+    findings: Findings,
+    choose: Callable[[list[Span]], list[Span]] = list,
+) -> Tracks:
+    """The tracks of a trace; what cannot be placed in time or on a track is counted and left out.
+
+    Args:
+        events: Of the trace.
+        findings: Counts what is wrong.
+        choose: Takes the part of the spans, in the order of their starts, that is wanted.
+    """
     tracks, spans = Tracks(), []
     flows = []
     for event in events:
@@ -64,6 +74,7 @@ def sort_onto_tracks(events: Iterable[Event], findings: Findings) -> Tracks:
             if span:
                 spans.append(span)
     spans.sort(key=lambda span: (span.start, -span.end))
+    spans = choose(spans)
     tracks.resolution_s = _resolution_s(spans)
     origin = _begin_at_zero(spans, findings)
     tracks.flows = [
@@ -126,7 +137,8 @@ def _place(spans: list[Span], tracks: Tracks, findings: Findings) -> None:
     for span in spans:
         if span.category in DEVICE:
             args = span.event.args
-            device, stream = whole(args.device), whole(args.stream)
+            device = whole(args.device if args.in_device is None else args.in_device)
+            stream = whole(args.stream)
             if device is None or stream is None:
                 findings.add("malformed")
             else:

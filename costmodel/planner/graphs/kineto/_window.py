@@ -1,0 +1,54 @@
+"""The part of a trace that ran in an annotation, such as one step of several."""
+
+from fnmatch import fnmatchcase
+
+import numpy as np
+
+from costmodel.errors import CostModelError
+from costmodel.planner.graphs.kineto._calls import ANNOTATION, DEVICE
+from costmodel.planner.graphs.kineto._tracks import Span
+
+
+def spans_within(spans: list[Span], pattern: str) -> list[Span]:
+    """Calls within annotations of a name, and what they launched; the annotation counts as a call itself.
+
+    So the time of the host before the first call of a step, and after its last, is part of the step.
+
+    Args:
+        spans: Of all tracks, by start.
+        pattern: The name, or one with ``*`` or ``?``, such as ``ProfilerStep*``.
+
+    Raises:
+        CostModelError: No annotation has the name.
+    """
+    annotations = [span for span in spans if span.category == ANNOTATION]
+    windows = [span for span in annotations if fnmatchcase(span.name, pattern)]
+    if not windows:
+        names = list(dict.fromkeys(span.name for span in annotations))
+        raise CostModelError(
+            f"An annotation of the trace must have the name {pattern!r}, but there are {names[:8]}: name "
+            "one, or record the step within torch.profiler.record_function."
+        )
+    for window in windows:
+        window.category = "cpu_op"
+    inside = _inside(spans, windows)
+    launched_inside: dict[int | None, bool] = {}
+    for span, is_inside in zip(spans, inside, strict=True):
+        if span.category not in DEVICE and span.correlation is not None:
+            launched_inside[span.correlation] = is_inside
+
+    def belongs(span: Span, is_inside: bool) -> bool:
+        on_device = span.category in DEVICE
+        return launched_inside.get(span.correlation, is_inside) if on_device else is_inside
+
+    return [span for span, is_inside in zip(spans, inside, strict=True) if belongs(span, is_inside)]
+
+
+def _inside(spans: list[Span], windows: list[Span]) -> list[bool]:
+    """Whether each span lies within one of the windows."""
+    starts = np.array([span.start for span in spans])
+    ends = np.array([span.end for span in spans])
+    found = np.zeros(len(spans), dtype=bool)
+    for window in windows:
+        found |= (window.start <= starts) & (ends <= window.end)
+    return list(found.tolist())
