@@ -62,6 +62,9 @@ _FEATURES: tuple[Feature[LaunchFacts], ...] = (
     ),
     _feature("log2_atomics_per_address", "log2(1)", lambda k: np.log2(_per_address(k)), "kernel", "any_sms"),
     _feature("log2_block_imbalance", "log2(1)", lambda k: np.log2(_block_imbalance(k)), "kernel", "any_sms"),
+    _feature(
+        "log2_chain", "log2(1)", lambda k: np.log2(1.0 + sum_of(k["longest_chain"])), "kernel", "any_sms"
+    ),
     _feature("log2_device_bytes", "log2(byte)", lambda k: np.log2(k.work.device_bytes), "kernel", "any_sms"),
     _feature(
         "log2_reuse",

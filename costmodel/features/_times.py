@@ -7,7 +7,8 @@ section 3): how often a box is staged times its size, and the operands of a regi
 is used.
 
 Where the data of a kernel decide what it moves, launches say how much of the traffic reaches device memory,
-what the busiest block moves, which no SM shares with another, and how often memory is changed atomically.
+what the busiest block moves, which no SM shares with another, how often memory is changed atomically, and how
+many loads a thread waits for in turn.
 
 No time rises with SMs, clock, bandwidth or the size of a cache, all else equal. Of k blocks on the fullest
 SM, b resident at once and enough at r, the slowdown is ``k / min(1, min(b, k) / r) = max(k, max(k / b, 1)
@@ -69,7 +70,8 @@ class Times:
         operands: Reads of operands from shared memory into registers, by warps too.
         l2: Traffic through the L2 cache, at its bandwidth or at what the loads in flight can draw (Little's
             law), whichever is less; no less than what the busiest block needs for its own.
-        latency: Waves x steps x the latency of a load: what even a kernel without work would wait.
+        latency: Waves x steps x the latency of a load: what even a kernel without work would wait; no less
+            than what its slowest thread waits for loads that follow one another.
         atomics: Atomic operations, which an SM sends one after the other; no less than those on one address,
             which follow one another.
     """
@@ -106,9 +108,14 @@ def times_of(facts: Mapping[str, FloatArray], occupancy: Occupancy, limits: Limi
             pace * traffic / (_l2_bytes_per_clock(facts, occupancy.busy_blocks) * clock),
             facts["busiest_block_bytes"] / (_l2_bytes_per_clock(facts, 1.0) * clock),
         ),
-        latency=occupancy.waves * steps * _LATENCY_CLOCKS / clock,
+        latency=np.maximum(occupancy.waves * steps, facts["longest_chain"]) * _LATENCY_CLOCKS / clock,
         atomics=np.maximum(pace * facts["atomics"], _on_one_address(facts)) / (_ATOMICS_PER_CLOCK * clock),
     )
+
+
+def chain_s(loads: FloatArray, limits: Limits) -> FloatArray:
+    """``(n,)`` seconds of as many loads from device memory that follow one another."""
+    return np.asarray(loads * _LATENCY_CLOCKS / limits.clock_hz)
 
 
 def memory_s(work: Work, traffic: FloatArray, limits: Limits) -> FloatArray:

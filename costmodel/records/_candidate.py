@@ -16,7 +16,7 @@ _SPACE_OF_SOURCE = re.compile(r"(?!metaschedule-|tir-)(\w+)-(\w+)-[0-9a-f]{8}")
 Decision = int | float | str | tuple[int, ...]
 
 # Fields of ``KernelLaunch`` that the data of a kernel decide, as where it gathers or skips zeros.
-DATA_FACTS = ("device_bytes", "atomics", "atomic_addresses", "busiest_block_bytes")
+DATA_FACTS = ("device_bytes", "atomics", "atomic_addresses", "busiest_block_bytes", "longest_chain")
 
 
 def _written(default: int = 0) -> Any:
@@ -52,7 +52,7 @@ class KernelLaunch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
 
     On a CPU, ``blocks`` counts the iterations of the parallel loop and ``threads_per_block`` is 1.
 
-    The last four are ``DATA_FACTS``, said of kernels whose work depends on their data. Records of launches
+    The last five are ``DATA_FACTS``, said of kernels whose work depends on their data. Records of launches
     that say none of them have no such fields.
 
     Attributes:
@@ -75,6 +75,8 @@ class KernelLaunch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
         atomic_addresses: Distinct addresses of these; 0 where that is not said.
         busiest_block_bytes: Bytes that the block with the most work reads from and writes to device memory; 0
             where that is not said.
+        longest_chain: Loads from device memory that the thread with the most work waits for, one after the
+            other; those under way at once count as one. 0 where that is not said.
     """
 
     blocks: int
@@ -94,6 +96,7 @@ class KernelLaunch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
     atomics: int = 0
     atomic_addresses: int = 0
     busiest_block_bytes: int = 0
+    longest_chain: int = 0
 
 
 class Candidate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):

@@ -209,7 +209,7 @@ def test_other_columns_of_launches_are_refused(tmp_path: Path) -> None:
 def test_facts_are_told_apart_in_all_combinations() -> None:
     """Two records of one candidate are of one only where all that they say agrees."""
     first = fake_measurement()
-    told = [dict(zip(DATA_FACTS, values, strict=True)) for values in product((0, 3), repeat=4)]
+    told = [dict(zip(DATA_FACTS, values, strict=True)) for values in product((0, 3), repeat=len(DATA_FACTS))]
     several = [saying(first, **facts) for facts in told]
     records = Records.of([first, *several])
     assert len(records.candidates) == 16

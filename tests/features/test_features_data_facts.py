@@ -92,7 +92,11 @@ def test_columns_stand_by_name_among_those_of_families() -> None:
 
 def test_each_column_is_what_it_says() -> None:
     said = gather(
-        device_bytes=5 * 10**8, atomics=2**20 - 1, atomic_addresses=2**10, busiest_block_bytes=8 * 10**6
+        device_bytes=5 * 10**8,
+        atomics=2**20 - 1,
+        atomic_addresses=2**10,
+        busiest_block_bytes=8 * 10**6,
+        longest_chain=15,
     )
     table = table_of(said, gather(device_bytes=10**8), gather(atomics=3))
     nan = np.nan
@@ -100,6 +104,7 @@ def test_each_column_is_what_it_says() -> None:
         "data/log2_atomics": [20.0, 0.0, 2.0],
         "data/log2_atomics_per_address": [np.log2((2**20 - 1) / 2**10), 0.0, nan],
         "data/log2_block_imbalance": [1.0, nan, nan],  # 8 MB of 4 GB in 1,000 blocks
+        "data/log2_chain": [4.0, 0.0, 0.0],
         "data/log2_device_bytes": [np.log2(5e8), np.log2(1e8), nan],
         "data/log2_reuse": [3.0, np.log2(40), nan],
     }
@@ -146,6 +151,19 @@ def test_the_busiest_block_is_waited_for() -> None:
     assert seconds(alone, "log2_l2", whole) == pytest.approx(
         seconds(alone, "log2_l2")
     )  # more SMs do not help
+
+
+def test_loads_that_follow_one_another_bound_the_time_whatever_the_sms() -> None:
+    few, many = gather(device_bytes=10**6, longest_chain=1), gather(device_bytes=10**6, longest_chain=10**5)
+    waited_s = 10**5 * 800 / CLOCK
+    for sms in (8, 132):
+        platform = part_of(H100, sms)
+        assert 2 ** column(table_of(many, platform=platform), "log2_roofline_s") == pytest.approx(waited_s)
+        assert seconds(many, "log2_latency", platform) == pytest.approx(waited_s)
+        assert seconds(few, "log2_latency", platform) == seconds(gather(), "log2_latency", platform)
+    operator = msgspec.structs.replace(many, workload=Workload.parse("matmul-m64-n64-k64"))
+    bound = column(table_of(operator), "log2_roofline_s")  # an operator's does not depend on its kernels
+    assert 2**bound < waited_s
 
 
 facts_of_data = st.fixed_dictionaries(

@@ -15,7 +15,7 @@ def test_a_launch_that_says_nothing_of_data_has_the_bytes_that_it_always_had() -
     launch = KernelLaunch(2, 32)
     assert msgspec.json.encode(launch) == AS_EVER + b"}"
     assert msgspec.json.decode(AS_EVER + b"}", type=KernelLaunch) == launch
-    assert [getattr(launch, name) for name in DATA_FACTS] == [0] * 4
+    assert [getattr(launch, name) for name in DATA_FACTS] == [0] * 5
 
 
 def test_what_it_says_of_data_is_written_and_read() -> None:

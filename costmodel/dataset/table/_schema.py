@@ -39,6 +39,7 @@ _DATA = [
     _field("atomics", pa.int64(), "atomic operations of all threads on device memory", "1"),
     _field("atomic_addresses", pa.int64(), "distinct addresses of these; 0 where not said", "1"),
     _field("busiest_block_bytes", pa.int64(), "moved by the block with most work; 0 where not said", "B"),
+    _field("longest_chain", pa.int64(), "loads that the slowest thread waits for; 0 where not said", "1"),
 ]
 
 _DEVICE = pa.struct(

@@ -176,6 +176,7 @@ class LaunchFormulas(msgspec.Struct, frozen=True, rename="pascal", forbid_unknow
     atomics: Expression | None = None
     atomic_addresses: Expression | None = None
     busiest_block_bytes: Expression | None = None
+    longest_chain: Expression | None = None
 
 
 class WorkloadSection(msgspec.Struct, frozen=True, rename="pascal", forbid_unknown_fields=True):

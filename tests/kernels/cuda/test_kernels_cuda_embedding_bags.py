@@ -180,6 +180,29 @@ def test_the_busiest_block_moves_about_what_is_said(bags_per_block: int, spread:
     assert said["busiest_block_bytes"].item() == pytest.approx(moved, rel=0.25)
 
 
+def test_the_longest_chain_is_that_of_the_group_with_most_lookups() -> None:
+    dims = {**SAID, "v": 4}
+    longest = int(Bags.of_dims(dims).lengths.max())
+    assert longest > 20 * dims["l"]
+    settings = {"row_groups": 1, "staged_lookups": 0, "grid_blocks": 0, "bags_per_block": 8}
+    for in_flight in (1, 4):
+        said = chain(FORWARD, dims, {**settings, "in_flight": in_flight})
+        assert said == 1 + 2 * -(-longest // in_flight)  # its offset; an index, then a row
+    rows = inputs(BACKWARD, SAID)["indices"]
+    settings = {"grid_blocks": 0, "lookups_per_group": 8, "in_flight": 1}
+    assert chain(BACKWARD, SAID, {**settings, "variant": "by_lookup"}) == 1 + 3 * 8
+    hottest = chain(BACKWARD, SAID, {**settings, "variant": "by_segment"})
+    assert hottest == pytest.approx(3 * np.bincount(rows).max(), rel=0.05)
+
+
+def chain(family: CudaFamily, dims: Mapping[str, int], settings: Settings) -> int:
+    """Loads that the slowest thread waits for in turn, as the family says."""
+    workload = family.workload(**dims)
+    (config,) = drawn(family, workload, settings, 1)
+    said = family.space(workload).launches(ConfigBatch.from_configs(workload, [config]))
+    return int(said["longest_chain"].item())
+
+
 @pytest.mark.parametrize("variant", ["by_lookup", "by_run", "by_segment"])
 def test_atomic_operations_are_those_of_the_threads(variant: str) -> None:
     workload = BACKWARD.workload(**SAID)

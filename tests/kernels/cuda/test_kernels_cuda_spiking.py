@@ -253,6 +253,26 @@ def imbalance(family: CudaFamily, workload: Workload, **settings: Any) -> NDArra
     return (said["busiest_block_bytes"] * said["blocks"] / moved).ravel()
 
 
+@pytest.mark.parametrize(
+    ("settings", "loads"),
+    [
+        # A list of 1,000 spikes for 1,000 groups: the spike, where its synapses begin, four rounds of 8 x 4.
+        ({"variant": "push", "group_size": 8, "items": 1, "load_width": 4, "loads": 1}, 1 + 1 + 1 + 4),
+        ({"variant": "push", "group_size": 8, "items": 1, "load_width": 4, "loads": 4}, 1 + 1 + 1 + 1),
+        # As many groups as neurons: where the synapses begin, and 13 rounds with a look at the mask each.
+        (
+            {"variant": "pull", "group_size": 8, "items": 1, "load_width": 1, "loads": 1, "shared_mask": 0},
+            1 + 2 * 13,
+        ),
+    ],
+)
+def test_a_chain_is_the_rounds_of_a_group(settings: dict[str, Any], loads: int) -> None:
+    workload = DELIVERY.workload(n=100_000, c=100, r=1000, d=4)
+    (config,) = drawn(DELIVERY, workload, {**settings, "shared_sums": 0}, 1)
+    said = DELIVERY.space(workload).launches(ConfigBatch.from_configs(workload, [config]))
+    assert said["longest_chain"].item() == loads
+
+
 def test_blocks_that_find_spikes_themselves_are_the_least_balanced() -> None:
     workload = DELIVERY.workload(n=100_000, c=100, r=1000, d=4)
     found = {kind: imbalance(DELIVERY, workload, variant=kind) for kind in ("push", "scan", "pull")}
