@@ -17,6 +17,8 @@ from costmodel.search.samplers import (
 )
 from costmodel.spaces import SearchSpace
 
+_FEWEST = 3  # kernels to choose from
+
 
 @dataclass(frozen=True)
 class _Measured:
@@ -68,16 +70,17 @@ class DriftWatch:
         """Kernels to measure again now, on the most SMs, by the number of their trial; none if none is due.
 
         They ran before the last repeat, as what came after it may have drifted itself; before the first, they
-        are of the older half. Those that were repeated least come first, and of these the fastest.
+        are of the older half. Those that were repeated least come first, and of these the fastest. As long as
+        there are few, none is repeated: one kernel whose times vary must not decide alone.
 
         Args:
             most: At most so many; three can settle a suspicion.
         """
-        if not self._monitor.wants_repeat:
-            return {}
         half = (self._start + len(self._measured) + 1) // 2
         undoubted = self._measured[self._start : self._checked or half]
         ran = [each for each in undoubted if np.isfinite(each.latency_s)]
+        if len(ran) < _FEWEST or not self._monitor.wants_repeat:
+            return {}
         ran.sort(key=lambda each: (self._repeats[each.number], each.latency_s))
         trials = self._study.get_trials(deepcopy=False)
         return {each.number: self._space.config(chosen_params(trials[each.number])) for each in ran[:most]}

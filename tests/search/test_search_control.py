@@ -8,9 +8,10 @@ import optuna
 import pytest
 
 from costmodel.collector import ReplayRunner
-from costmodel.drift import Drift
-from costmodel.search import ModelSampler, RandomOrderSampler, SearchResult, open_study, tune
+from costmodel.drift import Drift, DriftMonitor
+from costmodel.search import DriftWatch, ModelSampler, RandomOrderSampler, SearchResult, open_study, tune
 from costmodel.search.samplers import History, drifts_of
+from costmodel.spaces import Pool
 
 NOISE = 0.005
 
@@ -71,6 +72,19 @@ def test_without_a_drift_one_measurement_in_twenty_is_a_repeat_and_nothing_is_to
     assert result.drifts == ()
     assert 2 <= runner.again <= 12  # a suspicion now and then
     assert len(result.trials) == len(pool)
+
+
+def test_few_kernels_on_many_budgets_are_not_measured_again(records) -> None:
+    """Of four on twelve budgets two are undoubted, each of which may be unsteady."""
+    here = {m.platform.platform_id: m.platform for m in records}.values()
+    some = list({m.candidate.candidate_id: m.candidate for m in records}.values())
+    for kernels, again in ((4, 0), (6, 3)):
+        space, study = Pool(some[:kernels], *here), optuna.create_study()
+        tune(DriftingRunner(records), RandomOrderSampler(space), kernels, study=study)
+        watch = DriftWatch(study, space, DriftMonitor(repeat_every=2))
+        for trial in study.trials:
+            watch.told(trial.number)
+        assert len(watch.to_repeat(4)) == again
 
 
 def test_a_replay_measures_nothing_again(records, pool) -> None:
