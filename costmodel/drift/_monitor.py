@@ -9,6 +9,7 @@ from costmodel.drift._evidence import LOG_DRIFTS, Surprise
 from costmodel.drift._levels import Levels
 
 _ONSETS = 512  # records back that a drift may have begun
+_SETTLING = 3  # repeats after which it is clear whether there is a drift
 _EQUAL = 1.0  # log likelihoods that differ by less are as good as equal
 # Of a kernel measured twice on one platform; 0.004 to 0.015 on shipped datasets, with outliers.
 _REPEAT_SPREAD = 0.02
@@ -43,7 +44,7 @@ class DriftMonitor:
     **Repeats** decide. A kernel that is measured again is only off by noise, as long as nothing drifts: the
     mean of their statistic after n records is then at most n, so that it exceeds ``run_length`` within n
     records with a probability of at most ``n / run_length`` (Shin, Ramdas and Rinaldo, "E-detectors",
-    arXiv:2203.03532, 2023). One is due (``wants_repeat``) after every so many measurements, after one that
+    arXiv:2203.03532, 2023). One is due (``repeats_due``) after every so many measurements, after one that
     was off by more than noise, and as long as the evidence of both is suspicious: it finds a drift soon, or
     shows that there is none.
 
@@ -62,8 +63,8 @@ class DriftMonitor:
         >>> monitor = DriftMonitor()
         >>> for _ in range(20):
         ...     number = monitor.add("task", log_ratio=0.5)  # each 1.6x as slow as predicted
-        >>> monitor.wants_repeat, monitor.drift
-        (True, None)
+        >>> monitor.repeats_due, monitor.drift
+        (1, None)
         >>> for number in (3, 5, 8):
         ...     monitor.repeat(number, log_ratio=0.26)  # and now 1.3x as slow as before
         >>> round(monitor.drift.ratio, 2)
@@ -137,13 +138,12 @@ class DriftMonitor:
         self._of_repeats += surprise.log_likelihood_ratio(self._onsets)
 
     @property
-    def wants_repeat(self) -> bool:
-        """Whether a kernel should be measured again now."""
-        return (
-            self._since_repeat >= self.repeat_every
-            or (bool(self._repeats) and self._repeats[-1][1].is_large)
-            or self.evidence >= self.suspicion
-        )
+    def repeats_due(self) -> int:
+        """How many kernels to measure again now: as many as are overdue, or as can settle a suspicion."""
+        suspicious = (
+            bool(self._repeats) and self._repeats[-1][1].is_large
+        ) or self.evidence >= self.suspicion
+        return max(self._since_repeat // self.repeat_every, _SETTLING if suspicious else 0)
 
     @property
     def evidence(self) -> float:

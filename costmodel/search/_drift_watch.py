@@ -66,24 +66,22 @@ class DriftWatch:
         self._place_of[number] = self._monitor.add(self._space.space_id, ratio, measurements=latency_s.size)
         self._measured.append(_Measured(number, float(latency_s[-1])))
 
-    def to_repeat(self, most: int = 1) -> dict[int, Config]:
+    def to_repeat(self) -> dict[int, Config]:
         """Kernels to measure again now, on the most SMs, by the number of their trial; none if none is due.
 
         They ran before the last repeat, as what came after it may have drifted itself; before the first, they
         are of the older half. Those that were repeated least come first, and of these the fastest. As long as
         there are few, none is repeated: one kernel whose times vary must not decide alone.
-
-        Args:
-            most: At most so many; three can settle a suspicion.
         """
         half = (self._start + len(self._measured) + 1) // 2
         undoubted = self._measured[self._start : self._checked or half]
         ran = [each for each in undoubted if np.isfinite(each.latency_s)]
-        if len(ran) < _FEWEST or not self._monitor.wants_repeat:
+        due = self._monitor.repeats_due
+        if len(ran) < _FEWEST or not due:
             return {}
         ran.sort(key=lambda each: (self._repeats[each.number], each.latency_s))
         trials = self._study.get_trials(deepcopy=False)
-        return {each.number: self._space.config(chosen_params(trials[each.number])) for each in ran[:most]}
+        return {each.number: self._space.config(chosen_params(trials[each.number])) for each in ran[:due]}
 
     def repeated(self, number: int, latency_s: float) -> None:
         """Take in what a kernel took when it was measured again; inf for a failure, which tells nothing."""

@@ -24,8 +24,8 @@ from costmodel.spaces import SearchSpace
 _SPACE, _GOAL, _REFERENCE = "costmodel:space", "costmodel:goal", "costmodel:reference_s"
 # A batch is at most this share of all trials, so that half of them are chosen knowing others.
 _BATCH_SHARE = 0.25
-# A suspicion that so many kernels measured again did not settle waits for the next trial.
-_REPEATS_AT_ONCE = 4
+# Rounds of measuring again: the first may make a drift suspected, which the second settles in most cases.
+_REPEAT_ROUNDS = 2
 # What fails for these reasons fails at every budget: the rest need not be tried.
 _EVERYWHERE = (Outcome.INVALID_CONFIG, Outcome.COMPILE_ERROR)
 
@@ -122,7 +122,7 @@ class Search:
 
     def _measure_again(self, watch: DriftWatch) -> None:
         """Measure known kernels again, as far as that is due, on the most SMs."""
-        for _ in range(_REPEATS_AT_ONCE):
+        for _ in range(_REPEAT_ROUNDS):
             for number, config in watch.to_repeat().items():
                 candidate = self._space.candidate(config)
                 (again,) = self._runner.measure([candidate], self._space.platforms[-1], visit=1)

@@ -20,7 +20,7 @@ def watched(rng, factor=1.0, *, onset=60, measurements=1, kernels=150, bias=0.3)
         task = i // 50
         monitor.add(str(task), bias * task + rng.normal(0.0, 0.3) + drifted, measurements=measurements)
         for _ in range(4):
-            if not monitor.wants_repeat:
+            if not monitor.repeats_due:
                 break
             first = int(rng.integers(checked or i // 2 + 1))
             monitor.repeat(first, rng.normal(0.0, NOISE) + drifted * (first < onset))
@@ -69,10 +69,10 @@ def test_one_outlier_is_no_drift_and_the_next_repeat_clears_it() -> None:
         monitor.add("task", 0.0)
     monitor.repeat(3, 0.5)
     assert monitor.drift is None
-    assert monitor.wants_repeat
+    assert monitor.repeats_due
     monitor.repeat(4, 0.001)
     monitor.repeat(5, -0.002)
-    assert not monitor.wants_repeat
+    assert not monitor.repeats_due
     assert monitor.drift is None
 
 
@@ -81,11 +81,11 @@ def test_predictions_raise_a_suspicion_that_repeats_decide() -> None:
     for i in range(80):
         monitor.add("task", rng.normal(0.0, 0.2) + (0.6 if i >= 40 else 0.0))
     assert monitor.evidence > monitor.run_length
-    assert monitor.wants_repeat
+    assert monitor.repeats_due
     assert monitor.drift is None  # whatever they say
     for number in (4, 9, 14, 19):
         monitor.repeat(number, rng.normal(0.0, NOISE))
-    assert not monitor.wants_repeat
+    assert not monitor.repeats_due
     assert monitor.drift is None
 
 

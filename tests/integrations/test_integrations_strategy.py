@@ -79,7 +79,7 @@ def test_a_drift_of_all_measured_times_is_told_by_candidates_that_were_measured_
     assert len(first) == 64
     strategy.notify_runner_results(first, [result(1e-5 / rows_of_a_block(c.sch)) for c in first])
     second = strategy.generate_measure_candidates()
-    assert len(second) == 64 + 4
+    assert len(second) == 64 + 3
     assert set(config_ids(second[64:])) < set(config_ids(first))
     strategy.notify_runner_results(second, [result(factor * 1e-5 / rows_of_a_block(c.sch)) for c in second])
     told = [line for line in capsys.readouterr().err.splitlines() if "drift" in line]

@@ -17,8 +17,6 @@ from costmodel.records import Candidate, Config, Platform
 from costmodel.search import DriftWatch, ModelSampler
 from costmodel.spaces import KernelSpace
 
-_REPEAT_SHARE = 16  # one in so many candidates of a batch may be one that was measured before
-
 
 @derived_object
 class SearchStrategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
@@ -26,9 +24,9 @@ class SearchStrategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
 
     A model scores tens of thousands of configs without lowering any, and only what is proposed is lowered
     (``costmodel.search.ModelSampler``); stock's evolution lowers thousands. Each batch is learned from before
-    the next. One in seventeen of its candidates may have been measured before, beside the trials asked for:
-    that tells when all measured times drifted (``costmodel.search.DriftWatch``). A program that cannot be
-    read, or is scheduled by rules of one's own alone, is left to stock's evolution, guided by the cost model.
+    the next. For twenty candidates there is one that was measured before, beside the trials asked for: that
+    tells when all measured times drifted (``costmodel.search.DriftWatch``). A program that cannot be read, or
+    is scheduled by rules of one's own alone, is left to stock's evolution, guided by the cost model.
 
     Args:
         model: A pretrained transfer model, or the file of one; learns from nothing without.
@@ -181,7 +179,7 @@ class _Search:
             self._left = 0
         assert isinstance(self._space, ProgramSpace)
         configs = [self._space.suggest(trial) for trial in self._pending]
-        again = self._watch.to_repeat(-(-count // _REPEAT_SHARE)) if configs else {}
+        again = self._watch.to_repeat() if configs else {}
         self._repeated = list(again)
         schedules = [self._space.take_schedule(config) for config in (*configs, *again.values())]
         return [ms.MeasureCandidate(schedule, self._arguments) for schedule in schedules] or None
