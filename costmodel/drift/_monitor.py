@@ -1,5 +1,6 @@
 """Tells since when measured times have drifted, and by how much."""
 
+from collections import deque
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,8 +12,9 @@ from costmodel.drift._levels import Levels
 _ONSETS = 512  # records back that a drift may have begun
 _SETTLING = 3  # repeats after which it is clear whether there is a drift
 _EQUAL = 1.0  # log likelihoods that differ by less are as good as equal
-# Of a kernel measured twice on one platform; 0.004 to 0.015 on shipped datasets, with outliers.
-_REPEAT_SPREAD = 0.02
+# Least spread of a kernel measured twice on one platform; 0.004 to 0.015 on shipped datasets, with outliers.
+# A noisy machine shows its own by the last repeats, of which the three that tell a drift are a minority.
+_REPEAT_SPREAD, _REPEATS_KEPT, _REPEATS_FEW = 0.02, 32, 7
 
 
 @dataclass(frozen=True)
@@ -81,10 +83,11 @@ class DriftMonitor:
         self.suspicion = suspicion
         self.repeat_every = repeat_every
         self.records = 0
+        self._offs: deque[float] = deque(maxlen=_REPEATS_KEPT)
         self.reset()
 
     def reset(self) -> None:
-        """Forget what was added, as after a drift that was accounted for; numbers go on."""
+        """Forget all but how noisy repeats are, as after a drift that was accounted for; numbers go on."""
         self._levels = Levels()
         self._repeats: list[tuple[int, Surprise]] = []
         self._onsets = np.zeros(0)
@@ -133,7 +136,8 @@ class DriftMonitor:
         if not 0 <= number < self.records:
             raise ValueError(f"number must be one of {self.records} records, but got {number}")
         self._since_repeat = 0
-        surprise = Surprise(log_ratio, _REPEAT_SPREAD, np.array([float(number)]))
+        surprise = Surprise(log_ratio, self._repeat_spread(), np.array([float(number)]))
+        self._offs.append(abs(log_ratio))
         self._repeats.append((self.records - 1, surprise))
         self._of_repeats += surprise.log_likelihood_ratio(self._onsets)
 
@@ -161,6 +165,12 @@ class DriftMonitor:
         likely[by_repeats < by_repeats.max() - _EQUAL] = -np.inf
         since = float(self._onsets[int(likely.argmax())])
         return Drift(self._ratio(since), int(since))
+
+    def _repeat_spread(self) -> float:
+        """Scale of the last repeats: 1.4826 times the median of how far they were off, as of a normal."""
+        if len(self._offs) < _REPEATS_FEW:
+            return _REPEAT_SPREAD
+        return max(_REPEAT_SPREAD, 1.4826 * float(np.median(self._offs)))
 
     def _ratio(self, onset: float) -> float:
         """The median ratio of the repeats across the onset."""

@@ -7,7 +7,7 @@ from costmodel.drift._evidence import Surprise
 NOISE = 0.01
 
 
-def watched(rng, factor=1.0, *, onset=60, measurements=1, kernels=150, bias=0.3):
+def watched(rng, factor=1.0, *, onset=60, measurements=1, kernels=150, bias=0.3, noise=NOISE):
     """Kernels of three tasks, one after the other, and repeats where the monitor wants them.
 
     Returns:
@@ -23,7 +23,7 @@ def watched(rng, factor=1.0, *, onset=60, measurements=1, kernels=150, bias=0.3)
             if not monitor.repeats_due:
                 break
             first = int(rng.integers(checked or i // 2 + 1))
-            monitor.repeat(first, rng.normal(0.0, NOISE) + drifted * (first < onset))
+            monitor.repeat(first, rng.normal(0.0, noise) + drifted * (first < onset))
             checked = i + 1
             if monitor.drift:
                 return monitor, i
@@ -49,6 +49,19 @@ def test_it_is_told_sooner_where_a_kernel_is_many_measurements() -> None:
 def test_nothing_is_told_where_nothing_drifts_however_wrong_the_model_is_on_a_task(bias) -> None:
     told = [watched(np.random.default_rng(seed), bias=bias)[1] for seed in range(20)]
     assert told == [None] * 20
+
+
+def test_a_noisy_machine_shows_how_noisy_it_is() -> None:
+    monitor, rng = DriftMonitor(), np.random.default_rng(0)
+    told = 0
+    for i in range(2000):
+        monitor.add("task", rng.normal(0.0, 0.3))
+        if i and monitor.repeats_due:
+            monitor.repeat(int(rng.integers(max(0, i - 15), i)), rng.normal(0.0, 0.15))
+        if monitor.drift:
+            told += 1
+            monitor.reset()
+    assert told <= 2
 
 
 def test_the_mean_of_a_likelihood_ratio_is_1_and_at_most_1_where_it_is_bounded() -> None:
