@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Six minutes on one core; options of run.py may follow.
+# Three minutes on one busy core; options of run.py may follow.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 here=experiments/drift
