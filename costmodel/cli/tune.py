@@ -148,7 +148,8 @@ def tune(
         typer.Option(
             help="Learner to train on the history.",
             autocompletion=complete_learner,
-            show_default="kernel-ridge; stack but for MetaSchedule; source-mixture for another suite",
+            show_default="kernel-ridge; stack but for MetaSchedule; source-mixture for another suite; "
+            "known-elsewhere where these kernels were measured on other SMs or devices",
         ),
     ] = None,
     keep_twins_apart: Annotated[

@@ -1,5 +1,6 @@
 """The search: screens a space with a model, measures only a shortlist, learns from each result."""
 
+from costmodel.search._drift_watch import DriftWatch
 from costmodel.search._objective import FreeSms, Objective, ObjectiveName, SearchGoal, fewest_sms
 from costmodel.search._provenance import Provenance
 from costmodel.search._result import SearchResult
@@ -25,6 +26,7 @@ __all__ = [
     "BudgetRange",
     "DispatchRange",
     "DispatchTable",
+    "DriftWatch",
     "FreeSms",
     "History",
     "ModelSampler",

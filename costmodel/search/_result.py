@@ -7,6 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from costmodel.arrays import FloatArray
+from costmodel.drift import Drift
 from costmodel.errors import CostModelError
 from costmodel.records import Platform
 from costmodel.search._objective import FreeSms, Objective, fewest_sms
@@ -32,13 +33,16 @@ class SearchResult:
         platforms: ``(b,)`` platforms where the candidates were measured, in the order of the space.
         objective: What one kernel, or a portfolio, is chosen by.
         trials: ``(m,)`` in the order in which they were proposed, failures included.
+            Latencies measured before a drift are multiplied by its ratio, to compare with those after it.
         provenance: Where the answer came from.
+        drifts: Drifts of all measured times that were found; ``since`` is the number of a trial.
     """
 
     platforms: tuple[Platform, ...]
     objective: Objective
     trials: tuple[Trial, ...]
     provenance: Provenance
+    drifts: tuple[Drift, ...] = ()
 
     @classmethod
     def joined(cls, results: Mapping[str, "SearchResult"]) -> "SearchResult":
@@ -51,7 +55,13 @@ class SearchResult:
         trials = [trial for result in results.values() for trial in result.trials]
         provenance = Provenance.joined({name: result.provenance for name, result in results.items()})
         numbered = tuple(replace(trial, number=number) for number, trial in enumerate(trials))
-        return cls(first.platforms, first.objective, numbered, provenance)
+        starts = np.cumsum([0, *(len(result.trials) for result in results.values())]).tolist()
+        drifts = tuple(
+            replace(drift, since=start + _place(result.trials, drift.since))
+            for start, result in zip(starts, results.values(), strict=False)
+            for drift in result.drifts
+        )
+        return cls(first.platforms, first.objective, numbered, provenance, drifts)
 
     @property
     def sms(self) -> tuple[int, ...]:
@@ -156,3 +166,8 @@ class SearchResult:
                 f"One trial or more must succeed to name a best config, but all {len(self.trials)} failed "
                 f"({'; '.join(errors[:3])}). Ask for more trials, or look into the failures."
             )
+
+
+def _place(trials: Sequence[Trial], number: int) -> int:
+    """Place of the first trial with this number or a higher one."""
+    return sum(trial.number < number for trial in trials)

@@ -11,18 +11,21 @@ from costmodel.collector import Runner
 from costmodel.errors import CostModelError, SpaceExhaustedError
 from costmodel.records import Candidate, Config, Measurement, Outcome
 from costmodel.search._ask import Proposals, missing_trials
+from costmodel.search._drift_watch import DriftWatch
 from costmodel.search._provenance import Provenance
 from costmodel.search._result import SearchResult
 from costmodel.search._stopping import StopGain
 from costmodel.search._study import give_up_abandoned
 from costmodel.search._trial import Trial, tell
-from costmodel.search.samplers import FINISHED, ModelSampler, SpaceSampler
+from costmodel.search.samplers import FINISHED, ModelSampler, SpaceSampler, drifts_of, present_factors
 from costmodel.spaces import SearchSpace
 
 # User attributes of a study: what it searches, what for, and what its values are relative to.
 _SPACE, _GOAL, _REFERENCE = "costmodel:space", "costmodel:goal", "costmodel:reference_s"
 # A batch is at most this share of all trials, so that half of them are chosen knowing others.
 _BATCH_SHARE = 0.25
+# Rounds of measuring again: the first may make a drift suspected, which the second settles in most cases.
+_REPEAT_ROUNDS = 2
 # What fails for these reasons fails at every budget: the rest need not be tried.
 _EVERYWHERE = (Outcome.INVALID_CONFIG, Outcome.COMPILE_ERROR)
 
@@ -33,6 +36,10 @@ class Search:
     Candidates are proposed in batches, and where the runner builds, one batch is built while the one before
     it is measured. A batch is chosen knowing all results but those of the batch in flight, however long each
     takes, so that the same seed and the same results give the same search.
+
+    A runner that ``repeats`` measures a known kernel again after every twenty measurements, beside those that
+    are asked for, and more where times seem to drift: other clocks or other software change all latencies by
+    one factor, which would look like good or bad choices. Latencies from before are then taken times it.
 
     Args:
         runner: Measures, on the platforms of the sampler's space.
@@ -82,6 +89,7 @@ class Search:
         self._stop = _stopping(sampler, stop_gain)
         self._on_trial = on_trial
         self._proposed = Proposals(self._study, self._space, self.total)
+        self._watch = DriftWatch(self._study, self._space) if runner.repeats else None
 
     def propose(self) -> bool:
         """Have enough proposals in flight; whether there is anything to measure."""
@@ -105,8 +113,20 @@ class Search:
         """
         for trial, measured in self._proposed.measure(partial(_at_all_budgets, self._runner, self._space)):
             tell(self._study, trial, measured, self._sampler, self._reference_s)
+            told = Trial.of(self._study.get_trials(deepcopy=False)[trial.number], self._space)
+            if self._watch:
+                self._watch.told(trial.number)
+                self._measure_again(self._watch)
             if self._on_trial:
-                self._on_trial(Trial.of(self._study.get_trials(deepcopy=False)[trial.number], self._space))
+                self._on_trial(told)
+
+    def _measure_again(self, watch: DriftWatch) -> None:
+        """Measure known kernels again, as far as that is due, on the most SMs."""
+        for _ in range(_REPEAT_ROUNDS):
+            for number, config in watch.to_repeat().items():
+                candidate = self._space.candidate(config)
+                (again,) = self._runner.measure([candidate], self._space.platforms[-1], visit=1)
+                watch.repeated(number, again.latency_s)
 
     def close(self) -> None:
         """Give up what is in flight."""
@@ -116,11 +136,13 @@ class Search:
     def result(self) -> SearchResult:
         """All measured trials of the study."""
         study, space, sampler = self._study, self._space, self._sampler
-        trials = tuple(Trial.of(trial, space) for trial in study.get_trials(deepcopy=False, states=FINISHED))
+        finished = study.get_trials(deepcopy=False, states=FINISHED)
+        now = present_factors(study, [trial.number for trial in finished])
+        trials = tuple(Trial.of(each, space).times(by) for each, by in zip(finished, now, strict=True))
         screened = getattr(sampler, "screened", 0) if space.size is None else space.size
         knowledge = sampler.knowledge
         provenance = Provenance(self._runner.description, knowledge, space.space_id, screened, len(trials))
-        return SearchResult(space.platforms, sampler.objective, trials, provenance)
+        return SearchResult(space.platforms, sampler.objective, trials, provenance, drifts_of(study))
 
 
 def _stopping(sampler: SpaceSampler, gain: float | None) -> StopGain | None:

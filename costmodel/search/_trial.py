@@ -1,7 +1,7 @@
 """One measured proposal, and how it is kept in a study."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import optuna
@@ -54,6 +54,12 @@ class Trial:
     predicted_latency_s: tuple[float, ...] | None = None
     predicted_rank: int | None = None
     tied: int = 1
+
+    def times(self, factor: float) -> "Trial":
+        """The trial as it would be measured where all latencies are so many times as long."""
+        latency_s = tuple(factor * each for each in self.latency_s)
+        value = factor * self.value if len(self.sms) == 1 else self.value + float(np.log(factor))
+        return replace(self, latency_s=latency_s, value=value)
 
     @classmethod
     def of(cls, trial: FrozenTrial, space: SearchSpace) -> "Trial":

@@ -2,7 +2,6 @@
 
 from costmodel.learners import learner_names
 from costmodel.transfer._base import Predictor, StorableModel, TransferModel
-from costmodel.transfer._drift import DriftMonitor
 from costmodel.transfer._make import make_model
 from costmodel.transfer._plan import Posterior, choose_first, shortlist
 from costmodel.transfer._rank import rank_correlation
@@ -32,7 +31,6 @@ from costmodel.transfer.uncertainty import Conformal
 __all__ = [
     "NOTE_SEPARATOR",
     "Conformal",
-    "DriftMonitor",
     "FromScratch",
     "Guarded",
     "LearningRows",

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 # What to learn from to start from nothing.
 NOTHING = "nothing"
+# What learns of kernels that were measured elsewhere, and the share of them from which on it does.
+_KNOWN_ELSEWHERE, _ENOUGH = "known-elsewhere", 0.5
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,7 @@ def known_from(  # noqa: PLR0913 (what to learn, from what and how)
     learner: str | None = None,
     seed: int = 0,
     keep_twins_apart: bool | None = None,
+    kernels: int | None = None,
 ) -> Knowledge:
     """What a history tells.
 
@@ -58,10 +61,12 @@ def known_from(  # noqa: PLR0913 (what to learn, from what and how)
         family: What the parameters of its kernels are known by, see ``Candidate.family``.
         learner: What learns. Unless given, ``kernel-ridge`` of MetaSchedule's kernels, ``stack`` of those of
             other sources, and ``source-mixture`` of another suite's: all that tells of these is how they ran
-            elsewhere.
+            elsewhere. Where kernels of this workload were measured on any platform, ``known-elsewhere``: of
+            MetaSchedule's where any were, and of another source's where half of those to choose from were.
         seed: Seed of its random choices.
         keep_twins_apart: In a replay, whether near-twins are learned from; None on a device, of which
             everything is.
+        kernels: How many there are to choose from; None where that is not known.
 
     Raises:
         CostModelError: No learner has this name.
@@ -71,7 +76,7 @@ def known_from(  # noqa: PLR0913 (what to learn, from what and how)
     held_out = tuple[str, ...]()
     if keep_twins_apart is not None:
         held_out = held_out_devices(history, workload, device, keep_twins_apart=keep_twins_apart)
-    return learn(history, workload, device, learner, seed, family=family, held_out=held_out)
+    return learn(history, workload, device, learner, seed, family=family, held_out=held_out, kernels=kernels)
 
 
 def learn(  # noqa: PLR0913 (what to learn, from what and how)
@@ -83,6 +88,7 @@ def learn(  # noqa: PLR0913 (what to learn, from what and how)
     *,
     family: str = "",
     held_out: Collection[str] = (),
+    kernels: int | None = None,
 ) -> Knowledge:
     """Train on what a dataset knows of this kernel and of others, on any device.
 
@@ -97,6 +103,7 @@ def learn(  # noqa: PLR0913 (what to learn, from what and how)
         family: What the parameters of its kernels are known by, see ``Candidate.family``.
         held_out: Names of devices of which the workload is not learned, nor others of its shape, see
             ``held_out_devices``.
+        kernels: How many there are to choose from; None where that is not known.
 
     Raises:
         CostModelError: No learner has this name.
@@ -112,7 +119,8 @@ def learn(  # noqa: PLR0913 (what to learn, from what and how)
     rows = rows[learned]
     candidates = [history.candidates[i] for i in rows["candidate"]]
     table = extract(candidates, [history.platforms[i] for i in rows["platform"]])
-    chosen = learner or _default_learner(candidates)
+    own = rows.loc[rows["workload"] == workload.name, "candidate"].nunique()
+    chosen = learner or _default_learner(candidates[0], own, kernels)
     model = make_model(chosen, table.columns, seed)
     return Knowledge(
         model.fit(table.values, rows["latency_s"].to_numpy(dtype=np.float64), rows["task"].to_numpy()),
@@ -195,12 +203,20 @@ def from_model(model: Model | Path | str, family: str, replayed: tuple[str, str]
     )
 
 
-def _default_learner(candidates: Sequence[Candidate]) -> str:
-    """What learns from kernels of one family, or of MetaSchedule, where nobody chose."""
-    one = candidates[0]
+def _default_learner(one: Candidate, known: int, kernels: int | None) -> str:
+    """What learns from kernels of one family, or of MetaSchedule, where nobody chose.
+
+    Args:
+        one: One of them.
+        known: Kernels of this workload that were measured on any platform.
+        kernels: Those to choose from; None where nobody counted them.
+    """
     if not one.family:
-        return DEFAULT_LEARNER
-    return "stack" if one.source in SOURCES else "source-mixture"
+        return _KNOWN_ELSEWHERE if known else DEFAULT_LEARNER
+    if one.source not in SOURCES:
+        return "source-mixture"
+    # The stack tells kernels that were never measured better than kernel ridge does, which has them there.
+    return _KNOWN_ELSEWHERE if kernels is not None and known >= _ENOUGH * kernels else "stack"
 
 
 def _related(history: Dataset, family: str) -> NDArray[np.bool_]:

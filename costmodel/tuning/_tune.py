@@ -19,6 +19,7 @@ from costmodel.search import (
     quiet_optuna,
     tune_together,
 )
+from costmodel.spaces import SearchSpace
 from costmodel.transfer import Model
 from costmodel.tuning._knowledge import NOTHING, Knowledge, best_recorded, from_model, known_from
 from costmodel.tuning._measuring import REPLAY, opened_runner
@@ -93,7 +94,9 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
         model: Trained model, or its file, to use instead of learning from a history.
         learner: What learns from the history, see ``costmodel.transfer.make_model``. Unless given,
             ``kernel-ridge`` of MetaSchedule's kernels, ``stack`` of those of other sources, and
-            ``source-mixture`` of another suite's: all that tells of these is how they ran elsewhere.
+            ``source-mixture`` of another suite's: all that tells of these is how they ran elsewhere. Where
+            the history has kernels of this workload, on other SMs or devices, ``known-elsewhere``; of other
+            sources than MetaSchedule where it has half of them.
         keep_twins_apart: In a replay, learn this workload from near-twins of the device too.
         objective: What one kernel for several SM budgets is chosen by, its latency over the best at each:
             ``"worst-regret"`` unless given, ``"mean"`` or ``"weighted"``.
@@ -136,19 +139,26 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
         names = subject.among(opened.sources(asked), replayed=replayed)
         apart = keep_twins_apart if replayed else None
 
-        def known_of(family: str) -> Knowledge:
-            """What is known of kernels with these parameters; of a single source a model must know them."""
+        def known_of(space: SearchSpace) -> Knowledge:
+            """What is known of the kernels of a space; of a single source a model must know them."""
             if model is not None:
-                saw = family if len(names) > 1 else ""
+                saw = space.family if len(names) > 1 else ""
                 return from_model(model, saw, (asked.name, on.name) if replayed else None)
             return known_from(
-                history, asked, on.name, family, learner=learner, seed=seed, keep_twins_apart=apart
+                history,
+                asked,
+                on.name,
+                space.family,
+                learner=learner,
+                seed=seed,
+                keep_twins_apart=apart,
+                kernels=space.size,
             )
 
         def sampler_of(name: str) -> ModelSampler:
             """What proposes the kernels of one source."""
             space = opened.space(asked, platforms, source=name)
-            known = known_of(space.family)
+            known = known_of(space)
             return ModelSampler(
                 space.in_columns(known.columns),
                 known.model,

@@ -51,11 +51,13 @@ def test_a_search_of_a_small_space_ends_when_all_was_tried():
     workload = Workload.parse("rms_norm-m1-n2048")
     space = open_space(workload, "cuda")
     strategy, _ = begun(space.module, trials=400, batch=100)
-    seen = []
+    seen, again = [], 0
     while (batch := strategy.generate_measure_candidates()) is not None:
-        seen += [space.config_like(candidate.sch.trace).config_id for candidate in batch]
+        ids = [space.config_like(candidate.sch.trace).config_id for candidate in batch]
+        again += len(set(ids) & set(seen))
+        seen += ids
         strategy.notify_runner_results(batch, [result(1e-5) for _ in batch])
-    assert 50 < len(seen) == len(set(seen)) < 400
+    assert 50 < len(seen) == len(set(seen)) + again < 400
     assert strategy.generate_measure_candidates() is None
 
 
@@ -68,6 +70,21 @@ def test_it_learns_from_each_batch(sign, reached):
         rows.append([rows_of_a_block(c.sch) for c in batch])
         strategy.notify_runner_results(batch, [result(1e-5 * float(r) ** -sign) for r in rows[-1]])
     assert sign * np.log2(rows[-1]).mean() > sign * np.log2(reached)
+
+
+@pytest.mark.parametrize("factor", [1.0, 1.3])
+def test_a_drift_of_all_measured_times_is_told_by_candidates_that_were_measured_before(factor, capsys):
+    strategy, _ = begun(matmul(), trials=128, batch=64)
+    first = strategy.generate_measure_candidates()
+    assert len(first) == 64
+    strategy.notify_runner_results(first, [result(1e-5 / rows_of_a_block(c.sch)) for c in first])
+    second = strategy.generate_measure_candidates()
+    assert len(second) == 64 + 3
+    assert set(config_ids(second[64:])) < set(config_ids(first))
+    strategy.notify_runner_results(second, [result(factor * 1e-5 / rows_of_a_block(c.sch)) for c in second])
+    told = [line for line in capsys.readouterr().err.splitlines() if "drift" in line]
+    assert len(told) == (factor > 1.0)
+    assert all("main saw measured times drift by x1.30 from candidate " in line for line in told)
 
 
 def test_a_batch_that_fails_entirely_is_followed_by_another():

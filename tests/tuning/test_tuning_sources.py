@@ -7,7 +7,7 @@ import pytest
 import costmodel
 from costmodel.dataset import dataset_from_measurements, load_dataset, shape_siblings
 from costmodel.errors import CostModelError
-from costmodel.tuning._knowledge import best_recorded
+from costmodel.tuning._knowledge import _default_learner, best_recorded
 from costmodel.tuning._subject import subject_of
 
 DATA = "cuda-sm-budgets"
@@ -62,6 +62,29 @@ def test_a_learner_is_taken_that_fits_the_source_unless_one_is_named() -> None:
     assert {knowledge["cuda model"], knowledge["library model"]} == {"stack"}
     knowledge = tuned(MATMUL, learn_from=DATA, trials=1, learner="ridge").search.provenance.knowledge
     assert {knowledge["cuda model"], knowledge["library model"]} == {"ridge"}
+
+
+def test_kernels_that_were_measured_elsewhere_are_told_by_that() -> None:
+    """The near-twin has measured all of them; in MetaSchedule's spaces a few are enough."""
+    settings = {"learn_from": DATA, "trials": 1, "keep_twins_apart": True}
+    knowledge = tuned(MATMUL, **settings).search.provenance.knowledge
+    assert {knowledge["cuda model"], knowledge["library model"]} == {"known-elsewhere"}
+
+
+@pytest.mark.parametrize(
+    ("source", "known", "kernels", "learner"),
+    [
+        ("metaschedule", 0, None, "kernel-ridge"),
+        ("metaschedule", 1, None, "known-elsewhere"),
+        ("cuda", 50, 100, "known-elsewhere"),
+        ("cuda", 49, 100, "stack"),
+        ("cuda", 49, None, "stack"),
+    ],
+)
+def test_what_learns_depends_on_how_much_is_known_of_the_kernels(source, known, kernels, learner) -> None:
+    of_source = {each.source: each for each in load_dataset(DATA).candidates}
+    of_source["metaschedule"] = load_dataset("h100-sm-budgets").candidates[0]
+    assert _default_learner(of_source[source], known, kernels) == learner
 
 
 def test_a_replay_learns_from_what_is_replayed_but_for_what_it_looks_for() -> None:

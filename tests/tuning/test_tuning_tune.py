@@ -1,6 +1,7 @@
 """``costmodel.tune`` from Python, on a landscape whose best kernels are known."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from msgspec import structs
 
 import costmodel
 from costmodel.dataset import CardHeader, build_dataset, dataset_from_measurements, load_dataset
+from costmodel.drift import Drift
 from costmodel.errors import CostModelError
 from costmodel.files import write_json
 from costmodel.records import RecordStore, Workload
@@ -63,6 +65,15 @@ def test_a_model_in_memory_is_used_and_one_that_saw_the_answer_refused(dataset):
     assert result.search.trials == tune(dataset, sms=8, trials=3).search.trials
     with pytest.raises(CostModelError, match="must have a model that never saw it"):
         costmodel.tune(WORKLOAD, model=costmodel.train(dataset, "ridge"), replay=dataset)
+
+
+def test_a_drift_of_all_measured_times_is_told(dataset):
+    result = tune(dataset, sms=8, trials=3)
+    assert not [sentence for sentence in result.answer if "drift" in sentence]
+    drifted = replace(result, search=replace(result.search, drifts=(Drift(1.3, 2),)))
+    (told,) = [sentence for sentence in drifted.answer if "drift" in sentence]
+    assert told.startswith("Measured times drifted by x1.30 from trial 2 on")
+    assert drifted.to_dict()["drifts"] == (Drift(1.3, 2),)
 
 
 def test_what_is_replayed_is_not_learned_from(dataset):

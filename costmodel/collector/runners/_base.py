@@ -66,6 +66,11 @@ class Runner(ABC):
         """Candidates that it works on at once: 1 where nothing has to be built."""
         return 1
 
+    @property
+    def repeats(self) -> bool:
+        """Whether it can measure a kernel once more at any time, as a device can."""
+        return True
+
     @abstractmethod
     def sources(self, workload: Workload | str) -> tuple[str, ...]:
         """Names of the sources whose kernels of a workload can be measured.

@@ -74,6 +74,11 @@ class ReplayRunner(Runner):
             )
         return self._platforms[granted]
 
+    @property
+    def repeats(self) -> bool:
+        """No: it has the visits that were recorded."""
+        return False
+
     def sources(self, workload: Workload | str) -> tuple[str, ...]:
         """Those of the recorded kernels.
 

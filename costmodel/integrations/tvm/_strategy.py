@@ -14,7 +14,7 @@ from costmodel.integrations.tvm._platform import platform_for, refuse_other_sms
 from costmodel.integrations.tvm._program import Program, tell
 from costmodel.integrations.tvm._results import latency_of
 from costmodel.records import Candidate, Config, Platform
-from costmodel.search import ModelSampler
+from costmodel.search import DriftWatch, ModelSampler
 from costmodel.spaces import KernelSpace
 
 
@@ -24,8 +24,9 @@ class SearchStrategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
 
     A model scores tens of thousands of configs without lowering any, and only what is proposed is lowered
     (``costmodel.search.ModelSampler``); stock's evolution lowers thousands. Each batch is learned from before
-    the next. A program that cannot be read, or is scheduled by rules of one's own alone, is left to stock's
-    evolution, guided by the cost model.
+    the next. For twenty candidates there is one that was measured before, beside the trials asked for: that
+    tells when all measured times drifted (``costmodel.search.DriftWatch``). A program that cannot be read, or
+    is scheduled by rules of one's own alone, is left to stock's evolution, guided by the cost model.
 
     Args:
         model: A pretrained transfer model, or the file of one; learns from nothing without.
@@ -85,7 +86,7 @@ class SearchStrategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
             screened=self._screened,
             seed=self._seed,
         )
-        self._search = _Search(sampler, context.mod, max_trials, num_trials_per_iter)
+        self._search = _Search(sampler, context, max_trials, num_trials_per_iter)
 
     def post_tuning(self) -> None:
         """End the search."""
@@ -151,17 +152,20 @@ class _Search:
 
     Args:
         sampler: Proposes configs of a ``ProgramSpace``.
-        module: The program.
-        trials: Candidates in all.
+        context: MetaSchedule's, of the program.
+        trials: Candidates in all, but for those that are measured again.
         batch: Candidates at once.
     """
 
-    def __init__(self, sampler: ModelSampler, module: Any, trials: int, batch: int) -> None:
+    def __init__(self, sampler: ModelSampler, context: Any, trials: int, batch: int) -> None:
         self._space = sampler.space
         self._left, self._batch = trials, batch
-        self._arguments = ms.arg_info.ArgInfo.from_entry_func(module, remove_preproc=True)
+        self._arguments = ms.arg_info.ArgInfo.from_entry_func(context.mod, remove_preproc=True)
+        self._task = str(context.task_name)
         self._study = optuna.create_study(sampler=sampler)
+        self._watch = DriftWatch(self._study, sampler.space)
         self._pending: list[optuna.Trial] = []
+        self._repeated: list[int] = []
 
     def ask(self) -> list[Any] | None:
         """Candidates of MetaSchedule; None where no trial, or no config of a small space, is left."""
@@ -174,12 +178,22 @@ class _Search:
         except SpaceExhaustedError:
             self._left = 0
         assert isinstance(self._space, ProgramSpace)
-        schedules = [self._space.take_schedule(self._space.suggest(trial)) for trial in self._pending]
+        configs = [self._space.suggest(trial) for trial in self._pending]
+        again = self._watch.to_repeat() if configs else {}
+        self._repeated = list(again)
+        schedules = [self._space.take_schedule(config) for config in (*configs, *again.values())]
         return [ms.MeasureCandidate(schedule, self._arguments) for schedule in schedules] or None
 
     def tell(self, latencies_s: Sequence[float]) -> None:
         """Take in the latencies of the candidates that were asked for; inf for a failure."""
-        for trial, latency_s in zip(self._pending, latencies_s, strict=True):
+        asked, told = len(self._pending), len(self._watch.drifts)
+        for trial, latency_s in zip(self._pending, latencies_s[:asked], strict=True):
             failed = latency_s == float("inf")
             self._study.tell(trial, None if failed else latency_s, state=TrialState.FAIL if failed else None)
-        self._pending = []
+            self._watch.told(trial.number)
+        for number, latency_s in zip(self._repeated, latencies_s[asked:], strict=True):
+            self._watch.repeated(number, latency_s)
+        for drift in self._watch.drifts[told:]:
+            since = f"measured times drift by x{drift.ratio:.2f} from candidate {drift.since} on"
+            tell(self._task, f"saw {since}: earlier ones are multiplied by that")
+        self._pending, self._repeated = [], []

@@ -2,6 +2,7 @@
 
 from costmodel.search.samplers._base import SpaceSampler
 from costmodel.search.samplers._baselines import PoolSampler, RandomOrderSampler
+from costmodel.search.samplers._drifts import add_drift, drifts_of, present_factors
 from costmodel.search.samplers._history import (
     FINISHED,
     LATENCIES,
@@ -43,11 +44,14 @@ __all__ = [
     "RandomOrderSampler",
     "ScoredConfigs",
     "SpaceSampler",
+    "add_drift",
     "chosen_params",
+    "drifts_of",
     "give_up",
     "is_abandoned",
     "is_own",
     "latencies_of",
+    "present_factors",
     "screen",
     "value_of",
 ]

@@ -13,6 +13,7 @@ from optuna.trial import FrozenTrial, TrialState
 from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError
 from costmodel.records import Config
+from costmodel.search.samplers._drifts import present_factors
 from costmodel.search.samplers._turns import CHOICE, is_given_up
 from costmodel.spaces import SearchSpace
 
@@ -30,7 +31,8 @@ class History:
     Attributes:
         measured: Measured configs, in the order in which they were told.
         latency_s: ``(m, b)`` seconds of each at each SM budget; inf for a failure, NaN where it was not told.
-        value: ``(m,)`` what the study minimises; inf for a failure.
+            Where measured times drifted, those before are what they would be now.
+        value: ``(m,)`` what the study minimises, of the same latencies; inf for a failure.
         pending: Configs that some worker is measuring or that wait in the queue.
         pruned: Configs whose trials somebody pruned: nothing is learned from them; they do not come again.
     """
@@ -59,10 +61,13 @@ class History:
         pending = [params for t, params in trials if _is_pending(t, below)]
         pruned = [params for t, params in trials if t.state is TrialState.PRUNED and not is_given_up(t)]
         budgets = len(space.platforms)
+        now = present_factors(study, [t.number for t, _ in finished])
+        told = np.array([latencies_of(t, budgets) for t, _ in finished]).reshape(-1, budgets)
+        value = np.array([value_of(t) for t, _ in finished], dtype=np.float64)
         return cls(
             tuple(space.config(params) for _, params in finished),
-            np.array([latencies_of(t, budgets) for t, _ in finished]).reshape(-1, budgets),
-            np.array([value_of(t) for t, _ in finished], dtype=np.float64),
+            told * now[:, None],
+            value * now if budgets == 1 else value + np.log(now),
             tuple(config for params in pending if (config := _config_of(space, params))),
             tuple(config for params in pruned if (config := _config_of(space, params))),
         )

@@ -19,6 +19,7 @@ def answer(found: Findings) -> tuple[str, ...]:
         *_sources(found),
         *_library(found),
         *_ties(found.search),
+        *_drifts(found.search),
         *origin(found.search.provenance),
     )
 
@@ -109,6 +110,15 @@ def _ties(search: SearchResult) -> Iterator[str]:
     """That the model could not tell what to measure first, where it could not."""
     if (tied := search.trials[0].tied) > 1:
         yield f"The model scored {tied} candidates alike at first, and chose among them at random."
+
+
+def _drifts(search: SearchResult) -> Iterator[str]:
+    """That all measured times changed while the search ran, where they did."""
+    for drift in search.drifts:
+        yield (
+            f"Measured times drifted by x{drift.ratio:.2f} from trial {drift.since} on, and earlier ones are "
+            "multiplied by that: look for other clocks, software or neighbours."
+        )
 
 
 def _freed(found: Findings, free: FreeSms) -> str:

@@ -52,6 +52,7 @@ def values_of(found: Findings) -> dict[str, Any]:
         "free_sms": found.free and _free(search, found.free),
         "trials": search.trials,
         "latency_s_by_sms": {curve.label: curve.latency_s for curve in found.curves},
+        "drifts": search.drifts,
         "provenance": search.provenance,
     }
 
