@@ -113,6 +113,15 @@ class Search:
         self._proposed.give_up()
 
     @property
+    def expected_gain(self) -> float | None:
+        """By which share of the best latency another measurement is expected to improve on it.
+
+        None where the sampler has no model, or this one cannot tell; see ``ModelSampler.expected_gain``.
+        """
+        sampler = self._sampler
+        return sampler.expected_gain(self._study) if isinstance(sampler, ModelSampler) else None
+
+    @property
     def result(self) -> SearchResult:
         """All measured trials of the study."""
         study, space, sampler = self._study, self._space, self._sampler
