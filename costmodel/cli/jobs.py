@@ -25,8 +25,10 @@ StoreOption = Annotated[
         "as postgresql://host/name.",
     ),
 ]
-IdArgument = Annotated[int, typer.Argument(metavar="ID", help="Id of a job.", show_default=False)]
-_STORE = "out/jobs.db"
+IdArgument = Annotated[
+    int, typer.Argument(metavar="ID", help="Id of a job.", min=1, max=10**9, show_default=False)
+]
+_STORE, _PRIORITY = "out/jobs.db", 100
 
 
 @app.callback()
@@ -74,7 +76,9 @@ def submit(
         str | None,
         typer.Option(metavar="NAME", help="Whose it is.", show_default="this user"),
     ] = None,
-    priority: Annotated[int, typer.Option(help="Jobs of a higher one come first.")] = 0,
+    priority: Annotated[
+        int, count_option(help="Jobs of a higher one come first.", least=0, most=1000)
+    ] = _PRIORITY,
     json: JsonOption = None,
 ) -> None:
     """Queue a job: kernels to tune, a network, or a campaign.

@@ -72,7 +72,7 @@ class JobStore:
         self.place, self._allowed_deaths, self._clock = place, allowed_deaths, clock
         self._engine = open_database(place)
 
-    def submit(self, job: Job, *, submitter: str | None = None, priority: int = 0) -> int:
+    def submit(self, job: Job, *, submitter: str | None = None, priority: int = 100) -> int:
         """Store a job, for workers to do.
 
         Args:

@@ -81,6 +81,8 @@ def test_a_campaign_is_a_job(here: Path) -> None:
         (("submit", "job.toml", "job.toml"), "one job file or workloads"),
         (("submit", "nosuch.toml"), "A job file must be at nosuch.toml"),
         (("submit", "matmul"), "Unknown workload"),
+        (("show", "0"), "Invalid value for 'ID'"),
+        (("cancel", "1000000000000000000000"), "Invalid value for 'ID'"),
         (("show", "3"), "there is none with the id 3"),
         (("list", "--store", "jobs.txt"), "must be a file that ends in .db"),
     ],

@@ -122,7 +122,7 @@ def test_the_rule_of_a_job_shares_out_its_measurements(store):
 def test_higher_priorities_come_first_then_who_was_served_least(store, clock):
     first = store.submit(job(*NAMES), submitter="ann")
     other = store.submit(job(*NAMES), submitter="bob")
-    urgent = store.submit(job(trials=4), submitter="ann", priority=1)
+    urgent = store.submit(job(trials=4), submitter="ann", priority=101)
     assert store.lease().job == urgent
     clock.now_s += 10.0  # ann has had ten seconds of a worker, bob none
     assert store.lease().job == other

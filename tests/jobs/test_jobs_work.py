@@ -1,65 +1,24 @@
 """Workers do what jobs ask for, and may be killed at any moment."""
 
-import random
-import signal
 import subprocess
 import time
 
 import optuna
 import pytest
 from command_line import command
-from fresh_processes import Process
-from work_until_killed import work_once
+from work_until_killed import FINISHED, WORKLOADS, kill_workers, landscape, studies, told, two_tasks
 
 import costmodel
-from costmodel.dataset import CardHeader, build_dataset
 from costmodel.jobs import JobFile, JobStore, TuneSettings, work
-from costmodel.records import RecordStore, read_records
-from costmodel.testing import gpu_landscape
+from costmodel.records import read_records
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
-FINISHED = (optuna.trial.TrialState.COMPLETE, optuna.trial.TrialState.FAIL)
 KILLS = 4
-WORKLOADS = ("matmul-m512-n512-k512", "matmul-m128-n768-k768")
-HEADER = CardHeader("Landscape", "For tests.", "A formula.", "Not real.", "CC0-1.0", "Nobody, 2026.")
 
 
 @pytest.fixture(scope="module")
 def replayed(tmp_path_factory):
-    """The path of a dataset, of which a measurement takes milliseconds."""
-    folder = tmp_path_factory.mktemp("landscape")
-    landscape = gpu_landscape(seed=2, workloads=WORKLOADS, configs_per_workload=40, sms=(8, 132))
-    with RecordStore(folder / "records.jsonl") as store:
-        store.append(landscape.to_measurements())
-    build_dataset([folder / "records.jsonl"], folder / "data", header=HEADER)
-    return str(folder / "data")
-
-
-def studies(place):
-    """All studies of a store, by name."""
-    storage = optuna.storages.RDBStorage(f"sqlite:///{place}")
-    names = sorted(optuna.get_all_study_names(storage))
-    return {name: optuna.load_study(study_name=name, storage=storage) for name in names}
-
-
-def measured(study):
-    """What was measured of each trial that was told, in order."""
-    trials = study.get_trials(states=FINISHED)
-    return [(tuple(sorted(trial.params.items())), trial.value) for trial in trials]
-
-
-@pytest.fixture
-def wanted(replayed):
-    """Two tasks, of 6 candidates each on average."""
-    settings = TuneSettings(replay=replayed, learn_from="nothing", seed=3)
-    return JobFile(
-        workloads=dict.fromkeys(WORKLOADS, 1.0),
-        sms=(8,),
-        trials=6,
-        slice=3,
-        rule="expected-gain",
-        settings=settings,
-    ).job()
+    return landscape(tmp_path_factory.mktemp("landscape"))
 
 
 def test_a_job_finds_what_tune_finds(tmp_path, replayed):
@@ -76,45 +35,21 @@ def test_a_job_finds_what_tune_finds(tmp_path, replayed):
         assert task.expected_gain == alone.expected_gain
 
 
-def test_killed_again_and_again_it_ends_as_if_undisturbed(tmp_path, wanted):
-    """No trial that was told is lost or told again, and a kill costs one trial at most."""
-    undisturbed, place = str(tmp_path / "undisturbed.db"), str(tmp_path / "jobs.db")
-    JobStore(undisturbed).submit(wanted)
-    work(JobStore(undisturbed), once=True)
-    store = JobStore(place)
-    store.submit(wanted)
-    rng, longest_s, kills = random.Random(1), 0.5, 0
-    known = {}
-    while kills < KILLS:
-        worker = Process(target=work_once, args=(place,))
-        worker.start()
-        worker.join(rng.uniform(0.0, longest_s))
-        kills += worker.is_alive()
-        worker.kill()
-        worker.join()
-        assert worker.exitcode in (0, -signal.SIGKILL)
-        now = {name: measured(study) for name, study in studies(place).items()}
-        assert all(now[name][: len(told)] == told for name, told in known.items())
-        longest_s = 0.5 if now != known else longest_s * 1.5
-        known = now
-        if worker.exitcode == 0:
-            break
-    work_once(place)
-    shown, straight = store.show(1), JobStore(undisturbed).show(1)
-    assert kills > 1
-    assert shown.state == straight.state == "done"
-    assert [task.best_s for task in shown.tasks] == [task.best_s for task in straight.tasks]
-    assert [task.answer for task in shown.tasks] == [task.answer for task in straight.tasks]
-    told, expected = ([measured(s) for s in studies(each).values()] for each in (place, undisturbed))
-    assert told == expected
-    given_up = sum(len(s.trials) for s in studies(place).values()) - sum(map(len, told))
-    assert given_up <= kills
+def test_killed_again_and_again_it_ends_as_if_undisturbed(tmp_path):
+    """No trial that was told is lost or told again, and a kill costs one trial at most.
+
+    More of it: experiments/kill_the_workers.
+    """
+    tally = kill_workers(KILLS, 1, tmp_path, trials=6, size=3)
+    assert (tally.kills, tally.lost, tally.different) == (KILLS, 0, 0)
+    assert tally.trials == 12 * tally.jobs
+    assert tally.given_up <= KILLS
 
 
-def test_a_job_that_is_cancelled_while_it_runs_stops(tmp_path, wanted, monkeypatch):
+def test_a_job_that_is_cancelled_while_it_runs_stops(tmp_path, replayed, monkeypatch):
     monkeypatch.setattr("costmodel.jobs._work._TELL_EVERY_S", 0.0)
     store = JobStore(str(tmp_path / "jobs.db"))
-    id_ = store.submit(wanted)
+    id_ = store.submit(two_tasks(replayed, trials=6, size=3))
     renew = store.renew
 
     def cancel_at_third(lease, made):
@@ -127,8 +62,7 @@ def test_a_job_that_is_cancelled_while_it_runs_stops(tmp_path, wanted, monkeypat
     work(store, once=True, on_slice=done.append)
     assert [part.progress for part in done] == [None]
     assert "was cancelled" in done[0].reason
-    (study,) = studies(store.place).values()
-    assert len(measured(study)) == 3
+    assert [len(trials) for trials in told(store.place).values()] == [3]
     (task, _) = store.show(id_).tasks
     assert (task.worker, task.deaths) == (None, 0)
 
@@ -171,7 +105,7 @@ def test_a_real_tune_goes_on_where_its_worker_was_killed(tmp_path):
     assert len({m.key for m in after}) == len(after)
     (task,) = store.show(id_).tasks
     assert (task.state, task.trials, task.leases, task.deaths) == ("done", trials, 2, 1)
-    (study,) = studies(place).values()
+    (study,) = studies(place)
     values = [trial.value for trial in study.get_trials(states=FINISHED)]
     assert len(values) == trials
     recorded = [m.latency_s for m in after]
