@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from costmodel import tuning
-from costmodel.errors import CostModelError
+from costmodel.errors import CostModelError, DeviceUnavailableError, MissingExtraError
 from costmodel.jobs._job import CampaignTask, Job, TuneTask
 from costmodel.jobs._ledger import LEASE_S, Lease, LeaseLostError
 from costmodel.jobs._status import Answer
@@ -63,7 +63,8 @@ def work(
         How many leases it had.
 
     Raises:
-        CostModelError: The store does not answer.
+        CostModelError: The store does not answer, or this machine lacks what a job needs: a device, or a
+            package. Its task is left to others.
     """
     count = 0
     while True:
@@ -89,6 +90,9 @@ def _worked(store: JobStore, lease: Lease, records: Path) -> Slice:
     except LeaseLostError as error:
         _let_go(store, lease)
         return Slice(lease.job, name, None, str(error))
+    except (DeviceUnavailableError, MissingExtraError):  # what this worker lacks, another may have
+        _let_go(store, lease)
+        raise
     except Exception as error:  # noqa: BLE001 (whatever a task does costs that task at most)
         reason = str(error) if isinstance(error, CostModelError) else f"{type(error).__name__}: {error}"
         return _failed(store, lease, name, reason)

@@ -1,6 +1,8 @@
 """Jobs in a database: what is next, who has what, and what becomes of tasks whose workers are gone."""
 
+import sys
 from itertools import chain
+from pathlib import Path
 from uuid import uuid4
 
 import msgspec
@@ -11,6 +13,9 @@ from work_until_killed import take_all
 
 from costmodel.errors import CostModelError
 from costmodel.jobs import LEASE_S, Answer, JobFile, JobStore, LeaseLostError, Progress, work
+
+sys.path.append(str(Path(__file__).parents[1] / "search"))
+import postgres
 
 NAMES = ("matmul-m16-n1024-k1024", "matmul-m64-n64-k64", "matmul-m128-n768-k3072")
 
@@ -168,7 +173,21 @@ def test_a_lease_runs_out_unless_it_is_renewed(store, clock, monkeypatch):
     assert store.show(taken.job).tasks[0].deaths == 1
 
 
-def test_processes_that_ask_at_once_never_get_the_same_task(store, place):
+@pytest.fixture(params=["sqlite", "postgresql"])
+def shared(request, place):
+    """The place of a store that several processes use."""
+    if request.param == "sqlite":
+        yield place
+        return
+    programs = postgres.programs()
+    if programs is None:
+        pytest.skip("needs the programs of a PostgreSQL server, and psycopg2")
+    with postgres.server(programs) as url:
+        yield url.format("postgres")
+
+
+def test_processes_that_ask_at_once_never_get_the_same_task(shared):
+    store, place = JobStore(shared), shared
     names = [f"matmul-m64-n64-k{k}" for k in range(64, 64 * 13, 64)]
     store.submit(job(*names))
     pipes = [Pipe() for _ in range(3)]

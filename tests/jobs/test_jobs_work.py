@@ -2,6 +2,7 @@
 
 import subprocess
 import time
+from pathlib import Path
 
 import optuna
 import pytest
@@ -9,6 +10,7 @@ from command_line import command
 from work_until_killed import FINISHED, WORKLOADS, kill_workers, landscape, studies, told, two_tasks
 
 import costmodel
+from costmodel.errors import DeviceUnavailableError, MissingExtraError
 from costmodel.jobs import JobFile, JobStore, TuneSettings, work
 from costmodel.records import read_records
 
@@ -76,6 +78,16 @@ def test_what_cannot_be_tuned_fails_and_the_rest_is_done(tmp_path, replayed):
     first, second = store.show(id_).tasks
     assert (first.state, second.state) == ("failed", "done")
     assert "matmul-m16-n16-k16" in first.error
+
+
+@pytest.mark.skipif(Path("/dev/nvidiactl").exists(), reason="needs a machine without a GPU")
+def test_a_worker_without_the_device_leaves_the_task_to_others(tmp_path):
+    store = JobStore(str(tmp_path / "jobs.db"))
+    id_ = store.submit(JobFile(workloads=WORKLOADS[:1], runner="cuda").job())
+    with pytest.raises((DeviceUnavailableError, MissingExtraError)):
+        work(store, once=True)
+    (task,) = store.show(id_).tasks
+    assert (task.state, task.worker, task.deaths, task.error) == ("open", None, 0, "")
 
 
 @pytest.mark.tvm
