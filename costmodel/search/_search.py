@@ -148,8 +148,9 @@ def _prepared(study: optuna.Study, sampler: SpaceSampler) -> optuna.Study:
     Raises:
         CostModelError: The study is of another space or another objective.
     """
+    has_trials = bool(study.trials)  # looked for first: whoever asks for one has said before of which space
     space_id, known = sampler.space.space_id, study.user_attrs.get(_SPACE)
-    if study.trials and known != space_id:
+    if has_trials and known != space_id:
         raise CostModelError(
             f"Study {study.study_name!r} must be of this space ({space_id}), but it is of "
             f"{known or 'something else'}. Use a new study."

@@ -80,6 +80,15 @@ def test_what_cannot_be_tuned_fails_and_the_rest_is_done(tmp_path, replayed):
     assert "matmul-m16-n16-k16" in first.error
 
 
+def test_each_job_has_studies_of_its_own(tmp_path, replayed):
+    store = JobStore(str(tmp_path / "jobs.db"))
+    settings = TuneSettings(replay=replayed, learn_from="nothing")
+    for trials in (2, 1):
+        store.submit(JobFile(workloads=WORKLOADS[:1], trials=trials, settings=settings).job())
+    work(store, once=True)
+    assert [len(trials) for trials in told(store.place).values()] == [2, 1]
+
+
 @pytest.mark.skipif(Path("/dev/nvidiactl").exists(), reason="needs a machine without a GPU")
 def test_a_worker_without_the_device_leaves_the_task_to_others(tmp_path):
     store = JobStore(str(tmp_path / "jobs.db"))
