@@ -26,6 +26,10 @@ class MissingExtraError(CostModelError):
         super().__init__(f"{purpose} needs an optional package: run `{install}`.")
 
 
+class DeviceUnavailableError(CostModelError):
+    """A device cannot be opened here; elsewhere it may be."""
+
+
 class SpaceExhaustedError(CostModelError):
     """Every config of a space has been tried: a search ends, as there is nothing more to find."""
 

@@ -7,6 +7,8 @@ would first import for a second.
 import multiprocessing
 
 _CONTEXT = multiprocessing.get_context("forkserver")
-_CONTEXT.set_forkserver_preload(["costmodel.search", "optuna.storages", "alembic.command", "sqlalchemy"])
+_CONTEXT.set_forkserver_preload(
+    ["costmodel.search", "costmodel.jobs", "optuna.storages", "alembic.command", "sqlalchemy"]
+)
 
 Process, Pipe = _CONTEXT.Process, _CONTEXT.Pipe

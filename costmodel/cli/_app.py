@@ -52,6 +52,10 @@ COMMANDS = {
         "costmodel.cli.tune:tune",
         "Find the kernel to run for the SMs that it will have, measuring only a shortlist.",
     ),
+    "jobs": (
+        "costmodel.cli.jobs:app",
+        "Queue tuning jobs in a database, and work on them with any number of processes.",
+    ),
     "plan": (
         "costmodel.cli.plan:plan",
         "Show what a recorded model takes, and what it would take if kernels or launches were others.",

@@ -9,7 +9,15 @@ from costmodel.collector.campaign import (
     find_campaign,
 )
 from costmodel.collector.device import Argument, Timed, Timing
-from costmodel.collector.runners import CpuRunner, CudaRunner, ReplayRunner, Request, Runner, default_builders
+from costmodel.collector.runners import (
+    CpuRunner,
+    CudaRunner,
+    RecordedRunner,
+    ReplayRunner,
+    Request,
+    Runner,
+    default_builders,
+)
 
 __all__ = [
     "Argument",
@@ -18,6 +26,7 @@ __all__ = [
     "CampaignFolder",
     "CpuRunner",
     "CudaRunner",
+    "RecordedRunner",
     "ReplayRunner",
     "Request",
     "Runner",

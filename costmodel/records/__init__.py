@@ -29,7 +29,7 @@ from costmodel.records._peak_rates import PeakRates, peak_rates
 from costmodel.records._platform import Device, DeviceKind, Isolation, Platform, TargetKind, part_of
 from costmodel.records._program_facts import FAMILIES, ProgramFacts
 from costmodel.records._shape import Shape
-from costmodel.records._store import RecordStore, read_records
+from costmodel.records._store import RecordStore, SharedRecordStore, read_records
 from costmodel.records._workload import DTYPE_BYTES, Workload
 
 __all__ = [
@@ -61,6 +61,7 @@ __all__ = [
     "RecordStore",
     "Shape",
     "SharedLineFile",
+    "SharedRecordStore",
     "StatedPeaks",
     "TargetKind",
     "Workload",

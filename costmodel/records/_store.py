@@ -1,6 +1,7 @@
-"""The record store: a file of measurements for one writer at a time, see ``LineFile``."""
+"""Record stores: files of measurements for one writer at a time, or for several; see ``LineFile``."""
 
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -10,7 +11,7 @@ from filelock import FileLock, Timeout
 
 from costmodel.errors import CostModelError
 from costmodel.files import make_folder
-from costmodel.records._line_file import LineFile
+from costmodel.records._line_file import LineFile, SharedLineFile
 from costmodel.records._measurement import Measurement
 
 _encode = msgspec.json.Encoder().encode
@@ -49,8 +50,7 @@ class RecordStore:
     """
 
     def __init__(self, path: Path) -> None:
-        if path.suffix != ".jsonl":
-            raise CostModelError(f"A record store must be a .jsonl file, but got {path}.")
+        _check_name(path)
         self.path = path
         self._lines = _line_file(path)
         self._lock = FileLock(f"{path}.lock")
@@ -105,6 +105,57 @@ class RecordStore:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+class SharedRecordStore:
+    """A record store that any number of processes append to, each measurement at once.
+
+    It is a file like any record store: what was not killed in the middle of a write is kept, and a torn tail
+    is moved out of the way. Safe to use from several threads.
+
+    Args:
+        path: The file; its name ends in ``.jsonl``. Made if it is not there.
+
+    Raises:
+        CostModelError: The file cannot be opened, or is damaged before its last line.
+    """
+
+    def __init__(self, path: Path) -> None:
+        _check_name(path)
+        self.path = path
+        self._lines = SharedLineFile(path, "record store")
+        self._lock = threading.RLock()
+        self._by_key: dict[str, Measurement] = {}
+
+    def add(self, measurements: Iterable[Measurement]) -> None:
+        """Keep measurements; they are on disk when this returns.
+
+        What another process kept meanwhile of the same candidate, platform and visit stays.
+        """
+        with self._lock, self._lines.locked():
+            self.refresh()
+            self._lines.append([_encode(each) for each in measurements if each.key not in self._by_key])
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Take over what was appended by anyone since the last time."""
+        with self._lock:
+            for measurement in _measurements(self._lines):
+                if measurement.key not in self._by_key:
+                    self._by_key[measurement.key] = measurement
+                    self._remember(measurement)
+
+    def get(self, key: str) -> Measurement | None:
+        """The measurement of a key, as of the last time; None if there is none."""
+        return self._by_key.get(key)
+
+    def _remember(self, measurement: Measurement) -> None:
+        """Take note of a measurement that is new here."""
+
+
+def _check_name(path: Path) -> None:
+    if path.suffix != ".jsonl":
+        raise CostModelError(f"A record store must be a .jsonl file, but got {path}.")
 
 
 def _line_file(path: Path) -> LineFile:

@@ -133,6 +133,15 @@ class Search:
         self._proposed.give_up()
 
     @property
+    def expected_gain(self) -> float | None:
+        """By which share of the best latency another measurement is expected to improve on it.
+
+        None where the sampler has no model, or this one cannot tell; see ``ModelSampler.expected_gain``.
+        """
+        sampler = self._sampler
+        return sampler.expected_gain(self._study) if isinstance(sampler, ModelSampler) else None
+
+    @property
     def result(self) -> SearchResult:
         """All measured trials of the study."""
         study, space, sampler = self._study, self._space, self._sampler
@@ -161,8 +170,9 @@ def _prepared(study: optuna.Study, sampler: SpaceSampler) -> optuna.Study:
     Raises:
         CostModelError: The study is of another space or another objective.
     """
+    has_trials = bool(study.trials)  # looked for first: whoever asks for one has said before of which space
     space_id, known = sampler.space.space_id, study.user_attrs.get(_SPACE)
-    if study.trials and known != space_id:
+    if has_trials and known != space_id:
         raise CostModelError(
             f"Study {study.study_name!r} must be of this space ({space_id}), but it is of "
             f"{known or 'something else'}. Use a new study."

@@ -1,5 +1,6 @@
 """``collect``: from a campaign to measurements, and to a dataset of them."""
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from html import escape
 from pathlib import Path
@@ -90,13 +91,14 @@ class Collected:
         )
 
 
-def collect(
+def collect(  # noqa: PLR0913 (settings, all but two with defaults)
     campaign: CampaignConfig | Path | str,
     out: Path | str,
     *,
     time_limit_s: float | None = None,
     devices: int = 1,
     candidates: Path | str | None = None,
+    on_measurement: Callable[[Measurement], None] = lambda _: None,
 ) -> Collected:
     """Measure what is missing of a campaign, on every SM budget that it names.
 
@@ -117,6 +119,7 @@ def collect(
         time_limit_s: Seconds after which nothing is started; the campaign's own limit unless given.
         devices: Devices of one model that measure at once, the first ones of this machine.
         candidates: Folder of another campaign whose kernels are measured, instead of drawing any.
+        on_measurement: Called with each measurement, those of earlier calls first; what it raises ends all.
 
     Raises:
         CostModelError: The campaign is not sound, the folder belongs to another one, the device cannot be
@@ -135,6 +138,7 @@ def collect(
 
         def show(measurement: Measurement) -> None:
             progress.advance(measurement.candidate.workload.name)
+            on_measurement(measurement)
 
         run = Campaign(config, runner, folder, draw).run
         report = run(time_limit_s=time_limit_s, on_measurement=show)

@@ -1,10 +1,11 @@
 """What ``tune`` gives back."""
 
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from costmodel.search import Trial, save_dispatch_table
+from costmodel.search import Search, Trial, save_dispatch_table
 from costmodel.tuning.report import (
     CHOSEN,
     BudgetCurve,
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+@dataclass(frozen=True, repr=False)
 class TuneResult(Findings):
     """The kernels to run, every trial, and how they compare; in a notebook it shows itself.
 
@@ -33,12 +35,15 @@ class TuneResult(Findings):
         most: Kernels that were allowed.
         free: The fewest SMs that are enough; None where that was not asked.
         curves: Latency over SM budgets of the choice and of others.
+        searches: What found it, one a source.
 
     Example:
         >>> result = tune("matmul-m16-n1024-k1024", sms=32, trials=4)
         >>> len(result.trials), result.best.outcomes[0].value
         (4, 'ok')
     """
+
+    searches: tuple[Search, ...] = ()
 
     @property
     def best(self) -> Trial:
@@ -53,6 +58,15 @@ class TuneResult(Findings):
     def trials(self) -> "pd.DataFrame":
         """One row a trial: its config, how it ended, predicted and measured seconds."""
         return trials_frame(self.search)
+
+    @property
+    def expected_gain(self) -> float | None:
+        """By which share of the best latency another measurement is expected to improve on it.
+
+        Of several sources the largest. None where no model can tell, as over several SM budgets.
+        """
+        gains = [gain for search in self.searches if (gain := search.expected_gain) is not None]
+        return max(gains, default=None)
 
     @property
     def answer(self) -> tuple[str, ...]:

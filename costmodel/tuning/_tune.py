@@ -2,9 +2,11 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-from costmodel.collector import Runner
+from costmodel.collector import RecordedRunner, Runner
 from costmodel.dataset import Dataset, DatasetLike, load_dataset
 from costmodel.errors import CostModelError
 from costmodel.progress import Progress
@@ -61,6 +63,8 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
     free_sms: float | None = None,
     screened: int = 50_000,
     study: str | None = None,
+    study_name: str = "tune",
+    records: Path | str | None = None,
     stop_gain: float | None = None,
     seed: int = 0,
     measure_curves: bool = False,
@@ -106,6 +110,9 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
         free_sms: Find the fewest SMs that cost at most this share more than the whole device, such as 0.04.
         screened: Configs to score at a time, without building any. A replay scores all that it holds.
         study: Keep the search here, and go on with it where it stopped; see ``costmodel.search.open_study``.
+        study_name: What the names of studies begin with: searches of one name, space and goal are one.
+        records: Record store (``.jsonl``) that each measurement on a device goes to, and that is asked before
+            anything is measured; what is replayed is not stored.
         stop_gain: Stop when the next measurement is expected to gain less than this share, such as 0.01.
         seed: Seed of all random choices.
         measure_curves: On a device, measure the chosen kernel at other SM budgets too, and search the whole
@@ -128,9 +135,12 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
     )
     if model is not None and learn_from is not None:
         raise CostModelError("A model or a history must be given, but got both. Leave one of them out.")
-    with opened_runner(runner or REPLAY, subject, replay, device) as opened:
+    with opened_runner(runner or REPLAY, subject, replay, device) as measuring:
+        replayed = measuring.known_latencies(subject.workload) is not None
+        stored = records is not None and not replayed
+        opened = RecordedRunner(measuring, Path(str(records))) if stored else measuring
         platforms, asked = request.platforms(opened), subject.workload
-        on, replayed = platforms[0].device, opened.known_latencies(asked) is not None
+        on = platforms[0].device
         history = None if model is not None else _history(learn_from, replay, on)
 
         recorded_at = history if start_from is None else load_dataset(start_from)
@@ -170,9 +180,10 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
             )
 
         samplers = {name: sampler_of(name) for name in names}
-        found = _searched(opened, list(samplers.values()), request, study, on_trial, known_best)
-        searches = dict(zip(names, found, strict=True))
-        result = SearchResult.joined(searches) if len(searches) > 1 else searches[names[0]]
+        kept = partial(_kept_study, study, study_name)
+        searches = _searched(opened, list(samplers.values()), request, kept, on_trial, known_best)
+        found = {name: search.result for name, search in zip(names, searches, strict=True)}
+        result = SearchResult.joined(found) if len(found) > 1 else found[names[0]]
         ranges = result.portfolio(request.most(len(platforms)))
         recorded = opened.known_latencies(asked, sources=names)
         if recorded is not None:
@@ -186,7 +197,7 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
         free = None if free_sms is None else result.free_sms(free_sms)
         is_ours = not replayed and not isinstance(runner, Runner)
         left_out = subject.left_out("cpu" if on.kind == "cpu" else "cuda") if is_ours else {}
-        return TuneResult(result, ranges, request.most(len(platforms)), free, curves, left_out)
+        return TuneResult(result, ranges, request.most(len(platforms)), free, curves, left_out, searches)
 
 
 def _history(learn_from: DatasetLike | None, replay: DatasetLike | None, device: Device) -> Dataset | None:
@@ -201,11 +212,11 @@ def _searched(  # noqa: PLR0913, PLR0917 (searches, where they are kept, and who
     runner: Runner,
     samplers: Sequence[ModelSampler],
     request: TuneRequest,
-    place: str | None,
+    study_of: Callable[[str], Any],
     on_trial: Callable[[Trial], None] | None,
     known_best: Sequence[Candidate] = (),
-) -> list[SearchResult]:
-    """Search in turn, with a progress bar; in studies that are kept at a place, if one is given.
+) -> tuple[Search, ...]:
+    """Search in turn, with a progress bar, in studies by name.
 
     What is known to be good of a space is measured before anything else of it.
     """
@@ -221,7 +232,7 @@ def _searched(  # noqa: PLR0913, PLR0917 (searches, where they are kept, and who
             runner,
             sampler,
             request.trials,
-            study=open_study(place, f"tune-{space.space_id}-{goal}"),
+            study=study_of(f"{space.space_id}-{goal}"),
             first=[*space.starts, *(each.config for each in known_best if space.holds(each))],
             stop_gain=request.stop_gain,
             on_trial=told,
@@ -229,9 +240,15 @@ def _searched(  # noqa: PLR0913, PLR0917 (searches, where they are kept, and who
 
     budgets = ", ".join(str(platform.sms_granted) for platform in samplers[0].space.platforms)
     with quiet_optuna():
-        searches = [search_of(sampler) for sampler in samplers]
+        searches = tuple(search_of(sampler) for sampler in samplers)
         with Progress(f"measuring on {budgets}", sum(each.total for each in searches)) as progress:
-            return tune_together(searches)
+            tune_together(searches)
+    return searches
+
+
+def _kept_study(place: str | None, prefix: str, name: str) -> Any:
+    """A study at a place; a new one in memory where there is none."""
+    return open_study(place, f"{prefix}-{name}")
 
 
 def _choice(result: SearchResult, ranges: Sequence[BudgetRange]) -> Callable[[int], Candidate]:
@@ -256,6 +273,6 @@ def _measured_curves(
         with suppress(CostModelError):  # a budget that cannot be granted here
             platform = runner.platform(sms)
             platforms.setdefault(platform.sms_granted, platform)
-    (whole_result,) = _searched(runner, [again], request, None, None)
-    chosen = {WHOLE_CHOICE: whole_result.best.candidate, CHOSEN: result.best.candidate}
+    (search,) = _searched(runner, [again], request, partial(open_study, None), None)
+    chosen = {WHOLE_CHOICE: search.result.best.candidate, CHOSEN: result.best.candidate}
     return [measured_curve(runner, label, c, list(platforms.values())) for label, c in chosen.items()]

@@ -16,8 +16,8 @@ from costmodel.evaluation import EvaluationConfig
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 FOLDERS = sorted(path.parent for path in EXPERIMENTS.glob("*/run.py"))
 SECTIONS = ("Question", "Expectation", "Config", "Run", "Result", "Verdict")
-# Both load TVM, or tests of the collector, when they are imported.
-STARTED = ("network_on_part", "kill_the_collector")
+# They load TVM, or helpers of other tests, when they are imported.
+STARTED = ("network_on_part", "kill_the_collector", "kill_the_workers")
 IMPORTED = [folder for folder in FOLDERS if folder.name not in STARTED]
 
 by_name = pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)

@@ -12,7 +12,7 @@ from costmodel.dataset import CardHeader, build_dataset, dataset_from_measuremen
 from costmodel.drift import Drift
 from costmodel.errors import CostModelError
 from costmodel.files import write_json
-from costmodel.records import RecordStore, Workload
+from costmodel.records import RecordStore, Workload, read_records
 from costmodel.testing import LANDSCAPE_DEVICE, gpu_landscape
 from costmodel.tuning import TuneRequest
 from costmodel.tuning._knowledge import held_out_devices
@@ -252,6 +252,45 @@ def test_weights_follow_their_budgets_into_the_order_of_the_platforms(dataset):
     platforms = request.platforms(runner)
     assert [platform.sms_granted for platform in platforms] == [8, 96, 132]
     assert request.objective_for(platforms).weights == (9.0, 1.0, 2.0)
+
+
+class Device(costmodel.ReplayRunner):
+    """Records of which nobody knows before they are measured."""
+
+    def known_latencies(self, workload, *, sources=None):
+        return None
+
+
+def test_what_is_measured_is_stored_and_served_to_the_next_search(dataset, tmp_path):
+    store, settings = tmp_path / "records.jsonl", {"sms": 8, "trials": 5, "learn_from": "nothing"}
+    device = Device(dataset.to_measurements(WORKLOAD))
+    first = costmodel.tune(WORKLOAD, runner=device, records=store, **settings)
+    stored = {m.candidate.candidate_id: m.latency_s for m in read_records(store)}
+    trials = first.search.trials
+    assert stored == {t.candidate.candidate_id: t.latency_s[0] for t in trials}
+    device.measure = None  # nothing is left to measure
+    again = costmodel.tune(WORKLOAD, runner=device, records=store, **settings)
+    assert again.search.trials == trials
+
+
+def test_a_replay_stores_nothing(dataset, tmp_path):
+    tune(dataset, sms=8, trials=2, records=tmp_path / "records.jsonl")
+    assert not list(tmp_path.iterdir())
+
+
+def test_studies_of_another_name_are_others(dataset, tmp_path):
+    kept = {"sms": 8, "study": str(tmp_path / "study.journal")}
+    tune(dataset, trials=3, **kept)
+    assert len(tune(dataset, trials=2, **kept).search.trials) == 3
+    assert len(tune(dataset, trials=2, study_name="mine", **kept).search.trials) == 2
+
+
+def test_a_result_tells_what_another_measurement_is_expected_to_gain(dataset):
+    few = costmodel.tune(WORKLOAD, sms=8, trials=4, learn_from="nothing", replay=dataset)
+    all_ = costmodel.tune(WORKLOAD, sms=8, trials=40, learn_from="nothing", replay=dataset)
+    assert 0.0 < few.expected_gain < 1.0
+    assert all_.expected_gain == 0.0
+    assert tune(dataset, sms=SMS, trials=4).expected_gain is None
 
 
 def test_a_replay_reads_no_other_workload(dataset, tmp_path):

@@ -6,6 +6,7 @@ from costmodel.collector.runners._cpu import CpuRunner
 from costmodel.collector.runners._cuda import CudaRunner
 from costmodel.collector.runners._device_runner import default_builders
 from costmodel.collector.runners._mps import MpsDaemon, percentage_of
+from costmodel.collector.runners._recorded import RecordedRunner
 from costmodel.collector.runners._replay import ReplayRunner
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "CudaRunner",
     "DeviceJobs",
     "MpsDaemon",
+    "RecordedRunner",
     "ReplayRunner",
     "Request",
     "Runner",

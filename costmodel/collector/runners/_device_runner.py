@@ -14,7 +14,7 @@ from costmodel.collector.runners._base import Request, Runner
 from costmodel.collector.runners._batch import BatchTimer, time_module_on
 from costmodel.collector.runners._bench import Bench, Benches, DeviceJobs
 from costmodel.engines import Engine
-from costmodel.errors import CostModelError
+from costmodel.errors import CostModelError, DeviceUnavailableError
 from costmodel.host import cpu_threads
 from costmodel.kernels import KernelSource, source_for
 from costmodel.kernels.metaschedule import MetaSchedule
@@ -279,7 +279,7 @@ class DeviceRunner(Runner):
             self._close_devices()
             if isinstance(error, CostModelError) or not isinstance(error, Exception):
                 raise
-            raise CostModelError(self._cannot_open(error)) from error
+            raise DeviceUnavailableError(self._cannot_open(error)) from error
 
     def _cannot_open(self, error: Exception) -> str:
         return f"The {self._kind} device cannot be opened: {error}."

@@ -138,11 +138,11 @@ class ModelSampler(SpaceSampler):
     def choose(self, study: Study, trial: FrozenTrial, history: History) -> Config:
         """The config to measure next; its prediction is kept with the trial."""
         scored = self._scored_after(history)
-        rows = self._best_first(scored, history, trial.number)
+        rows = self._best_first(scored, history)
         for row, candidate in self._valid(scored, rows, history.tried):
             self._remember(study, trial, scored, row)
             return candidate.config
-        return self._any_left(history, trial.number)
+        return self._any_left(history)
 
     def _scored_after(self, history: History) -> ScoredConfigs:
         """The configs to choose from after these measurements, with their scores."""
@@ -175,8 +175,8 @@ class ModelSampler(SpaceSampler):
             )
         return self._prior.condition_on(self.space.features(history.measured), history.latency_s)
 
-    def _best_first(self, scored: ScoredConfigs, history: History, number: int) -> Iterator[int]:
-        """Rows to propose, in order."""
+    def _best_first(self, scored: ScoredConfigs, history: History) -> Iterator[int]:
+        """Rows to propose, in order; what is random depends on what was tried, not on trials given up."""
         untried = scored.untried(history.tried | self._skipped)
         explores = self.explore_every > 0 and (len(history.tried) + 1) % self.explore_every == 0
         if history.pending and not explores:
@@ -188,7 +188,7 @@ class ModelSampler(SpaceSampler):
         while untried.size:
             qualified = untried[scores >= np.quantile(scores, 0.75 if explores else 1.0)]
             novelty = scored.novelty(qualified, tried)
-            row = int(self.rng(3, number).choice(qualified[novelty == novelty.max()]))
+            row = int(self.rng(3, len(history.tried)).choice(qualified[novelty == novelty.max()]))
             yield row
             untried, scores = untried[untried != row], scores[untried != row]
 
@@ -234,14 +234,14 @@ class ModelSampler(SpaceSampler):
         self._skipped.add(config.config_id)
         return None
 
-    def _any_left(self, history: History, number: int) -> Config:
+    def _any_left(self, history: History) -> Config:
         """A config of the space beyond those that were screened.
 
         Raises:
             CostModelError: None is left.
         """
         for attempt in range(_LAST_DRAWS):
-            for config in self.space.draw(self.screened, self.rng(4, number, attempt)).configs:
+            for config in self.space.draw(self.screened, self.rng(4, len(history.tried), attempt)).configs:
                 candidate = self._new_candidate(config, history.tried)
                 if candidate is not None:
                     return candidate.config

@@ -8,10 +8,12 @@ memory, in SQLite and PostgreSQL, in a journal file and behind a gRPC proxy.
 """
 
 import time
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
 from optuna import Study, Trial
+from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import FrozenTrial, TrialState
 
 from costmodel.processes import ProcessMark
@@ -79,8 +81,9 @@ def is_abandoned(trial: FrozenTrial) -> bool:
 
 def give_up(study: Study, trial: Trial | FrozenTrial) -> None:
     """Prune a running trial that was not measured, so that its config may come again."""
-    study._storage.set_trial_system_attr(trial._trial_id, GIVEN_UP, True)
-    study.tell(trial.number, state=TrialState.PRUNED, skip_if_finished=True)
+    with suppress(UpdateFinishedTrialError):  # its process told it, and ended, since it was looked at
+        study._storage.set_trial_system_attr(trial._trial_id, GIVEN_UP, True)
+        study.tell(trial.number, state=TrialState.PRUNED, skip_if_finished=True)
 
 
 def is_given_up(trial: FrozenTrial) -> bool:

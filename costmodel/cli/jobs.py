@@ -1,0 +1,230 @@
+"""``costmodel jobs``: many tuning jobs, whose state is in a database."""
+
+import getpass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from costmodel.cli._complete import complete_workload
+from costmodel.cli._interrupt import resumable
+from costmodel.cli._options import JsonOption, count_option, output_option
+from costmodel.cli._output import print_line, print_table, titled_table, write_json
+from costmodel.cli._tune_options import budgets_of
+
+if TYPE_CHECKING:
+    from costmodel.jobs import JobFile, JobStatus, JobStore, Slice
+
+app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode="markdown")
+
+StoreOption = Annotated[
+    str,
+    typer.Option(
+        metavar="FILE_OR_URL",
+        help="The database of jobs and of their studies: a file that ends in .db for SQLite, or a URL such "
+        "as postgresql://host/name.",
+    ),
+]
+IdArgument = Annotated[
+    int, typer.Argument(metavar="ID", help="Id of a job.", min=1, max=10**9, show_default=False)
+]
+_STORE, _PRIORITY = "out/jobs.db", 100
+
+
+@app.callback()
+def _jobs() -> None:
+    """Queue tuning jobs in a database, and work on them with any number of processes."""
+
+
+@app.command()
+def submit(
+    targets: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="CONFIG.toml|WORKLOAD...",
+            help="A job file, or workloads, which are the tasks of one job.",
+            show_default=False,
+            autocompletion=complete_workload,
+        ),
+    ],
+    *,
+    store: StoreOption = _STORE,
+    sms: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N[,N...]",
+            help="SMs that the kernels will have, threads on a CPU; each number is a task of each workload. "
+            "The whole device if not given.",
+            show_default=False,
+        ),
+    ] = None,
+    trials: Annotated[
+        int | None,
+        count_option(help="Candidates to measure of each task on average.", show_default="16"),
+    ] = None,
+    runner: Annotated[
+        Literal["replay", "cpu", "cuda"] | None, typer.Option(help="What measures.", show_default="replay")
+    ] = None,
+    rule: Annotated[
+        Literal["round-robin", "gradient", "expected-gain"] | None,
+        typer.Option(help="Which task is measured next.", show_default="round-robin"),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="What the job is called.", show_default="what it does")
+    ] = None,
+    submitter: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Whose it is.", show_default="this user"),
+    ] = None,
+    priority: Annotated[
+        int, count_option(help="Jobs of a higher one come first.", least=0, most=1000)
+    ] = _PRIORITY,
+    json: JsonOption = None,
+) -> None:
+    """Queue a job: kernels to tune, a network, or a campaign.
+
+    Options come before what the job file says.
+
+    Examples:
+    - `costmodel jobs submit matmul-m16-n1024-k1024 --sms 16,32` finds a kernel for 16 SMs, and one for 32.
+    - `costmodel jobs submit network.toml --priority 5 --store postgresql://host/jobs`
+    """
+    from msgspec.structs import replace
+
+    given = {"sms": budgets_of(sms) or None, "trials": trials, "runner": runner, "rule": rule, "name": name}
+    wanted = replace(_asked(targets), **{key: value for key, value in given.items() if value is not None})
+    job, opened = wanted.job(), _opened(store)
+    id_ = opened.submit(job, submitter=submitter or getpass.getuser(), priority=priority)
+    measured = f", {job.total} candidates to measure" if job.total else ""
+    print_line(f"Job {id_}: {job.name}, tasks: {len(job.tasks)}{measured}.")
+    print_line(f"To do it: costmodel jobs work --store {store}")
+    write_json(json, {"id": id_, "job": job})
+
+
+@app.command("list")
+def list_(*, store: StoreOption = _STORE, json: JsonOption = None) -> None:
+    """List the jobs, the newest first.
+
+    Examples:
+    - `costmodel jobs list`
+    """
+    jobs = _opened(store).list()
+    table = titled_table(f"{store}, jobs: {len(jobs)}")
+    for column in ("id", "state", "submitter"):
+        table.add_column(column, justify="right" if column == "id" else "left")
+    table.add_column("job", overflow="fold")
+    for column in ("priority", "tasks done", "trials", "latency us"):
+        table.add_column(column, justify="right")
+    for job in jobs:
+        done = sum(task.state == "done" for task in job.tasks)
+        cells = (job.priority, f"{done}/{len(job.tasks)}", _trials(job), _microseconds(job.latency_s))
+        table.add_row(str(job.id), job.state, job.submitter, job.name, *map(str, cells))
+    print_table(table)
+    write_json(json, jobs)
+
+
+@app.command()
+def show(id_: IdArgument, *, store: StoreOption = _STORE, json: JsonOption = None) -> None:
+    """Show a job: its tasks, who works on them, and what was found.
+
+    Examples:
+    - `costmodel jobs show 3`
+    - `costmodel jobs show 3 --json out/job.json` writes the kernels that were found.
+    """
+    job = _opened(store).show(id_)
+    table = titled_table(f"Job {job.id}, {job.name}: {job.state}, {job.rule} on {job.runner}")
+    table.add_column("task", overflow="fold")
+    for column in ("weight", "state", "trials", "best us", "leases", "deaths"):
+        table.add_column(column, justify="right")
+    table.add_column("worker")
+    for task in job.tasks:
+        best = _microseconds(task.best_s[-1] if task.best_s else None)
+        counts = (f"{task.weight:g}", task.state, task.trials, best, task.leases, task.deaths)
+        table.add_row(task.name, *map(str, counts), task.worker or "")
+    print_table(table)
+    for task in job.tasks:
+        said = task.error or (task.answer.sentences[0] if task.answer else "")
+        if said:
+            print_line(f"{task.name}: {said}")
+    write_json(json, job)
+
+
+@app.command()
+def cancel(id_: IdArgument, *, store: StoreOption = _STORE) -> None:
+    """Have a job done no further; a worker that is at it stops after the measurement in flight.
+
+    Examples:
+    - `costmodel jobs cancel 3`
+    """
+    _opened(store).cancel(id_)
+    print_line(f"Job {id_} is cancelled; what was measured is kept.")
+
+
+@app.command()
+def work(
+    *,
+    store: StoreOption = _STORE,
+    runner: Annotated[
+        Literal["replay", "cpu", "cuda"] | None,
+        typer.Option(help="Take only jobs that this measures.", show_default="any"),
+    ] = None,
+    once: Annotated[
+        bool, typer.Option("--once", help="End where no task is left to take, instead of waiting for jobs.")
+    ] = False,
+    records: Annotated[
+        Path, output_option(metavar="DIR", help="Folder of the record stores of what a device measures.")
+    ] = Path("out/jobs"),
+    json: JsonOption = None,
+) -> None:
+    """Do tasks of jobs, one after the other; several workers may share a store.
+
+    A worker that is killed loses the measurement in flight: another one, or the same command, goes on.
+
+    Examples:
+    - `costmodel jobs work --once` does what there is to do.
+    - `costmodel jobs work --runner cuda --store postgresql://host/jobs` measures for others on this GPU.
+    """
+    from costmodel.jobs import work as do
+
+    done: list[Slice] = []
+
+    def told(part: "Slice") -> None:
+        done.append(part)
+        _print(part)
+
+    with resumable():
+        do(_opened(store), runner=runner, once=once, records=records, on_slice=told)
+    print_line(f"No task is left to take; slices done: {len(done)}.")
+    write_json(json, done)
+
+
+def _opened(store: str) -> "JobStore":
+    from costmodel.jobs import JobStore
+
+    return JobStore(store)
+
+
+def _asked(targets: list[str]) -> "JobFile":
+    """The job file, or one of these workloads."""
+    from costmodel.jobs import JobFile
+
+    if Path(targets[0]).suffix != ".toml":
+        return JobFile(workloads=tuple(targets))
+    if len(targets) > 1:
+        raise typer.BadParameter(f"It must be one job file or workloads, but got {' '.join(targets)}.")
+    return JobFile.load(Path(targets[0]))
+
+
+def _print(part: "Slice") -> None:
+    if part.progress is None:
+        print_line(f"Job {part.job}, {part.name}: not done. {part.reason}")
+        return
+    print_line(f"Job {part.job}, {part.name}: {part.progress.answer.sentences[0]}")
+
+
+def _trials(job: "JobStatus") -> str:
+    return f"{job.trials}/{job.total}" if job.total else str(job.trials)
+
+
+def _microseconds(seconds: float | None) -> Any:
+    return "" if seconds is None else f"{1e6 * seconds:.4g}"

@@ -1,0 +1,141 @@
+"""What is known of jobs, for whoever asks."""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import msgspec
+from sqlalchemy import Connection, Row
+
+from costmodel.jobs._ledger import TaskLeases, worker_name
+from costmodel.jobs._schedule import tasks_of
+from costmodel.records import Candidate
+
+TaskState = Literal["open", "done", "failed"]
+JobState = Literal["waiting", "running", "done", "failed", "cancelled"]
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What was found of a task.
+
+    Attributes:
+        sentences: What to run and how it compares, or what was measured.
+        latency_s: Seconds of the kernel; None of a campaign.
+        candidate: The kernel; None of a campaign.
+    """
+
+    sentences: tuple[str, ...]
+    latency_s: float | None = None
+    candidate: Candidate | None = None
+
+
+class TaskStatus(msgspec.Struct, frozen=True):
+    """A task of a job.
+
+    Attributes:
+        name: What it does.
+        weight: Calls of it in the whole.
+        state: Whether it is open, done or failed.
+        trials: Candidates measured, but for those of a slice that is not done.
+        best_s: Best latency after each slice, in seconds.
+        expected_gain: See ``costmodel.jobs.Progress``.
+        worker: Host and process that has it; None if none has.
+        leases: How often a worker took it.
+        deaths: How many of these workers died of it, or were lost.
+        answer: What was found; None as long as nothing was.
+        error: Why it failed; empty if it did not.
+    """
+
+    name: str
+    weight: float
+    state: TaskState
+    trials: int
+    best_s: tuple[float, ...]
+    expected_gain: float | None
+    worker: str | None
+    leases: int
+    deaths: int
+    answer: Answer | None
+    error: str
+
+
+class JobStatus(msgspec.Struct, frozen=True):
+    """A job.
+
+    Attributes:
+        id: Its number in the store.
+        name: What it is called.
+        submitter: Whose it is.
+        priority: Jobs of a higher one come first.
+        rule: How measurements are shared out among its tasks.
+        runner: What measures.
+        submitted_at: Seconds since the epoch.
+        state: Where it stands.
+        total: Candidates to measure in all; 0 of a campaign.
+        tasks: Its tasks.
+    """
+
+    id: int
+    name: str
+    submitter: str
+    priority: int
+    rule: str
+    runner: str
+    submitted_at: float
+    state: JobState
+    total: int
+    tasks: tuple[TaskStatus, ...]
+
+    @property
+    def trials(self) -> int:
+        """Candidates measured of all tasks."""
+        return sum(task.trials for task in self.tasks)
+
+    @property
+    def latency_s(self) -> float | None:
+        """Seconds of all calls of all tasks; None as long as one has no kernel."""
+        found = [task.weight * task.best_s[-1] for task in self.tasks if task.best_s]
+        return sum(found) if len(found) == len(self.tasks) else None
+
+
+def read_status(connection: Connection, job: Row[Any], now: float) -> JobStatus:
+    """A job by its row."""
+    rows = connection.execute(tasks_of(job.id)).all()
+    leases = TaskLeases.of(connection, [task.id for task in rows], now)
+    tasks = tuple(_task_status(task, leases[task.id]) for task in rows)
+    return JobStatus(
+        id=job.id,
+        name=job.name,
+        submitter=job.submitter,
+        priority=job.priority,
+        rule=job.rule,
+        runner=job.runner,
+        submitted_at=job.submitted_at,
+        state=_job_state(job, tasks),
+        total=job.total,
+        tasks=tasks,
+    )
+
+
+def _task_status(task: Row[Any], leases: TaskLeases) -> TaskStatus:
+    return TaskStatus(
+        name=task.name,
+        weight=task.weight,
+        state=task.state,
+        trials=task.trials,
+        best_s=msgspec.json.decode(task.best_s, type=tuple[float, ...]),
+        expected_gain=task.expected_gain,
+        worker=worker_name(leases.held.worker) if leases.held else None,
+        leases=leases.count,
+        deaths=leases.deaths,
+        answer=task.answer and msgspec.json.decode(task.answer, type=Answer),
+        error=task.error or "",
+    )
+
+
+def _job_state(job: Row[Any], tasks: Sequence[TaskStatus]) -> JobState:
+    if job.cancelled_at is not None:
+        return "cancelled"
+    states = {task.state for task in tasks}
+    if "open" in states:
+        return "running" if any(task.worker for task in tasks) else "waiting"
+    return "failed" if "failed" in states else "done"

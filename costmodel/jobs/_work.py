@@ -1,0 +1,185 @@
+"""A worker: takes tasks of a store, one after the other, and measures."""
+
+import math
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from costmodel import tuning
+from costmodel.errors import CostModelError, DeviceUnavailableError, MissingExtraError
+from costmodel.jobs._job import CampaignTask, Job, TuneTask
+from costmodel.jobs._ledger import LEASE_S, Lease, LeaseLostError
+from costmodel.jobs._status import Answer
+from costmodel.jobs._store import JobStore, Progress
+
+# A worker with nothing to do looks for work so often.
+_LOOK_EVERY_S = 2.0
+_RENEWALS = 4
+# Where measurements take less, the store hears of some.
+_TELL_EVERY_S = 0.5
+
+
+@dataclass(frozen=True)
+class Slice:
+    """What a worker did of a task.
+
+    Attributes:
+        job: Id of the job.
+        name: Name of the task.
+        progress: What it came to; None where it was given up.
+        reason: Why it was; empty if it was not.
+    """
+
+    job: int
+    name: str
+    progress: Progress | None
+    reason: str = ""
+
+
+def work(
+    store: JobStore,
+    *,
+    runner: str | None = None,
+    once: bool = False,
+    records: Path | str = Path("out/jobs"),
+    on_slice: Callable[[Slice], None] = lambda _: None,
+) -> int:
+    """Do tasks of a store until there is nothing left to do, or for good.
+
+    Args:
+        store: The store.
+        runner: Take only jobs that this measures: ``"replay"``, ``"cpu"`` or ``"cuda"``; any unless given.
+        once: End where there is no task left to take, instead of waiting for new jobs.
+        records: Folder of the record stores, one a task, that hold each measurement of a device.
+        on_slice: Called after each lease.
+
+    Returns:
+        How many leases it had.
+
+    Raises:
+        CostModelError: The store does not answer, or this machine lacks what a job needs: a device, or a
+            package. Its task is left to others.
+    """
+    count = 0
+    while True:
+        lease = store.lease(runner=runner)
+        if lease is not None:
+            on_slice(_worked(store, lease, Path(records)))
+            count += 1
+        elif once:
+            return count
+        else:
+            time.sleep(_LOOK_EVERY_S)
+
+
+def _worked(store: JobStore, lease: Lease, records: Path) -> Slice:
+    """Do what a lease is for, and say in the store what came of it."""
+    name = f"task {lease.position}"
+    try:
+        with _renewed(store, lease) as made:
+            job = store.job(lease.job)
+            name = job.tasks[lease.position].name
+            progress = _done(store, job, lease, records, made)
+        store.end(lease, progress)
+    except LeaseLostError as error:
+        _let_go(store, lease)
+        return Slice(lease.job, name, None, str(error))
+    except (DeviceUnavailableError, MissingExtraError):  # what this worker lacks, another may have
+        _let_go(store, lease)
+        raise
+    except Exception as error:  # noqa: BLE001 (whatever a task does costs that task at most)
+        reason = str(error) if isinstance(error, CostModelError) else f"{type(error).__name__}: {error}"
+        return _failed(store, lease, name, reason)
+    except BaseException:  # interrupted: another worker may go on at once
+        _let_go(store, lease)
+        raise
+    return Slice(lease.job, name, progress)
+
+
+def _let_go(store: JobStore, lease: Lease) -> None:
+    with suppress(LeaseLostError):
+        store.end(lease)
+
+
+def _failed(store: JobStore, lease: Lease, name: str, reason: str) -> Slice:
+    try:
+        store.fail(lease, reason)
+    except LeaseLostError as error:
+        reason = str(error)
+    return Slice(lease.job, name, None, reason)
+
+
+def _done(store: JobStore, job: Job, lease: Lease, records: Path, made: Callable[[Any], None]) -> Progress:
+    """Do a task as far as a lease says."""
+    task = job.tasks[lease.position]
+    if isinstance(task, CampaignTask):
+        return _collected(task, made)
+    return _tuned(store, job, task, lease, records / f"{lease.key}.jsonl", made)
+
+
+def _tuned(  # noqa: PLR0913, PLR0917 (what is tuned, and where it is kept)
+    store: JobStore, job: Job, task: TuneTask, lease: Lease, records: Path, made: Callable[[Any], None]
+) -> Progress:
+    result = tuning.tune(
+        task.workload,
+        sms=task.sms,
+        trials=lease.trials,
+        runner=None if job.runner == "replay" else job.runner,
+        study=store.place,
+        study_name=lease.key,
+        records=records,
+        on_trial=made,
+        **msgspec.structs.asdict(job.settings),
+    )
+    (latency_s,), candidate = result.best.latency_s, result.best.candidate
+    trials = max(len(search.result.trials) for search in result.searches)
+    return Progress(
+        trials=trials,
+        answer=Answer(result.answer, latency_s, candidate),
+        expected_gain=result.expected_gain,
+        is_done=trials < lease.trials,
+    )
+
+
+def _collected(task: CampaignTask, made: Callable[[Any], None]) -> Progress:
+    found = tuning.collect(task.campaign, task.out, on_measurement=made)
+    return Progress(found.stored, Answer((found.measured_on, found.sentence)), is_done=found.finished)
+
+
+@contextmanager
+def _renewed(store: JobStore, lease: Lease) -> Iterator[Callable[[Any], None]]:
+    """Hold a lease until the end, and give what is to be told of each measurement.
+
+    That raises ``LeaseLostError`` where the job was cancelled, or another worker has the task.
+    """
+    made, told_at, done = 0, -math.inf, threading.Event()
+
+    def hold() -> None:
+        while not done.wait(LEASE_S / _RENEWALS):
+            try:
+                store.renew(lease, made)
+            except CostModelError:  # the database may answer again before the lease runs out
+                continue
+
+    def tell(_: Any) -> None:
+        nonlocal made, told_at
+        made += 1
+        if time.monotonic() - told_at < _TELL_EVERY_S:
+            return
+        told_at = time.monotonic()
+        if not store.renew(lease, made):
+            raise LeaseLostError(f"Job {lease.job} was cancelled, or another worker has this task.")
+
+    thread = threading.Thread(target=hold, daemon=True)
+    thread.start()
+    try:
+        yield tell
+    finally:
+        done.set()
+        thread.join()

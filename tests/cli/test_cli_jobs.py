@@ -1,0 +1,91 @@
+"""``costmodel jobs``: from a job file to answers, through a database."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from costmodel.cli import app
+
+JOB = """
+name = "block"
+trials = 4
+slice = 2
+rule = "gradient"
+sms = [32]
+
+[workloads]
+matmul-m16-n1024-k1024 = 3
+conv2d-n1-c256-h14-w14-o256-k3-s1 = 1
+
+[settings]
+learn_from = "nothing"
+"""
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "job.toml").write_text(JOB)
+    return tmp_path
+
+
+def run(*arguments: object, code: int = 0) -> str:
+    result = CliRunner().invoke(app, ["jobs", *map(str, arguments)], env={"COLUMNS": "160"})
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def test_a_job_is_submitted_listed_done_and_shown(here: Path) -> None:
+    told = run("submit", "job.toml", "--priority", 2, "--submitter", "ann", "--json", "submitted.json")
+    assert "Job 1: block, tasks: 2, 8 candidates to measure." in told
+    submitted = json.loads((here / "submitted.json").read_text())
+    assert submitted["job"]["tasks"][0]["weight"] == 3.0
+    assert [word in run("list") for word in ("waiting", "ann", "0/2", "0/8")] == [True] * 4
+    done = run("work", "--once", "--runner", "replay", "--json", "done.json")
+    assert "No task is left to take; slices done: 4." in done
+    assert done.count("Job 1, ") == len(json.loads((here / "done.json").read_text())) == 4
+    shown = run("show", 1, "--json", "job.json")
+    assert "block: done, gradient on replay" in shown
+    tasks = json.loads((here / "job.json").read_text())["tasks"]
+    assert [task["answer"]["sentences"][0] in " ".join(shown.split()) for task in tasks] == [True, True]
+    assert sum(task["trials"] for task in tasks) == 8
+    assert "done" in run("list", "--json", "list.json")
+    assert json.loads((here / "list.json").read_text())[0]["submitter"] == "ann"
+
+
+def test_options_come_before_the_file() -> None:
+    told = run("submit", "job.toml", "--sms", "16,32,132", "--trials", 2, "--name", "other")
+    assert "Job 1: other, tasks: 6, 12 candidates to measure." in told
+
+
+def test_a_job_of_workloads_is_cancelled() -> None:
+    assert "Job 1: matmul-m64-n64-k64 and 1 more, tasks: 2" in run(
+        "submit", "matmul-m64-n64-k64", "matmul-m64-n64-k128"
+    )
+    assert "Job 1 is cancelled" in run("cancel", 1)
+    assert "slices done: 0" in run("work", "--once")
+    assert "cancelled" in run("show", 1)
+
+
+def test_a_campaign_is_a_job(here: Path) -> None:
+    (here / "campaign.toml").write_text('campaign = "cpu-quick"\nout = "cpu"\n')
+    assert "Job 1: cpu-quick, tasks: 1." in run("submit", "campaign.toml")
+    assert f"campaign in {here / 'cpu'}" in run("show", 1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("submit", "job.toml", "job.toml"), "one job file or workloads"),
+        (("submit", "nosuch.toml"), "A job file must be at nosuch.toml"),
+        (("submit", "matmul"), "Unknown workload"),
+        (("show", "0"), "Invalid value for 'ID'"),
+        (("cancel", "1000000000000000000000"), "Invalid value for 'ID'"),
+        (("show", "3"), "there is none with the id 3"),
+        (("list", "--store", "jobs.txt"), "must be a file that ends in .db"),
+    ],
+)
+def test_what_is_wrong_is_one_sentence(arguments: tuple[str, ...], told: str) -> None:
+    assert told in " ".join(run(*arguments, code=2).replace("│", " ").split())

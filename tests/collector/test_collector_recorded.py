@@ -1,0 +1,76 @@
+"""A runner that stores each measurement, and makes none twice."""
+
+import pytest
+
+from costmodel.collector import RecordedRunner, ReplayRunner
+from costmodel.errors import CostModelError
+from costmodel.records import Outcome, RecordStore, read_records
+from costmodel.testing import RUNNER_CHECKS, RunnerCase
+
+
+class Counting(ReplayRunner):
+    """Serves records, counts how often, and dies at one of them."""
+
+    def __init__(self, measurements, dies_at=None):
+        super().__init__(measurements)
+        self.asked, self.dies_at = [], dies_at
+
+    def measure(self, candidates, platform, *, visit=0):
+        self.asked += [candidate.candidate_id for candidate in candidates]
+        if len(self.asked) == self.dies_at:
+            raise RuntimeError("killed")
+        return super().measure(candidates, platform, visit=visit)
+
+
+@pytest.fixture(scope="module")
+def case(records, tmp_path_factory):
+    at_32 = [m for m in records if m.platform.sms_granted == 32]
+    failing = next(m for m in at_32 if m.outcome is not Outcome.OK)
+    store = tmp_path_factory.mktemp("recorded") / "records.jsonl"
+    return RunnerCase(
+        open=lambda: RecordedRunner(ReplayRunner(records), store),
+        candidates=[m.candidate for m in at_32 if m.outcome is Outcome.OK][:3],
+        failing=failing.candidate,
+        sms=32,
+    )
+
+
+@pytest.mark.parametrize("check", RUNNER_CHECKS)
+def test_it_keeps_the_contract_of_runners(check, case):
+    check(case)
+
+
+def test_what_is_stored_is_served_and_only_the_rest_is_measured(records, case, tmp_path):
+    path = tmp_path / "records.jsonl"
+    dying = Counting(records, dies_at=3)
+    platform = dying.platform(32)
+    with pytest.raises(RuntimeError, match="killed"):
+        RecordedRunner(dying, path).measure(case.candidates, platform)
+    assert [m.candidate for m in read_records(path)] == list(case.candidates[:2])
+    going_on = Counting(records)
+    measured = RecordedRunner(going_on, path).measure(case.candidates, platform)
+    assert going_on.asked == [case.candidates[2].candidate_id]
+    assert measured == ReplayRunner(records).measure(case.candidates, platform)
+    assert list(read_records(path)) == measured
+
+
+def test_each_platform_has_measurements_of_its_own(records, case, tmp_path):
+    counting = Counting(records)
+    runner = RecordedRunner(counting, tmp_path / "records.jsonl")
+    for sms in (32, 132, 32):
+        runner.measure(case.candidates[:1], runner.platform(sms))
+    assert len(counting.asked) == 2
+
+
+def test_what_another_process_stored_first_stays(records, case, tmp_path):
+    path = tmp_path / "records.jsonl"
+    early = RecordedRunner(ReplayRunner(records), path)
+    with RecordStore(path) as store:
+        store.append(ReplayRunner(records).measure(case.candidates[:1], early.platform(32)))
+    early.measure(case.candidates[:1], early.platform(32))
+    assert len(list(read_records(path))) == 1
+
+
+def test_a_store_must_be_json_lines(records, tmp_path):
+    with pytest.raises(CostModelError, match=r"must be a \.jsonl file"):
+        RecordedRunner(ReplayRunner(records), tmp_path / "records.json")

@@ -1,0 +1,134 @@
+"""Workers do what jobs ask for, and may be killed at any moment."""
+
+import subprocess
+import time
+from pathlib import Path
+
+import optuna
+import pytest
+from command_line import command
+from work_until_killed import FINISHED, WORKLOADS, kill_workers, landscape, studies, told, two_tasks
+
+import costmodel
+from costmodel.errors import DeviceUnavailableError, MissingExtraError
+from costmodel.jobs import JobFile, JobStore, TuneSettings, work
+from costmodel.records import read_records
+
+optuna.logging.set_verbosity(optuna.logging.WARNING)
+KILLS = 4
+
+
+@pytest.fixture(scope="module")
+def replayed(tmp_path_factory):
+    return landscape(tmp_path_factory.mktemp("landscape"))
+
+
+def test_a_job_finds_what_tune_finds(tmp_path, replayed):
+    store = JobStore(str(tmp_path / "jobs.db"))
+    settings = TuneSettings(replay=replayed, learn_from="nothing")
+    id_ = store.submit(JobFile(workloads=WORKLOADS[:1], sms=(8, 132), trials=8, settings=settings).job())
+    done = []
+    assert work(store, once=True, on_slice=done.append) == len(done) == 2
+    for task, sms in zip(store.show(id_).tasks, (8, 132), strict=True):
+        alone = costmodel.tune(WORKLOADS[0], sms=sms, trials=8, replay=replayed, learn_from="nothing")
+        assert task.answer.latency_s == alone.best.latency_s[0]
+        assert task.answer.candidate == alone.best.candidate
+        assert task.answer.sentences == alone.answer
+        assert task.expected_gain == alone.expected_gain
+
+
+def test_killed_again_and_again_it_ends_as_if_undisturbed(tmp_path):
+    """No trial that was told is lost or told again, and a kill costs one trial at most.
+
+    More of it: experiments/kill_the_workers.
+    """
+    tally = kill_workers(KILLS, 1, tmp_path, trials=6, size=3)
+    assert (tally.kills, tally.lost, tally.different) == (KILLS, 0, 0)
+    assert tally.trials == 12 * tally.jobs
+    assert tally.given_up <= KILLS
+
+
+def test_a_job_that_is_cancelled_while_it_runs_stops(tmp_path, replayed, monkeypatch):
+    monkeypatch.setattr("costmodel.jobs._work._TELL_EVERY_S", 0.0)
+    store = JobStore(str(tmp_path / "jobs.db"))
+    id_ = store.submit(two_tasks(replayed, trials=6, size=3))
+    renew = store.renew
+
+    def cancel_at_third(lease, made):
+        if made == 3:
+            JobStore(store.place).cancel(id_)
+        return renew(lease, made)
+
+    monkeypatch.setattr(store, "renew", cancel_at_third)
+    done = []
+    work(store, once=True, on_slice=done.append)
+    assert [part.progress for part in done] == [None]
+    assert "was cancelled" in done[0].reason
+    assert [len(trials) for trials in told(store.place).values()] == [3]
+    (task, _) = store.show(id_).tasks
+    assert (task.worker, task.deaths) == (None, 0)
+
+
+def test_what_cannot_be_tuned_fails_and_the_rest_is_done(tmp_path, replayed):
+    store = JobStore(str(tmp_path / "jobs.db"))
+    settings = TuneSettings(replay=replayed, learn_from="nothing")
+    names = ("matmul-m16-n16-k16", WORKLOADS[0])
+    id_ = store.submit(JobFile(workloads=names, sms=(8,), trials=2, settings=settings).job())
+    work(store, once=True)
+    first, second = store.show(id_).tasks
+    assert (first.state, second.state) == ("failed", "done")
+    assert "matmul-m16-n16-k16" in first.error
+
+
+def test_each_job_has_studies_of_its_own(tmp_path, replayed):
+    store = JobStore(str(tmp_path / "jobs.db"))
+    settings = TuneSettings(replay=replayed, learn_from="nothing")
+    for trials in (2, 1):
+        store.submit(JobFile(workloads=WORKLOADS[:1], trials=trials, settings=settings).job())
+    work(store, once=True)
+    assert [len(trials) for trials in told(store.place).values()] == [2, 1]
+
+
+@pytest.mark.skipif(Path("/dev/nvidiactl").exists(), reason="needs a machine without a GPU")
+def test_a_worker_without_the_device_leaves_the_task_to_others(tmp_path):
+    store = JobStore(str(tmp_path / "jobs.db"))
+    id_ = store.submit(JobFile(workloads=WORKLOADS[:1], runner="cuda").job())
+    with pytest.raises((DeviceUnavailableError, MissingExtraError)):
+        work(store, once=True)
+    (task,) = store.show(id_).tasks
+    assert (task.state, task.worker, task.deaths, task.error) == ("open", None, 0, "")
+
+
+@pytest.mark.tvm
+def test_a_real_tune_goes_on_where_its_worker_was_killed(tmp_path):
+    pytest.importorskip("tvm")
+    place, records, trials = str(tmp_path / "jobs.db"), tmp_path / "records", 4
+    store = JobStore(place)
+    id_ = store.submit(
+        JobFile(workloads=("matmul-m32-n32-k32",), sms=(1,), trials=trials, runner="cpu").job()
+    )
+    line = command("jobs", "work", "--store", place, "--runner", "cpu", "--records", records, "--once")
+
+    def stored():
+        return [m for path in records.glob("*.jsonl") for m in read_records(path)]
+
+    with subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as killed:
+        while len(stored()) < 2:
+            assert killed.poll() is None, killed.stderr.read().decode()
+            time.sleep(0.02)
+        killed.kill()
+    before = stored()
+    assert store.show(id_).state == "waiting"
+    done = subprocess.run(line, capture_output=True, text=True, check=True)
+    after = stored()
+    assert "slices done: 1" in done.stdout
+    assert after[: len(before)] == before
+    assert len({m.key for m in after}) == len(after)
+    (task,) = store.show(id_).tasks
+    assert (task.state, task.trials, task.leases, task.deaths) == ("done", trials, 2, 1)
+    (study,) = studies(place)
+    values = [trial.value for trial in study.get_trials(states=FINISHED)]
+    assert len(values) == trials
+    recorded = [m.latency_s for m in after]
+    assert all(value is None or value in recorded for value in values)  # none was measured again
+    assert task.answer.latency_s == min(value for value in values if value is not None)
