@@ -10,8 +10,11 @@ BIN := .venv/bin
 # Some tests wait for a time limit or a process; one worker more than cores works meanwhile.
 TEST_WORKERS ?= $(shell expr $$(nproc) + 1)
 
+TESTS := test test-rehearsals test-notebooks test-docs test-kernel-tuner test-torch test-triton
 # Beside other tests, threads of BLAS wait for each other: commands take 10 to 30 % more processor time.
-test test-rehearsals test-notebooks test-docs test-kernel-tuner test-torch test-triton: export OMP_NUM_THREADS := 1
+$(TESTS): export OMP_NUM_THREADS := 1
+# Tests start hundreds of processes, each of which would compile the package again where this is set.
+$(TESTS): export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help tune test test-rehearsals test-notebooks test-docs test-kernel-tuner test-torch test-triton docs check mutation reproduce
 .DELETE_ON_ERROR:
@@ -22,8 +25,9 @@ help: ## List the targets
 tune: .venv/replay.stamp ## Find the kernel to run on SMS streaming multiprocessors, from recorded measurements
 	$(BIN)/costmodel tune $(WORKLOAD) --sms $(SMS) --trials $(TRIALS)
 
+# In the order of their names, as the longest files have few tests and would come last otherwise.
 test: .venv/dev.stamp ## Run the tests
-	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile
+	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder
 
 test-rehearsals: .venv/dev.stamp ## Run experiments for a GPU through on this CPU, a minute
 	$(BIN)/python -m pytest tests/experiments -m rehearsal

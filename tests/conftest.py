@@ -1,13 +1,14 @@
 """Fixtures that several packages use."""
 
 import gc
+import shutil
 from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 from fake_records import fake_measurements
 
-from costmodel.dataset import CardHeader
+from costmodel.dataset import CardHeader, build_dataset
 from costmodel.records import Measurement, RecordStore
 from costmodel.spaces import Pool
 from costmodel.testing import gpu_landscape, landscape_platform
@@ -39,10 +40,25 @@ def store(tmp_path: Path, measurements: list[Measurement]) -> Path:
     return path
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def header() -> CardHeader:
     """The author's part of a card."""
     return CardHeader("Fake kernels", "For tests.", "Not at all.", "Not real.", "CC-BY-4.0", "Nobody, 2026.")
+
+
+@pytest.fixture(scope="session")
+def built_once(tmp_path_factory: pytest.TempPathFactory, header: CardHeader) -> Path:
+    """The dataset of the fake measurements, with its pictures, which take a second; never written to."""
+    folder = tmp_path_factory.mktemp("fake")
+    with RecordStore(folder / "records.jsonl") as opened:
+        opened.append(list(fake_measurements()))
+    return build_dataset([folder / "records.jsonl"], folder / "built", header=header).path
+
+
+@pytest.fixture
+def built(built_once: Path, tmp_path: Path) -> Path:
+    """A copy of it."""
+    return Path(shutil.copytree(built_once, tmp_path / "built"))
 
 
 @pytest.fixture(scope="session")

@@ -72,6 +72,14 @@ def test_packages_load_no_backend() -> None:
     assert done.stdout == "[]\n", done.stderr
 
 
+def test_what_every_command_and_worker_loads_is_without_scipy() -> None:
+    """Which would take a third of a second of each."""
+    slow = ("scipy", "sklearn", "matplotlib")
+    packages = "costmodel.collector, costmodel.tuning"
+    done = python(f"import sys, {packages}; print(sorted(set({slow}) & set(sys.modules)))")
+    assert done.stdout == "[]\n", done.stderr
+
+
 def test_make_tune_needs_no_extra(tmp_path: Path) -> None:
     makefile = (ROOT / "Makefile").read_text()
     workload, sms = (

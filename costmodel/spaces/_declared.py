@@ -219,14 +219,18 @@ class DeclaredSpace(SearchSpace):
     def _random(self, size: int, rng: np.random.Generator) -> list[Config]:
         """Up to ``size`` distinct configs that meet the constraints."""
         distinct: dict[Any, Config] = {}
+        seen: set[tuple[Any, ...]] = set()  # earlier, where draws begin to repeat each other
         for _ in range(_MOST_DRAWS):
             columns = [_draw(distribution, size, rng) for distribution in self._parameters.values()]
             for values in zip(*columns, strict=True):
+                if values in seen:
+                    continue
                 config = self._config_where(dict(zip(self._parameters, values, strict=True)))
                 if self._meets_constraints(config):
                     distinct.setdefault(tuple(config.decisions.items()), config)
             if len(distinct) >= size:
                 break
+            seen.update(zip(*columns, strict=True))
         return list(distinct.values())[:size]
 
     def _changed(self, config: Config, rng: np.random.Generator) -> Config:

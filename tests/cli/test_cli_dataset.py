@@ -36,12 +36,6 @@ def card(tmp_path: Path) -> Path:
     return file
 
 
-@pytest.fixture
-def built(store: Path, card: Path, tmp_path: Path) -> Path:
-    assert costmodel("dataset", "build", store, "--out", tmp_path / "out", "--card", card).exit_code == 0
-    return tmp_path / "out"
-
-
 def test_build_reports_what_it_did(store: Path, card: Path, tmp_path: Path) -> None:
     out, report = tmp_path / "out", tmp_path / "report.json"
     result = costmodel("dataset", "build", store, store, "--out", out, "--card", card, "--json", report)

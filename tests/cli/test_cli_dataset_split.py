@@ -20,11 +20,6 @@ from costmodel.dataset import (
 from costmodel.records import RecordStore
 
 
-@pytest.fixture
-def built(store: Path, tmp_path: Path, header: CardHeader) -> Path:
-    return build_dataset([store], tmp_path / "built", header=header).path
-
-
 def split(*arguments: object, name: str = "mine") -> Result:
     command = ["dataset", "split", *map(str, arguments), "--name", name]
     return CliRunner().invoke(app, command, env={"COLUMNS": "120"})

@@ -6,7 +6,6 @@ from fake_caches import fake_cache, write_cache
 from typer.testing import CliRunner, Result
 
 from costmodel.cli import app
-from costmodel.dataset import CardHeader, build_dataset
 
 
 def validate(*arguments: object) -> Result:
@@ -21,14 +20,11 @@ def test_files_in_order(store: Path) -> None:
     assert "84" in result.stdout
 
 
-def test_a_dataset_is_read_like_the_store_that_it_is_made_of(
-    store: Path, header: CardHeader, tmp_path: Path
-) -> None:
-    folder = build_dataset([store], tmp_path / "out", header=header).path
-    for path in (folder, folder / "measurements.parquet"):
+def test_a_dataset_is_read_like_the_store_that_it_is_made_of(store: Path, built: Path) -> None:
+    for path in (built, built / "measurements.parquet"):
         result = validate(path)
         assert (result.exit_code, "Nothing is wrong" in result.stdout) == (0, True)
-    both = validate(store, folder)
+    both = validate(store, built)
     assert both.exit_code == 0
     (note,) = [line for line in both.stdout.splitlines() if "note" in line]
     assert " 84 " in note

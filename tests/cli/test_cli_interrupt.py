@@ -54,7 +54,7 @@ def has_started(processes: int, later_s: float) -> Callable[[subprocess.Popen[st
 
     def wait(process: subprocess.Popen[str]) -> None:
         while process.poll() is None and len(psutil.Process(process.pid).children()) < processes:
-            time.sleep(0.001)
+            time.sleep(0.01)
         time.sleep(later_s)
 
     return wait

@@ -29,7 +29,7 @@ from costmodel.kernels.metaschedule import MetaSchedule
 from costmodel.records import Candidate, Config, Outcome, TargetKind, Workload
 
 BODIES = {
-    "kernel hangs": 'puts("hanging"); fflush(stdout); for (volatile int i = 0;;) i = 1;',
+    "kernel hangs": 'puts("hanging"); fflush(stdout); for (;;) pause();',
     "kernel dies": "abort();",
     "kernel writes nothing": "return 0;",
     "kernel raises": 'TVMFFIErrorSetRaisedFromCStr("RuntimeError", "too many resources"); return -1;',
@@ -41,6 +41,7 @@ BODIES = {
 SOURCE = """
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 void TVMFFIErrorSetRaisedFromCStr(const char* kind, const char* message);
 int __tvm_ffi_main(void* self, const void* arguments, int count, void* result) {{ {body} }}
 """

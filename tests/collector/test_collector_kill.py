@@ -13,7 +13,7 @@ from command_line import command
 
 from costmodel.records import read_records
 
-KILLS = 60
+KILLS = 40
 HERE = Path(__file__).parent
 TINY = """
 runner = "cpu"

@@ -42,8 +42,8 @@ def test_same_records_same_bytes_in_whatever_order(tmp_path: Path, header: CardH
     assert contents(first.path) == contents(second.path)
 
 
-def test_rows_are_sorted(store: Path, tmp_path: Path, header: CardHeader) -> None:
-    dataset = load_dataset(build_dataset([store], tmp_path / "out", header=header).path)
+def test_rows_are_sorted(built: Path) -> None:
+    dataset = load_dataset(built)
     keys = [
         (m.candidate.workload.name, m.candidate.candidate_id, m.platform.sms_granted, m.visit)
         for m in dataset.to_measurements()
@@ -51,11 +51,10 @@ def test_rows_are_sorted(store: Path, tmp_path: Path, header: CardHeader) -> Non
     assert keys == sorted(keys)
 
 
-def test_checksums_are_those_of_sha256sum(store: Path, tmp_path: Path, header: CardHeader) -> None:
-    out = build_dataset([store], tmp_path / "out", header=header).path
-    lines = (out / "SHA256SUMS").read_text().splitlines()
+def test_checksums_are_those_of_sha256sum(built: Path) -> None:
+    lines = (built / "SHA256SUMS").read_text().splitlines()
     assert lines == [
-        f"{hashlib.sha256((out / name).read_bytes()).hexdigest()}  {name}"
+        f"{hashlib.sha256((built / name).read_bytes()).hexdigest()}  {name}"
         for name in sorted(FILES - {"SHA256SUMS"})
     ]
 
@@ -99,8 +98,8 @@ def test_a_folder_that_cannot_be_written(store: Path, tmp_path: Path, header: Ca
         build_dataset([store], tmp_path / "file", header=header)
 
 
-def test_the_card_says_what_the_data_say(store: Path, tmp_path: Path, header: CardHeader) -> None:
-    card = (build_dataset([store], tmp_path / "out", header=header).path / "README.md").read_text()
+def test_the_card_says_what_the_data_say(built: Path) -> None:
+    card = (built / "README.md").read_text()
     for text in (
         "# Fake kernels\n",
         "CC-BY-4.0",

@@ -1,5 +1,6 @@
 """What launches say of data: columns where any launch says it, and the same files as ever where none does."""
 
+import shutil
 from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
@@ -30,8 +31,6 @@ from costmodel.dataset import (
 from costmodel.dataset.table import DATA_SCHEMA, SCHEMA, Candidates, Records, write_parquet
 from costmodel.errors import CostModelError
 from costmodel.records import DATA_FACTS, KernelLaunch, Measurement, RecordStore, read_records
-
-GROUP_ROWS = 16_384
 
 
 def saying(measurement: Measurement, **facts: int) -> Measurement:
@@ -65,6 +64,12 @@ def built(folder: Path, records: Sequence[Measurement], header: CardHeader, **op
     return build_dataset([store], folder, header=header, **options).path
 
 
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory: pytest.TempPathFactory, header: CardHeader) -> Path:
+    """A dataset some of whose launches say them; never written to."""
+    return built(tmp_path_factory.mktemp("mixed") / "mixed", SILENT + SAYING, header)
+
+
 def same_set(found: Sequence[Measurement], expected: Sequence[Measurement]) -> bool:
     return sorted(map(msgspec.json.encode, found)) == sorted(map(msgspec.json.encode, expected))
 
@@ -77,21 +82,21 @@ def schema_in(file: Path) -> pa.Schema:
     return pq.read_schema(file)
 
 
-def test_files_have_the_columns_only_where_a_launch_says_them(tmp_path: Path, header: CardHeader) -> None:
-    plain = built(tmp_path / "plain", PLAIN, header) / "measurements.parquet"
+def test_files_have_the_columns_only_where_a_launch_says_them(mixed: Path, built_once: Path) -> None:
+    plain = built_once / "measurements.parquet"
     assert schema_in(plain).equals(SCHEMA)
     assert schema_in(plain).metadata == SCHEMA.metadata == {b"format": b"costmodel measurements 2"}
     assert not set(DATA_FACTS) & set(schema_in(plain).field("launches").type.value_type.names)
-    mixed = built(tmp_path / "mixed", SILENT + SAYING, header) / "measurements.parquet"
-    assert schema_in(mixed).equals(DATA_SCHEMA)
-    assert schema_in(mixed).metadata == DATA_SCHEMA.metadata == {b"format": b"costmodel measurements 3"}
-    for file, records in ((plain, PLAIN), (mixed, SILENT + SAYING)):
+    wide = mixed / "measurements.parquet"
+    assert schema_in(wide).equals(DATA_SCHEMA)
+    assert schema_in(wide).metadata == DATA_SCHEMA.metadata == {b"format": b"costmodel measurements 3"}
+    for file, records in ((plain, PLAIN), (wide, SILENT + SAYING)):
         assert same_set(load_dataset(file).to_measurements(), records)
         assert same_set(list(iter_measurements(file)), records)
-    for file, names in ((plain, set()), (mixed, set(DATA_FACTS))):
+    for file, names in ((plain, set()), (wide, set(DATA_FACTS))):
         launches = dataset_used(file, "training").schema["launches"]["items"]["properties"]
         assert set(launches) & set(DATA_FACTS) == names
-    narrow = load_dataset(mixed, workloads=[WORKLOADS[1]], facts=LATENCIES)
+    narrow = load_dataset(wide, workloads=[WORKLOADS[1]], facts=LATENCIES)
     assert {each.launches[0].atomics for each in narrow.candidates} == {2, 4, 8, 16, 32}
 
 
@@ -105,22 +110,30 @@ def test_shipped_datasets_are_read_and_written_as_ever(name: str, tmp_path: Path
     assert len(kind.names) == 13  # in memory, too
     export_dataset(shipped, tmp_path / "again.parquet", "parquet")
     assert pq.read_table(tmp_path / "again.parquet").equals(pq.read_table(shipped))
+    assert rows_of_groups(tmp_path / "again.parquet") == rows_of_groups(shipped)
+
+
+def rows_of_groups(file: Path) -> list[int]:
+    metadata = pq.read_metadata(file)
+    return [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
 
 
 @pytest.mark.parametrize(("parts", "says"), [(1, -1), (7, -1), (1, 0), (7, 0)])
 def test_one_row_that_says_them_widens_the_file_from_the_first_on(
-    parts: int, says: int, tmp_path: Path
+    parts: int, says: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A file in more than one group of rows, of which only the first or the last row has facts."""
+    group_rows = 64
+    monkeypatch.setattr("costmodel.dataset.table._write.GROUP_ROWS", group_rows)
     silent, saying = Records.of(SILENT), Records.of(SAYING[:1])
-    many = silent.take(np.arange(2 * GROUP_ROWS + 5) % len(silent))
+    many = silent.take(np.arange(2 * group_rows + 5) % len(silent))
     records = Records.concat([many, saying] if says else [saying, many])
     with write_parquet(tmp_path / "cut.parquet") as write:
         for at in np.array_split(np.arange(len(records)), parts):
             write(records.take(at))
     with pq.ParquetWriter(tmp_path / "once.parquet", DATA_SCHEMA, **settings()) as once:
-        for start in range(0, len(records), GROUP_ROWS):
-            once.write_table(records.slice(start, GROUP_ROWS).table())
+        for start in range(0, len(records), group_rows):
+            once.write_table(records.slice(start, group_rows).table())
     assert (tmp_path / "cut.parquet").read_bytes() == (tmp_path / "once.parquet").read_bytes()
     assert {file.name for file in tmp_path.iterdir()} == {"cut.parquet", "once.parquet"}
     found = list(iter_measurements(tmp_path / "cut.parquet"))
@@ -143,17 +156,17 @@ def test_rows_that_say_nothing_make_a_plain_file_wherever_they_came_from(tmp_pat
     assert Candidates(silent.candidates) == Candidates(chosen.take(np.arange(len(SILENT))).candidates)
 
 
-def test_datasets_with_and_without_are_merged_and_compared(tmp_path: Path, header: CardHeader) -> None:
+def test_datasets_with_and_without_are_merged_and_compared(
+    mixed: Path, built_once: Path, tmp_path: Path, header: CardHeader
+) -> None:
     silent, talking = built(tmp_path / "a", SILENT, header), built(tmp_path / "b", SAYING, header)
-    whole = built(tmp_path / "c", SILENT + SAYING, header)
     merge_datasets([silent, talking], tmp_path / "merged", header=header)
-    assert parquet(tmp_path / "merged") == parquet(whole)
-    assert diff_datasets(tmp_path / "merged", whole).is_empty
-    plain = built(tmp_path / "plain", PLAIN, header)
-    found = diff_datasets(plain, whole)
+    assert parquet(tmp_path / "merged") == parquet(mixed)
+    assert diff_datasets(tmp_path / "merged", mixed).is_empty
+    found = diff_datasets(built_once, mixed)
     assert found.fields == {"launches": len(SAYING)}
-    assert load_dataset(whole).columns != load_dataset(plain).columns
-    assert load_dataset(whole).columns == load_dataset(tmp_path / "merged").columns
+    assert load_dataset(mixed).columns != load_dataset(built_once).columns
+    assert load_dataset(mixed).columns == load_dataset(tmp_path / "merged").columns
 
 
 @pytest.mark.parametrize("by", ["workload", "device"])
@@ -175,18 +188,17 @@ def test_facts_that_contradict_those_there_do_not_enter(tmp_path: Path, header: 
 
 
 @pytest.mark.parametrize("form", ["records", "parquet", "kernel-tuner", "t4"])
-def test_exports_keep_them(form: str, tmp_path: Path, header: CardHeader) -> None:
-    dataset = built(tmp_path / "d", SILENT + SAYING, header)
+def test_exports_keep_them(form: str, mixed: Path, tmp_path: Path, header: CardHeader) -> None:
     name = {"records": "a.jsonl", "parquet": "a.parquet"}.get(form, "folder")
-    report = export_dataset(dataset, tmp_path / name, form)
+    report = export_dataset(mixed, tmp_path / name, form)
     again = build_dataset(report.files, tmp_path / "again", header=header)
-    assert parquet(again.path) == parquet(dataset)
+    assert parquet(again.path) == parquet(mixed)
     if form == "records":
         assert same_set(list(read_records(tmp_path / name)), SILENT + SAYING)
 
 
-def test_splits_are_of_the_file_that_they_were_made_of(tmp_path: Path, header: CardHeader) -> None:
-    folder = built(tmp_path / "d", SILENT + SAYING, header)
+def test_splits_are_of_the_file_that_they_were_made_of(mixed: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(mixed, tmp_path / "d")
     dataset = load_dataset(folder)
     split = make_split(dataset, SplitRecipe("random"), "fifth")
     write_split(dataset, split)

@@ -56,13 +56,8 @@ def write_store(path: Path, records: Sequence[Measurement]) -> Path:
     return path
 
 
-@pytest.fixture
-def dataset(store: Path, tmp_path: Path, header: CardHeader) -> Path:
-    return build_dataset([store], tmp_path / "dataset", header=header).path
-
-
-def test_a_dataset_gives_its_records_one_by_one(dataset: Path, measurements: list[Measurement]) -> None:
-    assert by_key(list(iter_measurements(dataset))) == by_key(measurements)
+def test_a_dataset_gives_its_records_one_by_one(built: Path, measurements: list[Measurement]) -> None:
+    assert by_key(list(iter_measurements(built))) == by_key(measurements)
 
 
 def test_rows_of_one_platform_keep_their_own_software(tmp_path: Path, header: CardHeader) -> None:
@@ -74,39 +69,39 @@ def test_rows_of_one_platform_keep_their_own_software(tmp_path: Path, header: Ca
 
 @pytest.mark.parametrize("format_name", LOSSLESS)
 def test_an_export_gives_the_same_dataset_again(
-    dataset: Path, tmp_path: Path, header: CardHeader, format_name: str
+    built: Path, tmp_path: Path, header: CardHeader, format_name: str
 ) -> None:
     name = {"records": "a.jsonl", "parquet": "a.parquet"}.get(format_name, "folder")
-    report = export_dataset(dataset, tmp_path / name, format_name)
+    report = export_dataset(built, tmp_path / name, format_name)
     assert (report.measurements, report.left_out, report.lost) == (84, {}, "")
     again = build_dataset(report.files, tmp_path / "again", header=header)
     for file in ("measurements.parquet", "README.md"):
-        assert (again.path / file).read_bytes() == (dataset / file).read_bytes()
+        assert (again.path / file).read_bytes() == (built / file).read_bytes()
 
 
-def test_one_workload_and_one_device_can_be_taken(dataset: Path, tmp_path: Path) -> None:
+def test_one_workload_and_one_device_can_be_taken(built: Path, tmp_path: Path) -> None:
     taken = {"workload": "softmax-m512-n512", "device": DEVICE.name}
-    report = export_dataset(dataset, tmp_path / "t4", "t4", **taken)
+    report = export_dataset(built, tmp_path / "t4", "t4", **taken)
     assert len(report.files) == 4  # one for each budget
     assert report.measurements == 28
     with pytest.raises(CostModelError, match="of workload matmul-m1-n1-k1 on device any, but has none"):
-        export_dataset(dataset, tmp_path / "a.jsonl", "t4", workload="matmul-m1-n1-k1")
+        export_dataset(built, tmp_path / "a.jsonl", "t4", workload="matmul-m1-n1-k1")
     with pytest.raises(CostModelError, match="must have measurements of workload any on device NVIDIA"):
-        export_dataset(dataset, tmp_path / "a.parquet", "parquet", device="NVIDIA")
+        export_dataset(built, tmp_path / "a.parquet", "parquet", device="NVIDIA")
     assert not (tmp_path / "a.parquet").exists()
 
 
-def test_wrong_places_and_formats(dataset: Path, tmp_path: Path) -> None:
+def test_wrong_places_and_formats(built: Path, tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").touch()
     for format_name in ("records", "parquet"):
         with pytest.raises(CostModelError, match="must be a new file"):
-            export_dataset(dataset, tmp_path / "a.jsonl", format_name)
+            export_dataset(built, tmp_path / "a.jsonl", format_name)
     with pytest.raises(CostModelError, match="Cannot write"):
-        export_dataset(dataset, tmp_path / "a.jsonl", "t4")
+        export_dataset(built, tmp_path / "a.jsonl", "t4")
     with pytest.raises(CostModelError, match=r"must be a \.jsonl file"):
-        export_dataset(dataset, tmp_path / "folder", "records")
+        export_dataset(built, tmp_path / "folder", "records")
     with pytest.raises(CostModelError, match="must be one of records, parquet"):
-        export_dataset(dataset, tmp_path / "a", "csv")
+        export_dataset(built, tmp_path / "a", "csv")
 
 
 def test_kernel_tuner_sees_a_cache_of_its_schema() -> None:
@@ -198,7 +193,7 @@ def drawn_measurements(draw: st.DrawFn) -> Measurement:
     )
 
 
-@settings(max_examples=120, deadline=None, derandomize=True)
+@settings(max_examples=40, deadline=None, derandomize=True)
 @given(st.lists(drawn_measurements(), min_size=1, max_size=5, unique_by=lambda one: one.key))
 def test_nothing_is_lost_on_the_way(drawn: list[Measurement]) -> None:
     with tempfile.TemporaryDirectory() as name:

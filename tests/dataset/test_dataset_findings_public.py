@@ -10,14 +10,24 @@ import pytest
 from fake_caches import write_cache
 from public_data import KERNEL_TUNER, needs_public_data
 
-from costmodel.dataset import Examination, Severity, examine
+from costmodel.dataset import Examination, Severity, device_similarity, examine, twin_groups
+from costmodel.dataset.table import Dataset, Records
 
 pytestmark = needs_public_data
 
 
 @pytest.fixture(scope="module")
-def examination() -> Examination:
-    return examine(sorted(KERNEL_TUNER.glob("*/*/*.json.gz")))
+def examined() -> tuple[Examination, dict[str, Records]]:
+    """What is found in all files, and what can be believed of each workload."""
+    believed: list[Records] = []
+    files = sorted(KERNEL_TUNER.glob("*/*/*.json.gz"))
+    examination = examine(files, on_workload=lambda found: believed.append(found.accepted))
+    return examination, {workload: of for records in believed for workload, of in records.by_workload()}
+
+
+@pytest.fixture(scope="module")
+def examination(examined: tuple[Examination, dict[str, Records]]) -> Examination:
+    return examined[0]
 
 
 def counts(examination: Examination, kind: str, text: str = "") -> dict[str, int]:
@@ -84,6 +94,27 @@ def test_nothing_is_called_an_error_that_is_none(examination: Examination) -> No
 
 def test_two_turing_cards_are_near_twins(examination: Examination) -> None:
     assert counts(examination, "near-twins") == {"NVIDIA GeForce RTX 2080 Ti, NVIDIA TITAN RTX": 1}
+
+
+def test_devices_are_twins_as_the_module_of_splits_says(
+    examined: tuple[Examination, dict[str, Records]],
+) -> None:
+    convolution, gemm = (
+        "convolution_kernel.4700c2-x4096-y4096",
+        "Xgemm.924e5e-x4096-y4096",
+    )  # of a single team
+    hubs = ("convolution_kernel.2999f4-x4096-y4096", "dedispersion_kernel.1228ce-x25000-y2048-z1")
+
+    def twins(*workloads: str) -> tuple[tuple[str, ...], ...]:
+        records = Records.concat([examined[1][f"kernel_tuner.{name}"] for name in workloads])
+        return twin_groups(device_similarity(Dataset.of(records)))
+
+    turing = ("NVIDIA GeForce RTX 2080 Ti", "NVIDIA TITAN RTX")
+    ampere = ("NVIDIA GeForce RTX 3060 Laptop GPU", "NVIDIA GeForce RTX 3090")
+    assert twins(convolution) == (turing, ampere)
+    assert twins(convolution, gemm) == (turing,)
+    for name in hubs:
+        assert twins(name) == ()
 
 
 def milliseconds_made(make: Any, path: Path) -> dict[str, Any]:

@@ -23,11 +23,6 @@ from costmodel.errors import CostModelError
 from costmodel.records import Measurement, Outcome, RecordStore
 
 
-@pytest.fixture
-def built(store: Path, tmp_path: Path, header: CardHeader) -> Path:
-    return build_dataset([store], tmp_path / "built", header=header).path
-
-
 def by_key(measurements: list[Measurement]) -> dict[str, Measurement]:
     return {measurement.key: measurement for measurement in measurements}
 

@@ -1,19 +1,15 @@
 """How alike devices are: against SciPy, on planted twins, and on the data that the thresholds are from."""
 
-from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
 from fake_devices import dataset_of, measured_on
 from fake_records import WORKLOADS
-from public_data import KERNEL_TUNER, needs_public_data
 from scipy.stats import spearmanr
 
 from costmodel.dataset import dataset_from_measurements, device_similarity, load_dataset, twin_groups
-from costmodel.dataset.importers import read_source
 from costmodel.dataset.splits import DeviceSimilarity
-from costmodel.records import Measurement
 
 TILES = range(1, 13)
 
@@ -157,22 +153,3 @@ def test_h100_and_h200_are_twins() -> None:
     assert twin_groups(found) == (("NVIDIA H100 80GB HBM3", "NVIDIA H200"),)
     assert found.rho[0, 1] > 0.995
     assert found.deviation[0, 1] < 0.01
-
-
-@needs_public_data
-def test_public_devices_are_twins_as_the_module_says() -> None:
-    @cache
-    def measurements(folder: str) -> list[Measurement]:
-        files = sorted((KERNEL_TUNER / folder).glob("*.json.gz"))
-        return [one for file in files for one in read_source(file).measurements]
-
-    def twins(*folders: str) -> tuple[tuple[str, ...], ...]:
-        dataset = dataset_from_measurements(one for folder in folders for one in measurements(folder))
-        return twin_groups(device_similarity(dataset))
-
-    turing = ("NVIDIA GeForce RTX 2080 Ti", "NVIDIA TITAN RTX")
-    ampere = ("NVIDIA GeForce RTX 3060 Laptop GPU", "NVIDIA GeForce RTX 3090")
-    assert twins("single-team/convolution") == (turing, ampere)
-    assert twins("single-team/convolution", "single-team/gemm") == (turing,)
-    assert twins("hub/convolution_milo") == ()
-    assert twins("hub/dedispersion_milo") == ()

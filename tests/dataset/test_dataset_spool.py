@@ -1,5 +1,6 @@
 """Measurements that wait on disk come back as they were."""
 
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -7,7 +8,7 @@ import pytest
 from fake_records import WORKLOADS, fake_measurement
 
 from costmodel.dataset import CardHeader, build_dataset
-from costmodel.dataset.importers import MOST_IN_MEMORY, RecordSpool
+from costmodel.dataset.importers import RecordSpool
 from costmodel.dataset.table import Records
 from costmodel.records import Config, DeviceState, Measurement, RecordStore
 
@@ -60,11 +61,14 @@ def test_a_closed_spool_is_empty() -> None:
     assert list(spool) == [fake_measurement(tile=2)]
 
 
-def test_a_build_from_disk_gives_the_same_bytes(tmp_path: Path, header: CardHeader) -> None:
+def test_a_build_from_disk_gives_the_same_bytes(
+    tmp_path: Path, header: CardHeader, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One file of more records than stay in memory, or two of fewer."""
-    tiles = range(1, MOST_IN_MEMORY + 3)
-    records = [replace(fake_measurement(tile=tile), measured_at="") for tile in tiles]
-    cut = MOST_IN_MEMORY // 2
+    most = 32
+    monkeypatch.setattr("costmodel.dataset.importers._source.RecordSpool", partial(RecordSpool, most))
+    records = [replace(fake_measurement(tile=tile), measured_at="") for tile in range(1, most + 3)]
+    cut = most // 2
     one = [write_store(tmp_path / "one.jsonl", records)]
     two = [
         write_store(tmp_path / f"{i}.jsonl", part) for i, part in enumerate((records[:cut], records[cut:]))

@@ -6,7 +6,7 @@ import pytest
 RESOURCES = {"build": 1.0}
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # not longer: workers that wait take a twentieth of a core each
 def dask_cluster() -> Iterator[Any]:
     """Two Dask workers in processes of their own; a job may take one down, and not a second."""
     pytest.importorskip("pebble")

@@ -21,10 +21,10 @@ from costmodel.transfer import LearningRows, SourceMixture, learner_names, make_
 APART = SplitRecipe("leave-one-device-out", keep_twins_apart=True)
 
 
-@pytest.fixture
-def folder(tmp_path: Path, header) -> Path:
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, header) -> Path:
     """Two kernels on three devices that rank configs alike; each kernel has another best config."""
-    files = []
+    place, files = tmp_path_factory.mktemp("caches"), []
     for device, slowness in (("NVIDIA A", 1.0), ("NVIDIA B", 1.5), ("AMD C", 40.0)):
         first, second = fake_cache(device, slowness), fake_cache(device, slowness)
         second["kernel_name"] = "gemm"
@@ -32,11 +32,8 @@ def folder(tmp_path: Path, header) -> Path:
             if not isinstance(entry["time"], str):
                 entry["times"] = [time + slowness * (entry["block"] == 32) * 5 for time in entry["times"]]
                 entry["time"] = entry["times"][1]
-        files += [
-            write_cache(tmp_path / f"{device} {i}.json", cache) for i, cache in enumerate((first, second))
-        ]
-    build_dataset(files, tmp_path / "out", header=header)
-    return tmp_path / "out"
+        files += [write_cache(place / f"{device} {i}.json", cache) for i, cache in enumerate((first, second))]
+    return build_dataset(files, place / "out", header=header).path
 
 
 def test_devices_are_held_out_one_by_one_and_rules_find_the_best_config(folder: Path) -> None:

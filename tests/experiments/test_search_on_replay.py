@@ -70,31 +70,38 @@ def results(out: Path) -> list[dict]:
     return [row for file in sorted(out.glob("task-*.json")) for row in json.loads(file.read_text())]
 
 
-def test_no_model_knows_what_is_searched(dataset, tmp_path):
-    """Each is the model that a fit to the other workloads gives, and no other."""
-    done = run(dataset, tmp_path, "--search", "ours, kernel-ridge")
+@pytest.fixture(scope="module")
+def replayed(dataset, tmp_path_factory):
+    """The folder of a run that made all searches, never written to, and what it printed."""
+    out = tmp_path_factory.mktemp("replayed")
+    done = run(dataset, out)
     assert done.returncode == 0, done.stderr
+    return out, done.stdout
+
+
+def test_no_model_knows_what_is_searched(dataset, replayed):
+    """Each is the model that a fit to the other workloads gives, and no other."""
+    out, _ = replayed
     searched: dict[int, set[str]] = {}
-    for row in results(tmp_path):
+    for row in results(out):
         searched.setdefault(row["fold"], set()).add(row["task"].split("@")[0])
     assert {fold: len(workloads) for fold, workloads in searched.items()} == {0: 2, 1: 2}
     data = LearningRows.of(load_dataset(dataset))
     for fold, workloads in searched.items():
         others = np.flatnonzero(~data.rows["workload"].isin(list(workloads)))
         expected = data.fit(make_model("kernel-ridge", data.table.columns), others)
-        kept = load_model(tmp_path / "models" / f"{fold}-kernel-ridge.zip").model
+        kept = load_model(out / "models" / f"{fold}-kernel-ridge.zip").model
         scores = [model.predict(data.table.values).score for model in (kept, expected)]
         np.testing.assert_allclose(*scores, rtol=1e-9)
 
 
-def test_all_searches_are_replayed_on_held_out_workloads(dataset, tmp_path):
-    done = run(dataset, tmp_path)
-    assert done.returncode == 0, done.stderr
-    table = json.loads((tmp_path / "result.json").read_text())
+def test_all_searches_are_replayed_on_held_out_workloads(replayed):
+    out, printed = replayed
+    table = json.loads((out / "result.json").read_text())
     assert set(table) == ROWS
     assert {row["searches"] for row in table.values()} == {8}
-    assert "| ours, kernel-ridge | 8 |" in done.stdout
-    rows = results(tmp_path)
+    assert "| ours, kernel-ridge | 8 |" in printed
+    rows = results(out)
     assert {row["fold"] for row in rows} == {0, 1}
     for row in rows:
         curve = row["best_so_far"]
@@ -102,19 +109,17 @@ def test_all_searches_are_replayed_on_held_out_workloads(dataset, tmp_path):
         assert len(curve) == 12 or curve[-1] == 1.0
         assert row["n_5"] == next((i for i, score in enumerate(curve, 1) if score * 1.05 >= 1.0), None)
     first = [row["best_so_far"][0] for row in rows if row["search"] == "random order"]
-    after = json.loads((tmp_path / "curves.json").read_text())["random order"]["mean score after"]
+    after = json.loads((out / "curves.json").read_text())["random order"]["mean score after"]
     assert after["1"] == pytest.approx(np.mean(first), abs=1e-4)
     assert list(after) == ["1", "2", "3", "4", "6", "8", "12"]
-    assert (tmp_path / "drawn.png").exists()
+    assert (out / "drawn.png").exists()
 
 
-def test_some_searches_are_made_and_the_other_rows_are_kept(dataset, tmp_path):
-    path = tmp_path / "result.json"
-    assert run(dataset, tmp_path / "before", "--search", "random order", "--json", path).returncode == 0
-    row = json.loads(path.read_text())["random order"] | {"searches": 1}
+def test_some_searches_are_made_and_the_other_rows_are_kept(dataset, replayed, tmp_path):
+    before, path = replayed[0], tmp_path / "result.json"
+    row = json.loads((before / "result.json").read_text())["random order"] | {"searches": 1}
     path.write_text(json.dumps({"stock XGBoost": row, "random order": row}))
-    drawn = tmp_path / "before" / "curves.json"
-    curve = json.loads(drawn.read_text())["random order"]
+    curve = json.loads((before / "curves.json").read_text())["random order"]
     (tmp_path / "curves.json").write_text(json.dumps({"stock XGBoost": curve}))
     done = run(dataset, tmp_path, "--search", "random order", "--search", "ours, nothing known")
     assert done.returncode == 0, done.stderr

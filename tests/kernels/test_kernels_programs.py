@@ -80,7 +80,7 @@ def test_what_is_no_program_is_refused() -> None:
         program_workload(tvm.IRModule({}))
 
 
-def wrong_fields(space: ProgramSpace, sketch: int, count: int = 12) -> dict[str, float]:
+def wrong_fields(space: ProgramSpace, sketch: int, count: int = 8) -> dict[str, float]:
     """Fields that are not those of fresh candidates, which were lowered, with the largest relative error."""
     batch = space.draw(sketch, count, np.random.default_rng(77))
     told, errors = space.launches(batch), dict.fromkeys(FIELDS, 0.0)

@@ -18,7 +18,7 @@ from tvm.s_tir import meta_schedule as ms
 
 pytestmark = pytest.mark.tvm
 
-RECORDS = 20  # of each workload on each kind of device
+RECORDS = 12  # of each workload on each kind of device
 
 
 def written(traces: list[Any], space: Any, kind: Kind, folder: Path) -> list[Any]:

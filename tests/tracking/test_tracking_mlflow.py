@@ -92,9 +92,9 @@ def test_an_experiment_that_another_process_makes_in_this_moment_is_taken(
 def test_processes_that_open_a_new_place_at_once_all_track_there(tmp_path: Path) -> None:
     place = tmp_path / "new" / "mlflow.db"
     script = "import sys; from costmodel.tracking import MlflowTracker as M; M(sys.argv[1]).start('r', 'all')"
-    processes = [subprocess.Popen([sys.executable, "-c", script, place]) for _ in range(3)]
-    assert [process.wait() for process in processes] == [0, 0, 0]
-    assert len(MlflowTracker(str(place)).runs()) == 3
+    processes = [subprocess.Popen([sys.executable, "-c", script, place]) for _ in range(2)]
+    assert [process.wait() for process in processes] == [0, 0]
+    assert len(MlflowTracker(str(place)).runs()) == 2
 
 
 @pytest.mark.parametrize("place", ["/proc/mlflow.db", "file/mlflow.db"])

@@ -152,14 +152,19 @@ def test_scaler_of_residual_is_that_of_the_sources() -> None:
     np.testing.assert_array_equal(model.scaler_.mean_, Scaler().fit(X).mean_)
 
 
+@pytest.fixture(scope="module")
+def landscape():
+    """Rows and features of a landscape."""
+    data = gpu_landscape(configs_per_workload=16, sms=(8, 132))
+    platforms = [data.platforms[i] for i in data.rows["platform"]]
+    return data.rows, extract([data.candidates[i] for i in data.rows["candidate"]], platforms)
+
+
 @pytest.mark.parametrize("name", learner_names())
-def test_registered_models_rank_a_landscape_and_profit_from_samples(name) -> None:
+def test_registered_models_rank_a_landscape_and_profit_from_samples(landscape, name) -> None:
     if name == "network":
         pytest.importorskip("torch")
-    data = gpu_landscape(configs_per_workload=16, sms=(8, 132))
-    rows = data.rows
-    platforms = [data.platforms[i] for i in rows["platform"]]
-    table = extract([data.candidates[i] for i in rows["candidate"]], platforms)
+    rows, table = landscape
     held_out = (rows["workload"] == "matmul-m512-n512-k512").to_numpy()
     y, tasks = rows["latency_s"].to_numpy(), rows["task"].to_numpy()
     model = make_model(name, table.columns).fit(table.values[~held_out], y[~held_out], tasks[~held_out])

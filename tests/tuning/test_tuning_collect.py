@@ -22,31 +22,40 @@ repeat_share = 0.0
 """
 
 
-@pytest.mark.tvm
-def test_a_campaign_is_collected_in_two_calls_and_becomes_a_dataset(tmp_path: Path) -> None:
-    """An object and a file that say the same are one campaign."""
+@pytest.fixture(scope="module")
+def collected(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Collected, Collected]:
+    """The folder of a campaign, and what two calls say: one begins with an object, one ends with its file."""
     pytest.importorskip("tvm")
-    file = tmp_path / "tiny.toml"
+    out, file = tmp_path_factory.mktemp("first") / "out", tmp_path_factory.mktemp("files") / "tiny.toml"
     file.write_text(TOML)
-    stopped = collect(TINY, tmp_path / "out", time_limit_s=0.0)
+    return out, collect(TINY, out, time_limit_s=0.0), collect(file, str(out))
+
+
+@pytest.mark.tvm
+def test_a_campaign_is_collected_in_two_calls_and_becomes_a_dataset(
+    collected: tuple[Path, Collected, Collected],
+) -> None:
+    """An object and a file that say the same are one campaign."""
+    out, stopped, finished = collected
     assert (stopped.finished, stopped.measured, stopped.stored) == (False, 0, 0)
     assert "go on" in repr(stopped)
-    finished = collect(file, str(tmp_path / "out"))
     assert (finished.finished, finished.measured, finished.outcomes) == (True, 2, {"ok": 2})
     assert finished.campaign == "tiny"
     assert "2 measured now" in finished._repr_html_()
     data = finished.dataset()
     assert data.workloads == TINY.workloads
     assert len(data.measurements) == 2
-    assert "kernels on parts of a device" in (tmp_path / "out" / "dataset" / "README.md").read_text()
+    assert "kernels on parts of a device" in (out / "dataset" / "README.md").read_text()
 
 
 @pytest.mark.tvm
-def test_the_kernels_of_another_campaign_are_measured_again(tmp_path: Path) -> None:
-    pytest.importorskip("tvm")
-    first = collect(TINY, tmp_path / "first").dataset(tmp_path / "first-data")
+def test_the_kernels_of_another_campaign_are_measured_again(
+    collected: tuple[Path, Collected, Collected], tmp_path: Path
+) -> None:
+    out, _, finished = collected
+    first = finished.dataset(tmp_path / "first-data")
     other = replace(TINY, seed=7)
-    again = collect(other, tmp_path / "again", candidates=tmp_path / "first").dataset(tmp_path / "again-data")
+    again = collect(other, tmp_path / "again", candidates=out).dataset(tmp_path / "again-data")
     ids = [{candidate.candidate_id for candidate in data.candidates} for data in (first, again)]
     assert ids[0] == ids[1]
 

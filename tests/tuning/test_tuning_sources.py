@@ -19,6 +19,12 @@ def tuned(workload: str, **settings):
     return costmodel.tune(workload, **{**usual, **settings})
 
 
+@pytest.fixture(scope="module")
+def informed():
+    """What comes of a search over all sources that learned."""
+    return tuned(MATMUL, learn_from=DATA)
+
+
 def test_all_recorded_sources_are_searched_and_compared() -> None:
     result = tuned(MATMUL)
     sources = [trial.candidate.source for trial in result.search.trials]
@@ -57,8 +63,8 @@ def test_a_family_learns_from_itself_alone() -> None:
     assert result.search.provenance.knowledge["model"] == "stack"
 
 
-def test_a_learner_is_taken_that_fits_the_source_unless_one_is_named() -> None:
-    knowledge = tuned(MATMUL, learn_from=DATA, trials=1).search.provenance.knowledge
+def test_a_learner_is_taken_that_fits_the_source_unless_one_is_named(informed) -> None:
+    knowledge = informed.search.provenance.knowledge
     assert {knowledge["cuda model"], knowledge["library model"]} == {"stack"}
     knowledge = tuned(MATMUL, learn_from=DATA, trials=1, learner="ridge").search.provenance.knowledge
     assert {knowledge["cuda model"], knowledge["library model"]} == {"ridge"}
@@ -126,8 +132,8 @@ def test_what_was_not_asked_for_is_not_the_best_known() -> None:
     assert not any("not asked for" in each for each in tuned(MATMUL, **settings).answer)
 
 
-def test_where_an_answer_came_from_is_told_in_short_lines() -> None:
-    answer = tuned(MATMUL, learn_from=DATA, source="all").answer
+def test_where_an_answer_came_from_is_told_in_short_lines(informed) -> None:
+    answer = informed.answer
     told = answer[[each.startswith("From: ") for each in answer].index(True) :]
     assert max(map(len, told)) <= 96
     assert sum(each.startswith(("Cuda: stack, ", "Library: stack, ")) for each in told) == 2

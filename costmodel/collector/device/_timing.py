@@ -7,7 +7,6 @@ from typing import Annotated, Protocol
 
 import msgspec
 import numpy as np
-from scipy.special import stdtrit
 
 from costmodel.collector.device._pace import Pace
 from costmodel.records import DeviceState
@@ -103,6 +102,7 @@ def time_kernels(watches: Mapping[str, Stopwatch], timing: Timing, pace: Pace) -
         for watch in watches.values():
             watch.time(1)
 
+    half_interval((1.0, 1.0))  # loads what it needs here, not between two repeats
     found: dict[str, Repeats] = {}
     suspects = list(watches)
     for attempt in range(1, timing.attempts + 1):
@@ -186,6 +186,8 @@ def runs_within(total_s: float, length_s: float, timing: Timing) -> int:
 
 def half_interval(seconds: Sequence[float]) -> float:
     """Half the 95 % confidence interval of the mean (Student's t) over the mean; inf for fewer than two."""
+    from scipy.special import stdtrit  # takes a while to import, and what never times anything imports this
+
     n = len(seconds)
     if n < 2:
         return math.inf

@@ -7,7 +7,7 @@ from costmodel.dataset.importers._exported import KEY, with_records
 from costmodel.dataset.importers._platform_file import SUFFIX
 from costmodel.dataset.importers._read import FORMATS, is_dataset, read_source
 from costmodel.dataset.importers._source import Reject, Source
-from costmodel.dataset.importers._spool import MOST_IN_MEMORY, RecordSpool
+from costmodel.dataset.importers._spool import RecordSpool
 from costmodel.dataset.importers._unpack import lines_of
 from costmodel.dataset.importers.kernel_tuner import (
     SM_PERCENTAGE,
@@ -24,7 +24,6 @@ __all__ = [
     "FORMATS",
     "KEY",
     "LOWER_TRACES",
-    "MOST_IN_MEMORY",
     "PROGRAMS_NAME",
     "RECORDS_NAME",
     "SM_PERCENTAGE",

@@ -14,7 +14,6 @@ from functools import cached_property
 from typing import Self
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
 
 from costmodel.arrays import FloatArray
 from costmodel.learners import Scaler, matern_similarity
@@ -61,7 +60,7 @@ class GaussianProcess:
     def predict(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
         """``(m,)`` mean and standard deviation of y, the part left out that features do not tell apart."""
         similar = self._similarity(self.scaler.transform(X))
-        explained = np.einsum("mn,nm->m", similar, cho_solve(self._factor, similar.T))
+        explained = np.einsum("mn,nm->m", similar, self._solve(similar.T))
         std = np.sqrt(self.variance * np.maximum(1.0 - explained, 0.0))
         return self.mean + similar @ self._weights, std
 
@@ -74,12 +73,20 @@ class GaussianProcess:
     @cached_property
     def _factor(self) -> tuple[FloatArray, bool]:
         """Cholesky factor of the covariance of what is known, in units of the variance."""
+        from scipy.linalg import cho_factor  # takes a while to import, and all that searches imports this
+
         factor: tuple[FloatArray, bool] = cho_factor(self._similarity(self.Z) + _NUGGET * np.eye(len(self.Z)))
         return factor
 
     @cached_property
     def _weights(self) -> FloatArray:
-        return np.asarray(cho_solve(self._factor, self.above))
+        return self._solve(self.above)
+
+    def _solve(self, values: FloatArray) -> FloatArray:
+        """Of ``(n,)`` or ``(n, m)`` values, the covariance's inverse times these."""
+        from scipy.linalg import cho_solve
+
+        return np.asarray(cho_solve(self._factor, values))
 
     def _similarity(self, Z: FloatArray) -> FloatArray:
         """``(m, n)`` kernel between standardised rows and the known ones, 1 for equal rows."""
