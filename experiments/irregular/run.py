@@ -40,6 +40,7 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--dataset", help="kernels whose speed depends on data, on parts of a GPU")
     parser.add_argument("--learner", nargs="+", help="what chooses and times")
+    parser.add_argument("--elsewhere", nargs="+", help="the same, of kernels that are known on other SMs")
     parser.add_argument("--best", help="the learner that the pictures show")
     parser.add_argument("--folds", type=int, help="of shapes, and of distributions")
     parser.add_argument("--json", type=Path, metavar="FILE")
@@ -73,8 +74,10 @@ class Study:
         """What each learner says of rows that were held out by shape, distribution or SMs."""
         if held_out not in self._said:
             args = self.args
-            folds = len(self.rows["sms"].unique()) if held_out == "sms" else args.folds
-            self._said[held_out] = predicted(self.learning, self.rows, held_out, folds, args.learner)
+            folds, learners = args.folds, args.learner
+            if held_out == "sms":
+                folds, learners = len(self.rows["sms"].unique()), [*args.elsewhere, *learners]
+            self._said[held_out] = predicted(self.learning, self.rows, held_out, folds, learners)
         return self._said[held_out]
 
 
