@@ -18,7 +18,7 @@ from costmodel.search.portfolio import (
     served_s,
     smallest_portfolio,
 )
-from costmodel.search.proposals import propose_candidates
+from costmodel.search.proposals import propose_candidates, screen_candidates
 from costmodel.search.samplers import History, ModelSampler, PoolSampler, RandomOrderSampler, SpaceSampler
 
 __all__ = [
@@ -47,6 +47,7 @@ __all__ = [
     "propose_candidates",
     "quiet_optuna",
     "save_dispatch_table",
+    "screen_candidates",
     "served_s",
     "smallest_portfolio",
     "tune",
