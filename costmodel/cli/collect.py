@@ -168,12 +168,10 @@ def propose(
 
     with resumable():
         found = choose(config, out, model, device=device, workers=workers)
-        print_line(
-            f"{sum(found.kernels.values()):,} kernels of {len(found.kernels):,} workloads in {found.folder}; "
-            f"of {len(found.failed):,} none could be chosen."
-        )
+        chosen = sum(found.kernels.values())
+        print_line(f"{chosen:,} kernels of {len(found.kernels):,} workloads are in {found.folder}.")
         for workload, reason in found.failed.items():
-            print_line(f"{workload}: {reason}")
+            print_line(f"None of {workload} could be chosen: {reason}")
     write_json(json, found)
 
 
