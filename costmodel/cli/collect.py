@@ -160,9 +160,8 @@ def propose(
     for builds alone.
 
     Examples:
-    - `costmodel collect propose wide-sm-budgets --out out/wide --model m.costmodel --device "NVIDIA H200"`
-      chooses 24 kernels of each of 500 workloads; `costmodel collect run` with the same file and folder
-      measures them.
+    - `costmodel collect propose wide-sm-budgets --out out/wide --model out/h100.costmodel`
+      chooses 24 kernels of each of 500 workloads, which `collect run` with this file and folder measures.
     """
     from costmodel.tuning import propose as choose
 
