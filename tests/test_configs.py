@@ -12,6 +12,7 @@ from costmodel.dataset import SHIPPED_DATASETS, find_dataset, read_card_header
 from costmodel.errors import CostModelError
 from costmodel.evaluation import EvaluationConfig
 from costmodel.records import Workload
+from costmodel.workloads import sample_workloads
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 CARDS = sorted((CONFIGS / "cards").glob("*.toml"))
@@ -52,6 +53,15 @@ def test_published_datasets_hold_nothing_that_their_campaigns_leave_out(name: st
     shapes = {text: Workload.parse(text).shape for text in table["workload"].unique().to_pylist()}
     assert len(shapes) > 10
     assert not [text for text, shape in shapes.items() if any(each.includes(shape) for each in left_out)]
+
+
+def test_the_wide_campaign_is_what_the_command_draws() -> None:
+    wide, apart = (
+        CampaignConfig.load(CONFIGS / f"{name}.toml") for name in ("wide-sm-budgets", "sm-budgets")
+    )
+    shapes = [*apart.left_out, *(each.shape for each in apart.parsed_workloads)]
+    assert list(wide.parsed_workloads) == sample_workloads(500, 2026, apart_from=shapes)
+    assert wide.leave_out == apart.leave_out
 
 
 @pytest.mark.parametrize("path", EVALUATIONS, ids=lambda path: path.name)

@@ -128,6 +128,53 @@ def run(
 
 
 @app.command()
+def propose(
+    config: ConfigArgument,
+    out: Annotated[
+        Path,
+        output_option(metavar="DIR", help="Folder of the campaign, which `run` goes on in."),
+    ],
+    model: Annotated[
+        Path,
+        typer.Option(
+            metavar="FILE", help="Model of other workloads, see `costmodel train`.", show_default=False
+        ),
+    ],
+    device: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Device that will measure; by default the only one that the model learned from.",
+            show_default=False,
+        ),
+    ] = None,
+    workers: Annotated[
+        int | None,
+        count_option(help="Processes; one for each hardware thread by default.", show_default=False),
+    ] = None,
+    json: JsonOption = None,
+) -> None:
+    """Choose the kernels of a campaign beforehand, by a model of other workloads. Needs no device.
+
+    The first round is drawn at random, later ones hold what the model expects to be good. A device then waits
+    for builds alone.
+
+    Examples:
+    - `costmodel collect propose wide-sm-budgets --out out/wide --model out/h100.costmodel`
+      chooses 24 kernels of each of 500 workloads, which `collect run` with this file and folder measures.
+    """
+    from costmodel.tuning import propose as choose
+
+    with resumable():
+        found = choose(config, out, model, device=device, workers=workers)
+        chosen = sum(found.kernels.values())
+        print_line(f"{chosen:,} kernels of {len(found.kernels):,} workloads are in {found.folder}.")
+        for workload, reason in found.failed.items():
+            print_line(f"None of {workload} could be chosen: {reason}")
+    write_json(json, found)
+
+
+@app.command()
 def status(
     out: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a campaign.", show_default=False)],
     json: JsonOption = None,

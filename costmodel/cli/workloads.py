@@ -1,11 +1,12 @@
-"""``costmodel workloads``: the catalogue of workloads from networks, and how it is made."""
+"""``costmodel workloads``: the catalogue of workloads from networks, how it is made, and others like them."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from costmodel.cli._options import JsonOption
-from costmodel.cli._output import print_table, titled_table, write_json
+from costmodel.cli._options import JsonOption, count_option, seed_option
+from costmodel.cli._output import print_line, print_table, titled_table, write_json
 
 if TYPE_CHECKING:
     from costmodel.workloads import CatalogueEntry, Extraction
@@ -17,7 +18,7 @@ Dtype = Literal["float32", "float16"]
 
 @app.callback()
 def _group() -> None:
-    """List the workloads of well-known networks, or extract them from these."""
+    """List the workloads of well-known networks, extract them from these, or draw some like them."""
 
 
 @app.command("list")
@@ -73,6 +74,38 @@ def extract(
     for extraction in found:
         _print_extraction(extraction)
     write_json(json, found)
+
+
+@app.command()
+def sample(
+    count: Annotated[int, count_option(help="How many.")] = 500,
+    seed: Annotated[int, seed_option("Seed.")] = 0,
+    apart_from: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="CONFIG",
+            help="Campaign whose workloads, and shapes left out, none may be or be near to. May be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    json: JsonOption = None,
+) -> None:
+    """Draw operators for a campaign: kinds, epilogues, element types and shapes, no two of them near-twins.
+
+    Shapes are those of networks and random ones, odd sizes included. What is printed is the list of workloads
+    as a campaign's file has it.
+
+    Examples:
+    - `costmodel workloads sample --count 500 --seed 2026 --apart-from sm-budgets`
+    """
+    from costmodel.collector import find_campaign
+    from costmodel.workloads import sample_workloads
+
+    campaigns = [find_campaign(path) for path in apart_from or ()]
+    apart = [s for c in campaigns for s in (*c.left_out, *(w.shape for w in c.parsed_workloads))]
+    names = [workload.name for workload in sample_workloads(count, seed, apart_from=apart)]
+    print_line("workloads = [\n" + "".join(f'  "{name}",\n' for name in names) + "]")
+    write_json(json, names)
 
 
 def _print_catalogue(entries: "list[CatalogueEntry]") -> None:

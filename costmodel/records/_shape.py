@@ -63,3 +63,14 @@ class Shape(msgspec.Struct, frozen=True):
             True
         """
         return self.family == other.family and self.dims.items() <= other.dims.items()
+
+    def is_near(self, other: "Shape", factor: float) -> bool:
+        """Whether the other is of this family and differs in no size that both name by more than a factor.
+
+        Example:
+            >>> Shape.parse("matmul-m128-n768-k768").is_near(Shape.parse("matmul-m128-n768-k720"), 1.1)
+            True
+        """
+        both = self.dims.keys() & other.dims.keys()
+        pairs = [sorted((self.dims[dim], other.dims[dim])) for dim in both]
+        return self.family == other.family and all(high <= factor * low for low, high in pairs)

@@ -19,7 +19,7 @@ from costmodel.search.portfolio import (
     served_s,
     smallest_portfolio,
 )
-from costmodel.search.proposals import propose_candidates
+from costmodel.search.proposals import propose_candidates, screen_candidates
 from costmodel.search.samplers import History, ModelSampler, PoolSampler, RandomOrderSampler, SpaceSampler
 
 __all__ = [
@@ -49,6 +49,7 @@ __all__ = [
     "propose_candidates",
     "quiet_optuna",
     "save_dispatch_table",
+    "screen_candidates",
     "served_s",
     "smallest_portfolio",
     "tune",

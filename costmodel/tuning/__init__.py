@@ -5,6 +5,7 @@ from costmodel.tuning._describe_training import describe_training
 from costmodel.tuning._evaluate import evaluate
 from costmodel.tuning._kernels import KernelEntry, KernelsCheck, check_kernels, list_kernels
 from costmodel.tuning._knowledge import NOTHING, Knowledge, from_model, known_from
+from costmodel.tuning._propose import Proposed, propose
 from costmodel.tuning._request import TuneRequest
 from costmodel.tuning._result import TuneResult
 from costmodel.tuning._training import train
@@ -17,6 +18,7 @@ __all__ = [
     "KernelEntry",
     "KernelsCheck",
     "Knowledge",
+    "Proposed",
     "TuneRequest",
     "TuneResult",
     "check_kernels",
@@ -30,6 +32,7 @@ __all__ = [
     "known_from",
     "list_kernels",
     "page_of",
+    "propose",
     "train",
     "tune",
 ]

@@ -113,8 +113,8 @@ def collect(  # noqa: PLR0913 (settings, all but two with defaults)
 
     Args:
         campaign: A campaign, the path of its file, or the name of one that ships: ``cpu-quick``,
-            ``cpu-laptop``, ``h100-sm-budgets``, ``sm-budgets``, ``cuda-sm-budgets``,
-            ``triton-sm-budgets`` or ``sparse-sm-budgets``.
+            ``cpu-laptop``, ``h100-sm-budgets``, ``sm-budgets``, ``cuda-sm-budgets``, ``triton-sm-budgets``,
+            ``sparse-sm-budgets`` or ``wide-sm-budgets``.
         out: Folder for the measurements.
         time_limit_s: Seconds after which nothing is started; the campaign's own limit unless given.
         devices: Devices of one model that measure at once, the first ones of this machine.

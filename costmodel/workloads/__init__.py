@@ -8,6 +8,7 @@ from costmodel.workloads._catalogue import CatalogueEntry, catalogue, extraction
 from costmodel.workloads._extract import Extraction, extract_networks, extract_workloads
 from costmodel.workloads._networks import NETWORKS
 from costmodel.workloads._programs import recognise_program
+from costmodel.workloads._sample import sample_workloads
 
 __all__ = [
     "NETWORKS",
@@ -18,4 +19,5 @@ __all__ = [
     "extract_workloads",
     "extractions",
     "recognise_program",
+    "sample_workloads",
 ]

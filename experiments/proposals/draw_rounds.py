@@ -15,7 +15,7 @@ import numpy as np
 from costmodel.collector import CampaignConfig, CampaignFolder
 from costmodel.features import extract
 from costmodel.learners import XGBoostLearner
-from costmodel.records import Measurement, Workload, content_id, read_records
+from costmodel.records import Measurement, Workload, read_records
 from costmodel.search import propose_candidates
 
 CONFIG = Path("configs/sm-budgets.toml")
@@ -67,7 +67,7 @@ def draw(
     if folder.proposals(workload, first) is not None:
         return
     each, budgets = config.kernels.per_round, config.kernels.good_at
-    seed = int(content_id(config.seed, workload.name, first)[:8], 16)
+    seed = config.draw_seed(workload, first)
     known = [m for m in measured if m.platform.sms_requested in budgets]
     proposed = propose_candidates(
         workload, "cuda", 2 * each, seed, measured=known, budgets=budgets, prior=prior

@@ -11,6 +11,7 @@ import pytest
 from command_line import MAIN, command
 from typer.testing import CliRunner, Result
 
+import costmodel
 from costmodel.cli import app
 from costmodel.collector import CampaignConfig, CampaignFolder, estimate_campaign
 from costmodel.records import Measurement, RecordStore, Workload, read_records
@@ -65,6 +66,21 @@ def test_missing_or_broken_files(tmp_path: Path) -> None:
     broken.write_text('runner = "cpu"')
     assert_refused(collect(broken, out), "missing required field `workloads`")
     assert not out.exists()
+
+
+@pytest.mark.tvm
+def test_kernels_are_chosen_beforehand(tmp_path: Path) -> None:
+    pytest.importorskip("tvm")
+    model, file = tmp_path / "m.costmodel", tmp_path / "chosen.json"
+    costmodel.train("h100-sm-budgets", "ridge").save(model)
+    config = campaign_file(tmp_path / "c.toml", runner="cuda", sms=[8])
+    options = ["--out", tmp_path / "out", "--model", model, "--json", file, "--workers", "1"]
+    assert_refused(invoke("propose", config, *options[:2], "--model", tmp_path / "none"), "none")
+    result = invoke("propose", config, *options)
+    assert result.exit_code == 0
+    assert "2 kernels of 1 workloads are in" in result.stdout
+    assert json.loads(file.read_text())["kernels"] == {"matmul-m16-n16-k16": 2}
+    assert [path.name for path in (tmp_path / "out").glob("proposals/*")] == ["matmul-m16-n16-k16.0.json"]
 
 
 @pytest.mark.parametrize(

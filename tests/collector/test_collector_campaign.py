@@ -486,6 +486,26 @@ def test_without_a_draw_only_what_is_in_the_folder_is_measured(tmp_path: Path) -
     assert len(list(tmp_path.glob("proposals/*"))) == 1
 
 
+def test_rounds_that_were_drawn_before_are_measured_as_one(tmp_path: Path) -> None:
+    folder = CampaignFolder(tmp_path)
+    folder.claim(CONFIG)
+    chosen: dict[str, set[str]] = {}
+    for name in CONFIG.workloads:
+        for round_ in range(2):
+            tiles = draw_tiles(Workload.parse(name), "cuda", 6, round_, measured=(), budgets=())
+            folder.write_proposals(Workload.parse(name), round_, tiles)
+            chosen.setdefault(name, set()).update(each.candidate_id for each in tiles)
+    collector = FakeCollector()
+    assert Campaign(CONFIG, collector, folder, draw_tiles).run().finished
+    drawn = [(name, len(options["measured"])) for name, _, _, options in collector.draws]
+    # The third round alone is drawn, from what both others gave on three budgets.
+    assert sorted(drawn) == sorted((name, 3 * len(ids)) for name, ids in chosen.items())
+    first = [request for batch in collector.batches for request in batch][
+        : 3 * len(chosen[CONFIG.workloads[0]])
+    ]
+    assert {request.candidate.candidate_id for request in first} == chosen[CONFIG.workloads[0]]
+
+
 @pytest.mark.tvm
 def test_a_random_draw_begins_with_what_an_author_would_take() -> None:
     workload, source = Workload.parse("cuda.transpose-m64-n64"), CudaSource()

@@ -73,6 +73,15 @@ def test_a_shape_is_spelled_as_a_plain_workload() -> None:
     assert Workload.parse("suite.kernel-x64").shape.name == "suite.kernel-x64"
 
 
+def test_near_shapes_differ_in_no_size_by_more_than_a_factor() -> None:
+    shape = Shape.parse("matmul-m100-n64-k64")
+    for m, is_near in ((110, True), (91, True), (111, False), (90, False)):
+        assert shape.is_near(Shape.parse(f"matmul-m{m}-n64-k64"), 1.1) is is_near
+    assert not shape.is_near(Shape.parse("matmul-m100-n64-k71"), 1.1)
+    assert shape.is_near(Shape.parse("matmul-m100"), 1.0)
+    assert not shape.is_near(Shape.parse("batch_matmul-b1-m100-n64-k64"), 1.1)
+
+
 @pytest.mark.parametrize("text", ["conv2d_nhwc-c64", "matmul_bias-m1", "matmul-x4", "matmul-m", "gemm", ""])
 def test_texts_that_are_no_shape(text: str) -> None:
     with pytest.raises(CostModelError, match="A shape must be an operator without layout and epilogue"):

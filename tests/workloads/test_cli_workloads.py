@@ -1,11 +1,13 @@
 import json
+import tomllib
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from costmodel.cli import app
-from costmodel.workloads import catalogue
+from costmodel.collector import CampaignConfig
+from costmodel.workloads import catalogue, sample_workloads
 
 
 def costmodel(*arguments: object) -> Result:
@@ -36,6 +38,18 @@ def test_an_unknown_network_is_refused(command: str) -> None:
     assert result.exit_code == 2
     assert result.stderr.startswith("Error: The network must be one of resnet50-n1, ")
     assert result.stderr.count("\n") == 1
+
+
+def test_sample_prints_the_list_of_a_campaign(tmp_path: Path) -> None:
+    file = tmp_path / "names.json"
+    options = ["--count", "7", "--seed", "3", "--apart-from", "sm-budgets"]
+    result = costmodel("workloads", "sample", *options, "--json", file)
+    assert result.exit_code == 0
+    names = tomllib.loads(result.stdout)["workloads"]
+    campaign = CampaignConfig.load(Path("sm-budgets"))
+    apart = [*campaign.left_out, *(each.shape for each in campaign.parsed_workloads)]
+    assert names == [each.name for each in sample_workloads(7, 3, apart_from=apart)]
+    assert names == json.loads(file.read_text())
 
 
 @pytest.mark.tvm

@@ -5,6 +5,7 @@ import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
+from itertools import takewhile
 from typing import Any
 
 import msgspec
@@ -23,7 +24,6 @@ from costmodel.records import (
     Platform,
     RecordStore,
     Workload,
-    content_id,
     read_records,
 )
 
@@ -163,11 +163,16 @@ class _Run:
             future.cancel()
 
     async def _collect(self, workload: Workload) -> None:
-        """Measure one workload, round by round: later rounds are drawn from what the earlier ones gave."""
-        for round_ in range(self._config.kernels.rounds + 1):
-            candidates = await self._proposals(workload, round_)
+        """Measure one workload, round by round: later rounds are drawn from what the earlier ones gave.
+
+        First rounds that are drawn already wait for nothing, and are measured as one.
+        """
+        rounds = range(self._config.kernels.rounds + 1)
+        ahead = list(takewhile(lambda round_: self._folder.proposals(workload, round_) is not None, rounds))
+        for together in [ahead, *([round_] for round_ in rounds[len(ahead) :])]:
+            candidates = [each for round_ in together for each in await self._proposals(workload, round_)]
             await self._measure(self._schedule.first_visits(candidates))
-            # The repeats come when the whole round has run, so that slow drift shows in them.
+            # The repeats come when all of these have run, so that slow drift shows in them.
             await self._measure(self._schedule.repeats(candidates))
         await self._measure(self._schedule.finalists(self._by_workload[workload.name]))
 
@@ -211,7 +216,7 @@ class _Run:
                 draw,
                 workload,
                 plan.per_round if round_ else plan.random,
-                int(content_id(self._config.seed, workload.name, round_)[:8], 16),
+                self._config.draw_seed(workload, round_),
                 measured=known,
                 budgets=plan.good_at,
                 source=source,

@@ -10,7 +10,7 @@ from costmodel.collector.device import Timing
 from costmodel.errors import CostModelError
 from costmodel.files import find_config
 from costmodel.kernels import open_sources, source_for
-from costmodel.records import Shape, Workload
+from costmodel.records import Shape, Workload, content_id
 
 Share = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
 
@@ -96,7 +96,7 @@ class CampaignConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise CostModelError(
                 f"A campaign file must be at {path}, but {error.strerror or error}. Name one that is "
                 "there, or one that ships: cpu-quick, cpu-laptop, h100-sm-budgets, sm-budgets, "
-                "cuda-sm-budgets, triton-sm-budgets or sparse-sm-budgets."
+                "cuda-sm-budgets, triton-sm-budgets, sparse-sm-budgets or wide-sm-budgets."
             ) from None
         except (tomllib.TOMLDecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
             raise CostModelError(
@@ -155,6 +155,10 @@ class CampaignConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             CostModelError: A text is not that of a shape.
         """
         return tuple(map(Shape.parse, self.leave_out))
+
+    def draw_seed(self, workload: Workload, round_: int) -> int:
+        """Seed of the draw of a workload's kernels in a round."""
+        return int(content_id(self.seed, workload.name, round_)[:8], 16)
 
     @property
     def kernels_per_workload(self) -> int:

@@ -1,10 +1,11 @@
-"""Proposals from a design space by a joint model of what was measured."""
+"""Proposals from a design space, by a joint model of what was measured, or one of other workloads."""
 
 from costmodel.search.proposals._choice import finalists, least_known
 from costmodel.search.proposals._decisions import DecisionColumns
 from costmodel.search.proposals._gaussian_process import GaussianProcess
 from costmodel.search.proposals._improvement import ImprovementModel
 from costmodel.search.proposals._propose import propose_candidates
+from costmodel.search.proposals._screened import screen_candidates
 
 __all__ = [
     "DecisionColumns",
@@ -13,4 +14,5 @@ __all__ = [
     "finalists",
     "least_known",
     "propose_candidates",
+    "screen_candidates",
 ]

@@ -1,7 +1,7 @@
 """A trained model as an object: what it predicts, for which kernels, and where."""
 
 from costmodel.transfer.prediction._describe import describe_model
-from costmodel.transfer.prediction._devices import UnmeasuredDeviceWarning, read_device
+from costmodel.transfer.prediction._devices import UnmeasuredDeviceWarning, device_named, read_device
 from costmodel.transfer.prediction._model import Model, load_model
 from costmodel.transfer.prediction._notes import NOTE_SEPARATOR
 from costmodel.transfer.prediction.pyfunc import OUTPUTS, PredictsFromFrame, kernel_frame
@@ -13,6 +13,7 @@ __all__ = [
     "PredictsFromFrame",
     "UnmeasuredDeviceWarning",
     "describe_model",
+    "device_named",
     "kernel_frame",
     "load_model",
     "read_device",

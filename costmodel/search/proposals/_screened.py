@@ -1,0 +1,59 @@
+"""The kernels of a workload to measure first, chosen by what a model learned from other workloads."""
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+
+import numpy as np
+
+from costmodel.errors import InvalidConfigError
+from costmodel.kernels import DistinctPrograms, sample_from_starts
+from costmodel.records import Candidate
+from costmodel.search._objective import Objective, ObjectiveName, SearchGoal
+from costmodel.search.samplers import Prior, screen
+from costmodel.spaces import KernelSpace
+from costmodel.transfer import TransferModel, choose_first
+
+_SCREENED = 4000  # configs that the model scores at each SM budget: half a second of one core
+
+
+def screen_candidates(
+    space: KernelSpace, model: TransferModel, count: int, seed: int, *, known: Sequence[Candidate] = ()
+) -> list[Candidate]:
+    """Choose valid candidates that a model expects to be good, all of different programs.
+
+    The platforms of the space take turns, so that small parts of a device are served as well as the whole. At
+    each, configs are screened as a search screens them, and of the most promising those come first that are
+    good and informative together (``costmodel.transfer.choose_first``). Nothing of the workload need be
+    measured. What the screening does not give comes at random.
+
+    Args:
+        space: Where to choose from, on one or more platforms, with the columns that the model expects.
+        model: A fitted model of other workloads.
+        count: How many. Fewer come back where the space has no more.
+        seed: Seed; the same arguments give the same candidates.
+        known: Candidates of this workload that are there already, not to be chosen again.
+    """
+    programs = DistinctPrograms(space.space, known)
+    chosen: list[Candidate] = []
+    turns = deque(_best_first(space.on(each), model, count, seed) for each in space.platforms)
+    while turns and len(chosen) < count:
+        found = next((candidate for candidate in turns[0] if programs.add(candidate)), None)
+        if found is None:
+            turns.popleft()
+        else:
+            chosen.append(found)
+            turns.rotate(-1)
+    return chosen + sample_from_starts(space.space, count - len(chosen), seed, known=[*known, *chosen])
+
+
+def _best_first(space: KernelSpace, model: TransferModel, count: int, seed: int) -> Iterator[Candidate]:
+    """Valid candidates to measure on one platform, in order."""
+    rng = np.random.default_rng(seed)
+    objective = Objective.make(ObjectiveName.MEAN, budgets=1)
+    reference = space.draw(1, rng).features
+    predictor = Prior(model, objective, SearchGoal.ONE_KERNEL, reference).zero_shot()
+    drawn = screen(space, predictor, _SCREENED, rng)
+    for row in choose_first(model, drawn.features[:, 0], count):
+        with suppress(InvalidConfigError):
+            yield space.candidate(drawn.configs[int(row)])

@@ -1,0 +1,138 @@
+"""``propose``: the kernels of a campaign, chosen before there is a device to measure them on."""
+
+from collections.abc import Sequence
+from concurrent.futures import Future, as_completed
+from contextlib import closing
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from costmodel.collector import CampaignConfig, CampaignFolder, find_campaign
+from costmodel.engines import LocalEngine
+from costmodel.errors import CostModelError, last_line
+from costmodel.kernels import KernelSource, open_sources, sample_from_starts
+from costmodel.progress import Progress
+from costmodel.records import Candidate, Platform, Workload, part_of
+from costmodel.search import screen_candidates
+from costmodel.spaces import KernelSpace
+from costmodel.transfer import Model, device_named, load_model
+from costmodel.tuning._knowledge import from_model
+
+
+class Proposed(msgspec.Struct, frozen=True):
+    """What a call of ``propose`` left in the folder of a campaign.
+
+    Attributes:
+        folder: The folder.
+        kernels: Kernels chosen for each workload, those of earlier calls included.
+        failed: Why no kernels of a workload could be chosen.
+    """
+
+    folder: str
+    kernels: dict[str, int]
+    failed: dict[str, str]
+
+
+class _Request(NamedTuple):
+    """What a worker needs to choose the kernels of a workload."""
+
+    config: CampaignConfig
+    folder: Path
+    model: Path
+    platforms: tuple[Platform, ...]
+
+
+def propose(
+    campaign: CampaignConfig | Path | str,
+    out: Path | str,
+    model: Path | str,
+    *,
+    device: str | None = None,
+    workers: int | None = None,
+) -> Proposed:
+    """Choose the kernels of a campaign by a model of other workloads, so that a device need not wait for it.
+
+    The first round is drawn at random, as ``collect`` draws it. In those after it comes what the model
+    expects to be good at the budgets of ``kernels.good_at`` (``costmodel.search.screen_candidates``); of
+    kernels whose parameters it does not know, random ones. ``collect`` into the same folder measures them. A
+    call that was stopped goes on where it was.
+
+    Args:
+        campaign: A campaign, the path of its file, or the name of one that ships.
+        out: Folder of the campaign.
+        model: A trained model, as ``costmodel train`` writes it.
+        device: Name of the device that will measure; the only one that the model learned from unless given.
+        workers: Processes; one for each hardware thread unless given.
+
+    Raises:
+        CostModelError: The campaign is not sound, the folder belongs to another one, the model cannot be
+            read, or the device is not known or none that the campaign is for.
+    """
+    config, folder = find_campaign(campaign), CampaignFolder(Path(out))
+    on = device_named(device, load_model(model).metadata.devices)
+    if on.kind != config.runner:
+        raise CostModelError(
+            f"The device must be one that a {config.runner} campaign measures on, but got {on.name}, which "
+            f"runs {on.kind}. Name another one, or give a model that learned from one."
+        )
+    platforms = tuple(part_of(on, sms) for sms in config.kernels.good_at or config.sms)
+    folder.claim(config)
+    request = _Request(config, folder.path, Path(model), platforms)
+    kernels: dict[str, int] = {}
+    failed: dict[str, str] = {}
+    with closing(LocalEngine(workers)) as engine, Progress("choosing", len(config.workloads)) as progress:
+        jobs = {engine.submit(_propose_for, request, w): w.name for w in config.parsed_workloads}
+        for job in as_completed(jobs):
+            kernels[jobs[job]], reason = _outcome(job)
+            failed |= {jobs[job]: reason} if reason else {}
+            progress.advance(jobs[job])
+    return Proposed(str(folder.path), {name: kernels[name] for name in sorted(kernels)}, failed)
+
+
+def _outcome(job: "Future[int]") -> tuple[int, str]:
+    """How many kernels were chosen, and why none could be."""
+    error = job.exception()
+    return (0, last_line(error)) if error else (job.result(), "")
+
+
+def _propose_for(request: _Request, workload: Workload) -> int:
+    """Choose the kernels of a workload, round by round; runs in a worker."""
+    folder, known = CampaignFolder(request.folder), list[Candidate]()
+    for round_ in range(request.config.kernels.rounds + 1):
+        chosen = folder.proposals(workload, round_)
+        if chosen is None:
+            chosen = _round(request, workload, round_, known)
+            folder.write_proposals(workload, round_, chosen)
+        known += chosen
+    return len(known)
+
+
+def _round(request: _Request, workload: Workload, round_: int, known: Sequence[Candidate]) -> list[Candidate]:
+    """The candidates of a round, of every source that makes the workload."""
+    config = request.config
+    sources = [each for each in open_sources(config.sources) if each.makes(workload, config.runner)]
+    return [each for source in sources for each in _of_source(request, source, workload, round_, known)]
+
+
+def _of_source(
+    request: _Request, source: KernelSource, workload: Workload, round_: int, known: Sequence[Candidate]
+) -> list[Candidate]:
+    config = request.config
+    space = source.space(workload, config.runner)
+    seed = config.draw_seed(workload, round_)
+    own = [candidate for candidate in known if source.is_of(candidate)]
+    searched = KernelSpace(space, *request.platforms)
+    knowledge = from_model(_model(request.model), searched.family, None)
+    if round_ == 0 or knowledge.model is None:
+        count = config.kernels.per_round if round_ else config.kernels.random
+        return sample_from_starts(space, count, seed, known=own)
+    searched = searched.in_columns(knowledge.columns)
+    return screen_candidates(searched, knowledge.model, config.kernels.per_round, seed, known=own)
+
+
+@lru_cache(maxsize=1)
+def _model(path: Path) -> Model:
+    """Read once in each worker."""
+    return load_model(path)
