@@ -24,7 +24,7 @@ from costmodel.features._platform import (
     roofline_s,
 )
 from costmodel.features._table import FeatureTable
-from costmodel.features._times import Work, chain_s
+from costmodel.features._times import Work
 from costmodel.features._workload import WORKLOAD_COLUMNS, workload_values
 from costmodel.records import DTYPE_BYTES, Candidate, ConfigBatch, Platform, Workload
 
@@ -121,7 +121,7 @@ def _columns(
         np.array([_sizes(w) for w in workloads]).reshape(-1, 4)[row].T
     )
     # Of a kernel of another suite only its launches tell something: what they compute, what they move or,
-    # where that is not said, write, and how long they wait.
+    # where that is not said, write.
     foreign = np.isnan(flops)
     flops = np.where(foreign, _of_launches(facts, "flops"), flops)
     device_bytes = _of_launches(facts, "device_bytes")
@@ -130,8 +130,6 @@ def _columns(
     min_bytes = np.where(foreign, moved, min_bytes)
     peak = peak_flops(limits, np.where(foreign, _of_launches(facts, "tensor_flops") > 0.0, is_float16 == 1.0))
     bound_s = roofline_s(limits, peak, flops, min_bytes)
-    waiting_s = chain_s(_of_launches(facts, "longest_chain"), limits)
-    bound_s = np.where(foreign, np.fmax(bound_s, waiting_s), bound_s)
     loads, steps = 2.0 ** facts.config[:, _LOADS], 2.0 ** facts.config[:, _STEPS]
     work = Work(flops, min_bytes, device_bytes, bound_s, loads, steps, element_bytes)
     launched = LaunchFacts(facts.launches, limits, work)

@@ -113,11 +113,6 @@ def times_of(facts: Mapping[str, FloatArray], occupancy: Occupancy, limits: Limi
     )
 
 
-def chain_s(loads: FloatArray, limits: Limits) -> FloatArray:
-    """``(n,)`` seconds of as many loads from device memory that follow one another."""
-    return np.asarray(loads * _LATENCY_CLOCKS / limits.clock_hz)
-
-
 def memory_s(work: Work, traffic: FloatArray, limits: Limits) -> FloatArray:
     """``(n,)`` seconds of the traffic to device memory of rows with this ``(n,)`` traffic to the L2 cache.
 

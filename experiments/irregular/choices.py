@@ -120,6 +120,24 @@ def summary(table: pd.DataFrame, beside: Mapping[str, pd.DataFrame] | None = Non
     return found
 
 
+def sparse_gain(rows: pd.DataFrame, dense: Sequence[str]) -> Rows:
+    """Latency of the best dense kernel over that of the best sparse one, by layer and SM budget.
+
+    Args:
+        rows: Those of pruned layers.
+        dense: Ways that read the weights with their zeros.
+    """
+    ran = rows[np.isfinite(rows["latency_s"])]
+    of_dense = ran["way"].isin(dense)
+    tasks = ["workload", "sms_granted"]
+    best = [part.groupby(tasks, observed=True)["latency_s"].min() for part in (ran[of_dense], ran[~of_dense])]
+    gain = (best[0] / best[1]).unstack()
+    return [
+        {"workload": str(name), **{f"{sms} SMs": float(each) for sms, each in row.items()}}
+        for name, row in gain.iterrows()
+    ]
+
+
 def errors(rows: pd.DataFrame, by: Sequence[str]) -> Rows:
     """Relative errors of predicted latencies, median and 90th percentile, and the bias."""
     ran = rows[np.isfinite(rows["latency_s"]) & rows["predicted_s"].notna()]

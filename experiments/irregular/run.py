@@ -1,6 +1,7 @@
 """How well are kernels chosen and timed whose speed depends on their data? See README.md here."""
 
 import argparse
+import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -14,7 +15,17 @@ from costmodel.files import write_json
 from costmodel.transfer import LearningRows
 
 sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1])]
-from choices import Rows, always, block_size_by_occupancy, chosen, errors, first, size_correlations, summary
+from choices import (
+    Rows,
+    always,
+    block_size_by_occupancy,
+    chosen,
+    errors,
+    first,
+    size_correlations,
+    sparse_gain,
+    summary,
+)
 from held_out import known, predicted
 from options import parse_options
 from picture import draw
@@ -29,9 +40,10 @@ OCCUPANCY = "GeNN's block size"
 def main(argv: Sequence[str] | None = None) -> None:
     args = parse(argv)
     study = Study(args)
-    document = {name: part(study) for name, part in PARTS.items()}
+    document = {name: PARTS[name](study) for name in args.parts}
     if args.json:
-        write_json(args.json, _rounded(document))
+        kept = json.loads(args.json.read_text()) if args.json.exists() else {}
+        write_json(args.json, _rounded({name: document.get(name, kept.get(name)) for name in PARTS}))
     if args.plots:
         draw(study.by("shape"), args.best, args.plots)
 
@@ -43,6 +55,7 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--elsewhere", nargs="+", help="the same, of kernels that are known on other SMs")
     parser.add_argument("--best", help="the learner that the pictures show")
     parser.add_argument("--folds", type=int, help="of shapes, and of distributions")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, help="the others stay in the file")
     parser.add_argument("--json", type=Path, metavar="FILE")
     parser.add_argument("--plots", type=Path, metavar="FOLDER")
     return parse_options(parser, __file__, argv)
@@ -97,6 +110,14 @@ def pruned_layers(study: Study) -> dict[str, Rows]:
         found[held_out] = summary(table, {"cuSPARSE": sparse})
         _print(f"pruned layers, {held_out} never seen", found[held_out])
     return found
+
+
+def borders(study: Study) -> dict[str, Rows]:
+    """Where is a pruned layer faster dense, and where sparse, of what was recorded?"""
+    own = study.rows[study.rows["family"] == PRUNED]
+    found = sparse_gain(own, ["dense", "dense_tensor", DENSE])
+    _print("best dense kernel over the best sparse one", found)
+    return {"gain": found}
 
 
 def spiking_networks(study: Study) -> dict[str, Rows]:
@@ -174,6 +195,7 @@ def _rounded(value: Any) -> Any:
 
 
 PARTS: Mapping[str, Callable[[Study], Any]] = {
+    "borders": borders,
     "pruned layers": pruned_layers,
     "spiking networks": spiking_networks,
     "lookups": lookups,

@@ -123,6 +123,12 @@ def test_a_way_that_failed_is_never_taken_and_tasks_without_it_are_left_out() ->
     assert list(choices.chosen(task(dense=[np.inf]), "x", lambda _: 0)) == []
 
 
+def test_the_gain_of_sparse_kernels_is_that_of_the_best_of_each() -> None:
+    rows = task(dense=[3.0, 2.0], library=[4.0], gather=[1.0, 5.0], csr=[np.inf])
+    found = import_module("choices").sparse_gain(rows, ["dense", "library"])
+    assert found == [{"workload": "w", "8 SMs": 2.0}]
+
+
 def test_genn_s_block_size_is_taken_of_the_default(data: Dataset) -> None:
     held_out, choices = map(import_module, ("held_out", "choices"))
     known = held_out.known(data)
@@ -155,5 +161,9 @@ def test_the_whole_experiment(tmp_path: Path) -> None:
     assert ways["cuSPARSE"]["no slower than cuSPARSE"] == 1.0
     assert ways["cuBLAS, dense"]["mean_regret"] == ways["cuSPARSE"]["mean_regret"] > 0
     assert ways["kernel-ridge"]["mean_regret"] < ways["cuSPARSE"]["mean_regret"]
+    assert {row["workload"] for row in found["borders"]["gain"]} == set(WORKLOADS[:4])
+    import_module("run").main([*options, "--parts", "borders", "--json", str(out)])
+    assert json.loads(out.read_text()) == found
+    assert {row["learner"] for row in found["lookups"]["sms"]} == {"known-elsewhere", "kernel-ridge"}
     assert {row["family"] for row in found["latencies"]["sms"]} >= {"sparse_linear", "embedding_bag"}
     assert all(row["kernels"] > 0 for row in found["lookups"]["distribution"])
