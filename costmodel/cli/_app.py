@@ -18,7 +18,7 @@ from costmodel.version import __version__
 COMMANDS = {
     "workloads": (
         "costmodel.cli.workloads:app",
-        "List the workloads of well-known networks, or extract them from these.",
+        "List the workloads of well-known networks, extract them from these, or draw some like them.",
     ),
     "kernels": (
         "costmodel.cli.kernels:app",

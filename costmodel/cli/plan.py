@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from costmodel.cli._options import JsonOption, count_option, output_option
+from costmodel.cli._options import JsonOption, count_option, number_option, output_option
 from costmodel.cli._output import print_line, print_table, titled_table, write_json
 
 if TYPE_CHECKING:
@@ -59,7 +59,9 @@ def plan(
     ] = "",
     measured: Annotated[
         float | None,
-        typer.Option(
+        number_option(
+            "above 0 and at most 1,000,000,000",
+            lambda seconds: 0 < seconds <= 1e9,
             metavar="SECONDS",
             help="What the same takes without the profiler, by the host's clock: the profiler's own time "
             "is taken out.",

@@ -146,7 +146,7 @@ class Search:
         """All measured trials of the study."""
         study, space, sampler = self._study, self._space, self._sampler
         finished = study.get_trials(deepcopy=False, states=FINISHED)
-        now = present_factors(study, [trial.number for trial in finished])
+        now = present_factors(study, [trial.number for trial in finished]).tolist()
         trials = tuple(Trial.of(each, space).times(by) for each, by in zip(finished, now, strict=True))
         screened = getattr(sampler, "screened", 0) if space.size is None else space.size
         knowledge = sampler.knowledge

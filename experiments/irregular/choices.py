@@ -19,25 +19,27 @@ NOISE = 0.01  # ways whose best kernels are so near each other are as good
 _KEPT = ["task", "workload", "family", "sms_granted", "shape", "distribution"]
 
 
-def best_of_ways(task: pd.DataFrame) -> pd.Series:
-    """Latency of the fastest recorded kernel of each way in a task."""
-    return task.groupby("way")["latency_s"].min()
+def chosen(rows: pd.DataFrame, name: str, rule: Rule, what: str = "way") -> Iterator[dict[str, Any]]:
+    """What a rule takes in each task in which something ran; tasks in which it has nothing are left out.
 
-
-def chosen(rows: pd.DataFrame, name: str, rule: Rule) -> Iterator[dict[str, Any]]:
-    """What a rule takes in each task in which something ran; tasks in which it has nothing are left out."""
+    Args:
+        rows: Rows of tasks.
+        name: Of the rule.
+        rule: What takes a row of a task.
+        what: The column that says what is to be chosen rightly: ``way`` or ``threads``.
+    """
     for _, task in rows.groupby("task", observed=True, sort=False):
         best_s = task["latency_s"].min()
         at = rule(task) if np.isfinite(best_s) else None
         if at is None:
             continue
-        row, ways = task.iloc[at], best_of_ways(task)
+        row, best_of = task.iloc[at], task.groupby(what)["latency_s"].min()
         yield {
             **{key: row[key] for key in _KEPT},
             "chosen_by": name,
-            "way": row["way"],
-            "best_way": ways.idxmin(),
-            "right": bool(ways[row["way"]] <= (1 + NOISE) * best_s),
+            "way": row[what],
+            "best_way": best_of.idxmin(),
+            "right": bool(best_of[row[what]] <= (1 + NOISE) * best_s),
             "regret": float(row["latency_s"] / best_s - 1.0),
             "seconds": float(row["latency_s"]),
         }

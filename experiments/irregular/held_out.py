@@ -57,8 +57,14 @@ def way(candidate: Candidate) -> str:
     return f"PyTorch, {chosen['call']}" if "call" in chosen else str(chosen.get("variant", candidate.source))
 
 
+def threads(candidate: Candidate) -> str:
+    """The way, and how many threads take a spike or a neuron together."""
+    chosen = candidate.config.decisions
+    return f"{way(candidate)}, {chosen['group_size']}" if "group_size" in chosen else way(candidate)
+
+
 def known(data: Dataset) -> pd.DataFrame:
-    """Rows of a dataset with the way of their config, and what they may be held out by."""
+    """Rows of a dataset with the way of their config, its threads, and what they may be held out by."""
     rows = data.rows
     at, platforms = rows["candidate"].to_numpy(), rows["sms_granted"].to_numpy()
     every = [data.candidates[i] for i in range(len(data.candidates))]
@@ -67,8 +73,8 @@ def known(data: Dataset) -> pd.DataFrame:
         name: [group(every[i].workload, int(s)) for i, s in zip(at, platforms, strict=True)]
         for name, group in groups.items()
     }
-    ways = np.array([way(each) for each in every], dtype=object)[at]
-    return rows.assign(way=ways, family=[_ALIKE.get(k, k) for k in rows["kind"]], **named)
+    ways = {of.__name__: np.array([of(each) for each in every], dtype=object)[at] for of in (way, threads)}
+    return rows.assign(**ways, family=[_ALIKE.get(k, k) for k in rows["kind"]], **named)
 
 
 def predicted(

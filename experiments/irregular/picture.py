@@ -60,7 +60,7 @@ SWEEPS = (
         {"r": 1_000_000, "d": 64, "b": 2048, "l": 32},
         "y",
         10.0,
-        "% of the lookups that go to the hottest 1 % of the rows",
+        "lookups of the hottest 1 % of rows, %",
     ),
 )
 

@@ -31,7 +31,7 @@ from options import parse_options
 from picture import draw
 
 PRUNED = "sparse_linear"
-SPIKES = ("cuda.spike_delivery", "cuda.lif_update")
+DELIVERY, UPDATE = "cuda.spike_delivery", "cuda.lif_update"
 LOOKUPS = "embedding_bag"
 DENSE, CUSPARSE = "PyTorch, dense", "PyTorch, csr"
 OCCUPANCY = "GeNN's block size"
@@ -121,16 +121,18 @@ def borders(study: Study) -> dict[str, Rows]:
 
 
 def spiking_networks(study: Study) -> dict[str, Rows]:
-    """Are variant and threads chosen rightly for a network, or a firing rate, never seen?"""
-    own = study.rows[study.rows["family"].isin(SPIKES)]
-    rule = _table(chosen(own, OCCUPANCY, block_size_by_occupancy(study.data)))
+    """Are variant, threads and block size chosen rightly for a network, or a firing rate, never seen?"""
     found = {}
     for held_out in ("shape", "distribution"):
-        table = pd.concat([_choices(study, held_out, SPIKES), rule])
-        found[held_out] = summary(table, {OCCUPANCY: rule})
-        _print(f"spiking networks, {held_out} never seen", found[held_out])
+        for family, what in ((DELIVERY, "way"), (DELIVERY, "threads"), (UPDATE, "way")):
+            own = study.rows[study.rows["family"] == family]
+            rule = _table(chosen(own, OCCUPANCY, block_size_by_occupancy(study.data), what))
+            table = pd.concat([_choices(study, held_out, [family], what), rule])
+            name = f"{family.removeprefix('cuda.')}, {what}, {held_out}"
+            found[name] = summary(table, {OCCUPANCY: rule})
+            _print(f"{name} never seen", found[name])
     said = study.by("shape")
-    found["sizes"] = size_correlations(said[said["family"] == SPIKES[0]], "sms_granted")
+    found["sizes"] = size_correlations(said[said["family"] == DELIVERY], "sms_granted")
     _print("latency over networks never seen", found["sizes"])
     return found
 
@@ -157,11 +159,14 @@ def latencies(study: Study) -> dict[str, Rows]:
     return found
 
 
-def _choices(study: Study, held_out: str, families: Sequence[str]) -> pd.DataFrame:
+def _choices(study: Study, held_out: str, families: Sequence[str], what: str = "way") -> pd.DataFrame:
     said = study.by(held_out)
     own = said[said["family"].isin(families)]
     return pd.concat(
-        [_table(chosen(rows, str(learner), first)) for learner, rows in own.groupby("learner", sort=False)]
+        [
+            _table(chosen(rows, str(learner), first, what))
+            for learner, rows in own.groupby("learner", sort=False)
+        ]
     )
 
 

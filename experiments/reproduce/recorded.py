@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,9 @@ def main() -> None:
         "placement",
         "replay_speed",
         "pipeline_throughput",
+        "drift",
+        "transfer",
+        "irregular",
     )
     results = {name: json.loads((EXPERIMENTS / name / "result.json").read_text()) for name in names}
     document = {
@@ -55,6 +59,9 @@ def main() -> None:
         "placement": placement(results["placement"]),
         "replay_speed": replayed(results["replay_speed"][-1]),
         "pipeline": pipeline(results["pipeline_throughput"]["pipelines"]),
+        "drift": drift(results["drift"]),
+        "transfer": {f"{row['held_out']} {row['learner']}": row for row in results["transfer"]},
+        "irregular": irregular(results["irregular"]),
         "ablation": {row["model"].strip(): -row.get("difference", 0.0) for row in results["ablation"]},
         "search": searches("result.json"),
         "search_whole": searches("result_consensus.json") | searches("result_whole.json"),
@@ -117,6 +124,43 @@ def pipeline(pipelines: dict[str, dict[str, Any]]) -> dict[str, Any]:
         "stock_per_minute": stock["per_minute"],
         "difference": float(np.median(list(apart.values()))),
         "difference_of_long": float(np.median(long)),
+    }
+
+
+def drift(result: dict[str, Any]) -> dict[str, Any]:
+    """False alarms in campaigns and searches without a drift, and when planted ones are told."""
+    quiet = [*result["quiet"], *result["searches"]]
+    measurements = sum(row["measurements"] for row in result["quiet"])
+    planted = [row for row in result["planted"] if math.isclose(abs(np.log(row["factor"])), np.log(1.3))]
+    repeats = [row for row in planted if row["repeats"]]
+    return {
+        "measurements": measurements,
+        "false_alarms": sum(row["false_alarms"] for row in quiet),
+        "by_predictions": sum(row["false_alarms_by_predictions"] for row in quiet),
+        "repeated": sum(row["repeated"] for row in result["quiet"]) / measurements,
+        "delay": max(row["delay_median"] for row in repeats),
+        "most": max(row["delay_most"] for row in repeats),
+        "found_by_predictions": max(row["found"] for row in planted if not row["repeats"]),
+    }
+
+
+def irregular(result: dict[str, Any]) -> dict[str, Any]:
+    """Choices and errors by part, what is held out, and way of choosing."""
+
+    def by(rows: list[dict[str, Any]], key: str) -> dict[str, Any]:
+        return {row[key]: row for row in rows}
+
+    pruned, spikes, bags = (result[part] for part in ("pruned layers", "spiking networks", "lookups"))
+    unseen = ("shape", "distribution")
+    float16 = [gain for gain in result["borders"]["gain"] if "float16" in gain["workload"]]
+    return {
+        "layers": len(float16),
+        "turning": sum(gain["8 SMs"] > 1.02 and gain["132 SMs"] < 0.98 for gain in float16),
+        "pruned": {held: by(pruned[held], "chosen_by") for held in unseen},
+        "spikes": {held: by(spikes[held], "chosen_by") for held in unseen},
+        "rho": min(row["rho"] for row in spikes["sizes"] if row["chosen_by"] == "stack"),
+        "bags": {held: by(bags[held], "learner") for held in (*unseen, "sms")},
+        "bags_choice": by(bags["choice, distribution"], "chosen_by"),
     }
 
 
