@@ -65,8 +65,8 @@ def sample_workloads(count: int, seed: int, *, apart_from: Sequence[Shape] = ())
     shorter list with the same seed.
 
     Example:
-        >>> [workload.name for workload in sample_workloads(2, seed=2026)]
-        ['matmul_bias_relu-m49-n187-k4544-float16', 'layer_norm-m308-n779-float16']
+        >>> sample_workloads(2, seed=2026)[1].name
+        'layer_norm-m308-n779-float16'
 
     Args:
         count: How many.

@@ -28,6 +28,7 @@ MODULES = ("run", "held_out", "choices", "picture", "options")
 WORKLOADS = [
     *(f"cuda.sparse_linear_float16-m16-n{n}-k512-s{s}-g32-v32-u1" for n in (256, 512) for s in (50, 90)),
     *(f"cuda.spike_delivery-n{n}-c10-r{r}-d2" for n in (2000, 5000) for r in (100, 10000)),
+    *(f"cuda.lif_update-n{n}-r{r}" for n in (2000, 5000) for r in (100, 10000)),
     *(
         f"cuda.embedding_bag-r100000-d{d}-b64-l8-v1-h{h}-w200-x300-y500-z700"
         for d in (16, 64)
@@ -49,7 +50,7 @@ def rehearsed() -> Iterator[Measurement]:
     """Configs of each workload and the library's calls, with times of a formula."""
     for name in WORKLOADS:
         workload = Workload.parse(name)
-        for source in open_sources(["cuda", "library"]):
+        for source in (each for each in open_sources(["cuda", "library"]) if each.makes(workload, "cuda")):
             for candidate in sample_from_starts(source.space(workload, "cuda"), 10, seed=0):
                 for sms in (8, 132):
                     platform = part_of(find_device("NVIDIA H200"), sms)
@@ -85,7 +86,7 @@ def test_what_is_held_out_together(data: Dataset) -> None:
     assert half.shape == tenth.shape == "sparse_linear-n256-k512"
     assert half.distribution == "sparse_linear-s50-g32-v32-u1" != tenth.distribution
     assert of[WORKLOADS[5]].distribution == "cuda.spike_delivery-r10000-d2"
-    assert of[WORKLOADS[8]].distribution == "embedding_bag-v1-h2-w200-x300-y500-z700"
+    assert of[WORKLOADS[12]].distribution == "embedding_bag-v1-h2-w200-x300-y500-z700"
     assert {"PyTorch, csr", "gather", "dense_tensor"} <= set(known["way"])
 
 
@@ -165,5 +166,14 @@ def test_the_whole_experiment(tmp_path: Path) -> None:
     import_module("run").main([*options, "--parts", "borders", "--json", str(out)])
     assert json.loads(out.read_text()) == found
     assert {row["learner"] for row in found["lookups"]["sms"]} == {"known-elsewhere", "kernel-ridge"}
+    spiking = found["spiking networks"]
+    assert {
+        "spike_delivery, way, shape",
+        "spike_delivery, threads, distribution",
+        "lif_update, way, shape",
+    } <= set(spiking)
+    variants, threads = (spiking[f"spike_delivery, {what}, shape"][0] for what in ("way", "threads"))
+    assert threads["right"] <= variants["right"]
+    assert threads["mean_regret"] == variants["mean_regret"]
     assert {row["family"] for row in found["latencies"]["sms"]} >= {"sparse_linear", "embedding_bag"}
     assert all(row["kernels"] > 0 for row in found["lookups"]["distribution"])
