@@ -18,7 +18,7 @@ from costmodel.planner import (
     replay,
     same_kernels_on_sms,
 )
-from costmodel.records import Device, find_device
+from costmodel.records import Device, Workload, find_device
 
 sys.path.append(str(Path(__file__).parents[1]))
 sys.path.append(str(Path(__file__).parents[1] / "network_on_part"))
@@ -65,7 +65,8 @@ def results(arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
         known = {each.name: each for each in model.metadata.devices}
         for seed in range(arguments.seeds):
             latencies = predicted(model, known[device.name], arguments.pool, seed)
-            yield row(f"{name}, draw {seed}", said(module, latencies))
+            found = row(f"{name}, draw {seed}", said(module, latencies))
+            yield found | {"interval_us": intervals(module, latencies)}
 
 
 def predicted(model: costmodel.Model, device: Device, pool: int, seed: int) -> Latencies:
@@ -81,6 +82,18 @@ def said(module: Any, latencies: Latencies) -> dict[str, float]:
         for part, granted in SMS.items():
             on = graph if granted == sms else same_kernels_on_sms(graph, granted, latencies)
             found[f"{tuned} on {part}"] = 1e6 * replay(on).makespan_s
+    return found
+
+
+def intervals(module: Any, latencies: Latencies) -> dict[str, list[float]]:
+    """Ends of the 90 % intervals of kernels on the SMs that they are tuned for, added up, in microseconds."""
+    found = {}
+    for tuned, sms in SMS.items():
+        graph = read_relax(module, latencies, sms=sms).graph
+        tables = [latencies.kernels(Workload.parse(graph.workload(task))) for task in range(len(graph))]
+        best = [kernel for table in tables if table and (kernel := table.best(sms))]
+        ends = (sum(each.low_s for each in best), sum(each.high_s for each in best))
+        found[f"{tuned} on {tuned}"] = [1e6 * end for end in ends]
     return found
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Five minutes on one core; options of run.py may follow.
+# Ten minutes on one core; options of run.py may follow.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 here=experiments/plan_a_block

@@ -198,6 +198,19 @@ def test_what_to_tune_next_becomes_a_job(
     assert shown.runner == "cuda"
 
 
+def test_the_weight_of_a_workload_is_its_calls_on_the_critical_path(
+    tmp_path: Path, latencies: RecordedLatencies
+) -> None:
+    task = {"sms": 132, "workload": SOFTMAX}
+    tasks = [
+        task | {"id": "long", "duration_s": 1e-4, "resource": "a"},
+        task | {"id": "short", "duration_s": 1e-5, "resource": "b"},
+    ]
+    found = rank(load(tmp_path, tasks), latencies)
+    assert found.table.calls.tolist() == [2]
+    assert found.job_file().workloads == {SOFTMAX: 1.0}
+
+
 def test_kernels_on_several_numbers_of_sms_are_no_job(tmp_path: Path, latencies: RecordedLatencies) -> None:
     tasks = [{"id": str(sms), "duration_s": 1e-3, "sms": sms, "workload": SOFTMAX} for sms in (32, 132)]
     found = rank(load(tmp_path, tasks), latencies)

@@ -50,9 +50,9 @@ def test_a_kernel_keeps_its_name_on_other_sms_and_is_one_that_is_known_on_both()
 
 
 def test_between_two_numbers_of_sms_logs_are_linear_and_outside_nothing_is_known() -> None:
-    middle = TABLE.best(16)
-    assert middle
-    assert middle.latency_s == pytest.approx(np.sqrt(4.0 * 2.0))
+    near = TABLE.best(12)
+    assert near
+    assert near.latency_s == pytest.approx(4.0 * 0.5 ** (np.log(12 / 8) / np.log(32 / 8)))
     assert TABLE.best(4) is None
     assert TABLE.best(129) is None
 

@@ -10,6 +10,7 @@ from costmodel.errors import CostModelError
 from costmodel.planner import (
     DependencyKind,
     FirstKnown,
+    KernelTable,
     Latencies,
     RecordedLatencies,
     RooflineLatencies,
@@ -17,6 +18,7 @@ from costmodel.planner import (
     read_relax,
     replay,
 )
+from costmodel.records import Workload
 from costmodel.workloads import calls_of
 
 tvm = pytest.importorskip("tvm")
@@ -104,7 +106,7 @@ def test_kernels_take_what_was_recorded_and_others_a_roofline(latencies: Latenci
     found = read_relax(program, latencies, sms=32)
     graph = found.graph
     product = graph.names.index("matmul_bias-m128-n768-k768")
-    table = latencies.kernels(_workload("matmul_bias-m128-n768-k768"))
+    table = latencies.kernels(Workload.parse("matmul_bias-m128-n768-k768"))
     best = table.best(32) if table else None
     assert best
     assert graph.durations_s[graph.name_ids == product] == pytest.approx(3 * [best.latency_s])
@@ -118,12 +120,35 @@ def test_kernels_take_what_was_recorded_and_others_a_roofline(latencies: Latenci
     assert np.isnan(found.starts_s).all()
 
 
+class Uncertain(Latencies):
+    """One kernel of each workload, which takes 4 us and is in doubt by a factor of 2."""
+
+    def __init__(self) -> None:
+        self.device = RecordedLatencies("h100-sm-budgets").device
+
+    def kernels(self, workload: Workload) -> KernelTable | None:
+        """See ``Latencies``; None of programs."""
+        seconds = np.array([[4e-6]])
+        table = KernelTable(("one",), (132,), seconds, "predicted", seconds / 2, seconds * 2)
+        return None if workload.is_program else table
+
+
+def test_intervals_of_predictions_are_added_up() -> None:
+    found = read_relax(block(24, 3, 10), Uncertain())
+    graph = found.graph
+    said, rest, _ = graph.assumptions
+    assert said.startswith("11 calls of 8 kernels take what a model predicts")
+    assert said.endswith("44.0 us; the ends of their 90 % intervals add up to 22.0 and 88.0 us.")
+    assert rest.startswith("4 calls of 4 kernels take a start and what a roofline says")
+    assert replay(graph).makespan_s > 44e-6 + 4 * 1.5e-6
+
+
 def test_streams_run_what_does_not_need_each_other(latencies: Latencies, program: str) -> None:
     found = plan(program, "streams=3", latencies=latencies)
     graph = found.before.graph
     data = graph.dependencies.kinds == DependencyKind.DATA
     assert data.sum() == sum(len(call.after) for call in calls_of(block(768, 12, 128)))
-    product = latencies.kernels(_workload("matmul_bias-m128-n768-k768"))
+    product = latencies.kernels(Workload.parse("matmul_bias-m128-n768-k768"))
     best = product.best(132) if product else None
     assert best  # of queries, keys and values two need not wait for the third
     assert found.before.makespan_s - found.after.makespan_s > 1.5 * best.latency_s
@@ -148,9 +173,3 @@ def test_what_is_no_module_is_refused(latencies: Latencies, tmp_path: Path) -> N
     graph.write_text('{"tasks": [{"id": "a", "duration_s": 1e-6}]}')
     with pytest.raises(CostModelError, match="take the what-if sms=32"):
         plan(graph, sms=32)
-
-
-def _workload(name: str) -> Any:
-    from costmodel.records import Workload
-
-    return Workload.parse(name)

@@ -8,6 +8,7 @@ from costmodel.kernels.metaschedule import is_program_place
 from costmodel.planner.graphs._inspection import Inspection
 from costmodel.planner.graphs._json_graph import JsonTask, graph_of
 from costmodel.planner.graphs._recorded import RecordedGraph
+from costmodel.progress import track
 from costmodel.workloads import ModuleCall, calls_of, read_calls
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def read_relax(module: Any, latencies: "Latencies | None" = None, *, sms: int | 
         raise CostModelError(f"A Relax module must call a kernel, but {module} calls none: name another.")
     known = open_latencies() if latencies is None else latencies
     on = known.on_device(sms)
-    took = [_took(call, known, on) for call in calls]
+    took = [_took(call, known, on) for call in track(calls, "latencies", len(calls))]
     tasks = [
         JsonTask(
             id=f"{i} {call.name}",

@@ -14,6 +14,7 @@ from costmodel.planner.graphs import KernelGraph, TaskKind
 from costmodel.planner.latencies import Latencies
 from costmodel.planner.replay import CriticalPath, critical_path, replay
 from costmodel.planner.whatif import WorkloadKernels, workload_kernels
+from costmodel.progress import track
 
 if TYPE_CHECKING:
     from costmodel.jobs import JobFile
@@ -120,7 +121,8 @@ def rank(graph: KernelGraph, latencies: Latencies) -> Ranking:
     path = critical_path(before)
     makespan = before.makespan_s
     rows, together, known = [], graph.durations_s.copy(), 0.0
-    for group in workload_kernels(graph, latencies):
+    groups = workload_kernels(graph, latencies)
+    for group in track(groups, "latencies", len(groups)):
         table = latencies.kernels(group.workload)
         best = table.best(group.sms) if table else None
         if table is None or best is None or table.origin == "estimated":

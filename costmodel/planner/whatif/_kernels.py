@@ -33,6 +33,11 @@ class WorkloadKernels:
     sms: int
     tasks: Positions
 
+    @property
+    def name(self) -> str:
+        """Of the workload."""
+        return self.workload.name
+
 
 def workload_kernels(
     graph: KernelGraph, latencies: "Latencies", among: Mask | None = None
