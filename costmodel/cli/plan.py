@@ -143,11 +143,11 @@ def plan(
     - `costmodel plan graph.json --what-if streams=4,sms:132=66 --perfetto after.json --report plan.html`
     - `costmodel plan model.py:module --device H200 --what-if sms=32 --rank --out out/jobs.toml`
     """
-    from costmodel.kernels.metaschedule import is_program_place
     from costmodel.planner import plan as run_plan
+    from costmodel.planner.graphs import is_module_place
 
     latencies = _opened(
-        learn_from, model, device, is_needed=rank or out is not None or is_program_place(trace)
+        learn_from, model, device, is_needed=rank or out is not None or is_module_place(trace)
     )
     found = run_plan(trace, what_if, within=within, measured_s=measured, sms=sms, latencies=latencies)
     _print(found, top)

@@ -1,10 +1,10 @@
 """Kernel graphs of Relax modules: calls in dataflow order, with what needs what, and no time recorded."""
 
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from costmodel.errors import CostModelError
-from costmodel.kernels.metaschedule import is_program_place
 from costmodel.planner.graphs._inspection import Inspection
 from costmodel.planner.graphs._json_graph import JsonTask, graph_of
 from costmodel.planner.graphs._recorded import RecordedGraph
@@ -18,8 +18,15 @@ _STREAM = "stream 0"
 
 
 def is_module_place(place: str) -> bool:
-    """Whether a text names a module in a file: ``program.py:module``, or JSON that TVM wrote."""
-    return is_program_place(place)
+    """Whether a text names a module in a file: ``program.py:module``, or JSON that TVM wrote.
+
+    Of JSON its first key tells: a trace, which is JSON too, may be as large as the memory.
+    """
+    path = Path(place)
+    if ".py:" in place or path.suffix != ".json" or not path.is_file():
+        return ".py:" in place
+    with path.open("rb") as file:
+        return file.read(64).translate(None, b" \n\r\t").startswith(b'{"root_index"')
 
 
 def read_relax(module: Any, latencies: "Latencies | None" = None, *, sms: int | None = None) -> RecordedGraph:
