@@ -49,5 +49,9 @@ def is_dataset_folder(path: Path) -> bool:
 def _shipped(name: str) -> Path:
     place = shipped("datasets", name)
     if place is None:
-        raise CostModelError(f"The dataset {name} ships with the package, but is missing: install it again.")
+        raise CostModelError(
+            f"The dataset {name} must be installed, but is not. Larger ones are the distribution "
+            "sm-costmodel-data: run `pip install ./datasets` in a clone of the repository. Others come with "
+            "the package: install it again."
+        )
     return place
