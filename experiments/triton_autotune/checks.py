@@ -187,6 +187,6 @@ def microseconds_by_sms(store: Path) -> dict[str, list[dict[str, Any]]]:
 
 def answer_from(store: Path) -> None:
     kernel = ours(store)
-    kernel.do_bench = refuse  # a timer of one's own may flush L2 or not, and would not be answered from what this one timed
+    kernel.do_bench = refuse  # do_bench= would be another timer, of which the store knows nothing
     launch(kernel, ASKED)
     print("answered from the store")
