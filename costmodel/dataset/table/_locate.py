@@ -6,13 +6,14 @@ from costmodel.dataset.table._schema import FILE_NAME, PARTS_NAME
 from costmodel.errors import CostModelError, did_you_mean
 from costmodel.files import shipped
 
-# The first is used where none is named: small, of one GPU. The other is ten times as large, of two.
+# The first is used where none is named: small, of one GPU. The others are larger, or of other kernels.
 SHIPPED_DATASETS = (
     "h100-sm-budgets",
     "sm-budgets",
     "cuda-sm-budgets",
     "triton-sm-budgets",
     "sparse-sm-budgets",
+    "wide-sm-budgets",
 )
 
 
