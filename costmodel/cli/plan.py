@@ -1,4 +1,4 @@
-"""``costmodel plan``: what a recorded model takes, and would take if."""
+"""``costmodel plan``: what a model takes, and would take if."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from rich.table import Table
 
-    from costmodel.planner import Plan
+    from costmodel.planner import Latencies, Plan, Ranking
 
 # How quantities of a summary are shown: label, factor, format.
 _SHOWN = {
@@ -30,11 +30,12 @@ _SHOWN = {
 
 def plan(
     trace: Annotated[
-        Path,
+        str,
         typer.Argument(
-            metavar="TRACE.json",
-            help="Trace of PyTorch's profiler (export_chrome_trace; .json or .json.gz), or a kernel graph in "
-            "JSON of your own.",
+            metavar="TRACE.json|PROGRAM.py:MODULE",
+            help="Trace of PyTorch's profiler (export_chrome_trace; .json or .json.gz), a kernel graph in "
+            "JSON of your own, or a Relax module: program.py:module, which is run, or module.json of "
+            "tvm.ir.save_json.",
             show_default=False,
         ),
     ],
@@ -45,7 +46,8 @@ def plan(
             metavar="WHAT,...",
             help="Transforms, one after the other: scale:PATTERN=FACTOR, replace:PATTERN=SECONDS, "
             "fuse[:PATTERN], graphs[=GAP] (CUDA graphs), half[=FACTOR], optimizer[=FACTOR], "
-            "streams[:SLOWDOWN]=K, sms[:RECORDED]=N.",
+            "streams[:SLOWDOWN]=K, sms[:RECORDED]=N, tuned[:PATTERN] (the best known kernels), "
+            "unfuse[:PATTERN].",
             show_default=False,
         ),
     ] = "",
@@ -68,7 +70,48 @@ def plan(
             show_default=False,
         ),
     ] = None,
-    top: Annotated[int, count_option(help="Rows of the critical path that are shown.")] = 10,
+    sms: Annotated[
+        int | None,
+        count_option(
+            help="SMs that the kernels of a Relax module have; the whole device if not given.",
+            show_default=False,
+        ),
+    ] = None,
+    learn_from: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DATASET",
+            help="Dataset that says what kernels of workloads take, and that a model learns others from.",
+            show_default="sm-budgets",
+        ),
+    ] = None,
+    model: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Trained model, for workloads that were not recorded; one is trained if not given.",
+            show_default=False,
+        ),
+    ] = None,
+    device: Annotated[
+        str | None,
+        typer.Option(
+            help="Device of the dataset, or a part of its name; the first by name if not given.",
+            show_default=False,
+        ),
+    ] = None,
+    rank: Annotated[
+        bool, typer.Option("--rank", help="Show which kernels to tune next, by what the whole would gain.")
+    ] = False,
+    out: Annotated[
+        Path | None,
+        output_option(
+            metavar="JOBS.toml",
+            help="Also write them as a job for `costmodel jobs submit`.",
+            show_default=False,
+        ),
+    ] = None,
+    top: Annotated[int, count_option(help="Rows of tables that are shown.")] = 10,
     json: JsonOption = None,
     perfetto: Annotated[
         Path | None,
@@ -87,22 +130,36 @@ def plan(
         output_option(metavar="FILE.html", help="Also write all of it as one page.", show_default=False),
     ] = None,
 ) -> None:
-    """Show what a recorded model takes, and what it would take if kernels or launches were others.
+    """Show what a model takes, what it would take if kernels or launches were others, and what to tune.
 
     The trace becomes a graph of what waits for what, which is replayed as it is and after the transforms.
-    What is wrong in the trace is counted, and not believed.
+    What is wrong in the trace is counted, and not believed. Kernels of a Relax module take what was recorded
+    of the best kernel of their workload, or what a model predicts.
 
     Examples:
     - `costmodel plan trace.json.gz`
     - `costmodel plan trace.json.gz --within 'ProfilerStep*' --measured 1.83e-3 --what-if half,graphs`
     - `costmodel plan trace.json --what-if graphs,scale:gemm=0.5 --plot out/lanes.png`
     - `costmodel plan graph.json --what-if streams=4,sms:132=66 --perfetto after.json --report plan.html`
+    - `costmodel plan model.py:module --device H200 --what-if sms=32 --rank --out out/jobs.toml`
     """
     from costmodel.planner import plan as run_plan
+    from costmodel.planner.graphs import is_module_place
 
-    found = run_plan(trace, what_if, within=within, measured_s=measured)
+    latencies = _opened(
+        learn_from, model, device, is_needed=rank or out is not None or is_module_place(trace)
+    )
+    found = run_plan(trace, what_if, within=within, measured_s=measured, sms=sms, latencies=latencies)
     _print(found, top)
-    write_json(json, found.to_dict())
+    values = found.to_dict()
+    if latencies and (rank or out):
+        ranking = found.rank(latencies)
+        _print_ranking(ranking, top)
+        values["rank"] = ranking.to_dict()
+        if out:
+            ranking.save_job(out)
+            print_line(f"Written: {out}. To submit it: costmodel jobs submit {out}")
+    write_json(json, values)
     if perfetto:
         found.save_perfetto(perfetto)
         print_line(f"Written: {perfetto}")
@@ -114,6 +171,36 @@ def plan(
     if report:
         found.save_report(report)
         print_line(f"Written: {report}")
+
+
+def _opened(
+    learn_from: str | None, model: Path | None, device: str | None, *, is_needed: bool
+) -> "Latencies | None":
+    """What kernels of workloads take; None where nothing was asked that needs it."""
+    from costmodel.planner import open_latencies
+
+    asked = is_needed or any(each is not None for each in (learn_from, model, device))
+    return open_latencies(learn_from, model=model, device=device) if asked else None
+
+
+def _print_ranking(ranking: "Ranking", top: int) -> None:
+    table = titled_table("What to tune next, by what the whole gains")
+    table.add_column("workload", overflow="fold")
+    for name in ("SMs", "calls", "now us", "best us", "of the path %", "gain us", "gain %"):
+        table.add_column(name, justify="right")
+    table.add_column("best is")
+    for row in ranking.table.head(top).to_dict(orient="records"):
+        numbers = (row["sms"], row["calls"], *(f"{1e6 * row[name]:,.1f}" for name in ("now_s", "best_s")))
+        gains = (f"{1e6 * row['gain_s']:,.1f}", f"{100 * row['gain_share']:.1f}")
+        share = f"{100 * row['critical_share']:.1f}"
+        table.add_row(row["workload"], *map(str, (*numbers, share, *gains)), row["origin"])
+    print_table(table)
+    print_line(
+        f"{ranking.known_share:.0%} of the time of kernels is of these. With all of them "
+        f"{1e6 * ranking.together_s:,.1f} us instead of {1e6 * ranking.makespan_s:,.1f} us."
+    )
+    for command in ranking.commands()[:1]:
+        print_line(f"To begin: {command}")
 
 
 def _print(found: "Plan", top: int) -> None:

@@ -16,7 +16,18 @@ from costmodel.planner.graphs import (
     TaskKind,
     read_graph,
     read_kineto,
+    read_relax,
 )
+from costmodel.planner.latencies import (
+    FirstKnown,
+    KernelTable,
+    Latencies,
+    PredictedLatencies,
+    RecordedLatencies,
+    RooflineLatencies,
+    open_latencies,
+)
+from costmodel.planner.ranking import Ranking, rank
 from costmodel.planner.replay import CriticalPath, Timeline, critical_path, replay
 from costmodel.planner.report import Plan, plan
 from costmodel.planner.whatif import (
@@ -27,7 +38,10 @@ from costmodel.planner.whatif import (
     on_streams,
     remove_launches,
     replace_latencies,
+    same_kernels_on_sms,
     scale,
+    tuned,
+    unfused,
     without_profiler,
 )
 
@@ -35,11 +49,18 @@ __all__ = [
     "CriticalPath",
     "Dependencies",
     "DependencyKind",
+    "FirstKnown",
     "Inspection",
     "KernelGraph",
+    "KernelTable",
+    "Latencies",
     "Plan",
+    "PredictedLatencies",
+    "Ranking",
     "RecordedGraph",
+    "RecordedLatencies",
     "Resource",
+    "RooflineLatencies",
     "TaskKind",
     "Timeline",
     "critical_path",
@@ -48,12 +69,18 @@ __all__ = [
     "half_precision",
     "on_sms",
     "on_streams",
+    "open_latencies",
     "plan",
+    "rank",
     "read_graph",
     "read_kineto",
+    "read_relax",
     "remove_launches",
     "replace_latencies",
     "replay",
+    "same_kernels_on_sms",
     "scale",
+    "tuned",
+    "unfused",
     "without_profiler",
 ]
