@@ -193,7 +193,7 @@ def picture(curve: pd.DataFrame) -> Picture:
                 line["workloads"], line["score_at_1_min"], line["score_at_1_max"], alpha=0.15, linewidth=0
             )
         axes.set_xscale("log", base=2)
-        axes.set_xticks(sizes, [str(size) for size in sizes])
+        axes.set_xticks(sizes, [str(size) for size in sizes], rotation=45)
         axes.set_title(f"{_kernels(kernels)} kernels of each", fontsize=10)
         axes.set_xlabel("workloads learned from", fontsize=9)
         axes.grid(alpha=0.25)
