@@ -6,6 +6,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
@@ -82,10 +84,43 @@ def test_other_machines_must_be_spoken_to_through_tls(address: str, monkeypatch:
         open_engine(address)
 
 
-def test_jobs_go_to_the_ray_of_an_address(tmp_path: Path) -> None:
+def tls_variables(folder: Path) -> dict[str, str]:
+    """Ray's variables for certificates of this machine, of an authority that nobody else knows."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes
+    from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+    hosts = [x509.IPAddress(ip_address(host)) for host in ("127.0.0.1", ray.util.get_node_ip_address())]
+    names = [x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)]) for name in ("ca", "own")]
+    keys = [generate_private_key(SECP256R1()) for _ in names]
+    now, day = datetime.now(UTC), timedelta(days=1)
+    files = {
+        "CA_CERT": folder / "ca.pem",
+        "SERVER_CERT": folder / "own.pem",
+        "SERVER_KEY": folder / "own.key",
+    }
+    for name, key, file in zip(names, keys, files.values(), strict=False):
+        certificate = (
+            x509.CertificateBuilder(names[0], name, key.public_key(), x509.random_serial_number())
+            .not_valid_before(now - day)
+            .not_valid_after(now + day)
+            .add_extension(x509.BasicConstraints(ca=name is names[0], path_length=None), critical=True)
+            .add_extension(x509.SubjectAlternativeName(hosts), critical=False)
+            .sign(keys[0], hashes.SHA256())
+        )
+        file.write_bytes(certificate.public_bytes(Encoding.PEM))
+    own_key = keys[1].private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    files["SERVER_KEY"].write_bytes(own_key)
+    return {"RAY_USE_TLS": "1", **{f"RAY_TLS_{name}": str(file) for name, file in files.items()}}
+
+
+def test_jobs_go_through_tls_to_the_ray_of_an_address(tmp_path: Path) -> None:
     """In a process of its own, as a process is connected to one Ray at a time."""
+    pytest.importorskip("cryptography")
     done = subprocess.run(
-        [sys.executable, Path(__file__).with_name("on_a_ray_client.py"), tmp_path],
+        [sys.executable, Path(__file__).with_name("on_a_ray_client.py")],
+        env={**os.environ, **tls_variables(tmp_path), "RAY_AUTH_MODE": "disabled"},
         capture_output=True,
         text=True,
         check=False,
