@@ -10,13 +10,13 @@ BIN := .venv/bin
 # Some tests wait for a time limit or a process; one worker more than cores works meanwhile.
 TEST_WORKERS ?= $(shell expr $$(nproc) + 1)
 
-TESTS := test test-rehearsals test-notebooks test-docs test-kernel-tuner test-torch test-triton
+TESTS := test test-rehearsals test-notebooks test-docs test-kernel-tuner test-torch test-triton test-ray
 # Beside other tests, threads of BLAS wait for each other: commands take 10 to 30 % more processor time.
 $(TESTS): export OMP_NUM_THREADS := 1
 # Tests start hundreds of processes, each of which would compile the package again where this is set.
 $(TESTS): export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help tune test test-rehearsals test-notebooks test-docs test-kernel-tuner test-torch test-triton docs check mutation reproduce
+.PHONY: help tune test test-rehearsals test-notebooks test-docs test-kernel-tuner test-torch test-triton test-ray docs check mutation reproduce
 .DELETE_ON_ERROR:
 
 help: ## List the targets
@@ -43,6 +43,9 @@ test-torch: .venv/torch.stamp ## Run the tests of what needs torch, which the ot
 
 test-triton: .venv/triton.stamp ## Run the tests of Triton kernels, which need 300 MB of compiler and no GPU
 	$(BIN)/python -m pytest -n auto --dist loadfile -m triton
+
+test-ray: .venv/ray.stamp ## Run the tests of the engine on Ray, which is 80 MB, a minute
+	$(BIN)/python -m pytest -m ray tests/engines
 
 docs: .venv/docs.stamp ## Build the documentation into out/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
@@ -71,6 +74,7 @@ reproduce: .venv/dev.stamp ## Make the figures of README.md again and compare, u
 .venv/kernel-tuner.stamp: extras := tvm,xgboost-cpu,mlflow,dev,kernel-tuner
 .venv/torch.stamp: extras := tvm,xgboost-cpu,mlflow,dev,torch
 .venv/triton.stamp: extras := tvm,xgboost-cpu,mlflow,dev,torch,triton,helion
+.venv/ray.stamp: extras := tvm,xgboost-cpu,mlflow,dev,ray
 .venv/docs.stamp: extras := tvm,xgboost-cpu,mlflow,dev,docs
 
 .venv/%.stamp: pyproject.toml | .venv/bin/pip

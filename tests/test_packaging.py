@@ -29,6 +29,8 @@ BACKENDS = (
     "pynvml",
     "kernel_tuner",
     "helion",
+    "ray",
+    "simpy",
 )
 # What replaying recorded measurements must do without: all that the extras bring.
 EXTRAS = (*BACKENDS, "psutil", "pebble", "cloudpickle")

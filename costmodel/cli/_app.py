@@ -56,6 +56,10 @@ COMMANDS = {
         "costmodel.cli.jobs:app",
         "Queue tuning jobs in a database, and work on them with any number of processes.",
     ),
+    "capacity": (
+        "costmodel.cli.capacity:capacity",
+        "Simulate what more builders and more GPUs would do for tuning, from measured times.",
+    ),
     "plan": (
         "costmodel.cli.plan:plan",
         "Show what a recorded model takes, and what it would take if kernels or launches were others.",

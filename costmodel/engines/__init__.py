@@ -1,9 +1,10 @@
-"""Where stage jobs run: processes of this machine, or workers of Dask distributed on any machines."""
+"""Where stage jobs run: processes of this machine, or workers of Dask distributed or Ray on any machines."""
 
 from costmodel.engines._base import Engine, EngineWorker, Job, WorkerDiedError
 from costmodel.engines._dask import DaskEngine
 from costmodel.engines._local import LocalEngine
 from costmodel.engines._open import open_engine
+from costmodel.engines._ray import RayEngine
 
 __all__ = [
     "DaskEngine",
@@ -11,6 +12,7 @@ __all__ = [
     "EngineWorker",
     "Job",
     "LocalEngine",
+    "RayEngine",
     "WorkerDiedError",
     "open_engine",
 ]

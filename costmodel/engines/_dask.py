@@ -1,14 +1,14 @@
 """An engine on workers of Dask distributed, on this machine or on others."""
 
 import asyncio
-import ipaddress
 import uuid
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from costmodel.engines._base import Engine, EngineWorker, Job, WorkerDiedError
+from costmodel.engines._base import EngineWorker, Job, WorkerDiedError
+from costmodel.engines._cluster import ClusterEngine, is_of_this_machine
 from costmodel.errors import CostModelError, MissingExtraError
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from distributed.deploy import Cluster
 
 
-class DaskEngine(Engine):
+class DaskEngine(ClusterEngine):
     """Workers of Dask distributed: ``dask worker`` on any machine, or a cluster object of Dask's adapters.
 
     Dask places jobs, knows who lives and gives a job to another worker where one is lost, at most as often as
@@ -50,19 +50,15 @@ class DaskEngine(Engine):
         Raises:
             CostModelError: Dask is not installed, the address is not safe, or no scheduler answers there.
         """
-        super().__init__()
+        super().__init__(shares_files=shares_files)
         if find_spec("distributed") is None:
             raise MissingExtraError("Running jobs on Dask workers", "dask")
-        self.shares_files = shares_files
         self._address = cluster if isinstance(cluster, str) else cluster.scheduler_address
         if not insecure:
             _check_safe(self._address)
         self._client = _connect(cluster, self._address, security, connect_timeout_s)
-        self._unfinished: set[Future[Any]] = set()
-        # Who waits for a job is told in this thread, so that what he does then holds up no message of Dask.
-        self._teller = ThreadPoolExecutor(1, thread_name_prefix="dask-engine")
 
-    def _start(self, job: Job) -> "Future[Any]":
+    def _run(self, job: Job, outcome: "Future[Any]") -> "Future[Any]":
         from costmodel.engines._dask_worker import run_in_process
 
         run = self._client.submit(
@@ -76,14 +72,10 @@ class DaskEngine(Engine):
             resources=job.resources or None,
             pure=False,
         )
-        outcome: Future[Any] = Future()
-        self._unfinished.add(outcome)
-        outcome.add_done_callback(self._unfinished.discard)
         following = asyncio.run_coroutine_threadsafe(self._result(run), self._client.loop.asyncio_loop)
         # A run that nobody follows any more is one that Dask forgets, or does not begin.
         outcome.add_done_callback(lambda outcome: following.cancel() if outcome.cancelled() else None)
-        following.add_done_callback(lambda done: self._teller.submit(self._tell, job, outcome, done))
-        return outcome
+        return following
 
     async def _result(self, run: "distributed.Future[Any]") -> Any:
         """The result of a run, waited for in Dask's event loop, which fetches several at once."""
@@ -91,17 +83,6 @@ class DaskEngine(Engine):
             return await self._client.gather(run, asynchronous=True)
         finally:
             run.release()
-
-    def _tell(self, job: Job, outcome: "Future[Any]", following: "Future[Any]") -> None:
-        """Tell who waits for a job what became of it."""
-        if not outcome.set_running_or_notify_cancel():
-            return
-        try:
-            outcome.set_result(following.result())
-        except CancelledError:  # not by who waits: by Dask, which has no scheduler any more
-            outcome.set_exception(self._lost(job))
-        except BaseException as error:  # noqa: BLE001 (it goes to whoever waits)
-            outcome.set_exception(_told(error, job))
 
     def _lost(self, job: Job) -> CostModelError:
         return CostModelError(
@@ -117,12 +98,17 @@ class DaskEngine(Engine):
             for address, worker in known.items()
         )
 
-    def close(self) -> None:
-        """Cancel what is not done, and disconnect; the workers live on. May be called twice."""
-        for outcome in list(self._unfinished):
-            outcome.cancel()
+    def _told(self, error: BaseException, job: Job) -> BaseException:
+        from distributed import KilledWorker
+
+        if isinstance(error, KilledWorker):
+            return WorkerDiedError(
+                f"{error.allowed_failures + 1} Dask workers, one after the other", job.name
+            )
+        return error
+
+    def _disconnect(self) -> None:
         self._client.close()
-        self._teller.shutdown(wait=False)
 
 
 def _connect(
@@ -130,7 +116,7 @@ def _connect(
 ) -> "distributed.Client":
     from distributed import Client
 
-    from costmodel.engines._dask_worker import JobProcesses
+    from costmodel.engines._dask_worker import WorkerJobs
 
     try:
         client = Client(cluster, security=security, timeout=timeout_s, set_as_default=False)
@@ -139,7 +125,7 @@ def _connect(
             f"A Dask scheduler must answer at {address}, but connecting failed ({error}). Start one with "
             "`dask scheduler`; for tls:// Dask's configuration must name certificates here too."
         ) from error
-    client.register_plugin(JobProcesses())
+    client.register_plugin(WorkerJobs())
     return client
 
 
@@ -150,25 +136,9 @@ def _check_safe(address: str) -> None:
         CostModelError: It would go to another machine, and anybody between could read and change it.
     """
     parts = urlsplit(address)
-    if parts.scheme == "tcp" and not _is_of_this_machine(parts.hostname or ""):
+    if parts.scheme == "tcp" and not is_of_this_machine(parts.hostname or ""):
         raise CostModelError(
             f"The address of a scheduler on another machine must begin with tls://, but got {address}: "
             "whoever can connect could run code on the workers and here. Give both ends certificates, or, in "
             "a network that you trust, pass `insecure=True`."
         )
-
-
-def _is_of_this_machine(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
-def _told(error: BaseException, job: Job) -> BaseException:
-    """What a caller is told of an error of Dask or of the job."""
-    from distributed import KilledWorker
-
-    if isinstance(error, KilledWorker):
-        return WorkerDiedError(f"{error.allowed_failures + 1} Dask workers, one after the other", job.name)
-    return error

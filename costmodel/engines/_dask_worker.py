@@ -1,8 +1,7 @@
-"""What a Dask worker does with jobs: each runs in a process of its own, which may hang or die."""
+"""Jobs on a Dask worker."""
 
 import asyncio
 import multiprocessing
-import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, Future
 from contextlib import contextmanager
@@ -11,22 +10,20 @@ from typing import Any
 
 from distributed import Reschedule, Worker, WorkerPlugin, get_worker
 
-from costmodel.engines._local import LocalEngine
+from costmodel.engines._job_processes import JobProcesses
 from costmodel.errors import CostModelError
 
 
-class JobProcesses(WorkerPlugin):  # type: ignore[misc]
-    """The job processes of a Dask worker: as many as it has threads, for each set of resources."""
+class WorkerJobs(WorkerPlugin):  # type: ignore[misc]
+    """The job processes of a Dask worker: as many as it has threads."""
 
     name = "costmodel-job-processes"
     idempotent = True
 
     def setup(self, worker: Worker) -> None:
-        """Start with no processes; the first job of a kind starts those of its kind."""
-        self._count, self._folder = worker.state.nthreads, Path(worker.local_directory)
-        self._engines: dict[tuple[str, ...], LocalEngine] = {}
+        """Start with no processes."""
+        self.processes = JobProcesses(worker.state.nthreads, Path(worker.local_directory))
         self._running: dict[Any, Future[Any]] = {}
-        self._lock = threading.Lock()
 
     def transition(self, key: Any, start: str, finish: str, **_: Any) -> None:
         """End the process of a task that nobody wants any more."""
@@ -50,24 +47,7 @@ class JobProcesses(WorkerPlugin):  # type: ignore[misc]
 
     async def teardown(self, worker: Worker) -> None:
         """End the processes, without holding up the worker's event loop."""
-        for engine in self._engines.values():
-            await asyncio.to_thread(engine.close)
-
-    def of(self, resources: tuple[str, ...]) -> LocalEngine:
-        """The processes for jobs that ask for resources of these names.
-
-        Raises:
-            CostModelError: This worker may not start processes.
-        """
-        if multiprocessing.current_process().daemon:
-            raise CostModelError(
-                "A Dask worker must be allowed to start processes, but this one is a daemon. Start it with "
-                "DASK_DISTRIBUTED__WORKER__DAEMON=False in its environment, or with --no-nanny."
-            )
-        with self._lock:
-            if resources not in self._engines:
-                self._engines[resources] = LocalEngine(self._count, self._folder)
-            return self._engines[resources]
+        await asyncio.to_thread(self.processes.close)
 
 
 def run_in_process(
@@ -77,10 +57,19 @@ def run_in_process(
     timeout_s: float | None,
     key: str | None,
 ) -> Any:
-    """Make a call in a job process of this Dask worker, and wait in one of the worker's threads."""
+    """Make a call in a job process of this Dask worker, and wait in one of the worker's threads.
+
+    Raises:
+        CostModelError: The worker may not start processes. What the call raises comes as it is.
+    """
+    if multiprocessing.current_process().daemon:
+        raise CostModelError(
+            "A Dask worker must be allowed to start processes, but this one is a daemon. Start it with "
+            "DASK_DISTRIBUTED__WORKER__DAEMON=False in its environment, or with --no-nanny."
+        )
     worker = get_worker()
-    processes = worker.plugins[JobProcesses.name]
-    assert isinstance(processes, JobProcesses)
-    job = processes.of(resources).submit(function, *arguments, timeout_s=timeout_s, key=key)
-    with processes.while_wanted(worker.get_current_task(), job):
+    jobs = worker.plugins[WorkerJobs.name]
+    assert isinstance(jobs, WorkerJobs)
+    job = jobs.processes.of(resources).submit(function, *arguments, timeout_s=timeout_s, key=key)
+    with jobs.while_wanted(worker.get_current_task(), job):
         return job.result()

@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 from costmodel.engines._base import Engine
 from costmodel.engines._dask import DaskEngine
 from costmodel.engines._local import LocalEngine
+from costmodel.engines._ray import RayEngine
 from costmodel.errors import CostModelError
 
 
@@ -15,8 +16,9 @@ def open_engine(address: str = "local://", **settings: Any) -> Engine:
     Args:
         address: ``local://`` for processes of this machine, one for each hardware thread, or
             ``local://16`` for that many; ``tls://host:8786`` for the Dask scheduler there, and
-            ``tcp://localhost:8786`` for one of this machine.
-        settings: Those of ``LocalEngine`` or ``DaskEngine``.
+            ``tcp://localhost:8786`` for one of this machine; ``ray://host:10001`` for the Ray there, and
+            ``ray://`` for one of this machine, which is started unless this process is connected to one.
+        settings: Those of ``LocalEngine``, ``DaskEngine`` or ``RayEngine``.
 
     Raises:
         CostModelError: There is no such engine, or it cannot be opened.
@@ -33,7 +35,11 @@ def open_engine(address: str = "local://", **settings: Any) -> Engine:
         return LocalEngine(int(parts.netloc), **settings)
     if parts.scheme in ("tls", "tcp") and parts.netloc:
         return DaskEngine(address, **settings)
+    if address == "ray://":
+        return RayEngine(**settings)
+    if parts.scheme == "ray" and parts.port:
+        return RayEngine(address, **settings)
     raise CostModelError(
-        f"An engine's address must be local://, local://16 (processes), or tls://host:8786 or "
-        f"tcp://localhost:8786 (a Dask scheduler), but got {address!r}."
+        f"An engine's address must be local://, local://16 (processes), tls://host:8786 or "
+        f"tcp://localhost:8786 (a Dask scheduler), or ray:// or ray://host:10001 (Ray), but got {address!r}."
     )

@@ -1,5 +1,6 @@
 """The search: screens a space with a model, measures only a shortlist, learns from each result."""
 
+from costmodel.search._batch import batches_in_flight
 from costmodel.search._drift_watch import DriftWatch
 from costmodel.search._objective import FreeSms, Objective, ObjectiveName, SearchGoal, fewest_sms
 from costmodel.search._provenance import Provenance
@@ -40,6 +41,7 @@ __all__ = [
     "SpaceSampler",
     "StopGain",
     "Trial",
+    "batches_in_flight",
     "best_portfolio",
     "fewest_sms",
     "give_up_abandoned",

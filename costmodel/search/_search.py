@@ -1,6 +1,5 @@
 """A search, step by step: what is proposed is built ahead, what is measured is learned from."""
 
-import math
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -11,6 +10,7 @@ from costmodel.collector import Runner
 from costmodel.errors import CostModelError, SpaceExhaustedError
 from costmodel.records import Candidate, Config, Measurement, Outcome
 from costmodel.search._ask import Proposals, missing_trials
+from costmodel.search._batch import batches_in_flight
 from costmodel.search._drift_watch import DriftWatch
 from costmodel.search._provenance import Provenance
 from costmodel.search._result import SearchResult
@@ -22,8 +22,6 @@ from costmodel.spaces import SearchSpace
 
 # User attributes of a study: what it searches, what for, and what its values are relative to.
 _SPACE, _GOAL, _REFERENCE = "costmodel:space", "costmodel:goal", "costmodel:reference_s"
-# A batch is at most this share of all trials, so that half of them are chosen knowing others.
-_BATCH_SHARE = 0.25
 # Rounds of measuring again: the first may make a drift suspected, which the second settles in most cases.
 _REPEAT_ROUNDS = 2
 # What fails for these reasons fails at every budget: the rest need not be tried.
@@ -83,9 +81,7 @@ class Search:
         self._reference_s = np.array(self._study.user_attrs.get(_REFERENCE, [1.0]))
         size = self._space.size
         self.total = n_measurements if size is None else min(n_measurements, size)
-        share = math.ceil(_BATCH_SHARE * self.total)
-        self._batch = batch or max(1, min(runner.in_flight // 2, share))
-        self._batches = 2 if runner.in_flight >= 2 * self._batch else 1
+        self._batch, self._batches = batches_in_flight(runner.in_flight, self.total, batch)
         self._stop = _stopping(sampler, stop_gain)
         self._on_trial = on_trial
         self._proposed = Proposals(self._study, self._space, self.total)

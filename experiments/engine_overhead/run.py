@@ -3,6 +3,7 @@
 import argparse
 import json
 import multiprocessing
+import os
 import statistics
 import sys
 import time
@@ -17,7 +18,7 @@ import psutil
 from distributed import LocalCluster
 from joblib import Parallel, delayed
 
-from costmodel.engines import DaskEngine, LocalEngine
+from costmodel.engines import DaskEngine, LocalEngine, RayEngine
 
 sys.path.append(str(Path(__file__).parents[1]))
 from options import parse_options
@@ -32,6 +33,7 @@ RunAll = Callable[[list[Job]], list[Any]]
 def main() -> None:
     """Time the same jobs on each, and print a table."""
     args = parse()
+    print(f"load {os.getloadavg()[0]:.1f} before", flush=True)
     small = [NOTHING] * args.jobs
     large = [(bytes.__add__, bytes(args.large_bytes), b"")] * args.large_jobs
     rows = []
@@ -125,6 +127,28 @@ def bare_dask(workers: int) -> Iterator[RunAll]:
 
 
 @contextmanager
+def on_ray(workers: int) -> Iterator[RunAll]:
+    with RayEngine(num_cpus=workers) as engine:
+        yield submitting(engine.submit)
+
+
+@contextmanager
+def bare_ray(workers: int) -> Iterator[RunAll]:
+    import ray
+
+    ray.init("local", num_cpus=workers, include_dashboard=False, log_to_driver=False)
+    task = ray.remote(call)
+    try:
+        yield lambda jobs: ray.get([task.remote(*job) for job in jobs])
+    finally:
+        ray.shutdown()
+
+
+def call(function: Callable[..., Any], *arguments: Any) -> Any:
+    return function(*arguments)
+
+
+@contextmanager
 def concurrent_futures(workers: int) -> Iterator[RunAll]:
     with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
         yield submitting(pool.submit)
@@ -140,6 +164,8 @@ OPENED = {
     "LocalEngine": local,
     "DaskEngine": on_dask,
     "Dask itself": bare_dask,
+    "RayEngine": on_ray,
+    "Ray itself": bare_ray,
     "concurrent.futures": concurrent_futures,
     "joblib (loky)": joblib_loky,
 }

@@ -111,7 +111,9 @@ def test_local_engines_have_addresses() -> None:
         assert [worker.slots for worker in here.workers()] == [cpu_threads()]
 
 
-@pytest.mark.parametrize("address", ["local://0", "local://-1", "ray://host", "tls://", "host:8786", ""])
+@pytest.mark.parametrize(
+    "address", ["local://0", "local://-1", "tls://", "ray", "ray://host", "host:8786", ""]
+)
 def test_other_addresses_are_refused(address: str) -> None:
     with pytest.raises(CostModelError, match="An engine's address must be local://"):
         open_engine(address)

@@ -1,0 +1,137 @@
+"""``costmodel capacity``: what more builders and more GPUs would do for tuning, simulated."""
+
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from costmodel.cli._options import JsonOption, count_option, output_option, seed_option
+from costmodel.cli._output import print_line, print_table, titled_table, write_json
+
+if TYPE_CHECKING:
+    from costmodel.capacity import Simulated
+
+_MOST = 100_000
+
+
+def capacity(
+    times: Annotated[
+        str,
+        typer.Argument(
+            metavar="TIMES",
+            help="JSON file of how long builds, measurements and proposals took, or a name: h100 or cpu.",
+        ),
+    ] = "h100",
+    *,
+    builders: Annotated[
+        str,
+        typer.Option(
+            metavar="N,...",
+            help="Builder cores: numbers, or a range such as 1:1000, in which each is doubled.",
+        ),
+    ] = "1:1000",
+    gpus: Annotated[str, typer.Option(metavar="N,...", help="GPUs, likewise.")] = "1",
+    jobs: Annotated[int, count_option(help="Tunes that share them.", most=_MOST)] = 4,
+    trials: Annotated[int, count_option(help="Kernels that each measures.", most=_MOST)] = 128,
+    batch: Annotated[
+        int | None,
+        count_option(help="Kernels that a tune proposes at once; as many as tune would.", show_default=False),
+    ] = None,
+    campaign: Annotated[
+        bool, typer.Option("--campaign", help="One campaign of so many workloads instead of as many tunes.")
+    ] = False,
+    at_once: Annotated[
+        int | None,
+        count_option(help="Jobs that run at once; 1: one after the other.", show_default="all"),
+    ] = None,
+    lanes: Annotated[int, count_option(help="Kernels that each GPU measures at once.")] = 1,
+    seed: Annotated[int, seed_option("Seed of the seconds that are drawn.")] = 0,
+    json: JsonOption = None,
+    plot: Annotated[
+        Path | None,
+        output_option(
+            metavar="FILE.png",
+            help="Also draw kernels an hour over builders (PNG, PDF or SVG).",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Simulate what more builders and more GPUs would do for tuning, from measured times.
+
+    Seconds are drawn from those that were measured. Builders and GPUs serve who came first, a tune waits for
+    its own results before it proposes more, and the engine gives out one job after the other.
+
+    Examples:
+    - `costmodel capacity --builders 1:256 --gpus 1,2,4 --jobs 8`
+    - `costmodel capacity h100 --builders 15 --jobs 4 --at-once 1`
+    - `costmodel capacity times.json --campaign --plot out/capacity.png`
+    """
+    from costmodel.capacity import Campaign, Tune, load_times, plot_throughput, simulate_grid
+
+    known = load_times(times)
+    work = [Campaign(jobs, trials)] if campaign else [Tune(trials, batch)] * jobs
+    found = simulate_grid(
+        work,
+        known,
+        builders=_counts(builders, "--builders"),
+        gpus=_counts(gpus, "--gpus"),
+        lanes=lanes,
+        at_once=at_once,
+        seed=seed,
+    )
+    what = f"a campaign of {jobs} workloads" if campaign else f"{jobs} tunes"
+    print_line(f"Simulated, not run: {what}, {trials} kernels each. Times: {known.source}", "yellow")
+    _print(found)
+    write_json(json, {"times": known.source, "found": [one.to_dict() for one in found]})
+    if plot:
+        from costmodel.figures import save_figure
+
+        save_figure(plot_throughput(found, f"Simulated: {what}"), plot)
+        print_line(f"Drawn: {plot}")
+
+
+def _counts(text: str, option: str) -> list[int]:
+    """The numbers of a list, or of a range in which each is twice the one before."""
+    first, colon, last = text.partition(":")
+    parts = [first, last] if colon else text.split(",")
+    if not all(part.strip().isdecimal() and 1 <= int(part) <= _MOST for part in parts):
+        raise typer.BadParameter(
+            f"It must be whole numbers from 1 to {_MOST:,}, such as 1,8,64 or 1:1000, but got {text}.",
+            param_hint=f"'{option}'",
+        )
+    counts = [int(part) for part in parts]
+    if not colon:
+        return counts
+    low, high = counts
+    doubled = [low << i for i in range(high.bit_length()) if low << i < high]
+    return [*doubled, high]
+
+
+def _print(found: "list[Simulated]") -> None:
+    from costmodel.capacity import enough_builders
+
+    table = titled_table("What they come to")
+    for name in (
+        "GPUs",
+        "builders",
+        "kernels\nan hour",
+        "minutes",
+        "builders\nused",
+        "GPUs\nused",
+        "engine\nused",
+    ):
+        table.add_column(name, justify="right")
+    table.add_column("held up by")
+    for one in found:
+        uses = [f"{100 * use:.0f} %" for use in (one.builder_use, one.gpu_use, one.engine_use)]
+        rate, minutes = f"{one.kernels_per_hour:,.0f}", f"{one.seconds / 60:,.1f}"
+        table.add_row(str(one.gpus), str(one.builders), rate, minutes, *uses, one.limit)
+    print_table(table)
+    for gpus, line in groupby(found, key=lambda one: one.gpus):
+        points = list(line)
+        if len(points) > 1:
+            print_line(
+                f"{gpus} GPU{'s' if gpus > 1 else ''}: {enough_builders(points)} builders reach 95 % of what "
+                f"{points[-1].builders} do, which {points[-1].limit} hold up."
+            )
