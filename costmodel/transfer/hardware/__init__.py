@@ -1,0 +1,6 @@
+"""What a kernel takes on other hardware: latencies carried over by waves, traffic and rates."""
+
+from costmodel.transfer.hardware._carry import Carried, carry_over
+from costmodel.transfer.hardware._spread import Spread
+
+__all__ = ["Carried", "Spread", "carry_over"]
