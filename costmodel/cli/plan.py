@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from costmodel.cli._options import JsonOption, count_option, number_option, output_option
+from costmodel.cli._options import JsonOption, SweepOption, count_option, number_option, output_option
 from costmodel.cli._output import print_line, print_table, titled_table, write_json
+from costmodel.cli._sweep_table import print_sweep
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,7 +46,7 @@ def plan(
             metavar="WHAT,...",
             help="Transforms, one after the other: scale:PATTERN=FACTOR, replace:PATTERN=SECONDS, "
             "fuse[:PATTERN], graphs[=GAP] (CUDA graphs), half[=FACTOR], optimizer[=FACTOR], "
-            "streams[:SLOWDOWN]=K, sms[:RECORDED]=N.",
+            "streams[:SLOWDOWN]=K, sms[:RECORDED]=N, device:RECORDED=DEVICE (or =sms:N+bandwidth:GB_S).",
             show_default=False,
         ),
     ] = "",
@@ -68,6 +69,15 @@ def plan(
             show_default=False,
         ),
     ] = None,
+    device: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="GPU that it was recorded on, see `costmodel devices list`; for --sweep.",
+            show_default=False,
+        ),
+    ] = "",
+    sweep: SweepOption = None,
     top: Annotated[int, count_option(help="Rows of the critical path that are shown.")] = 10,
     json: JsonOption = None,
     perfetto: Annotated[
@@ -78,7 +88,7 @@ def plan(
         Path | None,
         output_option(
             metavar="FILE.png",
-            help="Also draw threads and streams over time (PNG, PDF or SVG).",
+            help="Also draw threads and streams over time, or latency over what is swept (PNG, PDF or SVG).",
             show_default=False,
         ),
     ] = None,
@@ -97,9 +107,18 @@ def plan(
     - `costmodel plan trace.json.gz --within 'ProfilerStep*' --measured 1.83e-3 --what-if half,graphs`
     - `costmodel plan trace.json --what-if graphs,scale:gemm=0.5 --plot out/lanes.png`
     - `costmodel plan graph.json --what-if streams=4,sms:132=66 --perfetto after.json --report plan.html`
+    - `costmodel plan trace.json.gz --what-if 'device:H100 SXM=H200'`
+    - `costmodel plan graph.json --device 'H100 SXM' --sweep sms=64:256:16 --plot out/sms.png`
     """
     from costmodel.planner import plan as run_plan
 
+    if sweep or device:
+        if perfetto or report or not (sweep and device):
+            raise typer.BadParameter(
+                "--sweep and --device must be together, without --perfetto and --report."
+            )
+        _sweep(trace, device, sweep, what_if, within=within, measured=measured, json=json, plot=plot)
+        return
     found = run_plan(trace, what_if, within=within, measured_s=measured)
     _print(found, top)
     write_json(json, found.to_dict())
@@ -116,6 +135,34 @@ def plan(
         print_line(f"Written: {report}")
 
 
+def _sweep(
+    trace: Path,
+    device: str,
+    sweeps: list[str],
+    what_if: str,
+    *,
+    within: str,
+    measured: float | None,
+    json: Path | None,
+    plot: Path | None,
+) -> None:
+    from costmodel.planner import sweep_plan
+
+    found = sweep_plan(trace, device, sweeps, what_if, within=within, measured_s=measured)
+    for sentence in found.plan.inspection.sentences():
+        print_line(sentence, "yellow")
+    recorded = f"recorded {found.plan.before.makespan_s * 1e6:,.1f} us"
+    print_sweep(f"{found.plan.name} on {found.device.name}, changed: {recorded}", found.table, found.names)
+    for sentence in found.assumptions:
+        print_line(f"Assumed: {sentence}")
+    write_json(json, found.to_dict())
+    if plot:
+        from costmodel.figures import save_figure
+
+        save_figure(found.plot(), plot)
+        print_line(f"Drawn: {plot}")
+
+
 def _print(found: "Plan", top: int) -> None:
     for sentence in found.inspection.sentences():
         print_line(sentence, "yellow")
@@ -124,7 +171,14 @@ def _print(found: "Plan", top: int) -> None:
         print_line(f"Assumed: {sentence}")
     print_table(_critical_path(found.critical_path.by_name().head(top), found.is_changed))
     if found.is_changed:
-        print_line(f"{found.speedup:.2f}x as fast as before.", "bold")
+        print_line(f"{found.speedup:.2f}x as fast as before{_between(found)}.", "bold")
+
+
+def _between(found: "Plan") -> str:
+    if found.ends_s is None:
+        return ""
+    most, least = (found.before.makespan_s / seconds for seconds in found.ends_s)
+    return f", between {least:.2f}x and {most:.2f}x"
 
 
 def _summary(found: "Plan") -> "Table":

@@ -19,10 +19,13 @@ from costmodel.planner.graphs import (
 )
 from costmodel.planner.replay import CriticalPath, Timeline, critical_path, replay
 from costmodel.planner.report import Plan, plan
+from costmodel.planner.sweep import SweptPlan, sweep_plan
 from costmodel.planner.whatif import (
+    OnDevice,
     fuse,
     fused_optimizer,
     half_precision,
+    on_device,
     on_sms,
     on_streams,
     remove_launches,
@@ -37,15 +40,18 @@ __all__ = [
     "DependencyKind",
     "Inspection",
     "KernelGraph",
+    "OnDevice",
     "Plan",
     "RecordedGraph",
     "Resource",
+    "SweptPlan",
     "TaskKind",
     "Timeline",
     "critical_path",
     "fuse",
     "fused_optimizer",
     "half_precision",
+    "on_device",
     "on_sms",
     "on_streams",
     "plan",
@@ -55,5 +61,6 @@ __all__ = [
     "replace_latencies",
     "replay",
     "scale",
+    "sweep_plan",
     "without_profiler",
 ]

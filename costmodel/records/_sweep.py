@@ -59,14 +59,14 @@ def swept_devices(
     """Each combination of the sweeps' values, the first sweep's fastest, and the device that has them.
 
     Raises:
-        CostModelError: There is none, there are more than 1,000, two are of one quantity, or the device
-            cannot be such, see ``hypothetical``.
+        CostModelError: Sweeps are not one or two, are of the same quantity or of more than 1,000 devices, or
+            the device cannot be such, see ``hypothetical``.
     """
     names = [sweep.name for sweep in sweeps]
     total = prod(len(sweep.values) for sweep in sweeps)
-    if not sweeps or len(set(names)) < len(names) or total > _MOST:
+    if len(sweeps) not in (1, 2) or len(set(names)) < len(names) or total > _MOST:
         raise CostModelError(
-            f"Sweeps must be of distinct quantities, at least one, and of at most {_MOST:,} devices "
+            f"Sweeps must be of one quantity or two distinct ones, and of at most {_MOST:,} devices "
             f"together, but got {', '.join(names) or 'none'} of {total:,}."
         )
     for values in product(*(sweep.values for sweep in reversed(sweeps))):

@@ -2,5 +2,6 @@
 
 from costmodel.transfer.hardware._carry import Carried, carry_over
 from costmodel.transfer.hardware._spread import Spread
+from costmodel.transfer.hardware._swept import draw_swept
 
-__all__ = ["Carried", "Spread", "carry_over"]
+__all__ = ["Carried", "Spread", "carry_over", "draw_swept"]

@@ -15,7 +15,7 @@ from costmodel.errors import CostModelError
 from costmodel.features import extract, in_columns
 from costmodel.records import Candidate, Device, HypotheticalDevice, Platform, Workload, part_of
 from costmodel.transfer._base import StorableModel, TransferModel
-from costmodel.transfer.prediction._candidates import Kernels, drawn_candidates, recorded_candidates
+from costmodel.transfer.prediction._candidates import Kernels, kernels_to_predict
 from costmodel.transfer.prediction._devices import UnmeasuredDeviceWarning, device_named, refusals
 from costmodel.transfer.prediction._hypothetical import carried_predictions, known_part
 from costmodel.transfer.prediction._monotone import without_rises
@@ -93,7 +93,7 @@ class Model:
         platforms = [
             part_of(target, each) for each in ([sms] if sms is None or isinstance(sms, int) else sms)
         ]
-        candidates = _candidates(workload, target, kernels, n, seed)
+        candidates = kernels_to_predict(workload, target, kernels, n, seed)
         refused = refusals(candidates, target, learned)
         if all(refused):
             raise CostModelError(f"None of {len(candidates)} kernels can run: {refused[0]}.")
@@ -229,17 +229,6 @@ def load_model(path: Path | str, *, most_bytes: int = MOST_BYTES) -> Model:
     path = Path(path)
     stored = read_model(path, most_bytes)
     return Model(stored.model, stored.metadata, attachments=stored.attachments, path=path)
-
-
-def _candidates(
-    workload: Workload | str | Sequence[Candidate], device: Device, kernels: Kernels | None, n: int, seed: int
-) -> list[Candidate]:
-    if not isinstance(workload, Workload | str):
-        if not workload:
-            raise CostModelError("The kernels to predict must be at least one, but got none.")
-        return list(workload)
-    parsed = Workload.parse(workload) if isinstance(workload, str) else workload
-    return recorded_candidates(parsed, kernels) or drawn_candidates(parsed, device, n, seed)
 
 
 def _listed(devices: Sequence[Device]) -> str:
