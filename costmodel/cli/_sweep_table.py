@@ -9,10 +9,18 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def print_sweep(title: str, table: "pd.DataFrame", names: Sequence[str]) -> None:
-    """A row a device: its quantities, the latency with its interval, and what else is known of all rows."""
+def print_sweep(title: str, table: "pd.DataFrame", names: Sequence[str], ends: str) -> None:
+    """A row a device: its quantities, the latency, its interval, and how many times as fast it is.
+
+    Args:
+        title: Of the table.
+        table: Columns ``names``, ``latency_s``, and ``low_s``, ``high_s`` and ``speedup`` where they are
+            known; without the last, speed is over that of the first row.
+        names: The quantities that are swept.
+        ends: What the interval is called.
+    """
     shown = titled_table(title)
-    for name in (*names, "latency", *(["interval"] if "low_s" in table else []), "x"):
+    for name in (*names, "latency", *([ends] if "low_s" in table else []), "x"):
         shown.add_column(name, justify="right")
     first = table["latency_s"].iloc[0]
     for row in table.to_dict("records"):

@@ -155,9 +155,8 @@ def _sweep(
     from costmodel.transfer import sweep_kernels
 
     found = sweep_kernels(model, workload, sweeps, device=device, kernels=candidates, n=draw, seed=seed)
-    print_sweep(
-        f"Best of the kernels of {workload} on {found.device.name}, changed", found.table, found.names
-    )
+    title = f"Best of the kernels of {workload} on {found.device.name}, changed"
+    print_sweep(title, found.table, found.names, "90 % interval")
     print_line(f"Note: {found.table['note'].iloc[0]}: no such device was measured.")
     write_json(json, {"model": model.path, **found.to_dict()})
     if plot:

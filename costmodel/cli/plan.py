@@ -152,7 +152,8 @@ def _sweep(
     for sentence in found.plan.inspection.sentences():
         print_line(sentence, "yellow")
     recorded = f"recorded {found.plan.before.makespan_s * 1e6:,.1f} us"
-    print_sweep(f"{found.plan.name} on {found.device.name}, changed: {recorded}", found.table, found.names)
+    title = f"{found.plan.name} on {found.device.name}, changed: {recorded}"
+    print_sweep(title, found.table, found.names, "between")
     for sentence in found.assumptions:
         print_line(f"Assumed: {sentence}")
     write_json(json, found.to_dict())

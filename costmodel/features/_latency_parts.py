@@ -47,7 +47,7 @@ class PartSettings:
 
     start_s: float = 2e-6
     hiding_warps: float = 8.0
-    held_share: float = 0.5
+    held_share: float = 0.3
     memory_efficiency: float = 0.8
 
 

@@ -48,7 +48,17 @@ def carry_over(
         settings: What all kernels share.
     """
     before = latency_parts(candidates, known, settings)
-    after = latency_parts(candidates, to, settings)
+    return carry_parts(latency_s, before, latency_parts(candidates, to, settings), known, to)
+
+
+def carry_parts(
+    latency_s: FloatArray,
+    before: LatencyParts,
+    after: LatencyParts,
+    known: Sequence[Platform],
+    to: Sequence[Platform],
+) -> Carried:
+    """See ``carry_over``: latencies of kernels whose parts are known on both platforms."""
     believed = _believed(before, latency_s)
     work_s = latency_s - believed * (before.start_s + before.memory_s)
     ratio = after.work / before.work
