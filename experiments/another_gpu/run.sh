@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Half an hour on one core. Further options: --caches FOLDER, with Kernel Tuner's caches.
+# Five minutes on one quiet core. Further options: --caches FOLDER, with Kernel Tuner's caches.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 here=experiments/another_gpu
