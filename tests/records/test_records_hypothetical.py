@@ -68,6 +68,9 @@ def test_nothing_is_measured_on_it() -> None:
 def test_a_sweep_goes_from_first_to_last_in_steps() -> None:
     assert Sweep.parse("sms=64:256:64") == Sweep("sms", (64.0, 128.0, 192.0, 256.0))
     assert Sweep.parse("clock=1:1.3:.1").values == pytest.approx((1.0, 1.1, 1.2, 1.3))
+    assert Sweep.parse("clock=0.1:0.3:0.1").values == pytest.approx(
+        (0.1, 0.2, 0.3)
+    )  # 0.2 / 0.1 < 2 in floats
     assert Sweep.parse("bandwidth=3000:3000:1") == Sweep("bandwidth_gb_s", (3000.0,))
     made = list(swept_devices(H100, [Sweep.parse("sms=64:128:64"), Sweep.parse("bandwidth=1000:2000:1000")]))
     assert [(each["sms"], each["bandwidth_gb_s"]) for each, _ in made] == [

@@ -166,6 +166,13 @@ def test_what_was_carried_further_is_less_certain(model, data) -> None:
     assert width(sms=132) < width(clock=2100) < width(clock=9000)
 
 
+def test_that_the_real_device_was_never_measured_is_told(model, data) -> None:
+    found = model.predict(WORKLOADS[0], kernels=data, device=made("H200", sms=64))
+    assert set(found["note"]) == {
+        "hypothetical, carried over from NVIDIA H200, never measured on this device either"
+    }
+
+
 def test_a_model_of_ranks_alone_is_refused(data) -> None:
     with pytest.raises(CostModelError, match="predict latencies"):
         train(data, "xgboost-rank").predict(WORKLOADS[0], kernels=data, device=made(LANDSCAPE_DEVICE, sms=8))

@@ -34,7 +34,8 @@ def notes_on(
     if model.has_measured(device):
         return [""] * len(candidates)
     if isinstance(device, HypotheticalDevice):
-        return [f"hypothetical, carried over from {device.of.name}"] * len(candidates)
+        unmeasured = "" if model.has_measured(device.of) else f", {NEVER_MEASURED} either"
+        return [f"hypothetical, carried over from {device.of.name}{unmeasured}"] * len(candidates)
     every = [NEVER_MEASURED]
     if "low_s" in found and np.isnan(found["low_s"]).all():
         every.append(NO_INTERVAL)
