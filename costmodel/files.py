@@ -7,6 +7,7 @@ import secrets
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from costmodel.processes import ProcessMark
 
 # What a picture's name may end in.
 PICTURE_ENDINGS = (".png", ".pdf", ".svg")
+# The package of a distribution that holds nothing but datasets.
+LARGER_DATASETS = "costmodel_data"
 # What the name of a half-written file says of who writes it.
 _PARTIAL = re.compile(r"\.(?P<pid>\d+)-(?P<started>\d+)-[0-9a-f]{8}-(?P<host>.*)\.partial")
 
@@ -66,10 +69,13 @@ def replacing(path: Path) -> Iterator[Path]:
 def shipped(folder: str, name: str) -> Path | None:
     """What ships with the package: ``datasets/<name>`` or ``configs/<name>``; None if it is not there.
 
-    It lies inside an installed package, and at the top of a source checkout.
+    It lies inside an installed package, or that of the distribution of larger datasets, and at the top of a
+    source checkout.
     """
     package = Path(__file__).parent
-    places = (package / f"_{folder}" / name, package.parent / folder / name)
+    places = [package / f"_{folder}" / name, package.parent / folder / name]
+    if larger := find_spec(LARGER_DATASETS):
+        places += [Path(place) / name for place in larger.submodule_search_locations or ()]
     return next((place for place in places if place.exists()), None)
 
 

@@ -11,7 +11,15 @@ import numpy as np
 import pytest
 
 from costmodel.errors import CostModelError
-from costmodel.files import check_writable, find_config, replacing, write_json, write_whole
+from costmodel.files import (
+    LARGER_DATASETS,
+    check_writable,
+    find_config,
+    replacing,
+    shipped,
+    write_json,
+    write_whole,
+)
 
 
 def test_the_old_content_is_replaced_and_folders_are_made(tmp_path: Path) -> None:
@@ -145,10 +153,45 @@ def test_settings_that_ship_are_found_by_name_where_nothing_lies_there(
     assert find_config(Path("cpu-quick")) == Path("cpu-quick")
 
 
-def test_the_wheel_holds_what_ships() -> None:
-    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())
-    included = project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
-    assert included == {"datasets": "costmodel/_datasets", "configs": "costmodel/_configs"}
+def wheel_holds(project: Path) -> dict[str, str]:
+    """What the wheel of a project takes from where."""
+    build = tomllib.loads((project / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
+    included: dict[str, str] = build["targets"]["wheel"]["force-include"]
+    return included
+
+
+def test_each_dataset_is_in_one_of_two_wheels_and_found_there() -> None:
+    root = Path(__file__).parents[1]
+    package, larger = wheel_holds(root), wheel_holds(root / "datasets")
+    assert package.pop("configs") == "costmodel/_configs"
+    assert all(package[f"datasets/{name}"] == f"costmodel/_datasets/{name}" for name in names(package))
+    assert all(larger[name] == f"{LARGER_DATASETS}/{name}" for name in names(larger))
+    assert sorted([*names(package), *names(larger)]) == sorted(
+        folder.parent.name for folder in (root / "datasets").glob("*/README.md")
+    )
+
+
+def test_both_distributions_have_one_version() -> None:
+    root = Path(__file__).parents[1]
+    versions = [
+        tomllib.loads((place / "pyproject.toml").read_text())["project"]["version"]
+        for place in (root, root / "datasets")
+    ]
+    assert versions[0] == versions[1]
+
+
+def names(held: dict[str, str]) -> list[str]:
+    """Names of datasets that a wheel holds."""
+    return [Path(place).name for place in held]
+
+
+def test_a_dataset_of_the_larger_distribution_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert shipped("datasets", "largest") is None
+    (tmp_path / LARGER_DATASETS / "largest").mkdir(parents=True)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert shipped("datasets", "largest") == tmp_path / LARGER_DATASETS / "largest"
 
 
 def test_what_a_killed_writer_left_goes_with_the_next_write(tmp_path: Path) -> None:

@@ -116,7 +116,8 @@ DatasetArgument = Annotated[
     typer.Argument(
         metavar="DATASET",
         help="Folder or parquet file of a dataset, or the name of one that ships: h100-sm-budgets, which is "
-        "taken if none is given, sm-budgets, cuda-sm-budgets, triton-sm-budgets or sparse-sm-budgets.",
+        "taken if none is given, sm-budgets, cuda-sm-budgets, triton-sm-budgets, sparse-sm-budgets or "
+        "wide-sm-budgets.",
         show_default=False,
     ),
 ]

@@ -1,4 +1,4 @@
-"""``costmodel plan``: what a recorded model takes, and would take if."""
+"""``costmodel plan``: what a model takes, and would take if."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from rich.table import Table
 
-    from costmodel.planner import Plan
+    from costmodel.planner import Latencies, Plan, Ranking, SweptPlan
 
 # How quantities of a summary are shown: label, factor, format.
 _SHOWN = {
@@ -31,11 +31,12 @@ _SHOWN = {
 
 def plan(
     trace: Annotated[
-        Path,
+        str,
         typer.Argument(
-            metavar="TRACE.json",
-            help="Trace of PyTorch's profiler (export_chrome_trace; .json or .json.gz), or a kernel graph in "
-            "JSON of your own.",
+            metavar="TRACE.json|PROGRAM.py:MODULE",
+            help="Trace of PyTorch's profiler (export_chrome_trace; .json or .json.gz), a kernel graph in "
+            "JSON of your own, or a Relax module: program.py:module, which is run, or module.json of "
+            "tvm.ir.save_json.",
             show_default=False,
         ),
     ],
@@ -46,7 +47,8 @@ def plan(
             metavar="WHAT,...",
             help="Transforms, one after the other: scale:PATTERN=FACTOR, replace:PATTERN=SECONDS, "
             "fuse[:PATTERN], graphs[=GAP] (CUDA graphs), half[=FACTOR], optimizer[=FACTOR], "
-            "streams[:SLOWDOWN]=K, sms[:RECORDED]=N, device:RECORDED=DEVICE (or =sms:N+bandwidth:GB_S).",
+            "streams[:SLOWDOWN]=K, sms[:RECORDED]=N, tuned[:PATTERN] (the best known kernels), "
+            "unfuse[:PATTERN], device:RECORDED=DEVICE (or =sms:N+bandwidth:GB_S).",
             show_default=False,
         ),
     ] = "",
@@ -69,7 +71,48 @@ def plan(
             show_default=False,
         ),
     ] = None,
+    sms: Annotated[
+        int | None,
+        count_option(
+            help="SMs that the kernels of a Relax module have; the whole device if not given.",
+            show_default=False,
+        ),
+    ] = None,
+    learn_from: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DATASET",
+            help="Dataset that says what kernels of workloads take, and that a model learns others from.",
+            show_default="sm-budgets",
+        ),
+    ] = None,
+    model: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Trained model, for workloads that were not recorded; one is trained if not given.",
+            show_default=False,
+        ),
+    ] = None,
     device: Annotated[
+        str | None,
+        typer.Option(
+            help="Device of the dataset, or a part of its name; the first by name if not given.",
+            show_default=False,
+        ),
+    ] = None,
+    rank: Annotated[
+        bool, typer.Option("--rank", help="Show which kernels to tune next, by what the whole would gain.")
+    ] = False,
+    out: Annotated[
+        Path | None,
+        output_option(
+            metavar="JOBS.toml",
+            help="Also write them as a job for `costmodel jobs submit`.",
+            show_default=False,
+        ),
+    ] = None,
+    recorded_on: Annotated[
         str,
         typer.Option(
             metavar="NAME",
@@ -78,7 +121,7 @@ def plan(
         ),
     ] = "",
     sweep: SweepOption = None,
-    top: Annotated[int, count_option(help="Rows of the critical path that are shown.")] = 10,
+    top: Annotated[int, count_option(help="Rows of tables that are shown.")] = 10,
     json: JsonOption = None,
     perfetto: Annotated[
         Path | None,
@@ -97,31 +140,56 @@ def plan(
         output_option(metavar="FILE.html", help="Also write all of it as one page.", show_default=False),
     ] = None,
 ) -> None:
-    """Show what a recorded model takes, and what it would take if kernels or launches were others.
+    """Show what a model takes, what it would take if kernels or launches were others, and what to tune.
 
     The trace becomes a graph of what waits for what, which is replayed as it is and after the transforms.
-    What is wrong in the trace is counted, and not believed.
+    What is wrong in the trace is counted, and not believed. Kernels of a Relax module take what was recorded
+    of the best kernel of their workload, or what a model predicts.
 
     Examples:
     - `costmodel plan trace.json.gz`
     - `costmodel plan trace.json.gz --within 'ProfilerStep*' --measured 1.83e-3 --what-if half,graphs`
     - `costmodel plan trace.json --what-if graphs,scale:gemm=0.5 --plot out/lanes.png`
     - `costmodel plan graph.json --what-if streams=4,sms:132=66 --perfetto after.json --report plan.html`
+    - `costmodel plan model.py:module --device H200 --what-if sms=32 --rank --out out/jobs.toml`
     - `costmodel plan trace.json.gz --what-if 'device:H100 SXM=H200'`
-    - `costmodel plan graph.json --device 'H100 SXM' --sweep sms=64:256:16 --plot out/sms.png`
+    - `costmodel plan graph.json --recorded-on 'H100 SXM' --sweep sms=64:256:16 --plot out/sms.png`
     """
     from costmodel.planner import plan as run_plan
+    from costmodel.planner import sweep_plan
+    from costmodel.planner.graphs import is_module_place
 
-    if sweep or device:
-        if perfetto or report or not (sweep and device):
+    latencies = _opened(
+        learn_from, model, device, is_needed=rank or out is not None or is_module_place(trace)
+    )
+    if sweep or recorded_on:
+        if perfetto or report or rank or out or not (sweep and recorded_on):
             raise typer.BadParameter(
-                "--sweep and --device must be together, without --perfetto and --report."
+                "--sweep and --recorded-on must be together, without --perfetto, --report, --rank and --out."
             )
-        _sweep(trace, device, sweep, what_if, within=within, measured=measured, json=json, plot=plot)
+        swept = sweep_plan(
+            trace,
+            recorded_on,
+            sweep,
+            what_if,
+            within=within,
+            measured_s=measured,
+            sms=sms,
+            latencies=latencies,
+        )
+        _show_sweep(swept, json, plot)
         return
-    found = run_plan(trace, what_if, within=within, measured_s=measured)
+    found = run_plan(trace, what_if, within=within, measured_s=measured, sms=sms, latencies=latencies)
     _print(found, top)
-    write_json(json, found.to_dict())
+    values = found.to_dict()
+    if latencies and (rank or out):
+        ranking = found.rank(latencies)
+        _print_ranking(ranking, top)
+        values["rank"] = ranking.to_dict()
+        if out:
+            ranking.save_job(out)
+            print_line(f"Written: {out}. To submit it: costmodel jobs submit {out}")
+    write_json(json, values)
     if perfetto:
         found.save_perfetto(perfetto)
         print_line(f"Written: {perfetto}")
@@ -135,20 +203,7 @@ def plan(
         print_line(f"Written: {report}")
 
 
-def _sweep(
-    trace: Path,
-    device: str,
-    sweeps: list[str],
-    what_if: str,
-    *,
-    within: str,
-    measured: float | None,
-    json: Path | None,
-    plot: Path | None,
-) -> None:
-    from costmodel.planner import sweep_plan
-
-    found = sweep_plan(trace, device, sweeps, what_if, within=within, measured_s=measured)
+def _show_sweep(found: "SweptPlan", json: Path | None, plot: Path | None) -> None:
     for sentence in found.plan.inspection.sentences():
         print_line(sentence, "yellow")
     recorded = f"recorded {found.plan.before.makespan_s * 1e6:,.1f} us"
@@ -162,6 +217,36 @@ def _sweep(
 
         save_figure(found.plot(), plot)
         print_line(f"Drawn: {plot}")
+
+
+def _opened(
+    learn_from: str | None, model: Path | None, device: str | None, *, is_needed: bool
+) -> "Latencies | None":
+    """What kernels of workloads take; None where nothing was asked that needs it."""
+    from costmodel.planner import open_latencies
+
+    asked = is_needed or any(each is not None for each in (learn_from, model, device))
+    return open_latencies(learn_from, model=model, device=device) if asked else None
+
+
+def _print_ranking(ranking: "Ranking", top: int) -> None:
+    table = titled_table("What to tune next, by what the whole gains")
+    table.add_column("workload", overflow="fold")
+    for name in ("SMs", "calls", "now us", "best us", "of the path %", "gain us", "gain %"):
+        table.add_column(name, justify="right")
+    table.add_column("best is")
+    for row in ranking.table.head(top).to_dict(orient="records"):
+        numbers = (row["sms"], row["calls"], *(f"{1e6 * row[name]:,.1f}" for name in ("now_s", "best_s")))
+        gains = (f"{1e6 * row['gain_s']:,.1f}", f"{100 * row['gain_share']:.1f}")
+        share = f"{100 * row['critical_share']:.1f}"
+        table.add_row(row["workload"], *map(str, (*numbers, share, *gains)), row["origin"])
+    print_table(table)
+    print_line(
+        f"{ranking.known_share:.0%} of the time of kernels is of these. With all of them "
+        f"{1e6 * ranking.together_s:,.1f} us instead of {1e6 * ranking.makespan_s:,.1f} us."
+    )
+    for command in ranking.commands()[:1]:
+        print_line(f"To begin: {command}")
 
 
 def _print(found: "Plan", top: int) -> None:

@@ -1,5 +1,6 @@
 """What a job asks for: kernels to tune, or a campaign to measure."""
 
+import json
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -164,6 +165,17 @@ class JobFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             ) from None
         except (tomllib.TOMLDecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
             raise CostModelError(f"{path} must be a job file, but: {error}.") from None
+
+    def to_toml(self) -> str:
+        """The file, but for ``settings``: what differs from the defaults, tables last."""
+        given = {name: getattr(self, name) for name in self.__struct_fields__ if name != "settings"}
+        usual = type(self)()
+        changed = {name: value for name, value in given.items() if value != getattr(usual, name)}
+        tables = {name: value for name, value in changed.items() if isinstance(value, dict)}
+        lines = [f"{name} = {json.dumps(value)}" for name, value in changed.items() if name not in tables]
+        for name, table in tables.items():
+            lines += ["", f"[{name}]", *(f"{json.dumps(key)} = {value}" for key, value in table.items())]
+        return "\n".join(lines) + "\n"
 
     def job(self) -> Job:
         """The job, with all that it needs of other files.

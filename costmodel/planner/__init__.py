@@ -16,7 +16,18 @@ from costmodel.planner.graphs import (
     TaskKind,
     read_graph,
     read_kineto,
+    read_relax,
 )
+from costmodel.planner.latencies import (
+    FirstKnown,
+    KernelTable,
+    Latencies,
+    PredictedLatencies,
+    RecordedLatencies,
+    RooflineLatencies,
+    open_latencies,
+)
+from costmodel.planner.ranking import Ranking, rank
 from costmodel.planner.replay import CriticalPath, Timeline, critical_path, replay
 from costmodel.planner.report import Plan, plan
 from costmodel.planner.sweep import SweptPlan, sweep_plan
@@ -30,7 +41,10 @@ from costmodel.planner.whatif import (
     on_streams,
     remove_launches,
     replace_latencies,
+    same_kernels_on_sms,
     scale,
+    tuned,
+    unfused,
     without_profiler,
 )
 
@@ -38,12 +52,19 @@ __all__ = [
     "CriticalPath",
     "Dependencies",
     "DependencyKind",
+    "FirstKnown",
     "Inspection",
     "KernelGraph",
+    "KernelTable",
+    "Latencies",
     "OnDevice",
     "Plan",
+    "PredictedLatencies",
+    "Ranking",
     "RecordedGraph",
+    "RecordedLatencies",
     "Resource",
+    "RooflineLatencies",
     "SweptPlan",
     "TaskKind",
     "Timeline",
@@ -54,13 +75,19 @@ __all__ = [
     "on_device",
     "on_sms",
     "on_streams",
+    "open_latencies",
     "plan",
+    "rank",
     "read_graph",
     "read_kineto",
+    "read_relax",
     "remove_launches",
     "replace_latencies",
     "replay",
+    "same_kernels_on_sms",
     "scale",
     "sweep_plan",
+    "tuned",
+    "unfused",
     "without_profiler",
 ]

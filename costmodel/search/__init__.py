@@ -15,7 +15,6 @@ from costmodel.search.portfolio import (
     DispatchTable,
     best_portfolio,
     load_dispatch_table,
-    save_dispatch_table,
     served_s,
     smallest_portfolio,
 )
@@ -48,7 +47,6 @@ __all__ = [
     "open_study",
     "propose_candidates",
     "quiet_optuna",
-    "save_dispatch_table",
     "screen_candidates",
     "served_s",
     "smallest_portfolio",

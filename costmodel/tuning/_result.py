@@ -5,7 +5,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from costmodel.search import Search, Trial, save_dispatch_table
+from costmodel.search import Search, Trial
 from costmodel.tuning.report import (
     CHOSEN,
     BudgetCurve,
@@ -118,7 +118,7 @@ class TuneResult(Findings):
         Raises:
             CostModelError: The file cannot be written.
         """
-        save_dispatch_table(self.dispatch_table, Path(path))
+        self.dispatch_table.save(path)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, by name: the choice, trials in the order of measurement, curves, provenance."""

@@ -4,6 +4,7 @@ Importing this loads no TVM: what does is in ``relax`` (fusing, and recognising 
 Workloads, catalogue and extractions say nothing of where kernels come from.
 """
 
+from costmodel.workloads._calls import ModuleCall, calls_of, read_calls
 from costmodel.workloads._catalogue import CatalogueEntry, catalogue, extractions
 from costmodel.workloads._extract import Extraction, extract_networks, extract_workloads
 from costmodel.workloads._networks import NETWORKS
@@ -14,10 +15,13 @@ __all__ = [
     "NETWORKS",
     "CatalogueEntry",
     "Extraction",
+    "ModuleCall",
+    "calls_of",
     "catalogue",
     "extract_networks",
     "extract_workloads",
     "extractions",
+    "read_calls",
     "recognise_program",
     "sample_workloads",
 ]

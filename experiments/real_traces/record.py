@@ -41,6 +41,7 @@ KEPT = (
     "wait_on_cuda_event_record_corr_id",
     "Input Dims",
     "Input type",
+    "Concrete Inputs",
 )
 
 

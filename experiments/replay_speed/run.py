@@ -140,6 +140,8 @@ def made_up(kernels: int, streams: int, draw: np.random.Generator) -> KernelGrap
         nothing,
         ("",),
         nothing,
+        ("",),
+        nothing,
         Dependencies.joined(parts),
     )
 

@@ -40,6 +40,7 @@ def main() -> None:
         "drift",
         "transfer",
         "irregular",
+        "triton_autotune",
     )
     results = {name: json.loads((EXPERIMENTS / name / "result.json").read_text()) for name in names}
     document = {
@@ -62,6 +63,7 @@ def main() -> None:
         "drift": drift(results["drift"]),
         "transfer": {f"{row['held_out']} {row['learner']}": row for row in results["transfer"]},
         "irregular": irregular(results["irregular"]),
+        "autotune": results["triton_autotune"]["tuners"],
         "ablation": {row["model"].strip(): -row.get("difference", 0.0) for row in results["ablation"]},
         "search": searches("result.json"),
         "search_whole": searches("result_consensus.json") | searches("result_whole.json"),

@@ -124,6 +124,7 @@ def summary(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
             "cold_s": _median([row["first_s"] for row in colds]),
             "over_best": _median(over),
             "over_best_worst": max(over, default=None),
+            "within_5_percent": sum(each <= 1.05 for each in over),
             "timed": _median([row["timed"] for row in warm]),
             "wrong": sum(row["error"] > 0.02 for row in warm),
         }

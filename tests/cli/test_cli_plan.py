@@ -13,6 +13,22 @@ from costmodel.cli import app
 sys.path.append(str(Path(__file__).parents[1] / "planner"))
 from kineto_traces import Machine, two_streams
 
+RELAX = """
+from tvm import relax
+
+builder = relax.BlockBuilder()
+x = relax.Var("x", relax.TensorType((1536, 128), "float32"))
+y = relax.Var("y", relax.TensorType((128, 768), "float32"))
+gain, bias = (relax.Var(name, relax.TensorType((768,), "float32")) for name in ("gain", "bias"))
+with builder.function("main", [x, y, gain, bias]):
+    with builder.dataflow():
+        one = builder.emit(relax.op.nn.softmax(x, axis=1))
+        two = builder.emit(relax.op.nn.layer_norm(y, gain, bias, axes=[-1], epsilon=1e-5))
+        both = builder.emit_output(relax.Tuple([one, two]))
+    builder.emit_func_output(both)
+module = builder.get()
+"""
+
 
 @pytest.fixture
 def trace(tmp_path: Path) -> Path:
@@ -94,13 +110,52 @@ def test_a_graph_of_ones_own_is_told_by_its_first_key(tmp_path: Path) -> None:
     assert re.search(r"makespan, us\s+20\.0", run(path))
 
 
+@pytest.mark.tvm
+def test_a_relax_module_is_planned_for_its_sms_and_for_others(tmp_path: Path) -> None:
+    pytest.importorskip("tvm")
+    program, result = tmp_path / "program.py", tmp_path / "plan.json"
+    program.write_text(RELAX)
+    asked = (f"{program}:module", "--device", "H200", "--what-if", "sms=32,tuned", "--rank")
+    shown = run(
+        *asked, "--json", result, "--plot", tmp_path / "lanes.png", "--report", tmp_path / "plan.html"
+    )
+    assert "2 calls of 2 kernels take what was recorded of their best kernel on 132 SMs of NVIDIA H200" in (
+        " ".join(shown.split())
+    )
+    found = json.loads(result.read_text())
+    assert found["before"]["makespan_s"] < found["after"]["makespan_s"]
+    assert [each["gain_s"] for each in found["rank"]["kernels"]] == [0.0, 0.0]  # tuned already
+    alone = json.loads(run_for_json(f"{program}:module", "--device", "H200", "--sms", 32, at=result))
+    assert alone["before"]["makespan_s"] == pytest.approx(found["after"]["makespan_s"])
+
+
+def test_what_to_tune_next_goes_to_jobs(tmp_path: Path) -> None:
+    graph, jobs = tmp_path / "graph.json", tmp_path / "jobs.toml"
+    task = {"id": "a", "duration_s": 1e-4, "sms": 32, "workload": "softmax-m1536-n128"}
+    graph.write_text(json.dumps({"tasks": [task, {"id": "b", "duration_s": 1e-4, "sms": 32}]}))
+    shown = run(graph, "--rank", "--out", jobs)
+    assert "50% of the time of kernels is of these." in shown
+    assert "To begin: costmodel tune softmax-m1536-n128 --sms 32 --runner cuda" in shown
+    store = str(tmp_path / "jobs.db")
+    result = CliRunner().invoke(app, ["jobs", "submit", str(jobs), "--store", store])
+    assert result.exit_code == 0, result.output
+    assert "Job 1: what to tune next, tasks: 1, 16 candidates to measure." in result.stdout
+
+
+def run_for_json(*arguments: object, at: Path) -> str:
+    run(*arguments, "--json", at)
+    return at.read_text()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["none.json"], "Cannot read none.json"),
-        (["{trace}", "--what-if", "fuze"], "Did you mean 'fuse'?"),
+        (["{trace}", "--what-if", "fuze"], "Did you mean 'fuse'"),
+        (["{trace}", "--sms", "32"], "take the what-if sms=32"),
+        (["{trace}", "--rank", "--device", "A100"], "must be one that was measured"),
         (["{trace}", "--within", "step"], "must have the name 'step'"),
-        (["{trace}", "--measured", "0"], "must be positive, but got 0"),
+        (["{trace}", "--measured", "0"], "must be above 0"),
     ],
 )
 def test_wrong_input_is_one_line(
@@ -122,7 +177,7 @@ def test_another_device_is_shown_with_what_it_lies_between(trace: Path, tmp_path
 def test_a_sweep_is_shown_drawn_and_written(trace: Path, tmp_path: Path) -> None:
     files = {"json": tmp_path / "sweep.json", "plot": tmp_path / "sweep.png"}
     written = [word for name in files for word in (f"--{name}", files[name])]
-    shown = run(trace, "--device", "H100 SXM", "--sweep", "sms=64:128:32", *written)
+    shown = run(trace, "--recorded-on", "H100 SXM", "--sweep", "sms=64:128:32", *written)
     devices = json.loads(files["json"].read_text())["devices"]
     assert [each["sms"] for each in devices] == [64, 96, 128]
     for each in devices:
@@ -134,11 +189,11 @@ def test_a_sweep_is_shown_drawn_and_written(trace: Path, tmp_path: Path) -> None
     "options",
     [
         ["--sweep", "sms=1:8:1"],
-        ["--device", "H200"],
-        ["--device", "H200", "--sweep", "sms=1:8:1", "--report", "r.html"],
+        ["--recorded-on", "H200"],
+        ["--recorded-on", "H200", "--sweep", "sms=1:8:1", "--report", "r.html"],
     ],
 )
 def test_options_that_do_not_go_together_are_refused(trace: Path, options: list[str]) -> None:
     result = CliRunner().invoke(app, ["plan", str(trace), *options], env={"COLUMNS": "140"})
     assert result.exit_code == 2
-    assert "--sweep and --device must be together" in result.stderr
+    assert "--sweep and --recorded-on must be together" in result.stderr

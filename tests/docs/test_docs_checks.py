@@ -147,8 +147,9 @@ def git(*arguments: str) -> subprocess.CompletedProcess[str]:
     not shutil.which("git") or git("rev-parse", "--is-shallow-repository").stdout.strip() != "false",
     reason="needs git and the whole history",
 )
-def test_commits_that_the_readme_names_are_in_the_history() -> None:
-    named = re.findall(r"\| ([0-9a-f]{7,40}) \|$", (ROOT / "README.md").read_text(), re.MULTILINE)
+def test_commits_that_the_figures_name_are_in_the_history() -> None:
+    page = (ROOT / "docs" / "figures.md").read_text()
+    named = re.findall(r"\b[0-9a-f]{7}\b", " ".join(re.findall(r"\(commits? ([^)]+)\)", page)))
     assert named
     missing = [
         commit for commit in named if git("merge-base", "--is-ancestor", commit, "HEAD").returncode != 0

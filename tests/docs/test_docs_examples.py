@@ -12,6 +12,8 @@ from code_blocks import ROOT
 EXAMPLES = sorted((ROOT / "docs" / "examples").glob("*.py"))
 MADE = {
     "evaluate": {"by_measurements.png", "report"},
+    "own_function": set(),
+    "several_sm_budgets": {"dispatch.json"},
     "train_and_predict": {"h100.costmodel"},
     "tune": {"tune.png"},
 }
@@ -22,11 +24,12 @@ by_script = pytest.mark.parametrize("script", EXAMPLES, ids=lambda script: scrip
 
 
 @by_script
-def test_a_script_is_short_and_imports_the_package_alone(script: Path) -> None:
+def test_a_script_is_short_and_imports_nothing_of_ours_but_the_package(script: Path) -> None:
     text = script.read_text()
     assert len(text.splitlines()) <= 60
     imports = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Import | ast.ImportFrom)]
-    assert [ast.unparse(node) for node in imports] == ["import costmodel"]
+    ours = [text for text in map(ast.unparse, imports) if "costmodel" in text]
+    assert ours == ["import costmodel"]
     assert ast.get_docstring(ast.parse(text))
 
 

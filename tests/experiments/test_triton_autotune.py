@@ -110,6 +110,7 @@ def test_a_summary_has_medians_over_cells_and_counts_wrong_results(
         "cells": 3,
         "warm_ms": 200.0,
         "cold_s": 3.0,
+        "within_5_percent": 1,
         "over_best": 1.1,
         "over_best_worst": 1.2,
         "timed": 8,

@@ -40,9 +40,9 @@ class Machine:
         self.now += duration
         return self.events[-1]
 
-    def operator(self, name: str, kernel: str, duration: float, stream: int = 7) -> int:
+    def operator(self, name: str, kernel: str, duration: float, stream: int = 7, **args: Any) -> int:
         """An operator that works for 3 us, launches a kernel, and works for 2 us more."""
-        event = self.host(name, 3.0)
+        event = self.host(name, 3.0, **args)
         correlation = self.launch(kernel, duration, stream)
         self.now += 2.0
         event["dur"] = self.now - event["ts"]

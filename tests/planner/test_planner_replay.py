@@ -190,7 +190,15 @@ def test_a_graph_of_ones_own_that_makes_no_sense_is_refused(
 
 def test_a_graph_of_networkx_has_all_columns(tmp_path: Path) -> None:
     tasks = [
-        {"id": "a", "duration_s": 1.0, "name": "mm", "sms": 8, "blocks": 9, "scope": "layer"},
+        {
+            "id": "a",
+            "duration_s": 1.0,
+            "name": "mm",
+            "sms": 8,
+            "blocks": 9,
+            "scope": "layer",
+            "workload": "softmax-m8-n64",
+        },
         {"id": "b", "duration_s": 2.0, "kind": "sync", "after": ["a"]},
     ]
     graph = load(tmp_path, tasks).to_networkx()
@@ -202,5 +210,6 @@ def test_a_graph_of_networkx_has_all_columns(tmp_path: Path) -> None:
         "sms": 8,
         "blocks": 9,
         "scope": "layer",
+        "workload": "softmax-m8-n64",
     }
     assert list(graph.edges(data=True)) == [(0, 1, {"kind": "sync", "lag_s": 0.0, "from_start": False})]

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from costmodel.errors import CostModelError
-from costmodel.search import BudgetRange, DispatchTable, Provenance, load_dispatch_table, save_dispatch_table
+from costmodel.search import BudgetRange, DispatchTable, Provenance, load_dispatch_table
 from costmodel.search.portfolio import dispatch_ranges
 
 SMS = (8, 32, 64, 132)
@@ -64,7 +64,7 @@ def test_regret_is_kept_by_measured_budget(dispatch):
 
 def test_a_file_gives_back_the_table(dispatch, tmp_path):
     path = tmp_path / "new" / "dispatch.json"
-    save_dispatch_table(dispatch, path)
+    dispatch.save(path)
     assert load_dispatch_table(path) == dispatch
     assert [file.name for file in path.parent.iterdir()] == ["dispatch.json"]
 
@@ -128,4 +128,4 @@ def test_what_is_no_table_is_an_error_for_the_user(tmp_path):
 def test_an_unwritable_file_is_an_error_for_the_user(dispatch, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(CostModelError, match="Cannot write"):
-        save_dispatch_table(dispatch, tmp_path / "file" / "dispatch.json")
+        dispatch.save(tmp_path / "file" / "dispatch.json")

@@ -15,7 +15,7 @@ DatasetPath = Annotated[
     typer.Argument(
         metavar="DATASET",
         help="Folder or parquet file of a dataset, or the name of one that ships: h100-sm-budgets, "
-        "sm-budgets, cuda-sm-budgets, triton-sm-budgets or sparse-sm-budgets.",
+        "sm-budgets, cuda-sm-budgets, triton-sm-budgets, sparse-sm-budgets or wide-sm-budgets.",
     ),
 ]
 PlatformOption = Annotated[

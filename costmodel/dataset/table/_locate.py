@@ -6,13 +6,14 @@ from costmodel.dataset.table._schema import FILE_NAME, PARTS_NAME
 from costmodel.errors import CostModelError, did_you_mean
 from costmodel.files import shipped
 
-# The first is used where none is named: small, of one GPU. The other is ten times as large, of two.
+# The first is used where none is named: small, of one GPU. The others are larger, or of other kernels.
 SHIPPED_DATASETS = (
     "h100-sm-budgets",
     "sm-budgets",
     "cuda-sm-budgets",
     "triton-sm-budgets",
     "sparse-sm-budgets",
+    "wide-sm-budgets",
 )
 
 
@@ -49,5 +50,9 @@ def is_dataset_folder(path: Path) -> bool:
 def _shipped(name: str) -> Path:
     place = shipped("datasets", name)
     if place is None:
-        raise CostModelError(f"The dataset {name} ships with the package, but is missing: install it again.")
+        raise CostModelError(
+            f"The dataset {name} must be installed, but is not. Larger ones are the distribution "
+            "sm-costmodel-data: run `pip install ./datasets` in a clone of the repository. Others come with "
+            "the package: install it again."
+        )
     return place

@@ -91,8 +91,8 @@ def load_dataset(
 
     Args:
         dataset: The name of one that ships (``h100-sm-budgets``, which None stands for, ``sm-budgets``,
-            ``cuda-sm-budgets``, ``triton-sm-budgets`` or ``sparse-sm-budgets``), a dataset's folder, or its
-            parquet file; a ``Dataset`` comes back as it is.
+            ``cuda-sm-budgets``, ``triton-sm-budgets``, ``sparse-sm-budgets`` or ``wide-sm-budgets``), a
+            dataset's folder, or its parquet file; a ``Dataset`` comes back as it is.
         workloads: Names of the workloads to read; all if None. What a file has of others is passed over.
         devices: Names of the devices to read, likewise.
         sources: Names of the kernel sources whose measurements to keep, such as ``["triton"]``; all if None.

@@ -18,7 +18,12 @@ from costmodel.kernels.metaschedule._tensor_intrin import (
     without_tensor_intrinsics,
 )
 from costmodel.kernels.metaschedule._traced_program import TracedProgram
-from costmodel.kernels.metaschedule.programs import ProgramSource, is_program_place, load_program
+from costmodel.kernels.metaschedule.programs import (
+    ProgramSource,
+    is_program_place,
+    load_program,
+    read_module,
+)
 from costmodel.records import TargetKind
 
 __all__ = [
@@ -41,6 +46,7 @@ __all__ = [
     "nvrtc_version",
     "open_space",
     "precompile_headers",
+    "read_module",
     "register_tensor_intrinsics",
     "sample_candidates",
     "without_tensor_intrinsics",

@@ -1,4 +1,4 @@
-"""Kernel graphs and where they come from: traces of PyTorch's profiler, and a JSON of one's own."""
+"""Kernel graphs and where they come from: PyTorch's profiler, Relax modules, and a JSON of one's own."""
 
 from costmodel.planner.graphs._base import (
     DEVICE_KINDS,
@@ -12,6 +12,7 @@ from costmodel.planner.graphs._inspection import RULES, Inspection
 from costmodel.planner.graphs._json_graph import JsonGraph, JsonTask, read_graph
 from costmodel.planner.graphs._order import grouped, topological_order
 from costmodel.planner.graphs._recorded import RecordedGraph
+from costmodel.planner.graphs._relax import is_module_place, read_relax
 from costmodel.planner.graphs.kineto import read_kineto
 
 __all__ = [
@@ -27,7 +28,9 @@ __all__ = [
     "Resource",
     "TaskKind",
     "grouped",
+    "is_module_place",
     "read_graph",
     "read_kineto",
+    "read_relax",
     "topological_order",
 ]

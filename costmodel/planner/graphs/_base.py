@@ -129,6 +129,8 @@ class KernelGraph:
         blocks: Blocks of a kernel's grid; 0 where nobody knows.
         scopes: What tasks were part of, such as ``Optimizer.step#Adam.step``; the first is empty: nothing.
         scope_ids: Position in ``scopes``.
+        workloads: Names of workloads that kernels compute; the first is empty: none that is known.
+        workload_ids: Position in ``workloads``.
         dependencies: What waits for what.
         assumptions: What whoever made or changed the graph took for granted, in order.
     """
@@ -144,6 +146,8 @@ class KernelGraph:
     blocks: NDArray[np.int64]
     scopes: tuple[str, ...]
     scope_ids: NDArray[np.int32]
+    workloads: tuple[str, ...]
+    workload_ids: NDArray[np.int32]
     dependencies: Dependencies
     assumptions: tuple[str, ...] = field(default=())
 
@@ -155,7 +159,8 @@ class KernelGraph:
         """
         n, edges = len(self), self.dependencies
         lengths = {len(each) for each in (self.kinds, self.resource_ids, self.durations_s, self.ready_s)}
-        if lengths | {len(self.sms), len(self.blocks), len(self.scope_ids)} != {n}:
+        others = (self.sms, self.blocks, self.scope_ids, self.workload_ids)
+        if lengths | {len(each) for each in others} != {n}:
             raise ValueError(f"all columns of tasks must have {n} rows, but some have {sorted(lengths)}")
         if not (np.isfinite(self.durations_s).all() and (self.durations_s >= 0).all()):
             raise ValueError("durations must be finite and not negative")
@@ -189,6 +194,10 @@ class KernelGraph:
     def name(self, task: int) -> str:
         """Name of a task."""
         return self.names[int(self.name_ids[task])]
+
+    def workload(self, task: int) -> str:
+        """Name of the workload that a task computes; empty where none is known."""
+        return self.workloads[int(self.workload_ids[task])]
 
     def of_kind(self, *kinds: TaskKind) -> NDArray[np.bool_]:
         """``(n,)`` whether a task is of one of the kinds."""
@@ -233,4 +242,5 @@ class KernelGraph:
             "sms": int(self.sms[task]),
             "blocks": int(self.blocks[task]),
             "scope": self.scopes[self.scope_ids[task]],
+            "workload": self.workload(task),
         }

@@ -9,6 +9,7 @@ import numpy as np
 from costmodel.errors import CostModelError
 from costmodel.planner.graphs._base import Dependencies, DependencyKind, KernelGraph, Resource, TaskKind
 from costmodel.planner.graphs._recorded import RecordedGraph
+from costmodel.records import Workload
 
 _Seconds = Annotated[float, msgspec.Meta(ge=0)]
 _ON_HOST = ("host", "launch", "sync")
@@ -31,6 +32,7 @@ class JsonTask(msgspec.Struct, forbid_unknown_fields=True):
         sms: SMs that it ran on; 0 if nobody knows.
         blocks: Blocks of its grid; 0 if nobody knows.
         scope: What it is part of, such as a layer.
+        workload: Name of the workload that a kernel computes, such as ``matmul-m128-n768-k3072``.
     """
 
     id: str
@@ -45,6 +47,7 @@ class JsonTask(msgspec.Struct, forbid_unknown_fields=True):
     sms: Annotated[int, msgspec.Meta(ge=0)] = 0
     blocks: Annotated[int, msgspec.Meta(ge=0)] = 0
     scope: str = ""
+    workload: str = ""
 
     @property
     def place(self) -> str:
@@ -62,8 +65,8 @@ def read_graph(path: Path | str) -> RecordedGraph:
     """A kernel graph of a JSON file laid out as ``JsonGraph``: ``{"tasks": [{"id": ..., ...}]}``.
 
     Raises:
-        CostModelError: The file cannot be read, is laid out otherwise, names a task that is not there or
-            two tasks alike, or its tasks wait for each other in a circle.
+        CostModelError: The file cannot be read, is laid out otherwise, names a task or a workload that is
+            not there or two tasks alike, or its tasks wait for each other in a circle.
     """
     path = Path(path)
     try:
@@ -75,18 +78,33 @@ def read_graph(path: Path | str) -> RecordedGraph:
             f'A graph must be JSON such as {{"tasks": [{{"id": "a", "duration_s": 1e-5}}]}}, but '
             f"{path}: {error}. Correct it."
         ) from error
-    graph = _graph(tasks, _positions(tasks, path))
+    return RecordedGraph.unrecorded(graph_of(tasks, str(path)))
+
+
+def graph_of(tasks: list[JsonTask], where: str) -> KernelGraph:
+    """The graph of tasks, those of one resource in the order in which it runs them.
+
+    Args:
+        tasks: One or more.
+        where: What they are from, for messages.
+
+    Raises:
+        CostModelError: They name a task or workload that is not there, or wait in a circle.
+    """
+    graph = _graph(tasks, _positions(tasks, where))
+    for name in graph.workloads[1:]:
+        Workload.parse(name)
     graph.order  # noqa: B018 (refuses circles)
-    return RecordedGraph.unrecorded(graph)
+    return graph
 
 
-def _positions(tasks: list[JsonTask], path: Path) -> dict[str, int]:
+def _positions(tasks: list[JsonTask], where: str) -> dict[str, int]:
     places = {task.id: i for i, task in enumerate(tasks)}
     named = {each for task in tasks for each in (*task.after, *filter(None, [task.launched_by]))}
     unknown = sorted(named - places.keys())
     if len(places) < len(tasks) or unknown:
         raise CostModelError(
-            f"Ids must be unique and those of after and launched_by must be there, but {path} has "
+            f"Ids must be unique and those of after and launched_by must be there, but {where} has "
             f"{len(tasks) - len(places)} twice and {len(unknown)} unknown {unknown[:3]}: correct them."
         )
     return places
@@ -96,8 +114,9 @@ def _graph(tasks: list[JsonTask], places: dict[str, int]) -> KernelGraph:
     resources = {task.place: task.kind not in _ON_HOST for task in tasks}
     names = list(dict.fromkeys(task.name or task.id for task in tasks))
     scopes = list(dict.fromkeys(["", *(task.scope for task in tasks)]))
-    of_name, of_scope, of_resource = (
-        {each: i for i, each in enumerate(known)} for known in (names, scopes, resources)
+    workloads = list(dict.fromkeys(["", *(task.workload for task in tasks)]))
+    of_name, of_scope, of_workload, of_resource = (
+        {each: i for i, each in enumerate(known)} for known in (names, scopes, workloads, resources)
     )
     return KernelGraph(
         tuple(names),
@@ -111,6 +130,8 @@ def _graph(tasks: list[JsonTask], places: dict[str, int]) -> KernelGraph:
         np.array([task.blocks for task in tasks], dtype=np.int64),
         tuple(scopes),
         np.array([of_scope[task.scope] for task in tasks], dtype=np.int32),
+        tuple(workloads),
+        np.array([of_workload[task.workload] for task in tasks], dtype=np.int32),
         _dependencies(tasks, places),
     )
 

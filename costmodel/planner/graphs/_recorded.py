@@ -28,9 +28,9 @@ class RecordedGraph:
     inspection: Inspection
 
     @classmethod
-    def unrecorded(cls, graph: KernelGraph) -> "RecordedGraph":
-        """A graph that was written, not recorded: there is nothing wrong with it, and it has no times."""
-        return cls(graph, np.full(len(graph), np.nan), Inspection(len(graph), len(graph)))
+    def unrecorded(cls, graph: KernelGraph, inspection: Inspection | None = None) -> "RecordedGraph":
+        """A graph that was written, not recorded: it has no times, and nothing is wrong unless it is said."""
+        return cls(graph, np.full(len(graph), np.nan), inspection or Inspection(len(graph), len(graph)))
 
     @property
     def makespan_s(self) -> float:

@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from costmodel.files import write_whole
-from costmodel.planner.graphs import Inspection, KernelGraph, RecordedGraph, TaskKind
+from costmodel.planner.graphs import (
+    Inspection,
+    KernelGraph,
+    RecordedGraph,
+    TaskKind,
+    is_module_place,
+)
+from costmodel.planner.latencies import Latencies, open_latencies
+from costmodel.planner.ranking import Ranking, rank
 from costmodel.planner.replay import CriticalPath, Timeline, critical_path, replay
 from costmodel.planner.report._perfetto import save_perfetto
 from costmodel.planner.report._read import read_any
@@ -68,6 +76,14 @@ class Plan:
         """Rows by quantity with columns ``before`` and ``after``; times in seconds."""
         return pd.DataFrame({"before": _quantities(self.before), "after": _quantities(self.after)})
 
+    def rank(self, latencies: Latencies) -> Ranking:
+        """What to tune next of the graph after the transforms.
+
+        Args:
+            latencies: Recorded or predicted latencies.
+        """
+        return rank(self.after.graph, latencies)
+
     def plot(self) -> "Picture":
         """Lanes over time, before and after, with the critical path marked."""
         from costmodel.planner.report._picture import draw_timelines
@@ -114,30 +130,36 @@ class Plan:
         return web_page(f"Plan of {self.name}", "\n".join(parts))
 
 
-def plan(
+def plan(  # noqa: PLR0913 (settings, all but the first with defaults)
     model: "Path | str | RecordedGraph | KernelGraph",
     what_if: str | Sequence[Transform] = (),
     *,
     within: str = "",
     measured_s: float | None = None,
+    sms: int | None = None,
+    latencies: Latencies | None = None,
 ) -> Plan:
     """What a model takes as it was recorded, and would take with what-if transforms.
 
     Args:
-        model: A trace of PyTorch's profiler, a JSON graph of one's own, or a graph.
+        model: A trace of PyTorch's profiler, a JSON graph of one's own, a Relax module
+            (``program.py:module``, or JSON of ``tvm.ir.save_json``), or a graph.
         what_if: Transforms in order, as functions or as a text such as ``fuse,graphs,scale:matmul=0.5``.
         within: Annotation whose part of a trace is wanted, such as ``ProfilerStep*``; all of it if empty.
         measured_s: What the same takes without the profiler, whose own time is then taken out.
+        sms: SMs that the kernels of a Relax module have; the whole device unless given.
+        latencies: What kernels of workloads take, for Relax modules and the what-ifs ``sms``, ``tuned`` and
+            ``unfuse``; ``open_latencies()`` of a Relax module unless given.
 
     Raises:
         CostModelError: The file cannot be read, has no such annotation, or a transform does not apply.
     """
-    recorded, name = (model, "graph") if not isinstance(model, Path | str) else read_any(Path(model), within)
-    if isinstance(recorded, KernelGraph):
-        recorded = RecordedGraph.unrecorded(recorded)
+    if latencies is None and isinstance(model, Path | str) and is_module_place(str(model)):
+        latencies = open_latencies()
+    recorded, name = read_any(model, within, sms, latencies)
     graph = recorded.graph if measured_s is None else without_profiler(recorded.graph, measured_s)
     before = after = replay(graph)
-    transforms = parse_what_if(what_if) if isinstance(what_if, str) else what_if
+    transforms = parse_what_if(what_if, latencies) if isinstance(what_if, str) else what_if
     changed = _transformed(graph, transforms)
     if changed is not graph:
         after = replay(changed)

@@ -1,25 +1,54 @@
-"""A file of any kind that graphs come from."""
+"""A graph of any kind, or the file that it comes from."""
 
 from pathlib import Path
 
 from costmodel.errors import CostModelError
-from costmodel.planner.graphs import RecordedGraph, read_graph, read_kineto
+from costmodel.planner.graphs import (
+    KernelGraph,
+    RecordedGraph,
+    is_module_place,
+    read_graph,
+    read_kineto,
+    read_relax,
+)
+from costmodel.planner.latencies import Latencies
 
 
-def read_any(path: Path, within: str = "") -> tuple[RecordedGraph, str]:
-    """The graph of a trace or of a JSON of one's own, by its first key, and the file's name.
+def read_any(
+    model: Path | str | RecordedGraph | KernelGraph,
+    within: str = "",
+    sms: int | None = None,
+    latencies: Latencies | None = None,
+) -> tuple[RecordedGraph, str]:
+    """A graph, or that of a Relax module, a trace or a JSON of one's own; and what it is called.
 
     Args:
-        path: The file.
+        model: The graph or its file.
         within: Annotation whose part of a trace is wanted; all of it if empty.
+        sms: SMs that the kernels of a Relax module have; the whole device unless given.
+        latencies: What the kernels of a Relax module take.
 
     Raises:
-        CostModelError: The file cannot be read, or has no such annotation.
+        CostModelError: The file cannot be read, has no such annotation, or is no module but SMs are given.
     """
+    if isinstance(model, Path | str) and is_module_place(str(model)):
+        return read_relax(str(model), latencies, sms=sms), Path(model).name
+    if sms is not None:
+        raise CostModelError(
+            "SMs can be chosen for the kernels of a Relax module, but a recorded graph has those that it ran "
+            f"on: take the what-if sms={sms}."
+        )
+    if isinstance(model, Path | str):
+        return _read_file(Path(model), within), Path(model).name
+    return (RecordedGraph.unrecorded(model) if isinstance(model, KernelGraph) else model), "graph"
+
+
+def _read_file(path: Path, within: str) -> RecordedGraph:
+    """A trace or a graph of one's own, by its first key."""
     try:
         with path.open("rb") as file:
             begins = file.read(64)
     except OSError as error:
         raise CostModelError(f"Cannot read {path}: {error.strerror}. Name a trace or a graph.") from error
     own = begins.replace(b" ", b"").replace(b"\n", b"").replace(b"\r", b"").startswith(b'{"tasks"')
-    return read_graph(path) if own else read_kineto(path, within), path.name
+    return read_graph(path) if own else read_kineto(path, within)

@@ -15,6 +15,7 @@ from costmodel.transfer.hardware import draw_swept
 
 if TYPE_CHECKING:
     from costmodel.figures import Picture
+    from costmodel.planner.latencies import Latencies
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,8 @@ def sweep_plan(  # noqa: PLR0913 (settings, most with defaults)
     *,
     within: str = "",
     measured_s: float | None = None,
+    sms: int | None = None,
+    latencies: "Latencies | None" = None,
 ) -> SweptPlan:
     """What a model takes if its device had other quantities.
 
@@ -69,15 +72,17 @@ def sweep_plan(  # noqa: PLR0913 (settings, most with defaults)
         what_if: Transforms that come first, as of ``plan``.
         within: See ``plan``.
         measured_s: See there.
+        sms: See there.
+        latencies: See there.
 
     Raises:
         CostModelError: As of ``plan``, or a sweep is wrong, see ``Sweep`` and ``swept_devices``.
     """
     recorded = find_device(device) if isinstance(device, str) else device
-    first = parse_what_if(what_if) if isinstance(what_if, str) else list(what_if)
+    first = parse_what_if(what_if, latencies) if isinstance(what_if, str) else list(what_if)
     chosen = [Sweep.parse(each) if isinstance(each, str) else each for each in sweeps]
     changes, made = zip(*swept_devices(recorded, chosen), strict=True)
-    base = plan(model, first, within=within, measured_s=measured_s)
+    base = plan(model, first, within=within, measured_s=measured_s, sms=sms, latencies=latencies)
     start = base.before.graph
     found = [plan(start, [*first, OnDevice(recorded, each)]) for each in made]
     rows = [

@@ -3,6 +3,13 @@
 from costmodel.planner.whatif._device import OnDevice, on_device
 from costmodel.planner.whatif._fuse import ELEMENTWISE, fuse, fused_optimizer
 from costmodel.planner.whatif._half import half_precision
+from costmodel.planner.whatif._kernels import (
+    WorkloadKernels,
+    same_kernels_on_sms,
+    tuned,
+    unfused,
+    workload_kernels,
+)
 from costmodel.planner.whatif._launches import remove_launches
 from costmodel.planner.whatif._parse import FORMS, Transform, parse_what_if
 from costmodel.planner.whatif._profiler import without_profiler
@@ -14,6 +21,7 @@ __all__ = [
     "FORMS",
     "OnDevice",
     "Transform",
+    "WorkloadKernels",
     "fuse",
     "fused_optimizer",
     "half_precision",
@@ -24,6 +32,10 @@ __all__ = [
     "parse_what_if",
     "remove_launches",
     "replace_latencies",
+    "same_kernels_on_sms",
     "scale",
+    "tuned",
+    "unfused",
     "without_profiler",
+    "workload_kernels",
 ]

@@ -96,6 +96,7 @@ def chosen(graph: KernelGraph, tasks: Positions | Mask, dependencies: Dependenci
         sms=graph.sms[tasks],
         blocks=graph.blocks[tasks],
         scope_ids=graph.scope_ids[tasks],
+        workload_ids=graph.workload_ids[tasks],
         dependencies=dependencies,
     )
 

@@ -66,7 +66,11 @@ def _fused(
     into[idle] = REMOVED
     edges = graph.dependencies
     late = (edges.kinds == DependencyKind.LAUNCH) & fused_away[edges.targets]
-    alone = graph.assuming(durations_s=durations, dependencies=edges.where(~late))
+    alone = graph.assuming(
+        durations_s=durations,
+        workload_ids=np.where(np.isin(np.arange(len(graph)), into[fused_away]), 0, graph.workload_ids),
+        dependencies=edges.where(~late),
+    )
     length = f"as long as its {'longest' if takes == 'longest' else f'parts together, times {factor:g}'}"
     return contracted(alone, into).assuming(
         f"{fused_away.sum() + chains:,} kernels became {chains:,} (fused): each takes {length}; "

@@ -5,6 +5,7 @@ import numpy as np
 from costmodel.planner.graphs import KernelGraph, TaskKind
 from costmodel.planner.whatif._base import positive
 from costmodel.planner.whatif._bounds import START_S, products, with_work
+from costmodel.records import OPERATORS, Workload
 
 # float32 without Tensor Cores against float16 with them: 128 lanes x 2 and 4096 operations a clock of an SM
 # of Hopper. Of the latter large products reach 65 % (datasets/triton-sm-budgets), of the former 75 % is
@@ -34,4 +35,14 @@ def half_precision(graph: KernelGraph, products_factor: float = _PRODUCTS) -> Ke
         f"{matrix.sum():,} matrix products in half precision take {products_factor:.3g} of their work, "
         f"{(kernels & ~matrix).sum():,} other kernels {_OTHERS:g}, beside {START_S * 1e6:g} us to start.",
         durations_s=with_work(graph, factors),
+        workloads=("", *(_in_half(Workload.parse(name)).name for name in graph.workloads[1:])),
     )
+
+
+def _in_half(workload: Workload) -> Workload:
+    """The same in float16, convolutions with channels last; what is no operator stays."""
+    if workload.is_foreign or workload.dtype == "float16":
+        return workload
+    nhwc = workload.kind.replace("conv2d", "conv2d_nhwc")
+    kind = nhwc if nhwc in OPERATORS else workload.kind
+    return Workload(kind, workload.dims, "float16")

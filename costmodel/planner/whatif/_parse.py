@@ -1,16 +1,21 @@
 """Transforms as texts, such as ``fuse,graphs,scale:matmul=0.5,streams=2``."""
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from costmodel.errors import CostModelError, did_you_mean
 from costmodel.planner.graphs import KernelGraph
 from costmodel.planner.whatif._device import OnDevice
 from costmodel.planner.whatif._fuse import fuse, fused_optimizer
 from costmodel.planner.whatif._half import half_precision
+from costmodel.planner.whatif._kernels import same_kernels_on_sms, tuned, unfused
 from costmodel.planner.whatif._launches import remove_launches
 from costmodel.planner.whatif._scale import on_sms, replace_latencies, scale
 from costmodel.planner.whatif._streams import on_streams
 from costmodel.records import find_device, hypothetical, quantity
+
+if TYPE_CHECKING:
+    from costmodel.planner.latencies import Latencies
 
 Transform = Callable[[KernelGraph], KernelGraph]
 # How each is written.
@@ -24,11 +29,18 @@ FORMS = {
     "streams": "streams=K or streams:SLOWDOWN=K",
     "sms": "sms=N or sms:RECORDED=N",
     "device": "device:RECORDED=DEVICE or device:RECORDED=sms:N+bandwidth:GB_S",
+    "tuned": "tuned or tuned:PATTERN",
+    "unfuse": "unfuse or unfuse:PATTERN",
 }
 
 
-def parse_what_if(text: str) -> list[Transform]:
+def parse_what_if(text: str, latencies: "Latencies | None" = None) -> list[Transform]:
     """The transforms of a text, in its order.
+
+    Args:
+        text: Such as ``fuse,graphs,scale:matmul=0.5``; ``FORMS`` has all.
+        latencies: What kernels of workloads take, for ``sms``, ``tuned`` and ``unfuse``. Without it the last
+            two open those that ship, and ``sms`` looks at blocks alone.
 
     Raises:
         CostModelError: A part is none of ``FORMS``.
@@ -37,10 +49,10 @@ def parse_what_if(text: str) -> list[Transform]:
         >>> len(parse_what_if("fuse,graphs,scale:matmul=0.5,streams=2"))
         4
     """
-    return [_parse(part.strip()) for part in text.split(",") if part.strip()]
+    return [_parse(part.strip(), latencies) for part in text.split(",") if part.strip()]
 
 
-def _parse(part: str) -> Transform:
+def _parse(part: str, latencies: "Latencies | None") -> Transform:
     head, _, value = part.rpartition("=") if "=" in part else (part, "", "")
     name, _, detail = head.partition(":")
     if name not in FORMS:
@@ -49,6 +61,8 @@ def _parse(part: str) -> Transform:
             f"{did_you_mean(name, FORMS)}"
         )
     try:
+        if name in _MAKE_OF_KERNELS:
+            return _MAKE_OF_KERNELS[name](detail, value, latencies)
         return _MAKE[name](detail, value)
     except ValueError:
         raise CostModelError(f"A what-if must be written {FORMS[name]}, but got {part!r}.") from None
@@ -92,9 +106,27 @@ def _streams(detail: str, value: str) -> Transform:
     return lambda graph: on_streams(graph, streams, slowdown=slowdown)
 
 
-def _sms(detail: str, value: str) -> Transform:
+def _sms(detail: str, value: str, latencies: "Latencies | None") -> Transform:
     sms, recorded = int(value), int(detail) if detail else None
-    return lambda graph: on_sms(graph, sms, recorded=recorded)
+    if latencies is None:
+        return lambda graph: on_sms(graph, sms, recorded=recorded)
+    return lambda graph: same_kernels_on_sms(graph, sms, latencies, recorded=recorded)
+
+
+def _tuned(pattern: str, value: str, latencies: "Latencies | None") -> Transform:
+    _nothing(value)
+    return lambda graph: tuned(graph, latencies or _shipped(), pattern)
+
+
+def _unfuse(pattern: str, value: str, latencies: "Latencies | None") -> Transform:
+    _nothing(value)
+    return lambda graph: unfused(graph, latencies or _shipped(), pattern)
+
+
+def _shipped() -> "Latencies":
+    from costmodel.planner.latencies import open_latencies
+
+    return open_latencies()
 
 
 def _device(recorded: str, value: str) -> Transform:
@@ -131,6 +163,10 @@ _MAKE: dict[str, Callable[[str, str], Transform]] = {
     "half": _half,
     "optimizer": _optimizer,
     "streams": _streams,
-    "sms": _sms,
     "device": _device,
+}
+_MAKE_OF_KERNELS: "dict[str, Callable[[str, str, Latencies | None], Transform]]" = {
+    "sms": _sms,
+    "tuned": _tuned,
+    "unfuse": _unfuse,
 }

@@ -5,7 +5,6 @@ from costmodel.search.portfolio._dispatch import (
     DispatchTable,
     dispatch_ranges,
     load_dispatch_table,
-    save_dispatch_table,
 )
 from costmodel.search.portfolio._portfolio import BudgetRange, best_portfolio, served_s, smallest_portfolio
 
@@ -16,7 +15,6 @@ __all__ = [
     "best_portfolio",
     "dispatch_ranges",
     "load_dispatch_table",
-    "save_dispatch_table",
     "served_s",
     "smallest_portfolio",
 ]

@@ -116,6 +116,14 @@ class DispatchTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         part = self.range_for(sms)
         return Candidate(self.workload, part.space, part.config)
 
+    def save(self, path: Path | str) -> None:
+        """Write the table as JSON, at once; its folder is made.
+
+        Raises:
+            CostModelError: The file cannot be written.
+        """
+        write_whole(Path(path), msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n")
+
 
 def dispatch_ranges(
     kernels: Sequence[Candidate],
@@ -161,23 +169,14 @@ def _boundary(lower: BudgetRange, upper: BudgetRange, latency_s: FloatArray, sms
     return few + 1 + int(faster[0]) if faster.size else many
 
 
-def save_dispatch_table(table: DispatchTable, path: Path) -> None:
-    """Write a table as JSON, at once; its folder is made.
-
-    Raises:
-        CostModelError: The file cannot be written.
-    """
-    write_whole(path, msgspec.json.format(msgspec.json.encode(table), indent=2) + b"\n")
-
-
-def load_dispatch_table(path: Path) -> DispatchTable:
+def load_dispatch_table(path: Path | str) -> DispatchTable:
     """Read a table.
 
     Raises:
         CostModelError: The file cannot be read or is no dispatch table of this version.
     """
     try:
-        return msgspec.json.decode(path.read_bytes(), type=DispatchTable)
+        return msgspec.json.decode(Path(path).read_bytes(), type=DispatchTable)
     except OSError as error:
         raise CostModelError(f"Cannot read {path}: {error.strerror}.") from error
     except msgspec.DecodeError as error:

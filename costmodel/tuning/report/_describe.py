@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from costmodel.search import Provenance, Trial, save_dispatch_table
+from costmodel.search import Provenance, Trial
 from costmodel.tracking import Artifact, Item, Metric, Note, Table, Tag
 from costmodel.tuning.report._curves import BEST_KNOWN, WHOLE_CHOICE
 from costmodel.tuning.report._figures import curves_figure, predictions_figure, progress_figure
@@ -40,7 +40,7 @@ def describe_search(found: Findings, told: Container[int]) -> Iterator[Item]:
         if trial.number not in told:
             yield from describe_trial(trial)
     yield Table("tables/trials.csv", trials_frame(search))
-    yield Artifact("dispatch.json", partial(save_dispatch_table, found.dispatch_table))
+    yield Artifact("dispatch.json", found.dispatch_table.save)
 
 
 def _of_one(found: Findings) -> Iterator[Item]:

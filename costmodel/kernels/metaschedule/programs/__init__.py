@@ -3,7 +3,7 @@
 Importing this loads no TVM.
 """
 
-from costmodel.kernels.metaschedule.programs._file import is_program_place, load_program
+from costmodel.kernels.metaschedule.programs._file import is_program_place, load_program, read_module
 from costmodel.kernels.metaschedule.programs._source import ProgramSource
 
-__all__ = ["ProgramSource", "is_program_place", "load_program"]
+__all__ = ["ProgramSource", "is_program_place", "load_program", "read_module"]

@@ -26,17 +26,39 @@ def load_program(place: str) -> Any:
         CostModelError: There is no such file or name, or it holds no such program.
         MissingExtraError: TVM is not installed.
     """
+    found, function = _read(place, "Tuning a tensor program")
+    return _module_of(found, place, function)
+
+
+def read_module(place: str) -> tuple[Any, str]:
+    """The ``tvm.IRModule`` in a file as it is, and the name of its function that the place has; or no name.
+
+    Args:
+        place: ``program.py:module``, ``program.py:module:function``, or JSON of ``tvm.ir.save_json``.
+
+    Raises:
+        CostModelError: There is no such file or name, or it holds no module.
+        MissingExtraError: TVM is not installed.
+    """
+    found, function = _read(place, "Reading a module")
+    import tvm
+
+    if not isinstance(found, tvm.IRModule):
+        raise CostModelError(f"{place} must be a tvm.IRModule, but is a {type(found).__name__}.")
+    return found, function
+
+
+def _read(place: str, purpose: str) -> tuple[Any, str]:
+    """What is in a file, and the name of a function in it; empty if the place has none."""
     try:
         import tvm
     except ModuleNotFoundError as error:
-        raise MissingExtraError("Tuning a tensor program", "tvm") from error
+        raise MissingExtraError(purpose, "tvm") from error
     file, _, names = place.partition(".py:")
-    if names:
-        name, _, function = names.partition(":")
-        found = _from_python(Path(f"{file}.py"), name)
-    else:
-        found, function = _from_json(Path(place), tvm.ir.load_json), ""
-    return _module_of(found, place, function)
+    if not names:
+        return _from_json(Path(place), tvm.ir.load_json), ""
+    name, _, function = names.partition(":")
+    return _from_python(Path(f"{file}.py"), name), function
 
 
 def _is_graph(path: Path) -> bool:

@@ -24,6 +24,9 @@ class Args(msgspec.Struct, frozen=True, gc=False):
     grid: Any = None
     graph_node_id: Any = msgspec.field(name="graph node id", default=None)
     wait_on_stream: Any = None
+    input_dims: Any = msgspec.field(name="Input Dims", default=None)
+    input_type: Any = msgspec.field(name="Input type", default=None)
+    concrete_inputs: Any = msgspec.field(name="Concrete Inputs", default=None)
     wait_on_record: Any = msgspec.field(name="wait_on_cuda_event_record_corr_id", default=None)
 
 

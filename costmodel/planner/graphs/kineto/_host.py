@@ -6,7 +6,21 @@ from dataclasses import dataclass, field
 from costmodel.planner.graphs._base import TaskKind
 from costmodel.planner.graphs._inspection import Findings
 from costmodel.planner.graphs.kineto._calls import ANNOTATION, RUNTIME, is_launch, is_wait
+from costmodel.planner.graphs.kineto._operators import workload_of
 from costmodel.planner.graphs.kineto._tracks import Span
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Operation:
+    """A call of an operator that computes a workload; each call is another one.
+
+    Attributes:
+        workload: Name of the workload.
+        within: The one that made the call; None if none did.
+    """
+
+    workload: str
+    within: "Operation | None"
 
 
 @dataclass(slots=True)
@@ -22,6 +36,8 @@ class Piece:
         scope: The innermost annotation around it.
         blocks: Of a kernel's grid; 0 if nobody knows.
         sms: Of the device that it ran on; 0 if nobody knows.
+        operation: Of the innermost call around it that computes a workload; for a stream, what the kernel
+            computes; None if nobody knows.
     """
 
     name: str
@@ -32,6 +48,7 @@ class Piece:
     scope: str = ""
     blocks: int = 0
     sms: int = 0
+    operation: "Operation | None" = None
 
 
 @dataclass
@@ -55,6 +72,7 @@ class _Open:
     since: float
     first: int
     scope: str
+    operation: Operation | None
 
 
 def flatten(spans: list[Span], copies: Mapping[int, Span], resolution_s: float, findings: Findings) -> Thread:
@@ -79,7 +97,10 @@ def flatten(spans: list[Span], copies: Mapping[int, Span], resolution_s: float, 
                 span.end = parent.span.end
             _emit(parent, span.start, thread)
         scope = span.name if span.category == ANNOTATION else stack[-1].scope if stack else ""
-        stack.append(_Open(span, span.start, len(thread.pieces), scope))
+        workload = workload_of(span.name, span.event.args)
+        around = stack[-1].operation if stack else None
+        operation = Operation(workload, around) if workload else around
+        stack.append(_Open(span, span.start, len(thread.pieces), scope, operation))
     for opened in _ended(stack, float("inf")):
         _close(opened, stack, thread, copies)
     return thread
@@ -113,6 +134,7 @@ def _emit(opened: _Open, until: float, thread: Thread, *, even_empty: bool = Fal
     start, opened.since = opened.since, until
     if opened.span.category != ANNOTATION and (until > start or even_empty):
         piece = Piece(opened.span.name, _kind(opened.span), start, until, start, opened.scope)
+        piece.operation = opened.operation
         thread.pieces.append(piece)
 
 

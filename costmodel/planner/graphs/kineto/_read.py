@@ -5,11 +5,12 @@ from pathlib import Path
 import numpy as np
 
 from costmodel.errors import CostModelError
-from costmodel.planner.graphs._base import KernelGraph
+from costmodel.planner.graphs._base import KernelGraph, TaskKind
 from costmodel.planner.graphs._inspection import Findings
 from costmodel.planner.graphs._recorded import RecordedGraph, RecordedTimes, timed_dependencies
 from costmodel.planner.graphs.kineto._believed import believed
 from costmodel.planner.graphs.kineto._events import read_events
+from costmodel.planner.graphs.kineto._host import Piece
 from costmodel.planner.graphs.kineto._links import links
 from costmodel.planner.graphs.kineto._tasks import Tasks, list_tasks
 from costmodel.planner.graphs.kineto._tracks import sort_onto_tracks
@@ -57,6 +58,7 @@ def _recorded(
     names, name_ids = _coded([piece.name for piece in pieces])
     scopes, scope_ids = _coded(["", *(piece.scope for piece in pieces)])
     is_stream = np.array([each.is_stream for each in tasks.resources])
+    workloads, workload_ids = _coded(["", *(_computed(piece) for piece in pieces)])
     called = np.array([piece.called for piece in pieces])[by_start]
     resource_ids = np.array(tasks.resource_ids, dtype=np.int32)[by_start]
     starts, ends = starts[by_start], ends[by_start]
@@ -78,9 +80,16 @@ def _recorded(
         np.array([piece.blocks for piece in pieces], dtype=np.int64)[by_start],
         scopes,
         scope_ids[1:][by_start],
+        workloads,
+        workload_ids[1:][by_start],
         dependencies,
     )
     return RecordedGraph(graph, starts, findings.inspection(events, len(graph)))
+
+
+def _computed(piece: Piece) -> str:
+    """Name of the workload of a kernel; empty of all else."""
+    return piece.operation.workload if piece.operation and piece.kind == TaskKind.KERNEL else ""
 
 
 def _coded(texts: list[str]) -> "tuple[tuple[str, ...], np.ndarray[tuple[int], np.dtype[np.int32]]]":

@@ -12,7 +12,7 @@ from costmodel.arrays import FloatArray
 from costmodel.planner.graphs._base import Resource, TaskKind
 from costmodel.planner.graphs._inspection import Findings
 from costmodel.planner.graphs.kineto._calls import RUNTIME, is_graph_launch, is_launch
-from costmodel.planner.graphs.kineto._host import Piece, Thread, flatten
+from costmodel.planner.graphs.kineto._host import Operation, Piece, Thread, flatten
 from costmodel.planner.graphs.kineto._tracks import Span, Tracks, whole
 
 _KINDS = {"kernel": TaskKind.KERNEL, "gpu_memcpy": TaskKind.COPY, "gpu_memset": TaskKind.MEMSET}
@@ -115,12 +115,28 @@ def list_tasks(tracks: Tracks, sms: Mapping[int, int], findings: Findings) -> Ta
         resource_ids += [len(resources)] * len(spans)
         resources.append(Resource(f"GPU {device} stream {number}", is_stream=True))
         streams.append(Stream(device, number, spans, base, _launched(len(spans), base, linked)))
+    _name_operations(pieces, launches)
     launching = {call.first for call, _ in launches}
     findings.add(
         "missing_kernel",
         sum(is_launch(call.span.name) and call.first not in launching for call in calls_of_cuda.values()),
     )
     return Tasks(pieces, tuple(resources), resource_ids, threads, streams, calls_of_cuda, launches)
+
+
+def _name_operations(pieces: list[Piece], launches: list[tuple[Call, int]]) -> None:
+    """Tell kernels what they compute: those of operators that launched no other, by themselves or others."""
+    made, counts = dict[int, Operation](), Counter[Operation]()
+    for call, task in launches:
+        operation = pieces[call.first].operation
+        if operation is not None and pieces[task].kind == TaskKind.KERNEL:
+            made[task] = operation
+            while operation is not None:
+                counts[operation] += 1
+                operation = operation.within
+    for task, operation in made.items():
+        if counts[operation] == 1:
+            pieces[task].operation = operation
 
 
 def _copies(tracks: Tracks) -> dict[int, Span]:

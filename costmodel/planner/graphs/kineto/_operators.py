@@ -1,0 +1,120 @@
+"""Which workload an operator of PyTorch computes, told by its name and the shapes that a trace has of it.
+
+``torch.profiler.profile(record_shapes=True)`` writes them. What only moves data, and shapes and settings that
+no workload has, are none.
+"""
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from costmodel.planner.graphs.kineto._events import Args
+from costmodel.records import Workload
+
+_TYPES = {"float": "float32", "c10::Half": "float16", "c10::BFloat16": "float16"}
+
+Dims = list[list[int]]
+
+
+class _Call(NamedTuple):
+    """What a trace says of a call: sizes of each input, and what those are that are no tensors."""
+
+    dims: Dims
+    settings: Sequence[str]
+
+    def numbers(self, position: int) -> list[int]:
+        """Whole numbers of a setting, such as ``[2, 2]``; none where it was not written."""
+        text = self.settings[position] if position < len(self.settings) else ""
+        return [int(each) for each in re.findall(r"-?\d+", text)]
+
+
+def workload_of(name: str, args: Args) -> str:
+    """Name of the workload of an operator's call; empty where it is none, or where shapes are missing.
+
+    bfloat16 counts as float16, and convolutions in either as those with channels last.
+    """
+    if name not in _OPERATORS or not isinstance(args.input_dims, list):
+        return ""
+    types = args.input_type if isinstance(args.input_type, list) else []
+    dtype = _TYPES.get(str(types[0])) if types else None
+    if dtype is None:
+        return ""
+    settings = args.concrete_inputs if isinstance(args.concrete_inputs, list) else []
+    dims = [each if isinstance(each, list) else [] for each in args.input_dims]
+    try:
+        found = _OPERATORS[name](_Call(dims, [str(each) for each in settings]))
+        if found is None:
+            return ""
+        kind, sizes = found
+        kind = kind.replace("conv2d", "conv2d_nhwc") if dtype == "float16" else kind
+        return Workload(kind, {dim: int(size) for dim, size in sizes.items()}, dtype).name
+    except (ValueError, TypeError, IndexError):  # of other ranks, or sizes that are no numbers
+        return ""
+
+
+_Found = tuple[str, Mapping[str, int]] | None
+
+
+def _matmul(kind: str, left: list[int], right: list[int]) -> _Found:
+    (m, k), (depth, n) = left, right
+    return (kind, {"m": m, "n": n, "k": k}) if k == depth else None
+
+
+def _addmm(call: _Call) -> _Found:
+    added = call.dims[0]
+    return _matmul("matmul_bias" if len(added) == 1 else "matmul_add", call.dims[1], call.dims[2])
+
+
+def _linear(call: _Call) -> _Found:
+    (*rows, k), (n, depth), *bias = call.dims
+    kind = "matmul_bias" if bias and bias[0] else "matmul"
+    return (kind, {"m": math.prod(rows), "n": n, "k": k}) if k == depth else None
+
+
+def _bmm(call: _Call) -> _Found:
+    (b, m, k), (batches, depth, n) = call.dims[:2]
+    return ("batch_matmul", {"b": b, "m": m, "n": n, "k": k}) if (b, k) == (batches, depth) else None
+
+
+def _softmax(call: _Call) -> _Found:
+    *rows, n = call.dims[0]
+    axis = call.numbers(1)
+    return ("softmax", {"m": math.prod(rows), "n": n}) if axis in ([-1], [len(rows)]) else None
+
+
+def _layer_norm(call: _Call) -> _Found:
+    *rows, n = call.dims[0]
+    return ("layer_norm", {"m": math.prod(rows), "n": n}) if [n] in call.dims[1:] else None
+
+
+def _convolution(stride: int, padding: int, dilation: int, groups: int) -> Callable[[_Call], _Found]:
+    """Convolutions whose settings stand at these positions."""
+
+    def convolution(call: _Call) -> _Found:
+        (n, c, h, w), (o, per_group, k, width) = call.dims[:2]
+        steps, (grouped,) = call.numbers(stride), call.numbers(groups)
+        usual = set(call.numbers(padding)) == {k // 2} and set(call.numbers(dilation)) == {1}
+        if k != width or not usual or len(set(steps)) != 1:
+            return None
+        sizes = {"n": n, "c": c, "h": h, "w": w}
+        if grouped == 1 and per_group == c:
+            return "conv2d", sizes | {"o": o, "k": k, "s": steps[0]}
+        if grouped == c == o and per_group == 1:
+            return "depthwise_conv2d", sizes | {"k": k, "s": steps[0]}
+        return None
+
+    return convolution
+
+
+_OPERATORS: Mapping[str, Callable[[_Call], _Found]] = {
+    "aten::mm": lambda call: _matmul("matmul", *call.dims[:2]),
+    "aten::addmm": _addmm,
+    "aten::linear": _linear,
+    "aten::bmm": _bmm,
+    "aten::_softmax": _softmax,
+    "aten::native_layer_norm": _layer_norm,
+    "aten::conv2d": _convolution(stride=3, padding=4, dilation=5, groups=6),
+    "aten::convolution": _convolution(stride=3, padding=4, dilation=5, groups=8),
+    "aten::cudnn_convolution": _convolution(padding=2, stride=3, dilation=4, groups=5),
+}

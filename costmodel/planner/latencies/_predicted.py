@@ -1,0 +1,94 @@
+"""Latencies that a model predicts of kernels that may never have been measured."""
+
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from costmodel.errors import CostModelError
+from costmodel.kernels import open_sources, source_for
+from costmodel.planner.latencies._base import KernelTable, Latencies
+from costmodel.planner.latencies._roofline import RooflineLatencies
+from costmodel.records import Candidate, Device, Workload, part_of
+from costmodel.transfer import Model, UnmeasuredDeviceWarning, device_named, load_model
+
+# SMs that green contexts are granted by.
+_STEP = 8
+_NAMES = ("latency_s", "low_s", "high_s")
+
+
+class PredictedLatencies(Latencies):
+    """What a model says of the kernels that it expects to be good, as a search would measure them first.
+
+    Of 50,000 configs of the design space, for which TVM is needed, those are built that the model ranks first
+    on some numbers of SMs: five seconds a workload and number. No kernel is said to be faster than
+    ``RooflineLatencies`` have it.
+
+    Args:
+        model: A trained model, or its file.
+        device: Where the kernels would run, or its name; the only one that the model learned from unless
+            given.
+        good_at: Numbers of SMs that kernels are chosen for; a quarter of the device and all of it unless
+            given.
+        pool: Kernels that are chosen of a workload.
+        seed: Seed of the draw.
+
+    Raises:
+        CostModelError: The model cannot be read, there is no such device, or it has fewer SMs.
+    """
+
+    def __init__(
+        self,
+        model: Model | Path | str,
+        device: Device | str | None = None,
+        *,
+        good_at: Sequence[int] = (),
+        pool: int = 16,
+        seed: int = 0,
+    ) -> None:
+        self.model = model if isinstance(model, Model) else load_model(model)
+        known = self.model.metadata.devices
+        self.device = device if isinstance(device, Device) else device_named(device, known)
+        self.good_at = tuple(map(self.on_device, good_at)) or (max(1, self.device.sms // 4), self.device.sms)
+        self.pool, self.seed = pool, seed
+        self._tables: dict[str, KernelTable] = {}
+
+    def kernels(self, workload: Workload) -> KernelTable | None:
+        """See ``Latencies``; None of a workload that is no operator."""
+        if workload.is_foreign:
+            return None
+        if workload.name not in self._tables:
+            self._tables[workload.name] = self._table(workload)
+        return self._tables[workload.name]
+
+    def _table(self, workload: Workload) -> KernelTable:
+        sms = (*range(_STEP, self.device.sms, _STEP), self.device.sms)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UnmeasuredDeviceWarning)
+            ranking = self.model.predict(self._chosen(workload), sms=sms, device=self.device)
+        if "latency_s" not in ranking:
+            raise CostModelError(
+                "The model must tell latencies, but it tells scores only: train another learner."
+            )
+        pivots = {
+            name: ranking.pivot(index="candidate_id", columns="sms", values=name)
+            for name in _NAMES
+            if name in ranking
+        }
+        roof = RooflineLatencies(self.device)
+        least = np.array([roof.seconds(each, workload) for each in sms])
+        seconds = {name: np.maximum(table.to_numpy(np.float64), least) for name, table in pivots.items()}
+        ids = tuple(map(str, pivots["latency_s"].index))
+        return KernelTable(
+            ids, sms, seconds["latency_s"], "predicted", seconds.get("low_s"), seconds.get("high_s")
+        )
+
+    def _chosen(self, workload: Workload) -> list[Candidate]:
+        from costmodel.search import screen_candidates  # loads Optuna
+        from costmodel.spaces import KernelSpace
+
+        platforms = [part_of(self.device, each) for each in self.good_at]
+        made = source_for(workload, "cuda", open_sources(("metaschedule",))).space(workload, "cuda")
+        space = KernelSpace(made, *platforms).in_columns(self.model.metadata.columns)
+        return screen_candidates(space, self.model.model, self.pool, self.seed)

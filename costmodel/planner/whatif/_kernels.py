@@ -1,0 +1,195 @@
+"""Kernels of known workloads: others in their place, the same on other SMs, or their epilogues apart."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from costmodel.arrays import Positions
+from costmodel.errors import CostModelError
+from costmodel.planner.graphs import KernelGraph, TaskKind
+from costmodel.planner.replay import replay
+from costmodel.planner.whatif._base import Mask, kernels_named
+from costmodel.planner.whatif._scale import on_sms
+from costmodel.records import DTYPE_BYTES, OPERATORS, Workload
+
+if TYPE_CHECKING:
+    from costmodel.planner.latencies import Latencies
+
+
+@dataclass(frozen=True)
+class WorkloadKernels:
+    """Kernels of a graph that compute the same on as many SMs.
+
+    Attributes:
+        workload: What they compute.
+        sms: SMs that they have.
+        tasks: Their positions.
+    """
+
+    workload: Workload
+    sms: int
+    tasks: Positions
+
+    @property
+    def name(self) -> str:
+        """Of the workload."""
+        return self.workload.name
+
+
+def workload_kernels(
+    graph: KernelGraph, latencies: "Latencies", among: Mask | None = None
+) -> list[WorkloadKernels]:
+    """The kernels of a graph whose workloads are known, by workload and SMs, in the order of the graph.
+
+    Args:
+        graph: The graph.
+        latencies: They say how many SMs the device has, which a kernel has where the graph does not say.
+        among: ``(n,)`` which tasks count; all unless given.
+    """
+    mask = graph.of_kind(TaskKind.KERNEL) & (graph.workload_ids > 0)
+    tasks = np.flatnonzero(mask if among is None else mask & among)
+    groups: dict[tuple[str, int], list[int]] = {}
+    for task in tasks.tolist():
+        groups.setdefault((graph.workload(task), int(graph.sms[task])), []).append(task)
+    return [
+        WorkloadKernels(Workload.parse(name), latencies.on_device(sms or None), np.array(of, dtype=np.intp))
+        for (name, sms), of in groups.items()
+    ]
+
+
+def tuned(graph: KernelGraph, latencies: "Latencies", pattern: str = "") -> KernelGraph:
+    """Kernels take what the best known kernel of their workload takes on their SMs, where that is less.
+
+    Args:
+        graph: A graph that says what kernels compute: of a Relax module, a trace with shapes, or one's own.
+        latencies: Recorded or predicted latencies.
+        pattern: Only kernels whose name matches.
+
+    Raises:
+        CostModelError: No kernel has a workload, or no name matches.
+    """
+    durations, replaced = graph.durations_s.copy(), Counter[str]()
+    among = kernels_named(graph, pattern) if pattern else None
+    for group in _some(workload_kernels(graph, latencies, among)):
+        table = latencies.kernels(group.workload)
+        best = table.best(group.sms) if table else None
+        if table is None or best is None or table.origin == "estimated":
+            replaced["unknown"] += len(group.tasks)
+            continue
+        slower = durations[group.tasks] > best.latency_s
+        replaced[table.origin] += int(slower.sum())
+        replaced["faster"] += int((~slower).sum())
+        durations[group.tasks[slower]] = best.latency_s
+    return graph.assuming(
+        f"{replaced['recorded']:,} kernels became the best that was recorded of their workload on their SMs, "
+        f"{replaced['predicted']:,} the best that a model predicts; {replaced['faster']:,} are as fast "
+        f"already, of {replaced['unknown']:,} no kernel is known.",
+        durations_s=durations,
+    )
+
+
+def same_kernels_on_sms(
+    graph: KernelGraph, sms: int, latencies: "Latencies", *, recorded: int | None = None
+) -> KernelGraph:
+    """The kernels of a graph, as they were chosen for the SMs that they had, on others.
+
+    A kernel takes so many times as long as the best kernel for the SMs that it had takes on the others. Those
+    of no workload, or none that is known, take what ``on_sms`` says. ``tuned`` chooses again.
+
+    Args:
+        graph: The graph.
+        sms: SMs that all kernels have.
+        latencies: Recorded or predicted latencies.
+        recorded: SMs that kernels had; what the graph says if not given.
+
+    Raises:
+        CostModelError: It is not known how many SMs a kernel had, or the device has fewer.
+    """
+    latencies.on_device(sms)
+    others = on_sms(graph, sms, recorded=recorded)
+    durations, known = others.durations_s.copy(), 0
+    had = graph.assuming(sms=np.full_like(graph.sms, recorded)) if recorded else graph
+    for group in workload_kernels(had, latencies):
+        table = latencies.kernels(group.workload)
+        then, now = (table.best(at, chosen_for=group.sms) if table else None for at in (group.sms, sms))
+        if then and now:
+            durations[group.tasks] = graph.durations_s[group.tasks] * (now.latency_s / then.latency_s)
+            known += len(group.tasks)
+    if not known:
+        return others
+    kernels = int(graph.of_kind(TaskKind.KERNEL).sum())
+    changed = graph.assuming(
+        f"{known:,} kernels are kept as they were chosen, and take on {sms} SMs what the best kernel for the "
+        f"SMs that they had takes there; {kernels - known:,} take what their blocks or bytes say.",
+        durations_s=durations,
+        sms=others.sms,
+    )
+    again = replay(tuned(changed, latencies)).makespan_s
+    return changed.assuming(
+        f"With kernels chosen for {sms} SMs all would take {1e6 * again:,.1f} us, not "
+        f"{1e6 * replay(changed).makespan_s:,.1f} us: what-if tuned."
+    )
+
+
+def unfused(graph: KernelGraph, latencies: "Latencies", pattern: str = "") -> KernelGraph:
+    """Kernels with an epilogue become one without, and one that does the epilogue: both best on their SMs.
+
+    The epilogue takes what moving its data takes. Each pair stays one task of the graph.
+
+    Args:
+        graph: A graph that says what kernels compute.
+        latencies: Recorded or predicted latencies.
+        pattern: Only kernels whose name matches.
+
+    Raises:
+        CostModelError: No kernel has a workload, or no name matches.
+    """
+    from costmodel.planner.latencies import RooflineLatencies
+
+    durations, count, loses = graph.durations_s.copy(), 0, dict[str, float]()
+    roof = RooflineLatencies(latencies.device)
+    among = kernels_named(graph, pattern) if pattern else None
+    for group in _some(workload_kernels(graph, latencies, among)):
+        apart = _without_epilogue(group.workload)
+        table = latencies.kernels(apart) if apart else None
+        best = table.best(group.sms) if table else None
+        if best is None:
+            continue
+        seconds = best.latency_s + roof.moving_s(group.sms, _epilogue_bytes(group.workload))
+        gained = float(durations[group.tasks].mean()) - seconds
+        if gained > 0:
+            loses[group.workload.name] = gained
+        durations[group.tasks] = seconds
+        count += len(group.tasks)
+    lost = ", ".join(f"{name} ({1e6 * gained:.1f} us)" for name, gained in loses.items())
+    return graph.assuming(
+        f"{count:,} kernels became one without epilogue, and one for it, which takes what moving its data "
+        f"takes. Fusing loses for {lost or 'none of them'}.",
+        durations_s=durations,
+    )
+
+
+def _some(groups: Sequence[WorkloadKernels]) -> Iterator[WorkloadKernels]:
+    if not groups:
+        raise CostModelError(
+            "It must be known what kernels compute, but the graph has no workloads: take a Relax module, a "
+            "trace that was recorded with record_shapes=True, or `workload` in a JSON of your own."
+        )
+    yield from groups
+
+
+def _without_epilogue(workload: Workload) -> Workload | None:
+    if workload.is_foreign or not workload.operator.epilogue:
+        return None
+    return Workload(workload.operator.anchor, workload.dims, workload.dtype)
+
+
+def _epilogue_bytes(workload: Workload) -> int:
+    """Bytes that an epilogue of its own moves: the result of the anchor, its inputs, and the output."""
+    anchor = OPERATORS[workload.operator.anchor]
+    elements = int(np.prod(workload.operator.output(workload.dims)))
+    own = workload.operator.elements(workload.dims) - anchor.elements(workload.dims)
+    return (2 * elements + own) * DTYPE_BYTES[workload.dtype]
