@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from costmodel.records import Device as Device
     from costmodel.records import Platform as Platform
     from costmodel.records import Workload as Workload
+    from costmodel.records import hypothetical as hypothetical
     from costmodel.search import DispatchTable as DispatchTable
     from costmodel.search import ModelSampler as ModelSampler
     from costmodel.search import load_dispatch_table as load_dispatch_table
@@ -54,7 +55,7 @@ _PUBLIC = {
     "kernels.cuda": ("CudaFamily",),
     "kernels.triton": ("TritonFamily",),
     "learners": ("Learner",),
-    "records": ("Device", "Platform", "Workload"),
+    "records": ("Device", "Platform", "Workload", "hypothetical"),
     "search": ("DispatchTable", "ModelSampler", "load_dispatch_table"),
     "spaces": ("DeclaredSpace", "KernelSpace", "Pool"),
     "transfer": ("Model", "load_model"),

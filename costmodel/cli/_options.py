@@ -90,6 +90,16 @@ def dims_of(text: str | None) -> dict[str, int]:
     return dims
 
 
+SweepOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME=FIRST:LAST:STEP",
+        help="Hypothetical devices, one after the other: sms=64:256:16, bandwidth=2000:8000:1000 (GB/s), "
+        "clock (MHz), l2_bytes, tensor_flops_per_sm_clock and others. Twice: a line for each value of the "
+        "second.",
+        show_default=False,
+    ),
+]
 JsonOption = Annotated[
     Path | None,
     output_option("--json", help="Also write the result as JSON.", show_default=False),

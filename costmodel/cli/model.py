@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
-from costmodel.cli._options import JsonOption, count_option, seed_option
+from costmodel.cli._options import JsonOption, SweepOption, count_option, output_option, seed_option
 from costmodel.cli._output import print_line, print_table, titled_table, write_json
+from costmodel.cli._sweep_table import print_sweep
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from costmodel.transfer import ModelCard
+    from costmodel.records import Device
+    from costmodel.transfer import Model, ModelCard
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode="markdown")
 
@@ -87,6 +89,15 @@ def predict(
     draw: Annotated[int, count_option("-n", "--draw", help="Configs to draw, where they are drawn.")] = 64,
     seed: Annotated[int, seed_option("Seed of the draw.")] = 0,
     top: Annotated[int, count_option(help="Kernels to show, the best first.")] = 10,
+    sweep: SweepOption = None,
+    plot: Annotated[
+        Path | None,
+        output_option(
+            metavar="FILE.png",
+            help="With --sweep: draw the best kernel's latency over it (PNG, PDF or SVG).",
+            show_default=False,
+        ),
+    ] = None,
     json: JsonOption = None,
 ) -> None:
     """Rank the kernels of a workload by a model, without measuring any.
@@ -98,10 +109,19 @@ def predict(
     - `costmodel model predict h100.costmodel matmul-m16-n1024-k1024 --device "H100 SXM" --sms 32`
     - `costmodel model predict h100.costmodel matmul-m16-n1024-k1024 mine.jsonl --device H200 --top 3`
     - `costmodel model predict h100.costmodel matmul-m16-n1024-k1024 --own my-gpu.toml`
+    - `costmodel model predict h100.costmodel matmul-m16-n1024-k1024 --sweep sms=64:256:16 --plot out/sms.png`
     """
     from costmodel.transfer import UnmeasuredDeviceWarning, load_model, read_device
 
     model = load_model(file)
+    if sweep:
+        if sms is not None:
+            raise typer.BadParameter("--sweep is over whole devices: name --sms or --sweep, not both.")
+        base = read_device(own, device) if own else device
+        _sweep(model, workload, sweep, base, candidates, draw=draw, seed=seed, plot=plot, json=json)
+        return
+    if plot:
+        raise typer.BadParameter("--plot draws a sweep: name one, such as --sweep sms=64:256:16.")
     with warnings.catch_warnings():  # the notes say so
         warnings.simplefilter("ignore", UnmeasuredDeviceWarning)
         ranking = model.predict(
@@ -118,6 +138,32 @@ def predict(
     _print_ranking(f"{workload} on {platform}: {len(ranking)} kernels", ranking.head(top))
     kernels = ranking.head(top).to_dict("records")
     write_json(json, {"model": file, "workload": workload, "platform": platform, "kernels": kernels})
+
+
+def _sweep(
+    model: "Model",
+    workload: str,
+    sweeps: list[str],
+    device: "Device | str | None",
+    candidates: str | None,
+    *,
+    draw: int,
+    seed: int,
+    plot: Path | None,
+    json: Path | None,
+) -> None:
+    from costmodel.transfer import sweep_kernels
+
+    found = sweep_kernels(model, workload, sweeps, device=device, kernels=candidates, n=draw, seed=seed)
+    title = f"Best of the kernels of {workload} on {found.device.name}, changed"
+    print_sweep(title, found.table, found.names, "90 % interval")
+    print_line(f"Note: {found.table['note'].iloc[0]}: no such device was measured.")
+    write_json(json, {"model": model.path, **found.to_dict()})
+    if plot:
+        from costmodel.figures import save_figure
+
+        save_figure(found.plot(), plot)
+        print_line(f"Drawn: {plot}")
 
 
 def _print_card(file: Path, card: "ModelCard") -> None:

@@ -5,14 +5,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from costmodel.cli._options import JsonOption, count_option, number_option, output_option
+from costmodel.cli._options import JsonOption, SweepOption, count_option, number_option, output_option
 from costmodel.cli._output import print_line, print_table, titled_table, write_json
+from costmodel.cli._sweep_table import print_sweep
 
 if TYPE_CHECKING:
     import pandas as pd
     from rich.table import Table
 
-    from costmodel.planner import Latencies, Plan, Ranking
+    from costmodel.planner import Latencies, Plan, Ranking, SweptPlan
 
 # How quantities of a summary are shown: label, factor, format.
 _SHOWN = {
@@ -47,7 +48,7 @@ def plan(
             help="Transforms, one after the other: scale:PATTERN=FACTOR, replace:PATTERN=SECONDS, "
             "fuse[:PATTERN], graphs[=GAP] (CUDA graphs), half[=FACTOR], optimizer[=FACTOR], "
             "streams[:SLOWDOWN]=K, sms[:RECORDED]=N, tuned[:PATTERN] (the best known kernels), "
-            "unfuse[:PATTERN].",
+            "unfuse[:PATTERN], device:RECORDED=DEVICE (or =sms:N+bandwidth:GB_S).",
             show_default=False,
         ),
     ] = "",
@@ -111,6 +112,15 @@ def plan(
             show_default=False,
         ),
     ] = None,
+    recorded_on: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="GPU that it was recorded on, see `costmodel devices list`; for --sweep.",
+            show_default=False,
+        ),
+    ] = "",
+    sweep: SweepOption = None,
     top: Annotated[int, count_option(help="Rows of tables that are shown.")] = 10,
     json: JsonOption = None,
     perfetto: Annotated[
@@ -121,7 +131,7 @@ def plan(
         Path | None,
         output_option(
             metavar="FILE.png",
-            help="Also draw threads and streams over time (PNG, PDF or SVG).",
+            help="Also draw threads and streams over time, or latency over what is swept (PNG, PDF or SVG).",
             show_default=False,
         ),
     ] = None,
@@ -142,13 +152,33 @@ def plan(
     - `costmodel plan trace.json --what-if graphs,scale:gemm=0.5 --plot out/lanes.png`
     - `costmodel plan graph.json --what-if streams=4,sms:132=66 --perfetto after.json --report plan.html`
     - `costmodel plan model.py:module --device H200 --what-if sms=32 --rank --out out/jobs.toml`
+    - `costmodel plan trace.json.gz --what-if 'device:H100 SXM=H200'`
+    - `costmodel plan graph.json --recorded-on 'H100 SXM' --sweep sms=64:256:16 --plot out/sms.png`
     """
     from costmodel.planner import plan as run_plan
+    from costmodel.planner import sweep_plan
     from costmodel.planner.graphs import is_module_place
 
     latencies = _opened(
         learn_from, model, device, is_needed=rank or out is not None or is_module_place(trace)
     )
+    if sweep or recorded_on:
+        if perfetto or report or rank or out or not (sweep and recorded_on):
+            raise typer.BadParameter(
+                "--sweep and --recorded-on must be together, without --perfetto, --report, --rank and --out."
+            )
+        swept = sweep_plan(
+            trace,
+            recorded_on,
+            sweep,
+            what_if,
+            within=within,
+            measured_s=measured,
+            sms=sms,
+            latencies=latencies,
+        )
+        _show_sweep(swept, json, plot)
+        return
     found = run_plan(trace, what_if, within=within, measured_s=measured, sms=sms, latencies=latencies)
     _print(found, top)
     values = found.to_dict()
@@ -171,6 +201,22 @@ def plan(
     if report:
         found.save_report(report)
         print_line(f"Written: {report}")
+
+
+def _show_sweep(found: "SweptPlan", json: Path | None, plot: Path | None) -> None:
+    for sentence in found.plan.inspection.sentences():
+        print_line(sentence, "yellow")
+    recorded = f"recorded {found.plan.before.makespan_s * 1e6:,.1f} us"
+    title = f"{found.plan.name} on {found.device.name}, changed: {recorded}"
+    print_sweep(title, found.table, found.names, "between")
+    for sentence in found.assumptions:
+        print_line(f"Assumed: {sentence}")
+    write_json(json, found.to_dict())
+    if plot:
+        from costmodel.figures import save_figure
+
+        save_figure(found.plot(), plot)
+        print_line(f"Drawn: {plot}")
 
 
 def _opened(
@@ -211,7 +257,14 @@ def _print(found: "Plan", top: int) -> None:
         print_line(f"Assumed: {sentence}")
     print_table(_critical_path(found.critical_path.by_name().head(top), found.is_changed))
     if found.is_changed:
-        print_line(f"{found.speedup:.2f}x as fast as before.", "bold")
+        print_line(f"{found.speedup:.2f}x as fast as before{_between(found)}.", "bold")
+
+
+def _between(found: "Plan") -> str:
+    if found.ends_s is None:
+        return ""
+    most, least = (found.before.makespan_s / seconds for seconds in found.ends_s)
+    return f", between {least:.2f}x and {most:.2f}x"
 
 
 def _summary(found: "Plan") -> "Table":

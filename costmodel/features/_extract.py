@@ -1,7 +1,6 @@
 """Features of many (candidate, platform) pairs, or of many configs on one platform, at once."""
 
 from collections.abc import Mapping, Sequence
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +9,7 @@ from costmodel.arrays import FloatArray
 from costmodel.columns import Column
 from costmodel.features._config import CONFIG_COLUMNS
 from costmodel.features._data_facts import data_features
+from costmodel.features._distinct import distinct
 from costmodel.features._facts import ConfigFacts, Launches, batch_facts, candidate_facts, stacked
 from costmodel.features._feature import Values, values_of
 from costmodel.features._launch import LAUNCH_COLUMNS, LAUNCH_FEATURES, LaunchFacts
@@ -28,7 +28,6 @@ from costmodel.features._times import Work
 from costmodel.features._workload import WORKLOAD_COLUMNS, workload_values
 from costmodel.records import DTYPE_BYTES, Candidate, ConfigBatch, Platform, Workload
 
-T = TypeVar("T")
 # Columns that only some tables have, and their ``(n, d)`` values.
 OwnColumns = tuple[tuple[Column, ...], FloatArray]
 
@@ -64,12 +63,12 @@ def extract(
             "candidates and platforms must have the same length, "
             f"but got {len(candidates)} candidates and {len(platforms)} platforms"
         )
-    distinct, row = _distinct(candidates)
-    workloads, workload_row = _distinct([candidate.workload for candidate in distinct])
-    limits = platform_limits(*_distinct(platforms))
-    facts = candidate_facts(distinct, launches).take(row)
+    kernels, row = distinct(candidates)
+    workloads, workload_row = distinct([candidate.workload for candidate in kernels])
+    limits = platform_limits(*distinct(platforms))
+    facts = candidate_facts(kernels, launches).take(row)
     columns, launched = _columns(workloads, workload_row[row], limits, facts)
-    of_families, family_values = parameter_features(distinct)
+    of_families, family_values = parameter_features(kernels)
     own_columns, own_values = _by_name((of_families, family_values[row]), data_features(launched))
     return FeatureTable(np.hstack([stacked(columns, len(row)), own_values]), COLUMNS + own_columns)
 
@@ -165,11 +164,3 @@ def _sizes(workload: Workload) -> tuple[float, float, float, float]:
         DTYPE_BYTES.get(workload.dtype, np.nan),
         float(workload.dtype == "float16"),
     )
-
-
-def _distinct(objects: Sequence[T]) -> tuple[list[T], NDArray[np.intp]]:
-    """The distinct objects by identity in order of appearance, and each row's position among them."""
-    position: dict[int, int] = {}
-    row = [position.setdefault(id(item), len(position)) for item in objects]
-    first = dict(zip(reversed(row), reversed(objects), strict=True))
-    return [first[i] for i in range(len(position))], np.array(row, dtype=np.intp)

@@ -26,7 +26,7 @@ from costmodel.features._platform import Limits
 
 # Bytes a clock that one SM gets from the L2 cache, and operands a clock that it reads from shared memory: 128
 # bytes, or one float32 for each lane of a warp (Volta to Hopper; Jia et al., arXiv:1804.06826).
-_L2_BYTES_PER_CLOCK = 64
+L2_BYTES_PER_CLOCK = 64
 _OPERANDS_PER_CLOCK = 32
 # Clocks between a load from device memory and its use: 500-600 on an idle Hopper, more under load. Not
 # fitted.
@@ -141,4 +141,4 @@ def _l2_bytes_per_clock(facts: Mapping[str, FloatArray], blocks: FloatArray | fl
     threads = facts["threads_per_block"]
     staged = np.clip(facts["shared_bytes"] / threads, _LEAST_IN_FLIGHT, _MOST_IN_FLIGHT)
     in_flight = blocks * threads * staged
-    return np.asarray(np.minimum(_L2_BYTES_PER_CLOCK, in_flight / _LATENCY_CLOCKS))
+    return np.asarray(np.minimum(L2_BYTES_PER_CLOCK, in_flight / _LATENCY_CLOCKS))

@@ -30,10 +30,13 @@ from costmodel.planner.latencies import (
 from costmodel.planner.ranking import Ranking, rank
 from costmodel.planner.replay import CriticalPath, Timeline, critical_path, replay
 from costmodel.planner.report import Plan, plan
+from costmodel.planner.sweep import SweptPlan, sweep_plan
 from costmodel.planner.whatif import (
+    OnDevice,
     fuse,
     fused_optimizer,
     half_precision,
+    on_device,
     on_sms,
     on_streams,
     remove_launches,
@@ -54,6 +57,7 @@ __all__ = [
     "KernelGraph",
     "KernelTable",
     "Latencies",
+    "OnDevice",
     "Plan",
     "PredictedLatencies",
     "Ranking",
@@ -61,12 +65,14 @@ __all__ = [
     "RecordedLatencies",
     "Resource",
     "RooflineLatencies",
+    "SweptPlan",
     "TaskKind",
     "Timeline",
     "critical_path",
     "fuse",
     "fused_optimizer",
     "half_precision",
+    "on_device",
     "on_sms",
     "on_streams",
     "open_latencies",
@@ -80,6 +86,7 @@ __all__ = [
     "replay",
     "same_kernels_on_sms",
     "scale",
+    "sweep_plan",
     "tuned",
     "unfused",
     "without_profiler",

@@ -20,6 +20,7 @@ from costmodel.records._device_table import (
     known_architectures,
     known_devices,
 )
+from costmodel.records._hypothetical import QUANTITIES, HypotheticalDevice, hypothetical, quantity
 from costmodel.records._identity import content_id
 from costmodel.records._kernel_resources import KernelResources
 from costmodel.records._line_file import SharedLineFile
@@ -30,6 +31,7 @@ from costmodel.records._platform import Device, DeviceKind, Isolation, Platform,
 from costmodel.records._program_facts import FAMILIES, ProgramFacts
 from costmodel.records._shape import Shape
 from costmodel.records._store import RecordStore, SharedRecordStore, read_records
+from costmodel.records._sweep import Sweep, swept_devices
 from costmodel.records._workload import DTYPE_BYTES, Workload
 
 __all__ = [
@@ -38,6 +40,7 @@ __all__ = [
     "DTYPE_BYTES",
     "FAMILIES",
     "OPERATORS",
+    "QUANTITIES",
     "SCHEMA_VERSION",
     "SKETCH",
     "Architecture",
@@ -49,6 +52,7 @@ __all__ = [
     "DeviceEntry",
     "DeviceKind",
     "DeviceState",
+    "HypotheticalDevice",
     "Isolation",
     "KernelLaunch",
     "KernelResources",
@@ -63,6 +67,7 @@ __all__ = [
     "SharedLineFile",
     "SharedRecordStore",
     "StatedPeaks",
+    "Sweep",
     "TargetKind",
     "Workload",
     "config_batches",
@@ -70,11 +75,14 @@ __all__ = [
     "cuda_device",
     "find_device",
     "find_entry",
+    "hypothetical",
     "known_architectures",
     "known_devices",
     "measurement_key",
     "part_of",
     "peak_rates",
+    "quantity",
     "read_records",
     "source_name",
+    "swept_devices",
 ]

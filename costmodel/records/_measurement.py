@@ -9,6 +9,7 @@ import msgspec
 
 from costmodel.records._candidate import Candidate
 from costmodel.records._device_state import DeviceState
+from costmodel.records._hypothetical import HypotheticalDevice
 from costmodel.records._identity import content_id
 from costmodel.records._kernel_resources import KernelResources
 from costmodel.records._platform import Platform
@@ -74,6 +75,8 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         """Check what the types cannot say, also when a file is decoded."""
         if self.schema_version != SCHEMA_VERSION:
             raise ValueError(f"schema_version must be {SCHEMA_VERSION}, but got {self.schema_version}")
+        if isinstance(self.platform.device, HypotheticalDevice):
+            raise ValueError(f"nothing can be measured on {self.platform.device.name}")  # noqa: TRY004
         if (self.outcome is Outcome.OK) != bool(self.latencies_s):
             raise ValueError(f"latencies_s must be given exactly when ok, but outcome is {self.outcome}")
         if self.latencies_s and not (all(map(isfinite, self.latencies_s)) and min(self.latencies_s) > 0.0):

@@ -19,12 +19,14 @@ from costmodel.transfer.models import (
 from costmodel.transfer.prediction import (
     NOTE_SEPARATOR,
     Model,
+    SweptKernels,
     UnmeasuredDeviceWarning,
     describe_model,
     device_named,
     kernel_frame,
     load_model,
     read_device,
+    sweep_kernels,
 )
 from costmodel.transfer.storage import ModelCard, ModelMetadata, read_card, software_versions
 from costmodel.transfer.uncertainty import Conformal
@@ -47,6 +49,7 @@ __all__ = [
     "SimilarSources",
     "SourceMixture",
     "StorableModel",
+    "SweptKernels",
     "TransferModel",
     "UnmeasuredDeviceWarning",
     "choose_first",
@@ -61,4 +64,5 @@ __all__ = [
     "read_device",
     "shortlist",
     "software_versions",
+    "sweep_kernels",
 ]

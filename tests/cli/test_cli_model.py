@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 
 from costmodel.cli import app
 from costmodel.features import extract
-from costmodel.records import Candidate
+from costmodel.records import Candidate, hypothetical
 from costmodel.testing import LANDSCAPE_DEVICE, gpu_landscape, landscape_platform
 from costmodel.transfer import load_model
 from costmodel.tuning import train
@@ -142,3 +142,35 @@ def test_a_model_of_other_columns_is_refused(files, tmp_path) -> None:
     result = costmodel("predict", tmp_path / "other", WORKLOADS[0], files["new.jsonl"], "--device", "H200")
     assert result.exit_code == 2
     assert "feature columns" in result.stderr
+
+
+def test_a_sweep_of_hypothetical_devices_is_shown_drawn_and_written(files, data, tmp_path) -> None:
+    written, drawn = tmp_path / "sweep.json", tmp_path / "sweep.png"
+    model = files["kernel-ridge+intervals"]
+    arguments = [model, WORKLOADS[0], files["new.jsonl"], "--sweep", "sms=100:200:50"]
+    result = costmodel("predict", *arguments, "--json", written, "--plot", drawn)
+    assert result.exit_code == 0, result.output
+    assert "hypothetical, carried over from landscape GPU" in result.stdout
+    rows = json.loads(written.read_text())["devices"]
+    assert [row["sms"] for row in rows] == [100, 150, 200]
+    for row in rows:
+        assert f"{row['low_s'] * 1e6:,.1f} - {row['high_s'] * 1e6:,.1f} us" in result.stdout
+    best = load_model(model).predict(
+        WORKLOADS[0], kernels=files["new.jsonl"], device=hypothetical(LANDSCAPE_DEVICE, sms=200)
+    )
+    assert rows[2]["latency_s"] == pytest.approx(best["latency_s"][0])
+    assert drawn.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--sweep", "sms=1:8:1", "--sms", "8"], "name --sms or --sweep"),
+        (["--plot", "x.png"], "--plot draws a sweep"),
+        (["--sweep", "sms=8"], "NAME=FIRST:LAST:STEP"),
+    ],
+)
+def test_sweep_options_that_make_no_sense_are_refused(files, options, message) -> None:
+    result = costmodel("predict", files["ridge"], WORKLOADS[0], files["new.jsonl"], *options)
+    assert result.exit_code != 0
+    assert message in f"{result.output} {result.exception}"

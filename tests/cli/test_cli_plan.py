@@ -164,3 +164,36 @@ def test_wrong_input_is_one_line(
     result = CliRunner().invoke(app, ["plan", *(each.format(trace=trace) for each in arguments)])
     assert result.exit_code == 2
     assert message in capsys.readouterr().err + result.stderr
+
+
+def test_another_device_is_shown_with_what_it_lies_between(trace: Path, tmp_path: Path) -> None:
+    written = tmp_path / "plan.json"
+    shown = run(trace, "--what-if", "device:H100 SXM=H200", "--json", written)
+    result = json.loads(written.read_text())
+    least, most = (result["before"]["makespan_s"] / end for end in result["ends_s"][::-1])
+    assert f"{result['speedup']:.2f}x as fast as before, between {least:.2f}x and {most:.2f}x." in shown
+
+
+def test_a_sweep_is_shown_drawn_and_written(trace: Path, tmp_path: Path) -> None:
+    files = {"json": tmp_path / "sweep.json", "plot": tmp_path / "sweep.png"}
+    written = [word for name in files for word in (f"--{name}", files[name])]
+    shown = run(trace, "--recorded-on", "H100 SXM", "--sweep", "sms=64:128:32", *written)
+    devices = json.loads(files["json"].read_text())["devices"]
+    assert [each["sms"] for each in devices] == [64, 96, 128]
+    for each in devices:
+        assert f"{each['latency_s'] * 1e6:,.1f} us" in shown
+    assert files["plot"].read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--sweep", "sms=1:8:1"],
+        ["--recorded-on", "H200"],
+        ["--recorded-on", "H200", "--sweep", "sms=1:8:1", "--report", "r.html"],
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(trace: Path, options: list[str]) -> None:
+    result = CliRunner().invoke(app, ["plan", str(trace), *options], env={"COLUMNS": "140"})
+    assert result.exit_code == 2
+    assert "--sweep and --recorded-on must be together" in result.stderr

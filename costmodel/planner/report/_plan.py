@@ -1,9 +1,9 @@
 """The call behind ``costmodel plan``: a graph before and after what-if transforms."""
 
 from base64 import b64encode
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from html import escape
 from io import BytesIO
 from pathlib import Path
@@ -24,7 +24,7 @@ from costmodel.planner.ranking import Ranking, rank
 from costmodel.planner.replay import CriticalPath, Timeline, critical_path, replay
 from costmodel.planner.report._perfetto import save_perfetto
 from costmodel.planner.report._read import read_any
-from costmodel.planner.whatif import parse_what_if, without_profiler
+from costmodel.planner.whatif import OnDevice, Transform, parse_what_if, without_profiler
 from costmodel.web_page import web_page
 
 if TYPE_CHECKING:
@@ -41,6 +41,8 @@ class Plan:
         recorded_s: Its makespan as recorded; NaN if it holds no times.
         before: Replay of the graph as it is.
         after: Replay of the transformed graph; the same without a transform.
+        ends_s: Least and most that it could take after the transforms, where one of them tells: each kernel
+            waits for what makes it take the least, or the most. None where none does.
     """
 
     name: str
@@ -48,6 +50,7 @@ class Plan:
     recorded_s: float
     before: Timeline
     after: Timeline
+    ends_s: tuple[float, float] | None = None
 
     @property
     def assumptions(self) -> tuple[str, ...]:
@@ -106,6 +109,7 @@ class Plan:
             "before": _quantities(self.before),
             "after": _quantities(self.after),
             "speedup": self.speedup,
+            "ends_s": self.ends_s,
             "assumptions": list(self.assumptions),
             "critical_path": self.critical_path.by_name().to_dict(orient="records"),
         }
@@ -128,7 +132,7 @@ class Plan:
 
 def plan(  # noqa: PLR0913 (settings, all but the first with defaults)
     model: "Path | str | RecordedGraph | KernelGraph",
-    what_if: str | Sequence[Callable[[KernelGraph], KernelGraph]] = (),
+    what_if: str | Sequence[Transform] = (),
     *,
     within: str = "",
     measured_s: float | None = None,
@@ -156,12 +160,23 @@ def plan(  # noqa: PLR0913 (settings, all but the first with defaults)
     graph = recorded.graph if measured_s is None else without_profiler(recorded.graph, measured_s)
     before = after = replay(graph)
     transforms = parse_what_if(what_if, latencies) if isinstance(what_if, str) else what_if
-    changed = graph
-    for transform in transforms:
-        changed = transform(changed)
+    changed = _transformed(graph, transforms)
     if changed is not graph:
         after = replay(changed)
-    return Plan(name, recorded.inspection, recorded.makespan_s, before, after)
+    return Plan(name, recorded.inspection, recorded.makespan_s, before, after, _ends_s(graph, transforms))
+
+
+def _transformed(graph: KernelGraph, transforms: Sequence[Transform]) -> KernelGraph:
+    return reduce(lambda changed, transform: transform(changed), transforms, graph)
+
+
+def _ends_s(graph: KernelGraph, transforms: Sequence[Transform]) -> tuple[float, float] | None:
+    """Least and most makespan, as the ends of those transforms say that have some."""
+    ends = [each.ends if isinstance(each, OnDevice) else (each, each) for each in transforms]
+    if all(fastest is slowest for fastest, slowest in ends):
+        return None
+    least, most = (replay(_transformed(graph, end)).makespan_s for end in zip(*ends, strict=True))
+    return least, most
 
 
 def _quantities(timeline: Timeline) -> dict[str, float]:

@@ -1,5 +1,6 @@
 """What-if transforms: each takes a kernel graph and gives another, and says what it assumed."""
 
+from costmodel.planner.whatif._device import OnDevice, on_device
 from costmodel.planner.whatif._fuse import ELEMENTWISE, fuse, fused_optimizer
 from costmodel.planner.whatif._half import half_precision
 from costmodel.planner.whatif._kernels import (
@@ -18,12 +19,14 @@ from costmodel.planner.whatif._streams import minimum_equivalent, on_streams
 __all__ = [
     "ELEMENTWISE",
     "FORMS",
+    "OnDevice",
     "Transform",
     "WorkloadKernels",
     "fuse",
     "fused_optimizer",
     "half_precision",
     "minimum_equivalent",
+    "on_device",
     "on_sms",
     "on_streams",
     "parse_what_if",

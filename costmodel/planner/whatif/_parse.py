@@ -5,12 +5,14 @@ from typing import TYPE_CHECKING
 
 from costmodel.errors import CostModelError, did_you_mean
 from costmodel.planner.graphs import KernelGraph
+from costmodel.planner.whatif._device import OnDevice
 from costmodel.planner.whatif._fuse import fuse, fused_optimizer
 from costmodel.planner.whatif._half import half_precision
 from costmodel.planner.whatif._kernels import same_kernels_on_sms, tuned, unfused
 from costmodel.planner.whatif._launches import remove_launches
 from costmodel.planner.whatif._scale import on_sms, replace_latencies, scale
 from costmodel.planner.whatif._streams import on_streams
+from costmodel.records import find_device, hypothetical, quantity
 
 if TYPE_CHECKING:
     from costmodel.planner.latencies import Latencies
@@ -26,6 +28,7 @@ FORMS = {
     "optimizer": "optimizer or optimizer=FACTOR",
     "streams": "streams=K or streams:SLOWDOWN=K",
     "sms": "sms=N or sms:RECORDED=N",
+    "device": "device:RECORDED=DEVICE or device:RECORDED=sms:N+bandwidth:GB_S",
     "tuned": "tuned or tuned:PATTERN",
     "unfuse": "unfuse or unfuse:PATTERN",
 }
@@ -126,6 +129,21 @@ def _shipped() -> "Latencies":
     return open_latencies()
 
 
+def _device(recorded: str, value: str) -> Transform:
+    first, *others = value.split("+")
+    named = [] if ":" in first else [first]
+    changes = dict(_change(each) for each in (others if named else [first, *others]))
+    if not (recorded and value):
+        raise ValueError(value)
+    device = find_device(named[0] if named else recorded)
+    return OnDevice(find_device(recorded), hypothetical(device, **changes) if changes else device)
+
+
+def _change(text: str) -> tuple[str, float]:
+    name, _, value = text.partition(":")
+    return quantity(name), float(value)
+
+
 def _some(pattern: str) -> str:
     if not pattern:
         raise CostModelError("A what-if of some kernels must name them, as in scale:matmul=0.5.")
@@ -145,6 +163,7 @@ _MAKE: dict[str, Callable[[str, str], Transform]] = {
     "half": _half,
     "optimizer": _optimizer,
     "streams": _streams,
+    "device": _device,
 }
 _MAKE_OF_KERNELS: "dict[str, Callable[[str, str, Latencies | None], Transform]]" = {
     "sms": _sms,

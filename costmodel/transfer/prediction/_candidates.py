@@ -17,6 +17,29 @@ if TYPE_CHECKING:
 Kernels = Union["Dataset", str, Path]
 
 
+def kernels_to_predict(
+    workload: Workload | str | Sequence[Candidate], device: Device, kernels: Kernels | None, n: int, seed: int
+) -> list[Candidate]:
+    """The kernels that are given, or those of a workload, which are drawn where none are recorded.
+
+    Args:
+        workload: What the kernels compute, or the kernels themselves.
+        device: Where drawn ones could run.
+        kernels: See ``recorded_candidates``.
+        n: How many are drawn.
+        seed: Seed of the draw.
+
+    Raises:
+        CostModelError: There are none.
+    """
+    if not isinstance(workload, Workload | str):
+        if not workload:
+            raise CostModelError("The kernels to predict must be at least one, but got none.")
+        return list(workload)
+    parsed = Workload.parse(workload) if isinstance(workload, str) else workload
+    return recorded_candidates(parsed, kernels) or drawn_candidates(parsed, device, n, seed)
+
+
 def recorded_candidates(workload: Workload, kernels: Kernels | None) -> list[Candidate]:
     """The kernels of a workload in a dataset or file.
 

@@ -13,10 +13,11 @@ from costmodel.arrays import FloatArray
 from costmodel.columns import Column
 from costmodel.errors import CostModelError
 from costmodel.features import extract, in_columns
-from costmodel.records import Candidate, Device, Platform, Workload, part_of
+from costmodel.records import Candidate, Device, HypotheticalDevice, Platform, Workload, part_of
 from costmodel.transfer._base import StorableModel, TransferModel
-from costmodel.transfer.prediction._candidates import Kernels, drawn_candidates, recorded_candidates
+from costmodel.transfer.prediction._candidates import Kernels, kernels_to_predict
 from costmodel.transfer.prediction._devices import UnmeasuredDeviceWarning, device_named, refusals
+from costmodel.transfer.prediction._hypothetical import carried_predictions, known_part
 from costmodel.transfer.prediction._monotone import without_rises
 from costmodel.transfer.prediction._notes import NEVER_MEASURED
 from costmodel.transfer.prediction._ranking import ranked_kernels
@@ -61,8 +62,8 @@ class Model:
         Args:
             workload: What the kernels compute, or the kernels themselves.
             sms: SMs that they will have, or several such numbers; the whole device unless given.
-            device: Where they would run, or its name as ``costmodel devices list`` shows it. Unless given,
-                the device that was learned from, if it is one.
+            device: Where they would run, or its name as ``costmodel devices list`` shows it, or one that
+                ``hypothetical`` made up. Unless given, the device that was learned from, if it is one.
             kernels: A dataset whose kernels of the workload are ranked, its name or its path, or a ``.jsonl``
                 file with one candidate a line. Unless given, the dataset that ships; where that has none of
                 the workload, configs are drawn, for which TVM is needed.
@@ -84,19 +85,19 @@ class Model:
                 of other feature columns.
 
         Warns:
-            UnmeasuredDeviceWarning: The model has no measurement of this device. Latencies there do not rise
-                with SMs.
+            UnmeasuredDeviceWarning: The model has no measurement of this device, which is a real one.
+                Latencies there do not rise with SMs.
         """
         learned = self.metadata.devices
         target = device if isinstance(device, Device) else device_named(device, learned)
         platforms = [
             part_of(target, each) for each in ([sms] if sms is None or isinstance(sms, int) else sms)
         ]
-        candidates = _candidates(workload, target, kernels, n, seed)
+        candidates = kernels_to_predict(workload, target, kernels, n, seed)
         refused = refusals(candidates, target, learned)
         if all(refused):
             raise CostModelError(f"None of {len(candidates)} kernels can run: {refused[0]}.")
-        if not self.has_measured(target):
+        if not (self.has_measured(target) or isinstance(target, HypotheticalDevice)):
             message = f"{target.name}: {NEVER_MEASURED}. The model learned from {_listed(learned)}."
             warnings.warn(message, UnmeasuredDeviceWarning, stacklevel=2)
         return ranked_kernels(self, candidates, refused, platforms)
@@ -128,18 +129,24 @@ class Model:
         """``(n,)`` values of kernels, each on the platform at its place, by name as in ``predict``.
 
         What is said of one does not depend on the others. On a device that the model has no measurement of,
-        latencies do not rise with SMs, see ``without_rises``.
+        latencies do not rise with SMs, see ``without_rises``; on a hypothetical one they are carried over
+        from the device that it was made of, see ``carried_predictions``.
 
         Raises:
-            CostModelError: The model is of other feature columns than these kernels have.
+            CostModelError: The model is of other feature columns than these kernels have, or a device is
+                hypothetical and the model predicts no latencies.
         """
-        found = self._said(candidates, platforms)
-        if "latency_s" not in found:
-            return found
+        found = self._said(candidates, [known_part(platform) for platform in platforms])
         devices = dict.fromkeys(platform.device for platform in platforms)
         for device in (each for each in devices if each.sms and not self.has_measured(each)):
             at = [i for i, platform in enumerate(platforms) if platform.device == device]
-            held = without_rises(self._said, [candidates[i] for i in at], [platforms[i] for i in at])
+            kernels, parts = [candidates[i] for i in at], [platforms[i] for i in at]
+            if isinstance(device, HypotheticalDevice):
+                held = carried_predictions(self.predictions_of, kernels, parts)
+            elif "latency_s" in found:
+                held = without_rises(self._said, kernels, parts)
+            else:
+                continue
             for name, values in held.items():
                 found[name][at] = values
         return found
@@ -222,17 +229,6 @@ def load_model(path: Path | str, *, most_bytes: int = MOST_BYTES) -> Model:
     path = Path(path)
     stored = read_model(path, most_bytes)
     return Model(stored.model, stored.metadata, attachments=stored.attachments, path=path)
-
-
-def _candidates(
-    workload: Workload | str | Sequence[Candidate], device: Device, kernels: Kernels | None, n: int, seed: int
-) -> list[Candidate]:
-    if not isinstance(workload, Workload | str):
-        if not workload:
-            raise CostModelError("The kernels to predict must be at least one, but got none.")
-        return list(workload)
-    parsed = Workload.parse(workload) if isinstance(workload, str) else workload
-    return recorded_candidates(parsed, kernels) or drawn_candidates(parsed, device, n, seed)
 
 
 def _listed(devices: Sequence[Device]) -> str:

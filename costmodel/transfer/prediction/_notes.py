@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from costmodel.arrays import FloatArray
-from costmodel.records import Candidate, Device, Platform, part_of
+from costmodel.records import Candidate, Device, HypotheticalDevice, Platform, part_of
 from costmodel.transfer.prediction._devices import outdone
 from costmodel.transfer.prediction._monotone import Predictions
 
@@ -33,6 +33,9 @@ def notes_on(
     device = platforms[0].device
     if model.has_measured(device):
         return [""] * len(candidates)
+    if isinstance(device, HypotheticalDevice):
+        unmeasured = "" if model.has_measured(device.of) else f", {NEVER_MEASURED} either"
+        return [f"hypothetical, carried over from {device.of.name}{unmeasured}"] * len(candidates)
     every = [NEVER_MEASURED]
     if "low_s" in found and np.isnan(found["low_s"]).all():
         every.append(NO_INTERVAL)

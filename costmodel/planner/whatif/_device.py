@@ -1,0 +1,109 @@
+"""Kernels on another device: a real one, or one that was made up."""
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from costmodel.arrays import FloatArray
+from costmodel.errors import CostModelError
+from costmodel.planner.graphs import KernelGraph, TaskKind
+from costmodel.planner.whatif._bounds import START_S, products, saturated_share, with_work
+from costmodel.records import Device
+
+# What a kernel is taken to wait for: what its name says, or what makes it take the least or the most.
+Bound = Literal["by name", "fastest", "slowest"]
+_ASSUMED: dict[Bound, str] = {
+    "by name": "products go with rounds of blocks and Tensor rate, softmaxes and norms with rounds and "
+    "clock, others half with these and half with bandwidth",
+    "fastest": "each goes with what helps it most of rounds, rates and bandwidth",
+    "slowest": "each goes with what helps it least of rounds, rates and bandwidth",
+}
+
+
+@dataclass(frozen=True)
+class OnDevice:
+    """The transform ``on_device``, which can also tell between what its guess lies.
+
+    Attributes:
+        recorded: The device that kernels were recorded on.
+        device: The one that they are to run on.
+        bound: What kernels wait for.
+    """
+
+    recorded: Device
+    device: Device
+    bound: Bound = "by name"
+
+    def __call__(self, graph: KernelGraph) -> KernelGraph:
+        """Each kernel of a graph on the other device."""
+        return on_device(graph, self.recorded, self.device, bound=self.bound)
+
+    @property
+    def ends(self) -> "tuple[OnDevice, OnDevice]":
+        """The transforms to the least and to the most that each kernel could take."""
+        return replace(self, bound="fastest"), replace(self, bound="slowest")
+
+
+def on_device(
+    graph: KernelGraph, recorded: Device, device: Device, *, bound: Bound = "by name"
+) -> KernelGraph:
+    """Each kernel on another device.
+
+    A trace tells a kernel's blocks and time, and nothing of its flops and bytes. Its time could go with
+
+    - ``ceil(blocks / SMs)`` / clock, as the SM with most blocks sets the pace; 1 / SMs where nobody knows the
+      blocks,
+    - that over the float32 lanes or, of matrix products, the Tensor rate of an SM,
+    - or 1 / bandwidth of the device's memory.
+
+    By its name a matrix product is taken to go with the Tensor rate, a softmax or norm with the first, and
+    others half with the first and half with the bandwidth; a rate that is not known of both devices counts as
+    equal.
+
+    Args:
+        graph: The graph.
+        recorded: The device that it was recorded on; where the graph says how many SMs kernels had, that
+            counts.
+        device: The device that they are to run on, on all its SMs.
+        bound: ``fastest`` and ``slowest`` take what makes each kernel take the least and the most.
+
+    Raises:
+        CostModelError: A device is a CPU, or it is not known how many SMs it has.
+    """
+    for each in (recorded, device):
+        if each.kind == "cpu" or each.sms < 1:
+            raise CostModelError(
+                f"Kernels run on GPUs whose number of SMs is known, but got {each.name}: name another, or "
+                "describe it."
+            )
+    work = _work(graph, recorded, device, bound)
+    kernels = graph.of_kind(TaskKind.KERNEL)
+    return graph.assuming(
+        f"{kernels.sum():,} kernels on {device.name} in place of {recorded.name}: {_ASSUMED[bound]}; beside "
+        f"{START_S * 1e6:g} us to start; copies, launches and the host take the same.",
+        durations_s=with_work(graph, work),
+        sms=np.where(kernels, device.sms, graph.sms).astype(np.int32),
+    )
+
+
+def _work(graph: KernelGraph, recorded: Device, device: Device, bound: Bound) -> FloatArray:
+    """``(n,)`` what kernels take of their work."""
+    had = np.where(graph.sms > 0, graph.sms, recorded.sms)
+    rounds = np.ceil(graph.blocks / device.sms) / np.maximum(np.ceil(graph.blocks / had), 1)
+    by_sms = np.where(graph.blocks > 0, rounds, had / device.sms)
+    by_clock = by_sms * _times(recorded.clock_mhz, device.clock_mhz)
+    by_lanes = by_clock * _times(recorded.fp32_lanes_per_sm, device.fp32_lanes_per_sm)
+    tensor = _times(recorded.tensor_flops_per_sm_clock, device.tensor_flops_per_sm_clock)
+    by_rate = np.where(products(graph), by_clock * tensor, by_lanes)
+    by_bandwidth = np.full(len(graph), _times(recorded.bandwidth_gb_s, device.bandwidth_gb_s))
+    every = np.stack([by_clock, by_lanes, by_rate, by_bandwidth])
+    if bound != "by name":
+        return np.asarray(every.min(axis=0) if bound == "fastest" else every.max(axis=0))
+    moved = saturated_share(graph)
+    return np.where(products(graph), by_rate, (1 - moved) * by_clock + moved * by_bandwidth)
+
+
+def _times(recorded: float, other: float) -> float:
+    """How many times as long what goes with a rate takes; 1 where one of them is unknown."""
+    return recorded / other if recorded and other else 1.0

@@ -1,0 +1,128 @@
+"""Graphs on another device, and on one hypothetical device after the other."""
+
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from costmodel.errors import CostModelError
+from costmodel.planner import KernelGraph, OnDevice, on_device, on_sms, plan, read_graph, sweep_plan
+from costmodel.planner.whatif import parse_what_if
+from costmodel.records import Device, find_device, hypothetical
+
+H100, H200 = find_device("H100 SXM"), find_device("H200")
+TASKS = [
+    {"id": "launch", "duration_s": 2e-6, "kind": "launch"},
+    {"id": "gemm", "duration_s": 11e-6, "blocks": 264, "sms": 132, "launched_by": "launch"},
+    {"id": "softmax", "duration_s": 21e-6, "blocks": 132, "sms": 132, "after": ["gemm"]},
+    {"id": "gelu", "duration_s": 41e-6, "after": ["softmax"]},
+    {"id": "copy", "duration_s": 5e-6, "kind": "copy", "after": ["gelu"]},
+]
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> KernelGraph:
+    (tmp_path / "graph.json").write_text(json.dumps({"tasks": TASKS}))
+    return read_graph(tmp_path / "graph.json").graph
+
+
+def us(graph: KernelGraph) -> list[float]:
+    return (graph.durations_s * 1e6).round(6).tolist()
+
+
+def test_each_kernel_goes_with_what_its_name_says(graph: KernelGraph) -> None:
+    assert us(on_device(graph, H100, hypothetical(H100, bandwidth=3352.3 / 2))) == [2, 11, 21, 61, 5]
+    assert us(on_device(graph, H100, hypothetical(H100, clock=990))) == [2, 21, 41, 61, 5]
+    assert us(on_device(graph, H100, hypothetical(H100, tensor=8192))) == [2, 6, 21, 41, 5]
+    assert us(on_device(graph, H100, hypothetical(H100, sms=200))) == [2, 11, 21, 34.2, 5]  # 200 < 264 blocks
+    assert us(on_device(graph, H100, hypothetical(H100, sms=264))) == [2, 6, 21, 31, 5]
+    assert us(on_device(graph, H200, H200)) == us(graph)
+
+
+@pytest.mark.parametrize("sms", [16, 100, 132, 264])
+def test_other_sms_alone_are_those_of_on_sms(graph: KernelGraph, sms: int) -> None:
+    changed = on_device(graph, H100, hypothetical(H100, sms=sms))
+    assert us(changed) == us(on_sms(graph, sms, recorded=132))
+    assert changed.sms.tolist() == [0, sms, sms, sms, 0]
+
+
+def test_the_ends_hold_all_that_each_kernel_could_go_with(graph: KernelGraph) -> None:
+    transform = OnDevice(H100, H200)
+    fastest, slowest = (end(graph) for end in transform.ends)
+    memory = 3352.3 / 4814.3
+    assert us(slowest) == us(graph)
+    assert us(fastest) == pytest.approx([2, 1 + 10 * memory, 1 + 20 * memory, 1 + 40 * memory, 5], abs=1e-5)
+    found = plan(graph, [transform])
+    assert found.ends_s == pytest.approx((fastest.durations_s[1:].sum(), slowest.durations_s[1:].sum()))
+    assert found.ends_s[0] < found.after.makespan_s < found.ends_s[1]
+    assert found.to_dict()["ends_s"] == found.ends_s
+    assert plan(graph, "scale:gemm=0.5").ends_s is None
+    assert plan(graph).ends_s is None
+
+
+@pytest.mark.parametrize("sms", [8, 64, 131, 133, 500])
+@pytest.mark.parametrize("bandwidth", [500, 8000])
+def test_a_guess_lies_between_the_ends(graph: KernelGraph, sms: int, bandwidth: float) -> None:
+    transform = OnDevice(H100, hypothetical(H100, sms=sms, bandwidth=bandwidth))
+    fastest, slowest = (end(graph).durations_s for end in transform.ends)
+    guess = transform(graph).durations_s
+    assert ((fastest <= guess) & (guess <= slowest)).all()
+
+
+def test_a_what_if_names_devices_and_changes(graph: KernelGraph) -> None:
+    texts = {
+        "device:H100 SXM=H200": OnDevice(H100, H200),
+        "device:H100 SXM=sms:160+bandwidth:4800": OnDevice(H100, hypothetical(H100, sms=160, bandwidth=4800)),
+        "device:H100 SXM=H200+sms:160": OnDevice(H100, hypothetical(H200, sms=160)),
+    }
+    for text, expected in texts.items():
+        assert parse_what_if(text) == [expected]
+    assert plan(graph, "device:H100 SXM=H200").assumptions[0].startswith("3 kernels on NVIDIA H200 in place")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("device=H200", "device:RECORDED=DEVICE"),
+        ("device:H200=", "device:RECORDED=DEVICE"),
+        ("device:H200=sms:many", "device:RECORDED=DEVICE"),
+        ("device:H200=cores:9", "must be one of sms, clock_mhz"),
+        ("device:H200=X900", "devices list"),
+        ("device:H200=sms:0", "above 0"),
+    ],
+)
+def test_a_what_if_of_no_device_is_refused(text: str, message: str) -> None:
+    with pytest.raises(CostModelError, match=message):
+        parse_what_if(text)
+
+
+@pytest.mark.parametrize("other", [Device("x", "cuda", "", 0, 1.0), Device("x", "cpu", "", 8, 1.0)])
+def test_no_kernel_runs_on_what_is_no_gpu(graph: KernelGraph, other: Device) -> None:
+    with pytest.raises(CostModelError, match="GPUs whose number of SMs is known, but got x"):
+        on_device(graph, H100, other)
+
+
+def test_a_sweep_does_not_rise_and_keeps_the_transforms(graph: KernelGraph) -> None:
+    found = sweep_plan(graph, "H100 SXM", ["sms=32:264:4", "bandwidth=2000:6000:2000"], "scale:gemm=2")
+    assert found.names == ("sms", "bandwidth_gb_s")
+    assert found.plan.after.makespan_s == pytest.approx(graph.durations_s[1:].sum() + 11e-6)
+    for name, other in (found.names, found.names[::-1]):
+        for _, line in found.table.groupby(other):
+            for column in ("latency_s", "low_s", "high_s"):
+                values = line.sort_values(name)[column]
+                assert all(b <= a + 1e-15 for a, b in pairwise(values))
+    one = found.table[(found.table["sms"] == 264) & (found.table["bandwidth_gb_s"] == 6000)].iloc[0]
+    alone = plan(graph, "scale:gemm=2,device:H100 SXM=sms:264+bandwidth:6000")
+    assert (one["latency_s"], one["low_s"], one["high_s"]) == (alone.after.makespan_s, *alone.ends_s)
+    assert one["speedup"] == alone.speedup
+    assert found.to_dict()["devices"][0]["sms"] == 32
+
+
+def test_a_sweep_is_drawn_with_a_line_for_each_second_value(graph: KernelGraph) -> None:
+    found = sweep_plan(graph, H100, ["sms=32:264:58", "bandwidth=2000:6000:2000"])
+    (axis,) = found.plot().axes
+    assert [line.get_label() for line in axis.lines] == [f"bandwidth_gb_s {n}" for n in (2000, 4000, 6000)]
+    np.testing.assert_allclose(axis.lines[0].get_ydata(), found.table["latency_s"][:5] * 1e6)
+    assert len(axis.collections) == 3
