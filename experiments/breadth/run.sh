@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Ten minutes on one core with the data of this repository; options of run.py may follow.
+# Half an hour of a busy core; options of run.py may follow.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 here=experiments/breadth

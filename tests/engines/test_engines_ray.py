@@ -118,13 +118,16 @@ def tls_variables(folder: Path) -> dict[str, str]:
 def test_jobs_go_through_tls_to_the_ray_of_an_address(tmp_path: Path) -> None:
     """In a process of its own, as a process is connected to one Ray at a time."""
     pytest.importorskip("cryptography")
-    done = subprocess.run(
-        [sys.executable, Path(__file__).with_name("on_a_ray_client.py")],
-        env={**os.environ, **tls_variables(tmp_path), "RAY_AUTH_MODE": "disabled"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=600,
-    )
+    for _ in range(3):
+        done = subprocess.run(
+            [sys.executable, Path(__file__).with_name("on_a_ray_client.py")],
+            env={**os.environ, **tls_variables(tmp_path), "RAY_AUTH_MODE": "disabled"},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=600,
+        )
+        if "ZombieProcess" not in done.stderr:  # Ray does not start where any process of the machine is one
+            break
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "(3, 1) ZeroDivisionError cancelled"
