@@ -174,6 +174,15 @@ def work(
     records: Annotated[
         Path, output_option(metavar="DIR", help="Folder of the record stores of what a device measures.")
     ] = Path("out/jobs"),
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Where kernels are built that a device measures: tls://host:8786 is a Dask scheduler, "
+            "local://16 so many processes here.",
+            show_default="processes here",
+        ),
+    ] = None,
     json: JsonOption = None,
 ) -> None:
     """Do tasks of jobs, one after the other; several workers may share a store.
@@ -183,6 +192,7 @@ def work(
     Examples:
     - `costmodel jobs work --once` does what there is to do.
     - `costmodel jobs work --runner cuda --store postgresql://host/jobs` measures for others on this GPU.
+    - `costmodel jobs work --runner cuda --engine tls://scheduler:8786` has other machines build the kernels.
     """
     from costmodel.jobs import work as do
 
@@ -193,7 +203,7 @@ def work(
         _print(part)
 
     with resumable():
-        do(_opened(store), runner=runner, once=once, records=records, on_slice=told)
+        do(_opened(store), runner=runner, once=once, records=records, engine=engine, on_slice=told)
     print_line(f"No task is left to take; slices done: {len(done)}.")
     write_json(json, done)
 

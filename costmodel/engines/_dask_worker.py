@@ -10,16 +10,29 @@ from pathlib import Path
 from typing import Any
 
 from distributed import Reschedule, Worker, WorkerPlugin, get_worker
+from distributed.utils import sync
 
 from costmodel.engines._local import LocalEngine
 from costmodel.errors import CostModelError
+
+# Held while job processes are made for a worker.
+_STARTING = threading.Lock()
 
 
 class JobProcesses(WorkerPlugin):  # type: ignore[misc]
     """The job processes of a Dask worker: as many as it has threads, for each set of resources."""
 
     name = "costmodel-job-processes"
-    idempotent = True
+
+    @classmethod
+    def on(cls, worker: Worker) -> "JobProcesses":
+        """Those of a worker, made by its first job: a scheduler that was started anew knows of no plugin."""
+        with _STARTING:
+            if cls.name not in worker.plugins:
+                sync(worker.loop, worker.plugin_add, plugin=cls())
+        found = worker.plugins[cls.name]
+        assert isinstance(found, cls)
+        return found
 
     def setup(self, worker: Worker) -> None:
         """Start with no processes; the first job of a kind starts those of its kind."""
@@ -79,8 +92,7 @@ def run_in_process(
 ) -> Any:
     """Make a call in a job process of this Dask worker, and wait in one of the worker's threads."""
     worker = get_worker()
-    processes = worker.plugins[JobProcesses.name]
-    assert isinstance(processes, JobProcesses)
+    processes = JobProcesses.on(worker)
     job = processes.of(resources).submit(function, *arguments, timeout_s=timeout_s, key=key)
     with processes.while_wanted(worker.get_current_task(), job):
         return job.result()

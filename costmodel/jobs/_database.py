@@ -15,6 +15,7 @@ from sqlalchemy import (
     Table,
     Text,
     create_engine,
+    make_url,
 )
 from sqlalchemy.exc import (
     ArgumentError,
@@ -105,10 +106,14 @@ def told_as_one_sentence(place: str) -> Iterator[None]:
     try:
         yield
     except (SQLAlchemyError, ModuleNotFoundError) as error:
-        first = str(error).splitlines()[0]
-        raise CostModelError(
-            f"The job store {place} must be a database that answers, but: {first}."
-        ) from error
+        raise unanswered(place, error) from error
+
+
+def unanswered(place: str, error: Exception) -> CostModelError:
+    """What is said of a database that fails; of an address without its password."""
+    shown = make_url(place).render_as_string() if "://" in place else place
+    first = str(error).splitlines()[0]
+    return CostModelError(f"The job store {shown} must be a database that answers, but: {first}.")
 
 
 def _create_tables(engine: Engine) -> None:

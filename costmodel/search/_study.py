@@ -46,7 +46,7 @@ def _storage(place: str | None) -> BaseStorage | None:
     if place is None:
         return None
     if "://" in place:
-        return _database(place)
+        return _database(place, {"pool_pre_ping": True})  # a server may have closed what is in the pool
     path = Path(place)
     if path.suffix not in _JOURNALS + _DATABASES:
         raise CostModelError(

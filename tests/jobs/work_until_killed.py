@@ -1,7 +1,9 @@
 """Kills workers with SIGKILL again and again, and counts what that costs their jobs."""
 
 import random
+import resource
 import signal
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import msgspec
@@ -9,6 +11,7 @@ import optuna
 from fresh_processes import Process
 
 from costmodel.dataset import CardHeader, build_dataset
+from costmodel.errors import CostModelError
 from costmodel.jobs import Job, JobFile, JobStatus, JobStore, TuneSettings, work
 from costmodel.records import RecordStore
 from costmodel.testing import gpu_landscape
@@ -91,7 +94,7 @@ def told(place: str) -> dict[str, Told]:
 
 def studies(place: str) -> list[optuna.Study]:
     """All studies of a store, by name."""
-    storage = optuna.storages.RDBStorage(f"sqlite:///{place}")
+    storage = optuna.storages.RDBStorage(place if "://" in place else f"sqlite:///{place}")
     names = sorted(optuna.get_all_study_names(storage))
     return [optuna.load_study(study_name=name, storage=storage) for name in names]
 
@@ -100,6 +103,15 @@ def work_once(place: str) -> None:
     """Do what there is to do."""
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     work(JobStore(place, allowed_deaths=1000), once=True)
+
+
+def work_within(place: str, most_bytes: int, out: Connection) -> None:
+    """Work where no file may grow beyond a size, and tell what that came to."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
+    try:
+        work(JobStore(place), once=True)
+    except CostModelError as error:
+        out.send(str(error))
 
 
 def take_all(place, out):

@@ -16,7 +16,7 @@ from costmodel.collector.build._build import (
     write_reference,
 )
 from costmodel.collector.build._elsewhere import submit_elsewhere
-from costmodel.engines import Engine, LocalEngine, WorkerDiedError
+from costmodel.engines import Engine, EngineLostError, LocalEngine, WorkerDiedError
 from costmodel.kernels import Built, KernelSource, source_of
 from costmodel.records import Candidate, Outcome, TargetKind, Workload
 
@@ -153,6 +153,9 @@ class Builders:
         """What the build of a candidate gave, once it is done, and its workload's reference output.
 
         What goes wrong is the outcome of the candidate. Where nobody knows the output there is no reference.
+
+        Raises:
+            EngineLostError: The engine was lost, which says nothing of the candidate.
         """
         build, reference = self._futures(candidate)
         try:
@@ -163,6 +166,8 @@ class Builders:
             return Built(Outcome.COMPILE_ERROR, error=f"the build worker died ({error.reason})"), None
         try:
             return built, reference.result()
+        except EngineLostError:
+            raise
         except Exception as error:  # noqa: BLE001 (no reference, no measurement; the next candidate tries again)
             return Built(Outcome.COMPILE_ERROR, error=f"no reference output: {error}"[:300]), None
 

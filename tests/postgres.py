@@ -1,0 +1,78 @@
+"""A PostgreSQL server of the tests' own, on a socket in a folder of its own."""
+
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from importlib.util import find_spec
+from pathlib import Path
+
+import sqlalchemy
+
+
+def programs() -> Path | None:
+    """The folder of ``initdb`` and ``pg_ctl``; None where there is no server, or no driver for it.
+
+    The system's come first, then those of the Python package pgserver.
+    """
+    found = [Path(p).resolve().parent for p in [shutil.which("initdb")] if p]
+    found += [p.parent for p in Path("/usr/lib/postgresql").glob("*/bin/initdb")]
+    if (package := find_spec("pgserver")) and package.origin:
+        found.append(Path(package.origin).parent / "pginstall" / "bin")
+    return found[0] if found and find_spec("psycopg2") else None
+
+
+@contextmanager
+def server(programs: Path) -> Iterator[str]:
+    """Start a server with an empty cluster; the URL of its databases, with braces for the name."""
+    user = _server_user()
+    folder = Path(tempfile.mkdtemp(prefix="pg"))  # short, as the path of a socket must be
+
+    def run(program: str, *arguments: object) -> None:
+        command = [str(programs / program), *map(str, arguments)]
+        subprocess.run(command, check=True, user=user, stdout=subprocess.DEVNULL, cwd="/")
+
+    try:
+        if user:
+            shutil.chown(folder, user)
+            programs = _for_all(programs, folder)
+        data = folder / "data"
+        run("initdb", "--no-sync", "--auth=trust", "--username=tests", "-D", data)
+        options = f"-c listen_addresses='' -c fsync=off -k {folder}"
+        run("pg_ctl", "start", "--wait", "-D", data, "-l", folder / "log", "-o", options)
+        try:
+            yield f"postgresql+psycopg2://tests@/{{}}?host={folder}"
+        finally:
+            run("pg_ctl", "stop", "--mode=immediate", "-D", data)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def end_connections(url: str) -> int:
+    """End all other connections to a database, as an administrator may; how many there were."""
+    engine = sqlalchemy.create_engine(url, poolclass=sqlalchemy.NullPool)
+    others = "pid <> pg_backend_pid() AND datname = current_database()"
+    with engine.connect() as connection:
+        ended = sqlalchemy.text(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {others}")
+        return len(connection.execute(ended).all())
+
+
+def _server_user() -> str | None:
+    """Who runs the server where root would, which PostgreSQL refuses; None for whoever asks."""
+    if os.geteuid() != 0:
+        return None
+    with suppress(KeyError):
+        return pwd.getpwnam("postgres").pw_name
+    return "nobody"
+
+
+def _for_all(programs: Path, folder: Path) -> Path:
+    """Programs that any user may run: a copy, with their libraries, where a folder above keeps others out."""
+    if all(parent.stat().st_mode & 0o005 == 0o005 for parent in (programs, *programs.parents)):
+        return programs
+    copy = shutil.copytree(programs.parent, folder / "pginstall", symlinks=True)
+    copy.chmod(0o755)
+    return copy / programs.name
