@@ -208,6 +208,25 @@ def work(
     write_json(json, done)
 
 
+@app.command()
+def metrics(
+    *,
+    store: StoreOption = _STORE,
+    port: Annotated[int, count_option(help="Port to listen at.", most=65_535)] = 9100,
+    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Address to listen at.")] = "127.0.0.1",
+) -> None:
+    """Serve where jobs, tasks and workers stand, as Prometheus reads it, until it is interrupted.
+
+    Examples:
+    - `costmodel jobs metrics --port 9100` serves http://127.0.0.1:9100/metrics.
+    """
+    from costmodel.jobs import serve_metrics
+
+    _, thread = serve_metrics(_opened(store), port=port, host=host)
+    print_line(f"Metrics: http://{host}:{port}/metrics")
+    thread.join()
+
+
 def _opened(store: str) -> "JobStore":
     from costmodel.jobs import JobStore
 
