@@ -70,9 +70,10 @@ def _server_user() -> str | None:
 
 
 def _for_all(programs: Path, folder: Path) -> Path:
-    """Programs that any user may run: a copy, with their libraries, where a folder above keeps others out."""
+    """Programs that any user may run: a copy of pgserver's where a folder above keeps others out."""
     if all(parent.stat().st_mode & 0o005 == 0o005 for parent in (programs, *programs.parents)):
         return programs
-    copy = shutil.copytree(programs.parent, folder / "pginstall", symlinks=True)
-    copy.chmod(0o755)
-    return copy / programs.name
+    packages = programs.parents[2]
+    for name in ("pgserver", "pgserver.libs"):
+        shutil.copytree(packages / name, folder / name, symlinks=True)
+    return folder / programs.relative_to(packages)

@@ -27,7 +27,7 @@ class Service:
     def __init__(self, place: str, folder: Path) -> None:
         self._place, self._folder = place, folder
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
-        self.address = f"tcp://127.0.0.1:{_free_port()}"
+        self.address = f"tcp://127.0.0.1:{free_port()}"
         folder.mkdir(parents=True, exist_ok=True)
 
     @property
@@ -97,7 +97,8 @@ def _dask(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "dask", *arguments]
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port that nobody listens at."""
     with closing(socket.socket()) as listening:
         listening.bind(("127.0.0.1", 0))
         return int(listening.getsockname()[1])
