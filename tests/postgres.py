@@ -12,6 +12,8 @@ from pathlib import Path
 
 import sqlalchemy
 
+from costmodel.search import database_url
+
 
 def programs() -> Path | None:
     """The folder of ``initdb`` and ``pg_ctl``; None where there is no server, or no driver for it.
@@ -26,9 +28,14 @@ def programs() -> Path | None:
 
 
 @contextmanager
-def server(programs: Path) -> Iterator[str]:
-    """Start a server with an empty cluster; the URL of its databases, with braces for the name."""
-    user = _server_user()
+def server(programs: Path, *settings: str) -> Iterator[str]:
+    """Start a server with an empty cluster; the URL of its databases, with braces for the name.
+
+    Args:
+        programs: See ``programs``.
+        settings: As ``name=value``.
+    """
+    user = server_user()
     folder = Path(tempfile.mkdtemp(prefix="pg"))  # short, as the path of a socket must be
 
     def run(program: str, *arguments: object) -> None:
@@ -41,26 +48,36 @@ def server(programs: Path) -> Iterator[str]:
             programs = _for_all(programs, folder)
         data = folder / "data"
         run("initdb", "--no-sync", "--auth=trust", "--username=tests", "-D", data)
-        options = f"-c listen_addresses='' -c fsync=off -k {folder}"
+        own = ["listen_addresses=''", "fsync=off", f"unix_socket_directories={folder}", *settings]
+        options = " ".join(f"-c {setting}" for setting in own)
         run("pg_ctl", "start", "--wait", "-D", data, "-l", folder / "log", "-o", options)
         try:
-            yield f"postgresql+psycopg2://tests@/{{}}?host={folder}"
+            yield f"postgresql://tests@/{{}}?host={folder}"
         finally:
             run("pg_ctl", "stop", "--mode=immediate", "-D", data)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def emptied(url: str) -> str:
+    """A database that had tables, without them."""
+    engine = sqlalchemy.create_engine(database_url(url), poolclass=sqlalchemy.NullPool)
+    with engine.begin() as connection:
+        connection.execute(sqlalchemy.text("DROP SCHEMA public CASCADE"))
+        connection.execute(sqlalchemy.text("CREATE SCHEMA public"))
+    return url
+
+
 def end_connections(url: str) -> int:
     """End all other connections to a database, as an administrator may; how many there were."""
-    engine = sqlalchemy.create_engine(url, poolclass=sqlalchemy.NullPool)
+    engine = sqlalchemy.create_engine(database_url(url), poolclass=sqlalchemy.NullPool)
     others = "pid <> pg_backend_pid() AND datname = current_database()"
     with engine.connect() as connection:
         ended = sqlalchemy.text(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {others}")
         return len(connection.execute(ended).all())
 
 
-def _server_user() -> str | None:
+def server_user() -> str | None:
     """Who runs the server where root would, which PostgreSQL refuses; None for whoever asks."""
     if os.geteuid() != 0:
         return None

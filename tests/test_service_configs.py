@@ -3,19 +3,25 @@
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import postgres
 import pytest
+import sqlalchemy
 from command_line import parse
 from service import free_port
 
 from costmodel.engines import DaskEngine, open_engine
 from costmodel.errors import CostModelError
+from costmodel.jobs import JobStore
+from costmodel.search import database_url
 
 yaml = pytest.importorskip("yaml")
 distributed = pytest.importorskip("distributed")
@@ -48,6 +54,58 @@ def test_commands_of_dask_have_these_options(service: str) -> None:
 def test_the_page_and_the_file_name_the_same_services() -> None:
     started = re.findall(r"docker compose .*--detach ([a-z -]+?)(?: +#.*)?$", PAGE, re.MULTILINE)
     assert {name for names in started for name in names.split()} == set(COMPOSE["services"])
+
+
+@pytest.fixture
+def database() -> Iterator[tuple[str, Path, Path]]:
+    """URL of a database that has the file's settings; certificates of the cluster, and others."""
+    programs = postgres.programs()
+    if programs is None:
+        pytest.skip("needs the programs of a PostgreSQL server, and psycopg2")
+    with tempfile.TemporaryDirectory(prefix="pg") as name:
+        folder, port = Path(name), free_port()
+        own, others = (certificates(folder / name) for name in ("own", "others"))
+        if user := postgres.server_user():
+            shutil.chown(own / "database.key", user)
+        for path in (folder, own):
+            path.chmod(0o755)
+        hba = shutil.copy(ROOT / "configs" / "service" / "pg_hba.conf", own)
+        said = (
+            " ".join(line_of("database")).replace("/etc/costmodel", str(own)).replace("/etc/pg_hba.conf", hba)
+        )
+        listening = [f"port={port}", "listen_addresses=localhost"]
+        with postgres.server(programs, *re.findall(r"-c (\S+=\S+)", said), *listening) as local:
+            admin = sqlalchemy.create_engine(database_url(f"{local.format('postgres')}&port={port}"))
+            with admin.begin() as connection:
+                connection.execute(sqlalchemy.text("ALTER USER tests PASSWORD 'secret'"))
+            yield f"postgresql://tests:secret@localhost:{port}/postgres", own, others
+
+
+def test_only_who_has_the_certificate_of_the_cluster_opens_its_database(
+    database: tuple[str, Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, own, others = database
+    names = [name for name in COMPOSE["services"]["gpu-worker"]["environment"] if name.startswith("PGSSL")]
+    assert len(names) == 4
+
+    def open_with(files: Path) -> JobStore:
+        for name in names:
+            value = COMPOSE["services"]["gpu-worker"]["environment"][name]
+            monkeypatch.setenv(name, value.replace("/etc/costmodel", str(files)))
+        return JobStore(url)
+
+    assert open_with(own).list() == ()
+    with pytest.raises(CostModelError, match="SSL error") as refused:
+        open_with(others)
+    assert "secret" not in str(refused.value)
+    monkeypatch.setenv(
+        "PGSSLROOTCERT", str(own / "ca.pem")
+    )  # it believes the server, which does not believe it
+    with pytest.raises(CostModelError, match="must be a database that answers"):
+        JobStore(url)
+    monkeypatch.setenv("PGSSLMODE", "disable")
+    with pytest.raises(CostModelError, match="no encryption"):
+        JobStore(url)
 
 
 @pytest.fixture(scope="module")

@@ -27,6 +27,7 @@ from sqlalchemy.exc import (
 )
 
 from costmodel.errors import CostModelError
+from costmodel.search import database_url
 
 METADATA = MetaData()
 
@@ -130,7 +131,7 @@ def _create_tables(engine: Engine) -> None:
 def _engine(place: str) -> Engine:
     if "://" in place:
         try:
-            return create_engine(place, pool_pre_ping=True)
+            return create_engine(database_url(place), pool_pre_ping=True)
         except (ArgumentError, NoSuchModuleError) as error:
             raise CostModelError(
                 f"A job store must be at a URL such as postgresql://host/name, but got {place}: {error}."

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import postgres
 import pytest
-import sqlalchemy
 
 
 @pytest.fixture(scope="session")
@@ -21,12 +20,7 @@ def postgres_url() -> Iterator[str]:
 @pytest.fixture
 def postgres_place(postgres_url: str) -> str:
     """The same, empty."""
-    engine = sqlalchemy.create_engine(postgres_url)
-    with engine.begin() as connection:
-        connection.execute(sqlalchemy.text("DROP SCHEMA public CASCADE"))
-        connection.execute(sqlalchemy.text("CREATE SCHEMA public"))
-    engine.dispose()
-    return postgres_url
+    return postgres.emptied(postgres_url)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

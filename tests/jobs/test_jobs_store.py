@@ -10,6 +10,7 @@ from work_until_killed import take_all
 
 from costmodel.errors import CostModelError
 from costmodel.jobs import LEASE_S, Answer, JobFile, JobStore, LeaseLostError, Progress, work
+from costmodel.search import database_url
 
 NAMES = ("matmul-m16-n1024-k1024", "matmul-m64-n64-k64", "matmul-m128-n768-k3072")
 
@@ -212,7 +213,7 @@ def test_a_cancelled_job_is_done_no_further(store):
 )
 def test_a_corrupted_specification_is_refused_by_name(store, place, text, told):
     id_, whole = store.submit(job(name="mine")), store.submit(job())
-    url = place if "://" in place else f"sqlite:///{place}"
+    url = database_url(place) if "://" in place else f"sqlite:///{place}"
     with sqlalchemy.create_engine(url).begin() as connection:
         connection.execute(
             sqlalchemy.text("UPDATE costmodel_jobs SET specification = :text WHERE id = :id"),
