@@ -16,7 +16,7 @@ $(TESTS): export OMP_NUM_THREADS := 1
 # Tests start hundreds of processes, each of which would compile the package again where this is set.
 $(TESTS): export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help tune test test-rehearsals test-notebooks test-docs test-kernel-tuner test-torch test-triton test-ray docs check mutation reproduce
+.PHONY: help tune service-demo test test-rehearsals test-notebooks test-docs test-kernel-tuner test-torch test-triton test-ray docs check mutation reproduce
 .DELETE_ON_ERROR:
 
 help: ## List the targets
@@ -28,6 +28,9 @@ tune: .venv/replay.stamp ## Find the kernel to run on SMS streaming multiprocess
 # In the order of their names, as the longest files have few tests and would come last otherwise.
 test: .venv/dev.stamp ## Run the tests
 	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder
+
+service-demo: .venv/service.stamp ## Tune three workloads with a database, builders and workers, some of which are killed
+	PYTHON=$(BIN)/python experiments/service_demo/run.sh
 
 test-rehearsals: .venv/dev.stamp ## Run experiments for a GPU through on this CPU, a minute
 	$(BIN)/python -m pytest tests/experiments -m rehearsal
@@ -68,6 +71,7 @@ reproduce: .venv/dev.stamp ## Make the figures of README.md again and compare, u
 
 # Replaying needs no TVM: `make tune` installs 300 MB less than the tests. `costmodel evaluate` compares xgboost too.
 .venv/replay.stamp: extras := xgboost-cpu
+.venv/service.stamp: extras := tvm,dask,postgresql,postgresql-server
 .venv/dev.stamp: extras := tvm,xgboost-cpu,mlflow,dev
 .venv/mutation.stamp: extras := tvm,xgboost-cpu,mlflow,dev,mutation
 .venv/notebooks.stamp: extras := tvm,xgboost-cpu,mlflow,dev,notebooks

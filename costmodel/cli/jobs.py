@@ -174,6 +174,15 @@ def work(
     records: Annotated[
         Path, output_option(metavar="DIR", help="Folder of the record stores of what a device measures.")
     ] = Path("out/jobs"),
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Where kernels are built that a device measures: tls://host:8786 is a Dask scheduler, "
+            "local://16 so many processes here.",
+            show_default="processes here",
+        ),
+    ] = None,
     json: JsonOption = None,
 ) -> None:
     """Do tasks of jobs, one after the other; several workers may share a store.
@@ -183,6 +192,7 @@ def work(
     Examples:
     - `costmodel jobs work --once` does what there is to do.
     - `costmodel jobs work --runner cuda --store postgresql://host/jobs` measures for others on this GPU.
+    - `costmodel jobs work --runner cuda --engine tls://scheduler:8786` has other machines build the kernels.
     """
     from costmodel.jobs import work as do
 
@@ -193,9 +203,28 @@ def work(
         _print(part)
 
     with resumable():
-        do(_opened(store), runner=runner, once=once, records=records, on_slice=told)
+        do(_opened(store), runner=runner, once=once, records=records, engine=engine, on_slice=told)
     print_line(f"No task is left to take; slices done: {len(done)}.")
     write_json(json, done)
+
+
+@app.command()
+def metrics(
+    *,
+    store: StoreOption = _STORE,
+    port: Annotated[int, count_option(help="Port to listen at.", most=65_535)] = 9100,
+    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Address to listen at.")] = "127.0.0.1",
+) -> None:
+    """Serve where jobs, tasks and workers stand, as Prometheus reads it, until it is interrupted.
+
+    Examples:
+    - `costmodel jobs metrics --port 9100` serves http://127.0.0.1:9100/metrics.
+    """
+    from costmodel.jobs import serve_metrics
+
+    _, thread = serve_metrics(_opened(store), port=port, host=host)
+    print_line(f"Metrics: http://{host}:{port}/metrics")
+    thread.join()
 
 
 def _opened(store: str) -> "JobStore":

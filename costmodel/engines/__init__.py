@@ -1,6 +1,6 @@
 """Where stage jobs run: processes of this machine, or workers of Dask distributed or Ray on any machines."""
 
-from costmodel.engines._base import Engine, EngineWorker, Job, WorkerDiedError
+from costmodel.engines._base import Engine, EngineLostError, EngineWorker, Job, WorkerDiedError
 from costmodel.engines._dask import DaskEngine
 from costmodel.engines._local import LocalEngine
 from costmodel.engines._open import open_engine
@@ -9,6 +9,7 @@ from costmodel.engines._ray import RayEngine
 __all__ = [
     "DaskEngine",
     "Engine",
+    "EngineLostError",
     "EngineWorker",
     "Job",
     "LocalEngine",

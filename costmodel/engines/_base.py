@@ -35,6 +35,10 @@ class WorkerDiedError(CostModelError):
         return type(self), (self.reason, self.job)
 
 
+class EngineLostError(CostModelError):
+    """What gives jobs to workers is gone, and with it the jobs; workers and stores are as they were."""
+
+
 @dataclass(frozen=True)
 class EngineWorker:
     """What runs jobs of an engine.
@@ -112,11 +116,12 @@ class Engine(ABC):
 
         Returns:
             What the function returns or raises. ``TimeoutError`` if it took too long, ``WorkerDiedError`` if
-            every worker died that had it. It is cancelled if the engine is closed first. A job that is
-            cancelled while it runs costs its process the life.
+            every worker died that had it, ``EngineLostError`` if the engine was lost. It is cancelled if the
+            engine is closed first. A job that is cancelled while it runs costs its process the life.
 
         Raises:
             CostModelError: The function cannot be imported by its name.
+            EngineLostError: The engine was lost before.
         """
         _check_importable(function)
         job = Job(function, arguments, dict(resources or {}), timeout_s, key)

@@ -6,8 +6,7 @@ from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
-from costmodel.engines._base import Engine, Job
-from costmodel.errors import CostModelError
+from costmodel.engines._base import Engine, EngineLostError, Job
 
 
 class ClusterEngine(Engine):
@@ -63,7 +62,7 @@ class ClusterEngine(Engine):
         return True
 
     @abstractmethod
-    def _lost(self, job: Job) -> CostModelError:
+    def _lost(self, job: Job) -> EngineLostError:
         """What a caller is told where the cluster is gone."""
 
     @abstractmethod

@@ -7,13 +7,17 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from costmodel.engines._base import EngineWorker, Job, WorkerDiedError
+from costmodel.engines._base import EngineLostError, EngineWorker, Job, WorkerDiedError
 from costmodel.engines._cluster import ClusterEngine, is_of_this_machine
 from costmodel.errors import CostModelError, MissingExtraError
 
 if TYPE_CHECKING:
     import distributed
     from distributed.deploy import Cluster
+
+
+# What a client of Dask is that gave up its scheduler, or was closed.
+_GONE = ("closing", "closed")
 
 
 class DaskEngine(ClusterEngine):
@@ -61,6 +65,8 @@ class DaskEngine(ClusterEngine):
     def _run(self, job: Job, outcome: "Future[Any]") -> "Future[Any]":
         from costmodel.engines._dask_worker import run_in_process
 
+        if self._client.status in _GONE:
+            raise self._lost(job)
         run = self._client.submit(
             run_in_process,
             job.function,
@@ -84,8 +90,8 @@ class DaskEngine(ClusterEngine):
         finally:
             run.release()
 
-    def _lost(self, job: Job) -> CostModelError:
-        return CostModelError(
+    def _lost(self, job: Job) -> EngineLostError:
+        return EngineLostError(
             f"The Dask scheduler at {self._address} must live until `{job.name}` is done, but it was lost. "
             "Start it again, and submit what is missing."
         )
@@ -116,17 +122,13 @@ def _connect(
 ) -> "distributed.Client":
     from distributed import Client
 
-    from costmodel.engines._dask_worker import WorkerJobs
-
     try:
-        client = Client(cluster, security=security, timeout=timeout_s, set_as_default=False)
+        return Client(cluster, security=security, timeout=timeout_s, set_as_default=False)
     except (OSError, TypeError) as error:  # TypeError: TLS without certificates
         raise CostModelError(
             f"A Dask scheduler must answer at {address}, but connecting failed ({error}). Start one with "
             "`dask scheduler`; for tls:// Dask's configuration must name certificates here too."
         ) from error
-    client.register_plugin(WorkerJobs())
-    return client
 
 
 def _check_safe(address: str) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import multiprocessing
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, Future
 from contextlib import contextmanager
@@ -9,16 +10,29 @@ from pathlib import Path
 from typing import Any
 
 from distributed import Reschedule, Worker, WorkerPlugin, get_worker
+from distributed.utils import sync
 
 from costmodel.engines._job_processes import JobProcesses
 from costmodel.errors import CostModelError
+
+# Held while job processes are made for a worker.
+_STARTING = threading.Lock()
 
 
 class WorkerJobs(WorkerPlugin):  # type: ignore[misc]
     """The job processes of a Dask worker: as many as it has threads."""
 
     name = "costmodel-job-processes"
-    idempotent = True
+
+    @classmethod
+    def on(cls, worker: Worker) -> "WorkerJobs":
+        """Those of a worker, made by its first job: a scheduler that was started anew knows of no plugin."""
+        with _STARTING:
+            if cls.name not in worker.plugins:
+                sync(worker.loop, worker.plugin_add, plugin=cls())
+        found = worker.plugins[cls.name]
+        assert isinstance(found, cls)
+        return found
 
     def setup(self, worker: Worker) -> None:
         """Start with no processes."""
@@ -68,8 +82,7 @@ def run_in_process(
             "DASK_DISTRIBUTED__WORKER__DAEMON=False in its environment, or with --no-nanny."
         )
     worker = get_worker()
-    jobs = worker.plugins[WorkerJobs.name]
-    assert isinstance(jobs, WorkerJobs)
+    jobs = WorkerJobs.on(worker)
     job = jobs.processes.of(resources).submit(function, *arguments, timeout_s=timeout_s, key=key)
     with jobs.while_wanted(worker.get_current_task(), job):
         return job.result()

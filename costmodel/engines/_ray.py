@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from typing import Any
 from urllib.parse import urlsplit
 
-from costmodel.engines._base import EngineWorker, Job, WorkerDiedError
+from costmodel.engines._base import EngineLostError, EngineWorker, Job, WorkerDiedError
 from costmodel.engines._cluster import ClusterEngine, is_of_this_machine
 from costmodel.engines._ray_worker import run_in_process
 from costmodel.errors import CostModelError, MissingExtraError
@@ -102,8 +102,8 @@ class RayEngine(ClusterEngine):
             return self._lost(job)
         return error
 
-    def _lost(self, job: Job) -> CostModelError:
-        return CostModelError(
+    def _lost(self, job: Job) -> EngineLostError:
+        return EngineLostError(
             f"Ray at {self._place} must live until `{job.name}` is done, but it was lost. Start it again, "
             "and submit what is missing."
         )

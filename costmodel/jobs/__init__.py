@@ -2,6 +2,7 @@
 
 from costmodel.jobs._job import CampaignTask, Job, JobFile, TuneSettings, TuneTask
 from costmodel.jobs._ledger import LEASE_S, Lease, LeaseLostError
+from costmodel.jobs._metrics import serve_metrics
 from costmodel.jobs._rules import RULES, TaskState
 from costmodel.jobs._status import Answer, JobStatus, TaskStatus
 from costmodel.jobs._store import JobStore, Progress
@@ -24,5 +25,6 @@ __all__ = [
     "TaskStatus",
     "TuneSettings",
     "TuneTask",
+    "serve_metrics",
     "work",
 ]

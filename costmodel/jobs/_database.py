@@ -15,6 +15,7 @@ from sqlalchemy import (
     Table,
     Text,
     create_engine,
+    make_url,
 )
 from sqlalchemy.exc import (
     ArgumentError,
@@ -26,6 +27,7 @@ from sqlalchemy.exc import (
 )
 
 from costmodel.errors import CostModelError
+from costmodel.search import database_url
 
 METADATA = MetaData()
 
@@ -105,10 +107,14 @@ def told_as_one_sentence(place: str) -> Iterator[None]:
     try:
         yield
     except (SQLAlchemyError, ModuleNotFoundError) as error:
-        first = str(error).splitlines()[0]
-        raise CostModelError(
-            f"The job store {place} must be a database that answers, but: {first}."
-        ) from error
+        raise unanswered(place, error) from error
+
+
+def unanswered(place: str, error: Exception) -> CostModelError:
+    """What is said of a database that fails; of an address without its password."""
+    shown = make_url(place).render_as_string() if "://" in place else place
+    first = str(error).splitlines()[0]
+    return CostModelError(f"The job store {shown} must be a database that answers, but: {first}.")
 
 
 def _create_tables(engine: Engine) -> None:
@@ -125,7 +131,7 @@ def _create_tables(engine: Engine) -> None:
 def _engine(place: str) -> Engine:
     if "://" in place:
         try:
-            return create_engine(place, pool_pre_ping=True)
+            return create_engine(database_url(place), pool_pre_ping=True)
         except (ArgumentError, NoSuchModuleError) as error:
             raise CostModelError(
                 f"A job store must be at a URL such as postgresql://host/name, but got {place}: {error}."

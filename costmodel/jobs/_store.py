@@ -208,6 +208,11 @@ class JobStore:
             ledger.end(connection, lease, self._clock())
             fail(connection, lease.task, reason)
 
+    def served_s(self) -> dict[str, float]:
+        """Seconds that workers had tasks of each submitter."""
+        with self._reading() as connection:
+            return ledger.served_s(connection, 0.0, self._clock())
+
     def _next(self, runner: str | None) -> Lease | None:
         """The task that is next, as a lease to claim."""
         now = self._clock()

@@ -7,12 +7,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 import msgspec
 
 from costmodel import tuning
-from costmodel.errors import CostModelError, DeviceUnavailableError, MissingExtraError
+from costmodel.engines import Engine, EngineLostError, open_engine
+from costmodel.errors import CostModelError
+from costmodel.jobs._database import unanswered
+from costmodel.jobs._faults import is_of_worker
 from costmodel.jobs._job import CampaignTask, Job, TuneTask
 from costmodel.jobs._ledger import LEASE_S, Lease, LeaseLostError
 from costmodel.jobs._status import Answer
@@ -23,6 +27,8 @@ _LOOK_EVERY_S = 2.0
 _RENEWALS = 4
 # Where measurements take less, the store hears of some.
 _TELL_EVERY_S = 0.5
+# A scheduler that was lost is started again within this time, by whoever looks after it.
+_ENGINE_BACK_S = 300.0
 
 
 @dataclass(frozen=True)
@@ -42,12 +48,13 @@ class Slice:
     reason: str = ""
 
 
-def work(
+def work(  # noqa: PLR0913 (settings, all but one with defaults)
     store: JobStore,
     *,
     runner: str | None = None,
     once: bool = False,
     records: Path | str = Path("out/jobs"),
+    engine: Engine | str | None = None,
     on_slice: Callable[[Slice], None] = lambda _: None,
 ) -> int:
     """Do tasks of a store until there is nothing left to do, or for good.
@@ -57,43 +64,94 @@ def work(
         runner: Take only jobs that this measures: ``"replay"``, ``"cpu"`` or ``"cuda"``; any unless given.
         once: End where there is no task left to take, instead of waiting for new jobs.
         records: Folder of the record stores, one a task, that hold each measurement of a device.
+        engine: Where kernels are built that a device measures: an engine, which stays open, or the address of
+            one, such as ``tls://host:8786``, which is waited for and opened again where it is lost; in
+            processes here unless given.
         on_slice: Called after each lease.
 
     Returns:
         How many leases it had.
 
     Raises:
-        CostModelError: The store does not answer, or this machine lacks what a job needs: a device, or a
-            package. Its task is left to others.
+        CostModelError: The store does not answer, no engine can be opened, or this machine lacks what a job
+            needs: a device, or a package. Its task is left to others.
+        OSError: Its disk is full; the task is left to others.
     """
     count = 0
-    while True:
-        lease = store.lease(runner=runner)
-        if lease is not None:
-            on_slice(_worked(store, lease, Path(records)))
-            count += 1
-        elif once:
-            return count
-        else:
-            time.sleep(_LOOK_EVERY_S)
+    with _Building(engine) as building:
+        while True:
+            lease = store.lease(runner=runner)
+            if lease is not None:
+                count += 1
+                try:
+                    on_slice(_worked(store, lease, Path(records), building.engine))
+                except EngineLostError as error:
+                    on_slice(Slice(lease.job, f"task {lease.position}", None, str(error)))
+                    building.reopen(error)
+            elif once:
+                return count
+            else:
+                time.sleep(_LOOK_EVERY_S)
 
 
-def _worked(store: JobStore, lease: Lease, records: Path) -> Slice:
+class _Building:
+    """The engine that builds kernels; one that has an address is opened again where it was lost.
+
+    Args:
+        engine: See ``work``.
+
+    Attributes:
+        engine: What is open now; None for processes here.
+    """
+
+    def __init__(self, engine: Engine | str | None) -> None:
+        self._address = engine if isinstance(engine, str) else None
+        self.engine = open_engine(engine) if isinstance(engine, str) else engine
+
+    def reopen(self, error: EngineLostError) -> None:
+        """Wait until an engine that was lost is there again.
+
+        Raises:
+            EngineLostError: It was not opened here.
+            CostModelError: It does not come back.
+        """
+        if self._address is None:
+            raise error
+        self.close()
+        self.engine = open_engine(self._address, connect_timeout_s=_ENGINE_BACK_S)
+
+    def close(self) -> None:
+        """Close an engine that was opened here."""
+        if self._address and self.engine:
+            self.engine.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _worked(store: JobStore, lease: Lease, records: Path, engine: Engine | None) -> Slice:
     """Do what a lease is for, and say in the store what came of it."""
     name = f"task {lease.position}"
     try:
         with _renewed(store, lease) as made:
             job = store.job(lease.job)
             name = job.tasks[lease.position].name
-            progress = _done(store, job, lease, records, made)
+            progress = _done(store, job, lease, records, engine, made)
         store.end(lease, progress)
     except LeaseLostError as error:
         _let_go(store, lease)
         return Slice(lease.job, name, None, str(error))
-    except (DeviceUnavailableError, MissingExtraError):  # what this worker lacks, another may have
-        _let_go(store, lease)
-        raise
-    except Exception as error:  # noqa: BLE001 (whatever a task does costs that task at most)
+    except Exception as error:  # whatever a task does costs that task at most
+        if is_of_worker(error):
+            _let_go(store, lease)
+            if isinstance(error, CostModelError | OSError):
+                raise
+            raise unanswered(store.place, error) from error
         reason = str(error) if isinstance(error, CostModelError) else f"{type(error).__name__}: {error}"
         return _failed(store, lease, name, reason)
     except BaseException:  # interrupted: another worker may go on at once
@@ -103,7 +161,8 @@ def _worked(store: JobStore, lease: Lease, records: Path) -> Slice:
 
 
 def _let_go(store: JobStore, lease: Lease) -> None:
-    with suppress(LeaseLostError):
+    """Leave a task to others at once, unless the database does not answer either; then they wait."""
+    with suppress(CostModelError):
         store.end(lease)
 
 
@@ -115,16 +174,29 @@ def _failed(store: JobStore, lease: Lease, name: str, reason: str) -> Slice:
     return Slice(lease.job, name, None, reason)
 
 
-def _done(store: JobStore, job: Job, lease: Lease, records: Path, made: Callable[[Any], None]) -> Progress:
+def _done(  # noqa: PLR0913, PLR0917 (what is done, with what, and where it is kept)
+    store: JobStore,
+    job: Job,
+    lease: Lease,
+    records: Path,
+    engine: Engine | None,
+    made: Callable[[Any], None],
+) -> Progress:
     """Do a task as far as a lease says."""
     task = job.tasks[lease.position]
     if isinstance(task, CampaignTask):
-        return _collected(task, made)
-    return _tuned(store, job, task, lease, records / f"{lease.key}.jsonl", made)
+        return _collected(task, engine, made)
+    return _tuned(store, job, task, lease, records / f"{lease.key}.jsonl", engine, made)
 
 
-def _tuned(  # noqa: PLR0913, PLR0917 (what is tuned, and where it is kept)
-    store: JobStore, job: Job, task: TuneTask, lease: Lease, records: Path, made: Callable[[Any], None]
+def _tuned(  # noqa: PLR0913, PLR0917 (what is tuned, with what, and where it is kept)
+    store: JobStore,
+    job: Job,
+    task: TuneTask,
+    lease: Lease,
+    records: Path,
+    engine: Engine | None,
+    made: Callable[[Any], None],
 ) -> Progress:
     result = tuning.tune(
         task.workload,
@@ -134,6 +206,7 @@ def _tuned(  # noqa: PLR0913, PLR0917 (what is tuned, and where it is kept)
         study=store.place,
         study_name=lease.key,
         records=records,
+        engine=engine,
         on_trial=made,
         **msgspec.structs.asdict(job.settings),
     )
@@ -147,8 +220,8 @@ def _tuned(  # noqa: PLR0913, PLR0917 (what is tuned, and where it is kept)
     )
 
 
-def _collected(task: CampaignTask, made: Callable[[Any], None]) -> Progress:
-    found = tuning.collect(task.campaign, task.out, on_measurement=made)
+def _collected(task: CampaignTask, engine: Engine | None, made: Callable[[Any], None]) -> Progress:
+    found = tuning.collect(task.campaign, task.out, engine=engine, on_measurement=made)
     return Progress(found.stored, Answer((found.measured_on, found.sentence)), is_done=found.finished)
 
 

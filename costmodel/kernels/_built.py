@@ -16,6 +16,7 @@ class Built(msgspec.Struct, frozen=True):
         kernel_hash: Content address of the generated source; empty where there is none.
         resources: What the compiler gave each CUDA kernel.
         error: Why it failed.
+        sha256: Of the artifact as its builder wrote it; empty where nobody checks it.
     """
 
     outcome: Outcome
@@ -23,3 +24,4 @@ class Built(msgspec.Struct, frozen=True):
     kernel_hash: str = ""
     resources: tuple[KernelResources, ...] = ()
     error: str = ""
+    sha256: str = ""

@@ -46,7 +46,9 @@ def _storage(place: str | None) -> BaseStorage | None:
     if place is None:
         return None
     if "://" in place:
-        return _database(place)
+        return _database(
+            database_url(place), {"pool_pre_ping": True}
+        )  # a server may have closed what is in the pool
     path = Path(place)
     if path.suffix not in _JOURNALS + _DATABASES:
         raise CostModelError(
@@ -59,6 +61,15 @@ def _storage(place: str | None) -> BaseStorage | None:
         return JournalStorage(JournalFileBackend(str(path), lock_obj=lock))
     # A writer waits for others this long: several workers on a slow disk take a second now and then.
     return _database(f"sqlite:///{path}", {"connect_args": {"timeout": 60}})
+
+
+def database_url(url: str) -> str:
+    """The URL of a database, with the driver that the extra ``postgresql`` brings where none is named.
+
+    SQLAlchemy takes psycopg2 up to 2.0, and another one from 2.1 on.
+    """
+    scheme, _, rest = url.partition("://")
+    return f"postgresql+psycopg2://{rest}" if scheme == "postgresql" else url
 
 
 def _database(url: str, engine: dict[str, Any] | None = None) -> RDBStorage:

@@ -15,6 +15,7 @@ from costmodel.collector import (
     find_campaign,
 )
 from costmodel.dataset import CardHeader, Dataset, build_dataset, load_dataset
+from costmodel.engines import Engine
 from costmodel.kernels import open_sources
 from costmodel.progress import Progress
 from costmodel.records import Measurement
@@ -98,6 +99,7 @@ def collect(  # noqa: PLR0913 (settings, all but two with defaults)
     time_limit_s: float | None = None,
     devices: int = 1,
     candidates: Path | str | None = None,
+    engine: Engine | None = None,
     on_measurement: Callable[[Measurement], None] = lambda _: None,
 ) -> Collected:
     """Measure what is missing of a campaign, on every SM budget that it names.
@@ -119,11 +121,13 @@ def collect(  # noqa: PLR0913 (settings, all but two with defaults)
         time_limit_s: Seconds after which nothing is started; the campaign's own limit unless given.
         devices: Devices of one model that measure at once, the first ones of this machine.
         candidates: Folder of another campaign whose kernels are measured, instead of drawing any.
+        engine: Where kernels are built, see ``costmodel.engines``; in processes here unless given.
         on_measurement: Called with each measurement, those of earlier calls first; what it raises ends all.
 
     Raises:
         CostModelError: The campaign is not sound, the folder belongs to another one, the device cannot be
             opened or cannot grant a budget, or the disk refuses.
+        EngineLostError: The engine was lost.
     """
     config, folder = find_campaign(campaign), CampaignFolder(Path(out))
     folder.claim(config)
@@ -132,7 +136,7 @@ def collect(  # noqa: PLR0913 (settings, all but two with defaults)
     draw = None if candidates else propose_candidates
     sources = open_sources(config.sources)
     runner = _RUNNERS[config.runner](
-        sources=sources, timing=config.timing, kernels=folder.kernels, devices=devices
+        sources=sources, timing=config.timing, kernels=folder.kernels, devices=devices, engine=engine
     )
     with runner, Progress("measuring", config.measurements) as progress:
 

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 from costmodel.collector import CpuRunner, CudaRunner, ReplayRunner, Runner
 from costmodel.dataset import DatasetLike, load_dataset
+from costmodel.engines import Engine
 from costmodel.errors import CostModelError
 from costmodel.records import TargetKind
 from costmodel.tuning._subject import Subject
@@ -15,7 +16,11 @@ RUNNERS = (REPLAY, CUDA, CPU)
 
 @contextmanager
 def opened_runner(
-    runner: Runner | str, subject: Subject, replay: DatasetLike | None, device: str | None
+    runner: Runner | str,
+    subject: Subject,
+    replay: DatasetLike | None,
+    device: str | None,
+    engine: Engine | None = None,
 ) -> Iterator[Runner]:
     """The runner; one that is named is opened, and closed in the end.
 
@@ -24,6 +29,7 @@ def opened_runner(
         subject: What is tuned.
         replay: What a replay serves.
         device: Name of the device that is replayed, or a part of it; the first by name if None.
+        engine: Where a device that is named has its kernels built; processes here if None.
 
     Raises:
         CostModelError: There is no such runner, the dataset does not hold the workload or the device, or a
@@ -44,7 +50,7 @@ def opened_runner(
         return
     kind: TargetKind = "cuda" if runner == CUDA else "cpu"
     sources = subject.sources(kind)
-    with CudaRunner(sources=sources) if runner == CUDA else CpuRunner(sources=sources) as opened:
+    with (CudaRunner if runner == CUDA else CpuRunner)(sources=sources, engine=engine) as opened:
         yield opened
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from costmodel.collector import RecordedRunner, Runner
 from costmodel.dataset import Dataset, DatasetLike, load_dataset
+from costmodel.engines import Engine
 from costmodel.errors import CostModelError
 from costmodel.progress import Progress
 from costmodel.records import Candidate, Device, Workload
@@ -54,6 +55,7 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
     replay: DatasetLike | None = None,
     runner: Runner | str | None = None,
     device: str | None = None,
+    engine: Engine | None = None,
     model: Model | Path | str | None = None,
     learner: str | None = None,
     keep_twins_apart: bool = False,
@@ -95,6 +97,8 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
         runner: What measures instead: ``"cuda"`` for this GPU, ``"cpu"``, or a runner.
         device: Device to replay, or a part of its name, where the records hold several; the first by name
             unless given.
+        engine: Where kernels are built for this GPU or CPU, see ``costmodel.engines``; in processes here
+            unless given. A replay builds none, and a runner that is given has its own.
         model: Trained model, or its file, to use instead of learning from a history.
         learner: What learns from the history, see ``costmodel.transfer.make_model``. Unless given,
             ``kernel-ridge`` of MetaSchedule's kernels, ``stack`` of those of other sources, and
@@ -122,6 +126,7 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
     Raises:
         CostModelError: The options do not go together, a dataset or the workload cannot be found, a device
             cannot be opened, or every kernel failed.
+        EngineLostError: The engine was lost.
 
     Example:
         >>> result = tune("matmul-m16-n1024-k1024", sms=32, trials=4)
@@ -135,7 +140,7 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
     )
     if model is not None and learn_from is not None:
         raise CostModelError("A model or a history must be given, but got both. Leave one of them out.")
-    with opened_runner(runner or REPLAY, subject, replay, device) as measuring:
+    with opened_runner(runner or REPLAY, subject, replay, device, engine) as measuring:
         replayed = measuring.known_latencies(subject.workload) is not None
         stored = records is not None and not replayed
         opened = RecordedRunner(measuring, Path(str(records))) if stored else measuring

@@ -84,6 +84,11 @@ def test_a_campaign_is_a_job(here: Path) -> None:
         (("show", "0"), "Invalid value for 'ID'"),
         (("cancel", "1000000000000000000000"), "Invalid value for 'ID'"),
         (("show", "3"), "there is none with the id 3"),
+        (
+            ("work", "--once", "--engine", "tcp://192.0.2.1:8786"),
+            "must begin with tls://, but got tcp://192.0.2.1",
+        ),
+        (("work", "--once", "--engine", "nowhere"), "An engine's address must be local://"),
         (("list", "--store", "jobs.txt"), "must be a file that ends in .db"),
     ],
 )

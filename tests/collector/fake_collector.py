@@ -74,6 +74,7 @@ class FakeCollector:
             ``submit`` is called.
         before_batch: Called with each batch before it is measured.
         dying_draws: Draws whose worker dies, by their number.
+        death: How they say so, if not by a ``WorkerDiedError``.
         granularity: A green context is granted a multiple of it.
     """
 
@@ -82,12 +83,14 @@ class FakeCollector:
         seconds: float | None = None,
         before_batch: Callable[[Sequence[Request]], None] = lambda _: None,
         dying_draws: Sequence[int] = (),
+        death: Exception | None = None,
         granularity: int = 1,
     ) -> None:
         self._seconds, self._granularity = seconds, granularity
         self._device = ThreadPoolExecutor(1) if seconds is not None else None
         self.before_batch = before_batch
         self.dying_draws = dying_draws
+        self._death = death or WorkerDiedError("exit code -9")
         self.draws: list[tuple[str, int, int, dict[str, Any]]] = []
         self.batches: list[Sequence[Request]] = []
         self.cancelled = threading.Event()  # whether a batch was, before it was measured
@@ -118,7 +121,7 @@ class FakeCollector:
             function, options = draw_tiles, {**options, "budgets": ()}
         future: Future[list[Candidate]] = Future()
         if len(self.draws) in self.dying_draws:
-            future.set_exception(WorkerDiedError("exit code -9"))
+            future.set_exception(self._death)
         else:
             future.set_result(function(workload, "cuda", count, seed, **options))
         return future

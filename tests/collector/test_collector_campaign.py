@@ -15,6 +15,7 @@ from fake_collector import CONFIG, FakeCollector, draw_tiles, files, stored
 
 from costmodel.collector import Campaign, CampaignConfig, CampaignFolder, Request
 from costmodel.collector.campaign import KernelPlan, MpsPlan, draw_at_random
+from costmodel.engines import EngineLostError
 from costmodel.errors import CostModelError
 from costmodel.kernels.cuda import CudaSource
 from costmodel.kernels.metaschedule import MetaSchedule
@@ -469,6 +470,14 @@ def test_a_round_that_cannot_be_drawn_stays_empty(tmp_path: Path, caplog) -> Non
         rounds = [folder.proposals(Workload.parse(name), round_) for round_ in range(3)]
         assert [len(candidates or []) for candidates in rounds] == [10, 0, 5]
     assert len(caplog.records) == 9
+
+
+def test_a_draw_whose_engine_is_lost_leaves_no_round_empty(tmp_path: Path) -> None:
+    collector = FakeCollector(dying_draws=(5,), death=EngineLostError("The scheduler was lost."))
+    with pytest.raises(EngineLostError):
+        campaign(tmp_path / "lost", collector=collector).run()
+    collect(tmp_path / "lost")
+    assert stored(CampaignFolder(tmp_path / "lost")) == collect(tmp_path / "undisturbed")
 
 
 def test_without_a_draw_only_what_is_in_the_folder_is_measured(tmp_path: Path) -> None:

@@ -53,6 +53,26 @@ def test_kernels_that_are_built_elsewhere_are_those_built_here(dask_cluster: Any
     assert contents(elsewhere) == contents(here)
 
 
+@pytest.mark.parametrize("shares_files", [True, False])
+def test_an_artifact_that_is_not_what_was_built_is_not_run(
+    dask_cluster: Any, tmp_path: Path, shares_files: bool
+) -> None:
+    pytest.importorskip("cuda.bindings")
+    candidate = transpose()
+    with DaskEngine(dask_cluster, shares_files=shares_files) as engine:
+        building = builders(engine, tmp_path)
+        built, _ = building.built(candidate)
+        assert built.library is not None
+        whole = built.library.read_bytes()
+        built.library.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+        damaged, _ = building.built(candidate)
+        assert (damaged.outcome, damaged.library) == (Outcome.COMPILE_ERROR, None)
+        assert f"sha256 {built.sha256[:12]}" in damaged.error
+        again, _ = building.built(candidate)
+    assert again.outcome is Outcome.OK
+    assert built.library.read_bytes() == whole
+
+
 def test_what_is_there_is_not_built_elsewhere_again(dask_cluster: Any, tmp_path: Path) -> None:
     pytest.importorskip("cuda.bindings")
     candidate = transpose()

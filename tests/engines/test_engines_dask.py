@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from costmodel.engines import DaskEngine, WorkerDiedError, open_engine
+from costmodel.engines import DaskEngine, EngineLostError, WorkerDiedError, open_engine
 from costmodel.errors import CostModelError
 
 dask = pytest.importorskip("dask")
@@ -110,12 +110,41 @@ def test_a_worker_that_may_start_no_processes_is_told_of() -> None:
     assert "DASK_DISTRIBUTED__WORKER__DAEMON=False" in str(error)
 
 
+def in_threads(port: int = 0) -> Any:
+    """A cluster in threads of this process."""
+    return distributed.LocalCluster(
+        n_workers=1, processes=False, scheduler_port=port, protocol="tcp://", dashboard_address=":0"
+    )
+
+
 def test_who_loses_the_scheduler_is_told() -> None:
-    cluster = distributed.LocalCluster(n_workers=1, processes=False, dashboard_address=":0")
-    with DaskEngine(cluster.scheduler_address) as engine:
+    cluster = in_threads()
+    with DaskEngine(cluster.scheduler_address, connect_timeout_s=1) as engine:
         assert engine.submit(divmod, 7, 2).result(600) == (3, 1)
         waiting = engine.submit(divmod, 7, 2, resources={"what nobody has": 1})
         cluster.close()
         error = waiting.exception(600)
-    assert isinstance(error, CostModelError)
-    assert "must live until `divmod` is done" in str(error)
+        assert isinstance(error, EngineLostError)
+        while not is_given_up(engine):
+            pass
+        with pytest.raises(EngineLostError, match="must live until `divmod` is done"):
+            engine.submit(divmod, 7, 2)
+
+
+def is_given_up(engine: DaskEngine) -> bool:
+    """Whether an engine does not look for its scheduler any more; as long as it does, jobs fail."""
+    try:
+        assert isinstance(engine.submit(divmod, 7, 2).exception(600), EngineLostError)
+    except EngineLostError:
+        return True
+    return False
+
+
+def test_jobs_run_on_a_scheduler_that_was_started_again() -> None:
+    cluster = in_threads()
+    with DaskEngine(cluster.scheduler_address) as engine:
+        waiting = engine.submit(divmod, 7, 2, resources={"what nobody has": 1})
+        cluster.close()
+        assert isinstance(waiting.exception(600), EngineLostError)
+        with in_threads(int(cluster.scheduler_address.rpartition(":")[2])):
+            assert engine.submit(divmod, 7, 2).result(600) == (3, 1)

@@ -1,8 +1,6 @@
 """Jobs in a database: what is next, who has what, and what becomes of tasks whose workers are gone."""
 
-import sys
 from itertools import chain
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -12,9 +10,7 @@ from work_until_killed import take_all
 
 from costmodel.errors import CostModelError
 from costmodel.jobs import LEASE_S, Answer, JobFile, JobStore, LeaseLostError, Progress, work
-
-sys.path.append(str(Path(__file__).parents[1] / "search"))
-import postgres
+from costmodel.search import database_url
 
 NAMES = ("matmul-m16-n1024-k1024", "matmul-m64-n64-k64", "matmul-m128-n768-k3072")
 
@@ -32,11 +28,6 @@ class Clock:
 @pytest.fixture
 def clock():
     return Clock()
-
-
-@pytest.fixture
-def place(tmp_path):
-    return str(tmp_path / "jobs.db")
 
 
 @pytest.fixture
@@ -172,21 +163,8 @@ def test_a_lease_runs_out_unless_it_is_renewed(store, clock, monkeypatch):
     assert store.show(taken.job).tasks[0].deaths == 1
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def shared(request, place):
-    """The place of a store that several processes use."""
-    if request.param == "sqlite":
-        yield place
-        return
-    programs = postgres.programs()
-    if programs is None:
-        pytest.skip("needs the programs of a PostgreSQL server, and psycopg2")
-    with postgres.server(programs) as url:
-        yield url.format("postgres")
-
-
-def test_processes_that_ask_at_once_never_get_the_same_task(shared):
-    store, place = JobStore(shared), shared
+def test_processes_that_ask_at_once_never_get_the_same_task(place):
+    store = JobStore(place)
     names = [f"matmul-m64-n64-k{k}" for k in range(64, 64 * 13, 64)]
     store.submit(job(*names))
     pipes = [Pipe() for _ in range(3)]
@@ -235,12 +213,13 @@ def test_a_cancelled_job_is_done_no_further(store):
 )
 def test_a_corrupted_specification_is_refused_by_name(store, place, text, told):
     id_, whole = store.submit(job(name="mine")), store.submit(job())
-    with sqlalchemy.create_engine(f"sqlite:///{place}").begin() as connection:
+    url = database_url(place) if "://" in place else f"sqlite:///{place}"
+    with sqlalchemy.create_engine(url).begin() as connection:
         connection.execute(
             sqlalchemy.text("UPDATE costmodel_jobs SET specification = :text WHERE id = :id"),
             {"text": text, "id": id_},
         )
-    with pytest.raises(CostModelError, match=rf"Job {id_} \(mine\) of .*jobs.db must hold .*{told}"):
+    with pytest.raises(CostModelError, match=rf"Job {id_} \(mine\) of .* must hold .*{told}"):
         store.job(id_)
     work(store, once=True, on_slice=lambda part: store.cancel(whole) if part.job == id_ else None)
     assert store.show(id_).tasks[0].error.startswith(f"Job {id_} (mine)")

@@ -1,18 +1,18 @@
 """Workers do what jobs ask for, and may be killed at any moment."""
 
-import subprocess
-import time
+import errno
+import os
 from pathlib import Path
 
 import optuna
 import pytest
-from command_line import command
-from work_until_killed import FINISHED, WORKLOADS, kill_workers, landscape, studies, told, two_tasks
+from fresh_processes import Pipe, Process
+from postgres import end_connections
+from work_until_killed import WORKLOADS, kill_workers, landscape, told, two_tasks, work_within
 
 import costmodel
-from costmodel.errors import DeviceUnavailableError, MissingExtraError
+from costmodel.errors import CostModelError, DeviceUnavailableError, MissingExtraError
 from costmodel.jobs import JobFile, JobStore, TuneSettings, work
-from costmodel.records import read_records
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 KILLS = 4
@@ -89,6 +89,53 @@ def test_each_job_has_studies_of_its_own(tmp_path, replayed):
     assert [len(trials) for trials in told(store.place).values()] == [2, 1]
 
 
+def test_a_worker_whose_disk_is_full_leaves_the_task_to_others(tmp_path, monkeypatch):
+    def full(_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    store = JobStore(str(tmp_path / "jobs.db"))
+    id_ = store.submit(JobFile(campaign="cpu-quick", out=str(tmp_path / "out")).job())
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(CostModelError, match="No space left on device"):
+        work(store, once=True)
+    (task,) = store.show(id_).tasks
+    assert (task.state, task.worker, task.deaths, task.error) == ("open", None, 0, "")
+
+
+def test_a_worker_whose_database_fails_leaves_the_task_to_others(tmp_path, replayed):
+    """The database may not grow: it has room for the lease, and none for a study."""
+    place = str(tmp_path / "jobs.db")
+    store = JobStore(place)
+    id_ = store.submit(two_tasks(replayed, trials=2, size=1))
+    ours, its = Pipe()
+    worker = Process(target=work_within, args=(place, Path(place).stat().st_size, its))
+    worker.start()
+    its.close()
+    told = ours.recv()
+    worker.join()
+    assert "Cannot open the study" in told
+    task, _ = store.show(id_).tasks
+    assert (task.state, task.worker, task.leases, task.deaths, task.error) == ("open", None, 1, 0, "")
+
+
+def test_connections_that_the_server_ended_cost_nothing(postgres_place, replayed, monkeypatch):
+    monkeypatch.setattr("costmodel.jobs._work._TELL_EVERY_S", 0.0)
+    store = JobStore(postgres_place)
+    id_ = store.submit(two_tasks(replayed, trials=4, size=2))
+    renew, ended = store.renew, []
+
+    def renew_and_end(lease, made):
+        is_held = renew(lease, made)
+        ended.append(end_connections(postgres_place))
+        return is_held
+
+    monkeypatch.setattr(store, "renew", renew_and_end)
+    work(store, once=True)
+    assert min(ended) > 0
+    assert store.show(id_).state == "done"
+    assert [len(trials) for trials in told(postgres_place).values()] == [4, 4]
+
+
 @pytest.mark.skipif(Path("/dev/nvidiactl").exists(), reason="needs a machine without a GPU")
 def test_a_worker_without_the_device_leaves_the_task_to_others(tmp_path):
     store = JobStore(str(tmp_path / "jobs.db"))
@@ -97,38 +144,3 @@ def test_a_worker_without_the_device_leaves_the_task_to_others(tmp_path):
         work(store, once=True)
     (task,) = store.show(id_).tasks
     assert (task.state, task.worker, task.deaths, task.error) == ("open", None, 0, "")
-
-
-@pytest.mark.tvm
-def test_a_real_tune_goes_on_where_its_worker_was_killed(tmp_path):
-    pytest.importorskip("tvm")
-    place, records, trials = str(tmp_path / "jobs.db"), tmp_path / "records", 4
-    store = JobStore(place)
-    id_ = store.submit(
-        JobFile(workloads=("matmul-m32-n32-k32",), sms=(1,), trials=trials, runner="cpu").job()
-    )
-    line = command("jobs", "work", "--store", place, "--runner", "cpu", "--records", records, "--once")
-
-    def stored():
-        return [m for path in records.glob("*.jsonl") for m in read_records(path)]
-
-    with subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as killed:
-        while len(stored()) < 2:
-            assert killed.poll() is None, killed.stderr.read().decode()
-            time.sleep(0.02)
-        killed.kill()
-    before = stored()
-    assert store.show(id_).state == "waiting"
-    done = subprocess.run(line, capture_output=True, text=True, check=True)
-    after = stored()
-    assert "slices done: 1" in done.stdout
-    assert after[: len(before)] == before
-    assert len({m.key for m in after}) == len(after)
-    (task,) = store.show(id_).tasks
-    assert (task.state, task.trials, task.leases, task.deaths) == ("done", trials, 2, 1)
-    (study,) = studies(place)
-    values = [trial.value for trial in study.get_trials(states=FINISHED)]
-    assert len(values) == trials
-    recorded = [m.latency_s for m in after]
-    assert all(value is None or value in recorded for value in values)  # none was measured again
-    assert task.answer.latency_s == min(value for value in values if value is not None)

@@ -1,16 +1,25 @@
 """Kills workers with SIGKILL again and again, and counts what that costs their jobs."""
 
 import random
+import resource
 import signal
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import optuna
 from fresh_processes import Process
+from postgres import end_connections
 
 from costmodel.dataset import CardHeader, build_dataset
+from costmodel.errors import CostModelError
 from costmodel.jobs import Job, JobFile, JobStatus, JobStore, TuneSettings, work
 from costmodel.records import RecordStore
+from costmodel.search import database_url
 from costmodel.testing import gpu_landscape
 
 WORKLOADS = ("matmul-m512-n512-k512", "matmul-m128-n768-k768")
@@ -18,6 +27,8 @@ FINISHED = (optuna.trial.TrialState.COMPLETE, optuna.trial.TrialState.FAIL)
 HEADER = CardHeader("Landscape", "For tests.", "A formula.", "Not real.", "CC0-1.0", "Nobody, 2026.")
 # Workers live up to so long; longer, as long as they come to nothing.
 _LIFE_S, _LONGER = 0.5, 1.5
+# Workers at once, and the share of kills that take the connections to the database, not a worker.
+_CROWD, _CONNECTIONS = 3, 0.25
 
 Told = list[tuple[tuple[tuple[str, object], ...], float | None]]
 
@@ -26,7 +37,8 @@ class Tally(msgspec.Struct):
     """What some kills cost.
 
     Attributes:
-        kills: Workers that were killed.
+        kills: Workers that were killed, and times that all connections to the database were ended.
+        connections: Of them, the latter.
         jobs: Jobs that came to their end.
         trials: Trials that were told in all.
         lost: Of them, those that were told before a kill and not after it, or otherwise.
@@ -35,6 +47,7 @@ class Tally(msgspec.Struct):
     """
 
     kills: int = 0
+    connections: int = 0
     jobs: int = 0
     trials: int = 0
     lost: int = 0
@@ -79,6 +92,49 @@ def kill_workers(kills: int, seed: int, root: Path, *, trials: int, size: int) -
     return tally
 
 
+def kill_crowd(kills: int, seed: int, root: Path, empty: Callable[[], str], *, trials: int) -> Tally:
+    """Submit jobs, and kill one of several workers at once, or end all connections to the database.
+
+    Args:
+        kills: How often.
+        seed: Of who is killed, and when.
+        root: Folder for what is replayed.
+        empty: The place of an empty store on a PostgreSQL server.
+        trials: Of each task.
+    """
+    chance, tally, replayed = random.Random(seed), Tally(), landscape(root)
+    while tally.kills < kills:
+        settings = TuneSettings(replay=replayed, learn_from="nothing", seed=tally.jobs)
+        wanted = JobFile(workloads=WORKLOADS, sms=(8, 132), trials=trials, settings=settings).job()
+        place = empty()
+        store = JobStore(place)
+        store.submit(wanted)
+        crowd = [_started(place) for _ in range(_CROWD)]
+        known: dict[str, Told] = {}
+        life_s = _LIFE_S
+        while store.show(1).state in ("waiting", "running"):
+            time.sleep(chance.uniform(0.0, life_s))
+            if tally.kills < kills:
+                tally.kills += 1
+                if chance.random() < _CONNECTIONS:
+                    tally.connections += 1
+                    end_connections(place)
+                else:
+                    victim = chance.choice(crowd)
+                    victim.kill()
+                    victim.join()
+            now = told(place)
+            tally.lost += sum(now.get(name, [])[: len(trials)] != trials for name, trials in known.items())
+            life_s = _LIFE_S if now != known else life_s * _LONGER
+            known = now
+            crowd = [worker if worker.is_alive() else _started(place) for worker in crowd]
+        for worker in crowd:
+            worker.join()
+            assert worker.exitcode in (0, -signal.SIGKILL)
+        _compare(place, str(root / f"{tally.jobs}-undisturbed.db"), wanted, tally)
+    return tally
+
+
 def told(place: str) -> dict[str, Told]:
     """What was measured of each trial that was told, in order, by the name of the study."""
     return {
@@ -91,7 +147,7 @@ def told(place: str) -> dict[str, Told]:
 
 def studies(place: str) -> list[optuna.Study]:
     """All studies of a store, by name."""
-    storage = optuna.storages.RDBStorage(f"sqlite:///{place}")
+    storage = optuna.storages.RDBStorage(database_url(place) if "://" in place else f"sqlite:///{place}")
     names = sorted(optuna.get_all_study_names(storage))
     return [optuna.load_study(study_name=name, storage=storage) for name in names]
 
@@ -102,6 +158,21 @@ def work_once(place: str) -> None:
     work(JobStore(place, allowed_deaths=1000), once=True)
 
 
+def work_until_lost(place: str) -> None:
+    """Do what there is to do, as long as the database answers."""
+    with suppress(CostModelError):
+        work_once(place)
+
+
+def work_within(place: str, most_bytes: int, out: Connection) -> None:
+    """Work where no file may grow beyond a size, and tell what that came to."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
+    try:
+        work(JobStore(place), once=True)
+    except CostModelError as error:
+        out.send(str(error))
+
+
 def take_all(place, out):
     """Take tasks until there is none; the numbers of those that were taken."""
     store, taken = JobStore(place), []
@@ -109,6 +180,12 @@ def take_all(place, out):
         taken.append(lease.task)
     out.send(taken)
     out.recv()  # and hold them
+
+
+def _started(place: str) -> Any:
+    worker = Process(target=work_until_lost, args=(place,))
+    worker.start()
+    return worker
 
 
 def _is_killed(place: str, seconds: float, *, may_be: bool) -> bool:

@@ -17,7 +17,7 @@ from optuna.trial import TrialState, create_trial
 from tune_until_killed import SlowFormula, latency_s, make_space, tune_shared
 
 from costmodel.errors import CostModelError
-from costmodel.search import ModelSampler, give_up_abandoned, open_study, tune
+from costmodel.search import ModelSampler, database_url, give_up_abandoned, open_study, tune
 from costmodel.search.samplers import CHOICE, HEARTBEAT, OWNER, is_abandoned
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -40,7 +40,8 @@ def place(request, tmp_path):
         return str(tmp_path / request.param)
     url = request.getfixturevalue("postgres")
     name = f"study{uuid4().hex}"
-    with sqlalchemy.create_engine(url.format("postgres"), isolation_level="AUTOCOMMIT").connect() as admin:
+    server = sqlalchemy.create_engine(database_url(url.format("postgres")), isolation_level="AUTOCOMMIT")
+    with server.connect() as admin:
         admin.execute(sqlalchemy.text(f"CREATE DATABASE {name}"))
     return url.format(name)
 

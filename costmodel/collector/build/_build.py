@@ -1,5 +1,6 @@
 """What a build worker does: make kernels, and say what they should compute."""
 
+import hashlib
 import io
 import os
 import resource
@@ -8,6 +9,7 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+from msgspec.structs import replace
 from threadpoolctl import threadpool_limits
 
 from costmodel.files import write_whole
@@ -45,7 +47,20 @@ def build_kernel(
 ) -> Built:
     """Build a candidate in ``folder``; in a worker that nobody prepared this takes the time of the job."""
     prepare_build_worker((source,), kind, architecture)
-    return source.build(candidate, kind, architecture, folder)
+    return build_or_read(source, candidate, kind, architecture, folder)
+
+
+def build_or_read(
+    source: KernelSource, candidate: Candidate, kind: TargetKind, architecture: str, folder: Path
+) -> Built:
+    """Build a candidate unless it is in ``folder``, and say what tells its artifact from any other."""
+    built = source.build(candidate, kind, architecture, folder)
+    return replace(built, sha256=sha256_of(built.library)) if built.library else built
+
+
+def sha256_of(artifact: Path) -> str:
+    """The hash of a file."""
+    return hashlib.sha256(artifact.read_bytes()).hexdigest()
 
 
 def reference_file(workload: Workload, folder: Path) -> Path:

@@ -11,12 +11,14 @@ from msgspec.structs import replace
 
 from costmodel.collector.build._build import (
     build_kernel,
+    build_or_read,
     prepare_build_worker,
     reference_file,
+    sha256_of,
     write_reference,
 )
 from costmodel.collector.build._elsewhere import submit_elsewhere
-from costmodel.engines import Engine, LocalEngine, WorkerDiedError
+from costmodel.engines import Engine, EngineLostError, LocalEngine, WorkerDiedError
 from costmodel.kernels import Built, KernelSource, source_of
 from costmodel.records import Candidate, Outcome, TargetKind, Workload
 
@@ -132,7 +134,7 @@ class Builders:
         if self._engine.shares_files:
             return self._engine.submit(build_kernel, *job, self._kernels, timeout_s=self._timeout_s)
         if (self._kernels / f"{candidate.candidate_id}{source.artifact}").exists():
-            return _done(source.build(*job[1:], self._kernels))  # which only reads it
+            return _done(build_or_read(*job, self._kernels))  # which only reads it
         return submit_elsewhere(
             self._engine,
             build_kernel,
@@ -153,6 +155,11 @@ class Builders:
         """What the build of a candidate gave, once it is done, and its workload's reference output.
 
         What goes wrong is the outcome of the candidate. Where nobody knows the output there is no reference.
+        An artifact that is not what its builder wrote is not given: it is deleted, and built again when it is
+        asked for again.
+
+        Raises:
+            EngineLostError: The engine was lost, which says nothing of the candidate.
         """
         build, reference = self._futures(candidate)
         try:
@@ -161,10 +168,26 @@ class Builders:
             return Built(Outcome.TIMEOUT, error=f"the build took more than {self._timeout_s:g} s"), None
         except WorkerDiedError as error:
             return Built(Outcome.COMPILE_ERROR, error=f"the build worker died ({error.reason})"), None
+        if built.sha256 and built.library and (found := sha256_of(built.library)) != built.sha256:
+            self._forget(candidate)
+            return Built(
+                Outcome.COMPILE_ERROR,
+                error=f"the artifact must be as it was built (sha256 {built.sha256[:12]}), but it came as "
+                f"{found[:12]}: it is not run",
+            ), None
         try:
             return built, reference.result()
+        except EngineLostError:
+            raise
         except Exception as error:  # noqa: BLE001 (no reference, no measurement; the next candidate tries again)
             return Built(Outcome.COMPILE_ERROR, error=f"no reference output: {error}"[:300]), None
+
+    def _forget(self, candidate: Candidate) -> None:
+        """Leave nothing of a build."""
+        with self._lock:
+            self._builds.pop(candidate.candidate_id, None)
+        for path in self._kernels.glob(f"{candidate.candidate_id}.*"):
+            path.unlink()
 
 
 def compile_effort(candidate: Candidate) -> int:

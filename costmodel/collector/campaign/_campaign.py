@@ -17,6 +17,7 @@ from costmodel.collector.campaign._event_loop import run_to_end
 from costmodel.collector.campaign._folder import CampaignFolder
 from costmodel.collector.campaign._schedule import Batch, Schedule
 from costmodel.collector.runners import Request
+from costmodel.engines import EngineLostError
 from costmodel.kernels import KernelSource, open_sources
 from costmodel.records import (
     Candidate,
@@ -200,6 +201,8 @@ class _Run:
         for draw in (chosen, chosen, draw_at_random):
             try:
                 return await self._draw_with(source, draw, workload, round_)
+            except EngineLostError:  # a round that is left empty stays so
+                raise
             except Exception as error:  # noqa: BLE001 (whatever a draw does costs its round at most)
                 _log.warning("Drawing kernels of %s, round %d, failed: %s", workload.name, round_, error)
         return []
