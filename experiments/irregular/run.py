@@ -27,6 +27,7 @@ from choices import (
     summary,
 )
 from held_out import known, predicted
+from intervals import coverages
 from options import parse_options
 from picture import draw
 
@@ -159,6 +160,16 @@ def latencies(study: Study) -> dict[str, Rows]:
     return found
 
 
+def intervals(study: Study) -> dict[str, Rows]:
+    """How often are latencies within their interval of 90 %, by kind of workload?"""
+    found = {}
+    for held_out in ("shape", "distribution"):
+        said = study.by(held_out)
+        found[held_out] = coverages(said[said["learner"] == study.args.best])
+        _print(f"intervals, {held_out} never seen", found[held_out])
+    return found
+
+
 def _choices(study: Study, held_out: str, families: Sequence[str], what: str = "way") -> pd.DataFrame:
     said = study.by(held_out)
     own = said[said["family"].isin(families)]
@@ -205,6 +216,7 @@ PARTS: Mapping[str, Callable[[Study], Any]] = {
     "spiking networks": spiking_networks,
     "lookups": lookups,
     "latencies": latencies,
+    "intervals": intervals,
 }
 
 if __name__ == "__main__":

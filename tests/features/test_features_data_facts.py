@@ -101,6 +101,7 @@ def test_each_column_is_what_it_says() -> None:
     table = table_of(said, gather(device_bytes=10**8), gather(atomics=3))
     nan = np.nan
     expected = {
+        "data/is_call": [0.0, 0.0, 0.0],
         "data/log2_atomics": [20.0, 0.0, 2.0],
         "data/log2_atomics_per_address": [np.log2((2**20 - 1) / 2**10), 0.0, nan],
         "data/log2_block_imbalance": [1.0, nan, nan],  # 8 MB of 4 GB in 1,000 blocks
@@ -283,6 +284,7 @@ def test_a_call_takes_the_times_of_work_that_fills_all_sms() -> None:
     assert 2.0 ** column(table, "log2_roofline_s")[0] == pytest.approx(
         max(1e8 / BANDWIDTH, 1e9 / (sms * 2 * H100.fp32_lanes_per_sm * CLOCK))
     )
+    assert column(table, "data/is_call")[0] == 1.0
     unknown = ["log2_blocks", "log2_waves", "occupancy", "log2_shared_bytes", "data/log2_chain"]
     assert all(np.isnan(column(table, name)[0]) for name in unknown)
 

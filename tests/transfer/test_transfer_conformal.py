@@ -3,9 +3,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from costmodel.columns import Column
 from costmodel.dataset import load_dataset
 from costmodel.features import extract
 from costmodel.learners import RandomLearner, RidgeLearner
+from costmodel.records import Candidate, Config, Platform, Workload, find_device
 from costmodel.transfer import Conformal, Residual, make_model
 from costmodel.transfer.uncertainty import (
     Familiarity,
@@ -61,6 +63,42 @@ def test_level_is_kept() -> None:
     X, y, _ = noisy_rows(200, 1)
     prediction = model.predict(X)
     assert 0.46 <= ((prediction.low_s <= y) & (y <= prediction.high_s)).mean() <= 0.54
+
+
+def rows_of_two_families(groups: int, seed: int):
+    """Rows as ``noisy_rows`` gives them, of two families whose latencies have long tails at opposite ends."""
+    parts = []
+    for family, sign in ((0.0, 1.0), (1.0, -1.0)):
+        rng = np.random.default_rng((seed, int(family)))
+        group = np.repeat(np.arange(groups), 30)
+        X = np.column_stack([rng.normal(size=(groups, 2))[group], np.full(len(group), family)])
+        noise = sign * (rng.gamma(2.0, size=len(group)) - 2.0)
+        parts.append((X, 1e-5 * np.exp(X[:, 0] + 0.3 * noise), group + groups * family))
+    return tuple(np.concatenate(part) for part in zip(*parts, strict=True))
+
+
+def test_intervals_hold_at_both_ends_for_each_family_that_tells_itself() -> None:
+    columns = (
+        Column("a", "1", "workload"),
+        Column("b", "1", "workload"),
+        *family_columns("cuda.gather", "interval"),
+    )
+    model = Conformal.around(Residual(RidgeLearner()), columns, 0).fit(*rows_of_two_families(80, 0))
+    X, y, _ = rows_of_two_families(200, 1)
+    prediction = model.predict(X)
+    for family in (0.0, 1.0):
+        own = X[:, 2] == family
+        assert 0.03 <= (y < prediction.low_s)[own].mean() <= 0.07
+        assert 0.03 <= (y > prediction.high_s)[own].mean() <= 0.07
+
+
+def family_columns(family: str, tag: str) -> tuple[Column, ...]:
+    """The column that tells a family, as feature tables have it, which must have this tag."""
+    candidate = Candidate(Workload.parse(f"{family}-n64"), "cuda-gather-0123abcd", Config({"tile": 1}))
+    platform = Platform(find_device("NVIDIA H100 80GB HBM3"), "whole", 132, 132)
+    found = tuple(each for each in extract([candidate], [platform]).columns if each.name == f"{family}/")
+    assert all(tag in each.tags for each in found)
+    return found
 
 
 def test_a_model_without_latency_gets_intervals_from_its_measurements() -> None:
