@@ -53,7 +53,7 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--dataset", help="kernels whose speed depends on data, on parts of a GPU")
     parser.add_argument("--learner", nargs="+", help="what chooses and times")
-    parser.add_argument("--elsewhere", nargs="+", help="the same, of kernels that are known on other SMs")
+    parser.add_argument("--elsewhere", nargs="+", help="the same, where all kernels are known on other SMs")
     parser.add_argument("--best", help="the learner that the pictures show")
     parser.add_argument("--folds", type=int, help="of shapes, and of distributions")
     parser.add_argument("--parts", nargs="+", choices=PARTS, help="the others stay in the file")
@@ -90,7 +90,7 @@ class Study:
             args = self.args
             folds, learners = args.folds, args.learner
             if held_out == "sms":
-                folds, learners = len(self.rows["sms"].unique()), [*args.elsewhere, *learners]
+                folds, learners = len(self.rows["sms"].unique()), args.elsewhere
             self._said[held_out] = predicted(self.learning, self.rows, held_out, folds, learners)
         return self._said[held_out]
 

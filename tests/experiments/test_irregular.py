@@ -110,10 +110,12 @@ def task(**ways: list[float]) -> pd.DataFrame:
 
 def test_a_way_is_right_where_its_best_kernel_is_as_good_and_regret_is_of_the_kernel() -> None:
     choices = import_module("choices")
-    rows = task(dense=[1.0, 3.0], gather=[1.005, 2.0], csr=[1.5])
-    found = {name: next(choices.chosen(rows, name, lambda _, i=i: i)) for i, name in enumerate("abcde")}
+    rows = task(dense=[1.0, 3.0], gather=[1.005, 2.0], csr=[1.5], bsr=[1.02])
+    found = {name: next(choices.chosen(rows, name, lambda _, i=i: i)) for i, name in enumerate("abcdef")}
     assert [found[name]["right"] for name in "abcde"] == [True, True, True, True, False]
     assert [found[name]["regret"] for name in "abcde"] == pytest.approx([0.0, 2.0, 0.005, 1.0, 0.5])
+    assert [found[name]["near"] for name in "def"] == [True, False, True]
+    assert not found["f"]["right"]
     assert found["e"]["best_way"] == "dense"
 
 
@@ -181,6 +183,8 @@ def test_the_whole_experiment(tmp_path: Path) -> None:
         str(folder),
         "--learner",
         "kernel-ridge",
+        "--elsewhere",
+        "known-elsewhere",
         "--best",
         "kernel-ridge",
         "--folds",
@@ -196,7 +200,7 @@ def test_the_whole_experiment(tmp_path: Path) -> None:
     assert {row["workload"] for row in found["borders"]["gain"]} == set(WORKLOADS[:4])
     import_module("run").main([*options, "--parts", "borders", "--json", str(out)])
     assert json.loads(out.read_text()) == found
-    assert {row["learner"] for row in found["lookups"]["sms"]} == {"known-elsewhere", "kernel-ridge"}
+    assert {row["learner"] for row in found["lookups"]["sms"]} == {"known-elsewhere"}
     spiking = found["spiking networks"]
     assert {
         "spike_delivery, way, shape",
