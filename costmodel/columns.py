@@ -17,7 +17,7 @@ Tag = Literal[
     "kernel",  # of group launch, and the same on every platform
     "any_sms",  # of groups platform and launch, and the same on any number of SMs of a device
     "machine",  # of group platform, and the same for every workload: tells platforms apart
-    "interval",  # of group platform: SM budget and device, by which intervals are calibrated
+    "interval",  # SM budget, device and family of kernels, by which intervals are calibrated
     "device",  # of group platform: tells devices apart on any number of their SMs
     "architecture",  # of group platform: what an SM holds, the same for all devices of an architecture
 ]

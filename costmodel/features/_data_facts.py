@@ -31,6 +31,11 @@ def _says(facts: LaunchFacts) -> NDArray[np.bool_]:
     return said
 
 
+def _is_call(facts: LaunchFacts) -> FloatArray:
+    """``(n,)`` whether no block is known: a library's call, of which models are wrong in their own way."""
+    return np.where(np.isnan(facts["blocks"]).all(axis=1), 1.0, 0.0)
+
+
 def _per_address(facts: LaunchFacts) -> FloatArray:
     """``(n,)`` atomic operations on an address; 1 where there are none, NaN where addresses are not said."""
     atomics, addresses = sum_of(facts["atomics"]), sum_of(facts["atomic_addresses"])
@@ -53,6 +58,7 @@ def _feature(
 
 
 _FEATURES: tuple[Feature[LaunchFacts], ...] = (
+    _feature("is_call", "1", _is_call, "interval"),
     _feature("log2_atomics", "log2(1)", lambda k: np.log2(1.0 + sum_of(k["atomics"])), "kernel", "any_sms"),
     _feature(
         "log2_atomics_over_roofline",

@@ -67,12 +67,17 @@ def stacked(columns: Sequence[FloatArray | float], size: int) -> FloatArray:
 
 
 def _recorded(candidates: Sequence[Candidate]) -> FloatArray:
-    """``(n, l, fields)`` facts that came with the candidates; NaN where there are none."""
+    """``(n, l, fields)`` facts that came with the candidates; NaN where there are none.
+
+    Of a library's call, which has no blocks that anyone knows, what is 0 is not known.
+    """
     width = max((len(candidate.launches) for candidate in candidates), default=0) or 1
     facts = np.full((len(candidates), width, len(_FIELDS)), np.nan)
     for i, candidate in enumerate(candidates):
         for j, launch in enumerate(candidate.launches):
             facts[i, j] = [getattr(launch, field) for field in _FIELDS]
+    is_call = facts[:, :, _FIELDS.index("blocks")] == 0.0
+    facts[is_call] = np.where(facts[is_call] == 0.0, np.nan, facts[is_call])
     return facts
 
 

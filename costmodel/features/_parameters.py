@@ -59,16 +59,21 @@ def parameter_columns(
         family: What its parameters are known by.
         parameters: By name, the last index of a range or the choices, as ``DesignSpace.parameters`` has them.
     """
-    found = {_column(f"{family}/", "1", "workload"): 1.0, **_sizes(workload)}
+    found = {_family_column(family): 1.0, **_sizes(workload)}
     for name, choices in parameters.items():
         values = (0,) if isinstance(choices, int) else choices
         found |= dict(_choice(family, name, value) for value in values)
     return tuple(sorted(found, key=lambda column: column.name))
 
 
+def _family_column(family: str) -> Column:
+    """The column that tells a family, of which models are wrong in their own way."""
+    return _column(f"{family}/", "1", "workload", frozenset({"interval"}))
+
+
 def _columns_of(batch: ConfigBatch, family: str) -> Iterator[tuple[Column, Any]]:
     """Each column, and one value or ``(n,)`` values."""
-    yield _column(f"{family}/", "1", "workload"), 1.0
+    yield _family_column(family), 1.0
     yield from _sizes(batch.workload).items()
     for name, values in batch.decisions.items():
         if values.dtype.kind in "iufb":
@@ -82,7 +87,7 @@ def _facts(candidate: Candidate) -> _Facts:
     """What is known of one candidate, by column."""
     family = candidate.family
     choices = dict(_choice(family, name, value) for name, value in candidate.config.decisions.items())
-    return {_column(f"{family}/", "1", "workload"): 1.0, **_sizes(candidate.workload), **choices}
+    return {_family_column(family): 1.0, **_sizes(candidate.workload), **choices}
 
 
 def _sizes(workload: Workload) -> _Facts:

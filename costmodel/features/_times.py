@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from costmodel.arrays import FloatArray
-from costmodel.features._occupancy import Occupancy
+from costmodel.features._occupancy import occupancy_of
 from costmodel.features._platform import Limits
 
 # Bytes a clock that one SM gets from the L2 cache, and operands a clock that it reads from shared memory: 128
@@ -35,6 +35,8 @@ _LATENCY_CLOCKS = 800
 _ATOMICS_PER_CLOCK = 1
 # Bytes that a thread has on the way at once: at least one float32, at most four loads of 16 bytes.
 _LEAST_IN_FLIGHT, _MOST_IN_FLIGHT = 4, 64
+# Threads that each SM is taken to run of a call of which no block is known: enough for all of its bandwidth.
+_THREADS_OF_CALL = 1024
 
 
 @dataclass(frozen=True)
@@ -88,8 +90,10 @@ class Times:
         return self.compute + self.operands + self.l2 + self.latency + self.atomics
 
 
-def times_of(facts: Mapping[str, FloatArray], occupancy: Occupancy, limits: Limits, work: Work) -> Times:
-    """Times of launches with these ``(n, l)`` facts."""
+def times_of(facts: Mapping[str, FloatArray], limits: Limits, work: Work) -> Times:
+    """Times of launches with these ``(n, l)`` facts; those of a call are as if it filled all SMs evenly."""
+    facts = _filling(facts, limits)
+    occupancy = occupancy_of(facts, limits)
     clock = limits.clock_hz[:, None]
     pace = occupancy.imbalance / limits.sms[:, None]
     issue = occupancy.lane_share * np.minimum(1.0, occupancy.busy_warps / limits.schedulers[:, None])
@@ -125,6 +129,18 @@ def memory_s(work: Work, traffic: FloatArray, limits: Limits) -> FloatArray:
     by_cache = work.min_bytes + missing * again
     moved = np.where(np.isnan(work.device_bytes), by_cache, work.device_bytes)
     return np.asarray(np.nan_to_num(moved / limits.bandwidth))
+
+
+def _filling(facts: Mapping[str, FloatArray], limits: Limits) -> Mapping[str, FloatArray]:
+    """Facts with a full block on each SM for a library's calls, of which work is known and no block."""
+    calls = np.isnan(facts["blocks"]) & ~np.isnan(facts["flops"])
+    if not calls.any():
+        return facts
+    filled = {name: np.where(calls, np.nan_to_num(values), values) for name, values in facts.items()}
+    filled["blocks"] = np.where(calls, limits.sms[:, None], facts["blocks"])
+    filled["threads_per_block"] = np.where(calls, _THREADS_OF_CALL, facts["threads_per_block"])
+    filled["shared_bytes"] = np.where(calls, _THREADS_OF_CALL * _MOST_IN_FLIGHT, facts["shared_bytes"])
+    return filled
 
 
 def _on_one_address(facts: Mapping[str, FloatArray]) -> FloatArray:

@@ -28,11 +28,12 @@ from costmodel.learners._training import (
 from costmodel.learners.known import KnownElsewhere
 from costmodel.learners.multitask import MultitaskGaussianProcess, MultitaskNetwork, matern_similarity
 from costmodel.learners.sources import NearestTask, TaskCurves, WeightedConsensus, source_weights
-from costmodel.learners.stacking import Stack
+from costmodel.learners.stacking import AboveAnalytic, Stack
 from costmodel.learners.trees import RandomForestLearner, XGBoostLearner, XGBoostRanker
 
 __all__ = [
     "DEFAULT_LEARNER",
+    "AboveAnalytic",
     "AnalyticPrior",
     "KernelRidge",
     "KnownElsewhere",

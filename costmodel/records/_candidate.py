@@ -56,7 +56,8 @@ class KernelLaunch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
     that say none of them have no such fields.
 
     Attributes:
-        blocks: Thread blocks in the grid.
+        blocks: Thread blocks in the grid; 0 of a library's call, whose kernels are not known, as all else
+            that is not said of it.
         threads_per_block: Threads in a block.
         vthreads: Virtual threads that each thread runs one after the other, or tiles of a persistent kernel.
         shared_bytes: Shared memory of a block.
@@ -72,7 +73,8 @@ class KernelLaunch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
         device_bytes: Bytes through device memory, where the data say how many of those that threads read and
             write are distinct, or how many the L2 cache keeps; 0 where that is not said.
         atomics: Atomic operations of all threads on device memory; 0 for none.
-        atomic_addresses: Distinct addresses of these; 0 where that is not said.
+        atomic_addresses: Distinct addresses of these, or as many as would each be met as often as the busiest
+            where some are met more often than others; 0 where that is not said.
         busiest_block_bytes: Bytes that the block with the most work reads from and writes to device memory; 0
             where that is not said.
         longest_chain: Loads from device memory that the thread with the most work waits for, one after the

@@ -13,7 +13,7 @@ from costmodel.errors import CostModelError
 from costmodel.features import extract
 from costmodel.kernels import SOURCES
 from costmodel.learners import DEFAULT_LEARNER
-from costmodel.records import Candidate, Platform, Workload
+from costmodel.records import DATA_FACTS, Candidate, Platform, Workload
 from costmodel.transfer import Model, TransferModel, load_model, make_model
 
 if TYPE_CHECKING:
@@ -216,7 +216,10 @@ def _default_learner(one: Candidate, known: int, kernels: int | None) -> str:
     if one.source not in SOURCES:
         return "source-mixture"
     # The stack tells kernels that were never measured better than kernel ridge does, which has them there.
-    return _KNOWN_ELSEWHERE if kernels is not None and known >= _ENOUGH * kernels else "stack"
+    if kernels is not None and known >= _ENOUGH * kernels:
+        return _KNOWN_ELSEWHERE
+    by_data = any(getattr(launch, fact) for launch in one.launches for fact in DATA_FACTS)
+    return "stack-above-analytic" if by_data else "stack"
 
 
 def _related(history: Dataset, family: str) -> NDArray[np.bool_]:

@@ -15,6 +15,7 @@ from costmodel.records import Workload
 Rows = list[dict[str, Any]]
 Rule = Callable[[pd.DataFrame], int | None]  # position of the row that a rule takes; None where it has none
 
+NEAR = 0.03  # ways that nobody would mind
 NOISE = 0.01  # ways whose best kernels are so near each other are as good
 _KEPT = ["task", "workload", "family", "sms_granted", "shape", "distribution"]
 
@@ -34,12 +35,14 @@ def chosen(rows: pd.DataFrame, name: str, rule: Rule, what: str = "way") -> Iter
         if at is None:
             continue
         row, best_of = task.iloc[at], task.groupby(what)["latency_s"].min()
+        gap = best_of[row[what]] / best_s - 1.0
         yield {
             **{key: row[key] for key in _KEPT},
             "chosen_by": name,
             "way": row[what],
             "best_way": best_of.idxmin(),
-            "right": bool(best_of[row[what]] <= (1 + NOISE) * best_s),
+            "right": bool(gap <= NOISE),
+            "near": bool(gap <= NEAR),
             "regret": float(row["latency_s"] / best_s - 1.0),
             "seconds": float(row["latency_s"]),
         }
@@ -110,6 +113,7 @@ def summary(table: pd.DataFrame, beside: Mapping[str, pd.DataFrame] | None = Non
             "chosen_by": name,
             "tasks": len(group),
             "right": float(group["right"].mean()),
+            "within 3 %": float(group["near"].mean()),
             "mean_regret": float(regret.mean()),
             "ci95": [low, high],
             "median_regret": float(np.median(regret)),

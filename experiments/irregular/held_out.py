@@ -90,8 +90,8 @@ def predicted(
         learners: Names of learners.
 
     Returns:
-        The rows with ``learner``, ``score`` and ``predicted_s`` (NaN where a learner ranks only), once a
-        learner.
+        The rows with ``learner``, ``fold``, ``score`` and ``predicted_s`` (NaN where a learner ranks only),
+        once a learner.
     """
     fold = _folds(rows, by, folds)
     found = []
@@ -103,12 +103,13 @@ def predicted(
                 model = learning.fit(
                     make_model(learner, learning.features.columns), np.flatnonzero(fold != i)
                 )
-                said = learning.predict(model, test)
-                score[test] = said.score
-                if said.latency_s is not None:
-                    seconds[test] = said.latency_s
+                prediction = learning.predict(model, test)
+                score[test] = prediction.score
+                if prediction.latency_s is not None:
+                    seconds[test] = prediction.latency_s
                 progress.advance(learner)
-            found.append(rows.assign(learner=learner, score=score, predicted_s=seconds))
+            said = {"learner": learner, "fold": fold, "score": score, "predicted_s": seconds}
+            found.append(rows.assign(**said))
     return pd.concat(found, ignore_index=True)
 
 

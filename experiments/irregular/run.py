@@ -27,6 +27,7 @@ from choices import (
     summary,
 )
 from held_out import known, predicted
+from intervals import coverages
 from options import parse_options
 from picture import draw
 
@@ -52,7 +53,7 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--dataset", help="kernels whose speed depends on data, on parts of a GPU")
     parser.add_argument("--learner", nargs="+", help="what chooses and times")
-    parser.add_argument("--elsewhere", nargs="+", help="the same, of kernels that are known on other SMs")
+    parser.add_argument("--elsewhere", nargs="+", help="the same, where all kernels are known on other SMs")
     parser.add_argument("--best", help="the learner that the pictures show")
     parser.add_argument("--folds", type=int, help="of shapes, and of distributions")
     parser.add_argument("--parts", nargs="+", choices=PARTS, help="the others stay in the file")
@@ -89,7 +90,7 @@ class Study:
             args = self.args
             folds, learners = args.folds, args.learner
             if held_out == "sms":
-                folds, learners = len(self.rows["sms"].unique()), [*args.elsewhere, *learners]
+                folds, learners = len(self.rows["sms"].unique()), args.elsewhere
             self._said[held_out] = predicted(self.learning, self.rows, held_out, folds, learners)
         return self._said[held_out]
 
@@ -159,6 +160,16 @@ def latencies(study: Study) -> dict[str, Rows]:
     return found
 
 
+def intervals(study: Study) -> dict[str, Rows]:
+    """How often are latencies within their interval of 90 %, by kind of workload?"""
+    found = {}
+    for held_out in ("shape", "distribution"):
+        said = study.by(held_out)
+        found[held_out] = coverages(said[said["learner"] == study.args.best])
+        _print(f"intervals, {held_out} never seen", found[held_out])
+    return found
+
+
 def _choices(study: Study, held_out: str, families: Sequence[str], what: str = "way") -> pd.DataFrame:
     said = study.by(held_out)
     own = said[said["family"].isin(families)]
@@ -205,6 +216,7 @@ PARTS: Mapping[str, Callable[[Study], Any]] = {
     "spiking networks": spiking_networks,
     "lookups": lookups,
     "latencies": latencies,
+    "intervals": intervals,
 }
 
 if __name__ == "__main__":

@@ -160,7 +160,7 @@ def irregular(result: dict[str, Any]) -> dict[str, Any]:
         "turning": sum(gain["8 SMs"] > 1.02 and gain["132 SMs"] < 0.98 for gain in float16),
         "pruned": {held: by(pruned[held], "chosen_by") for held in unseen},
         "spikes": {name: by(rows, "chosen_by") for name, rows in spikes.items() if name != "sizes"},
-        "rho": min(row["rho"] for row in spikes["sizes"] if row["chosen_by"] == "stack"),
+        "rho": min(row["rho"] for row in spikes["sizes"] if row["chosen_by"] == "stack-above-analytic"),
         "bags": {held: by(bags[held], "learner") for held in (*unseen, "sms")},
         "bags_choice": by(bags["choice, distribution"], "chosen_by"),
     }

@@ -24,7 +24,7 @@ from costmodel.records import (
 )
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "irregular"
-MODULES = ("run", "held_out", "choices", "picture", "options")
+MODULES = ("run", "held_out", "choices", "intervals", "picture", "options")
 WORKLOADS = [
     *(f"cuda.sparse_linear_float16-m16-n{n}-k512-s{s}-g32-v32-u1" for n in (256, 512) for s in (50, 90)),
     *(f"cuda.spike_delivery-n{n}-c10-r{r}-d2" for n in (2000, 5000) for r in (100, 10000)),
@@ -60,14 +60,14 @@ def rehearsed() -> Iterator[Measurement]:
                         outcome=Outcome.OK,
                         latencies_s=(formula_s(candidate, sms),) * 3,
                         runs_per_repeat=10,
-                        resources=(KernelResources(32, 0),) if candidate.launches else (),
+                        resources=() if "call" in candidate.config.decisions else (KernelResources(32, 0),),
                         measured_at="2026-01-01T00:00:00+00:00",
                     )
 
 
 def formula_s(candidate: Candidate, sms: int) -> float:
     """Of waves, operations and bytes; calls of PyTorch take as long whatever they are given."""
-    if not candidate.launches:
+    if "call" in candidate.config.decisions:
         return CSR_S
     (launch,) = candidate.launches
     waves = -(-launch.blocks // sms)
@@ -110,10 +110,12 @@ def task(**ways: list[float]) -> pd.DataFrame:
 
 def test_a_way_is_right_where_its_best_kernel_is_as_good_and_regret_is_of_the_kernel() -> None:
     choices = import_module("choices")
-    rows = task(dense=[1.0, 3.0], gather=[1.005, 2.0], csr=[1.5])
-    found = {name: next(choices.chosen(rows, name, lambda _, i=i: i)) for i, name in enumerate("abcde")}
+    rows = task(dense=[1.0, 3.0], gather=[1.005, 2.0], csr=[1.5], bsr=[1.02])
+    found = {name: next(choices.chosen(rows, name, lambda _, i=i: i)) for i, name in enumerate("abcdef")}
     assert [found[name]["right"] for name in "abcde"] == [True, True, True, True, False]
     assert [found[name]["regret"] for name in "abcde"] == pytest.approx([0.0, 2.0, 0.005, 1.0, 0.5])
+    assert [found[name]["near"] for name in "def"] == [True, False, True]
+    assert not found["f"]["right"]
     assert found["e"]["best_way"] == "dense"
 
 
@@ -139,6 +141,37 @@ def test_genn_s_block_size_is_taken_of_the_default(data: Dataset) -> None:
     assert {row["way"] for row in found} == {"push"}
 
 
+def said_of(family: str, way: str, std: float, rng: np.random.Generator) -> pd.DataFrame:
+    """60 workloads in six folds, of which a model is off by so much."""
+    of = np.repeat(np.arange(60), 40)
+    off = std * (0.3 * rng.normal(size=60)[of] + rng.normal(size=of.size))
+    return pd.DataFrame(
+        {
+            "workload": [f"{family}-{each}" for each in of],
+            "family": family,
+            "kind": family,
+            "way": way,
+            "sms_granted": np.tile([8, 132], of.size // 2),
+            "fold": of % 6,
+            "latency_s": 1e-6 * np.exp(off),
+            "predicted_s": 1e-6,
+        }
+    )
+
+
+def test_intervals_hold_for_each_kind_of_workload_that_is_calibrated_by_itself() -> None:
+    rng = np.random.default_rng(0)
+    kinds = (("bags", "push", 0.02), ("spikes", "push", 0.5), ("spikes", "PyTorch, eager", 1.5))
+    rows = import_module("intervals").coverages(pd.concat([said_of(*kind, rng) for kind in kinds]))
+    covered = {(row["calibrated_by"], row["of"]): row["covered"] for row in rows}
+    apart = "family and calls"
+    assert all(0.86 <= covered[apart, of] <= 0.96 for of in ("bags", "spikes", "PyTorch's calls", "all"))
+    assert covered["all together", "bags"] == 1.0
+    assert covered["all together", "PyTorch's calls"] < 0.8
+    width = {(row["calibrated_by"], row["of"]): row["width"] for row in rows}
+    assert width[apart, "bags"] < width[apart, "spikes"] < width[apart, "PyTorch's calls"]
+
+
 def test_the_whole_experiment(tmp_path: Path) -> None:
     store, folder = tmp_path / "records.jsonl", tmp_path / "data"
     with RecordStore(store) as records:
@@ -150,6 +183,8 @@ def test_the_whole_experiment(tmp_path: Path) -> None:
         str(folder),
         "--learner",
         "kernel-ridge",
+        "--elsewhere",
+        "known-elsewhere",
         "--best",
         "kernel-ridge",
         "--folds",
@@ -165,7 +200,7 @@ def test_the_whole_experiment(tmp_path: Path) -> None:
     assert {row["workload"] for row in found["borders"]["gain"]} == set(WORKLOADS[:4])
     import_module("run").main([*options, "--parts", "borders", "--json", str(out)])
     assert json.loads(out.read_text()) == found
-    assert {row["learner"] for row in found["lookups"]["sms"]} == {"known-elsewhere", "kernel-ridge"}
+    assert {row["learner"] for row in found["lookups"]["sms"]} == {"known-elsewhere"}
     spiking = found["spiking networks"]
     assert {
         "spike_delivery, way, shape",
@@ -177,3 +212,4 @@ def test_the_whole_experiment(tmp_path: Path) -> None:
     assert threads["mean_regret"] == variants["mean_regret"]
     assert {row["family"] for row in found["latencies"]["sms"]} >= {"sparse_linear", "embedding_bag"}
     assert all(row["kernels"] > 0 for row in found["lookups"]["distribution"])
+    assert {row["of"] for row in found["intervals"]["shape"]} >= {"embedding_bag", "PyTorch's calls", "all"}

@@ -101,6 +101,7 @@ def test_each_column_is_what_it_says() -> None:
     table = table_of(said, gather(device_bytes=10**8), gather(atomics=3))
     nan = np.nan
     expected = {
+        "data/is_call": [0.0, 0.0, 0.0],
         "data/log2_atomics": [20.0, 0.0, 2.0],
         "data/log2_atomics_per_address": [np.log2((2**20 - 1) / 2**10), 0.0, nan],
         "data/log2_block_imbalance": [1.0, nan, nan],  # 8 MB of 4 GB in 1,000 blocks
@@ -263,3 +264,32 @@ def test_a_space_has_the_columns_whatever_few_of_its_configs_say(family: CudaFam
     np.testing.assert_array_equal(together[:3], alone)
     plain = KernelSpace(CudaFamily.load(REDUCTION).space(), PLATFORM).features(silent)
     assert together.shape == (6, 1, plain.shape[2] + len(NAMES))
+
+
+def call(**facts: int) -> Candidate:
+    """A library's call, of which no block is known."""
+    launches = (KernelLaunch(0, 0, vthreads=0, **facts),)
+    return Candidate(
+        Workload.parse("cuda.gather-n64"), "library-cuda-0123abcd", Config({"call": "eager"}), launches
+    )
+
+
+def test_a_call_takes_the_times_of_work_that_fills_all_sms() -> None:
+    facts = {"flops": 10**9, "global_load_bytes": 3 * 10**8, "device_bytes": 10**8}
+    eager, sms = call(**facts), PLATFORM.sms_granted
+    assert seconds(eager, "log2_compute") == pytest.approx(1e9 / (sms * 2 * H100.fp32_lanes_per_sm * CLOCK))
+    assert seconds(eager, "log2_l2") == pytest.approx(3e8 / (sms * 64 * CLOCK))
+    assert seconds(eager, "log2_memory") == pytest.approx(1e8 / BANDWIDTH)
+    table = table_of(eager)
+    assert 2.0 ** column(table, "log2_roofline_s")[0] == pytest.approx(
+        max(1e8 / BANDWIDTH, 1e9 / (sms * 2 * H100.fp32_lanes_per_sm * CLOCK))
+    )
+    assert column(table, "data/is_call")[0] == 1.0
+    unknown = ["log2_blocks", "log2_waves", "occupancy", "log2_shared_bytes", "data/log2_chain"]
+    assert all(np.isnan(column(table, name)[0]) for name in unknown)
+
+
+def test_a_call_leaves_kernels_beside_it_as_they_are() -> None:
+    alone, beside = table_of(gather(device_bytes=10**9)), table_of(gather(device_bytes=10**9), call(flops=9))
+    at = [beside.index(each.name) for each in alone.columns]
+    np.testing.assert_array_equal(alone.values[0], beside.values[0, at])

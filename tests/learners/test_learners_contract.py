@@ -1,6 +1,7 @@
 import pytest
 
 from costmodel.learners import (
+    AboveAnalytic,
     AnalyticPrior,
     KernelRidge,
     KnownElsewhere,
@@ -51,6 +52,9 @@ FACTORIES = {
     "multitask gp": lambda: MultitaskGaussianProcess((0, 1), 0, rows=40, iterations=4),
     "multitask gp without task columns": lambda: MultitaskGaussianProcess((), rows=40, iterations=4, tasks=2),
     "stack": lambda: Stack((RidgeLearner(), KernelRidge(0, landmarks=20))),
+    "above analytic times": lambda: AboveAnalytic(
+        AnalyticPrior(0, (2, 4), 1), Stack((RidgeLearner(), XGBoostLearner(5, rounds=20)))
+    ),
     "stack of weighted learners": lambda: Stack(
         (RandomLearner(), XGBoostRanker(rounds=9), RidgeLearner()), (0,), folds=3
     ),

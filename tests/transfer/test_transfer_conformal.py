@@ -3,9 +3,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from costmodel.columns import Column
 from costmodel.dataset import load_dataset
 from costmodel.features import extract
-from costmodel.learners import RandomLearner, RidgeLearner
+from costmodel.learners import Prediction, RandomLearner, RidgeLearner
+from costmodel.records import Candidate, Config, Platform, Workload, find_device
 from costmodel.transfer import Conformal, Residual, make_model
 from costmodel.transfer.uncertainty import (
     Familiarity,
@@ -15,6 +17,7 @@ from costmodel.transfer.uncertainty import (
     group_codes,
     group_folds,
     rehearse,
+    twin_codes,
 )
 
 DATASET = Path(__file__).parents[2] / "datasets" / "h100-sm-budgets"
@@ -61,6 +64,82 @@ def test_level_is_kept() -> None:
     X, y, _ = noisy_rows(200, 1)
     prediction = model.predict(X)
     assert 0.46 <= ((prediction.low_s <= y) & (y <= prediction.high_s)).mean() <= 0.54
+
+
+def rows_of_two_families(groups: int, seed: int):
+    """Rows as ``noisy_rows`` gives them, of two families whose latencies have long tails at opposite ends."""
+    parts = []
+    for family, sign in ((0.0, 1.0), (1.0, -1.0)):
+        rng = np.random.default_rng((seed, int(family)))
+        group = np.repeat(np.arange(groups), 30)
+        X = np.column_stack([rng.normal(size=(groups, 2))[group], np.full(len(group), family)])
+        noise = sign * (rng.gamma(2.0, size=len(group)) - 2.0)
+        parts.append((X, 1e-5 * np.exp(X[:, 0] + 0.3 * noise), group + groups * family))
+    return tuple(np.concatenate(part) for part in zip(*parts, strict=True))
+
+
+def test_intervals_hold_at_both_ends_for_each_family_that_tells_itself() -> None:
+    columns = (
+        Column("a", "1", "workload"),
+        Column("b", "1", "workload"),
+        *family_columns("cuda.gather", "interval"),
+    )
+    model = Conformal.around(Residual(RidgeLearner()), columns, 0).fit(*rows_of_two_families(80, 0))
+    X, y, _ = rows_of_two_families(200, 1)
+    prediction = model.predict(X)
+    for family in (0.0, 1.0):
+        own = X[:, 2] == family
+        assert 0.03 <= (y < prediction.low_s)[own].mean() <= 0.07
+        assert 0.03 <= (y > prediction.high_s)[own].mean() <= 0.07
+
+
+def rows_of_twins(groups: int, seed: int):
+    """Rows of two families in columns of their own, each pair with an effect that no column tells."""
+    rng = np.random.default_rng(seed)
+    size, effect = rng.normal(size=groups), rng.normal(size=groups)
+    of, family = np.repeat(np.arange(groups), 20), np.tile([0.0, 1.0], 10 * groups)
+    X = np.column_stack(
+        [np.where(family == 0, size[of], np.nan), np.where(family == 1, size[of], np.nan), family, effect[of]]
+    )
+    y = 1e-5 * np.exp(effect[of] + 0.1 * rng.normal(size=of.size))
+    return X, y, np.array([f"{group}/{each}" for group, each in zip(of, family, strict=True)])
+
+
+class KnowsTwins(RidgeLearner):
+    """Knows the effect of what it has seen, of any family, and nothing of the others."""
+
+    def fit(self, X, y, task_ids):
+        self.seen_ = set(X[:, 3])
+        return self
+
+    def predict(self, X):
+        effect = np.where([each in self.seen_ for each in X[:, 3]], X[:, 3], 0.0)
+        return Prediction(-effect, 1e-5 * np.exp(effect))
+
+
+def test_intervals_for_new_workloads_do_not_learn_from_twins_of_another_family() -> None:
+    columns = (Column("a/n", "1", "workload"), Column("b/n", "1", "workload"))
+    columns += (Column("a/", "1", "workload", frozenset({"interval"})), Column("effect", "1", "config"))
+    model = Conformal.around(Residual(KnowsTwins()), columns, 0).fit(*rows_of_twins(60, 0))
+    X, y, _ = rows_of_twins(60, 1)
+    prediction = model.predict(X)
+    assert ((prediction.low_s <= y) & (y <= prediction.high_s)).mean() > 0.8
+
+
+def test_twins_have_the_same_values_in_columns_of_their_own() -> None:
+    nan = np.nan
+    X = np.array([[1, 2, nan, nan], [nan, nan, 1, 2], [1, 3, nan, nan], [nan, 1, 2, nan]])
+    codes = twin_codes(X, (0, 1, 2, 3), np.arange(4))
+    assert codes[0] == codes[1] == codes[3] != codes[2]
+
+
+def family_columns(family: str, tag: str) -> tuple[Column, ...]:
+    """The column that tells a family, as feature tables have it, which must have this tag."""
+    candidate = Candidate(Workload.parse(f"{family}-n64"), "cuda-gather-0123abcd", Config({"tile": 1}))
+    platform = Platform(find_device("NVIDIA H100 80GB HBM3"), "whole", 132, 132)
+    found = tuple(each for each in extract([candidate], [platform]).columns if each.name == f"{family}/")
+    assert all(tag in each.tags for each in found)
+    return found
 
 
 def test_a_model_without_latency_gets_intervals_from_its_measurements() -> None:

@@ -7,6 +7,8 @@ import pytest
 import costmodel
 from costmodel.dataset import dataset_from_measurements, load_dataset, shape_siblings
 from costmodel.errors import CostModelError
+from costmodel.kernels.cuda import CudaSource
+from costmodel.records import Workload
 from costmodel.tuning._knowledge import _default_learner, best_recorded
 from costmodel.tuning._subject import subject_of
 
@@ -85,11 +87,15 @@ def test_kernels_that_were_measured_elsewhere_are_told_by_that() -> None:
         ("cuda", 50, 100, "known-elsewhere"),
         ("cuda", 49, 100, "stack"),
         ("cuda", 49, None, "stack"),
+        ("spikes", 49, 100, "stack-above-analytic"),
+        ("spikes", 50, 100, "known-elsewhere"),
     ],
 )
 def test_what_learns_depends_on_how_much_is_known_of_the_kernels(source, known, kernels, learner) -> None:
     of_source = {each.source: each for each in load_dataset(DATA).candidates}
     of_source["metaschedule"] = load_dataset("h100-sm-budgets").candidates[0]
+    spikes = CudaSource().space(Workload.parse("cuda.spike_delivery-n1000-c10-r1000-d2"), "cuda")
+    of_source["spikes"] = spikes.candidate(spikes.default)
     assert _default_learner(of_source[source], known, kernels) == learner
 
 

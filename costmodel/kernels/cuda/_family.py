@@ -107,7 +107,11 @@ class CudaFamily:
     @property
     def library_calls(self) -> tuple[str, ...]:
         """Names of its functions, the usual one first."""
-        return self.description.workload.library
+        return tuple(self.description.workload.library)
+
+    def call_facts(self, workload: Workload, call: str) -> dict[str, int]:
+        """What one of these calls computes and moves, by field of ``KernelLaunch``, as far as it is known."""
+        return self.rules.call_facts(call, self._known(workload.dims))
 
     @property
     def argument_names(self) -> tuple[str, ...]:

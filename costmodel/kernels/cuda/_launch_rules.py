@@ -46,6 +46,12 @@ class LaunchRules:
         self._facts = {name: Formula(text) for name, text in stated.items() if text is not None}
         if description.workload.flops is not None:
             self._facts["flops"] = Formula(description.workload.flops)
+        self._calls = {
+            call: {
+                name: Formula(text) for name, text in msgspec.structs.asdict(said).items() if text is not None
+            }
+            for call, said in description.workload.library.items()
+        }
         self._check_names()
 
     def values(self, columns: Mapping[str, Any], dims: Mapping[str, float]) -> dict[str, Any]:
@@ -82,6 +88,10 @@ class LaunchRules:
         geometry, values = self.geometry(columns, dims, rows), self.values(columns, dims)
         return launch_columns(geometry, self._facts, values, flops or None)
 
+    def call_facts(self, call: str, dims: Mapping[str, float]) -> dict[str, int]:
+        """What is said of a library's call, by field of ``KernelLaunch``, in whole numbers."""
+        return {name: int(formula.value(dims)) for name, formula in self._calls[call].items()}
+
     def _problem_sizes(self, values: Mapping[str, Any], dims: Mapping[str, float]) -> list[Any]:
         if self._description.sizes_are_dims:
             return list(dims.values())
@@ -98,7 +108,7 @@ class LaunchRules:
     def _check_names(self) -> None:
         section = self._description.workload
         known = {*self._description.parameters, *self._description.dims, *section.facts}
-        for formula in self._problem:
+        for formula in (*self._problem, *(each for call in self._calls.values() for each in call.values())):
             formula.check_names(known)
         known |= {"ProblemSize"}
         for formula in (*self._block, *(each for axis in self._divisors for each in axis)):

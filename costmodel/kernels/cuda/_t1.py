@@ -179,6 +179,21 @@ class LaunchFormulas(msgspec.Struct, frozen=True, rename="pascal", forbid_unknow
     longest_chain: Expression | None = None
 
 
+class CallFormulas(msgspec.Struct, frozen=True, rename="pascal", forbid_unknown_fields=True):
+    """What one call of a library computes and moves, whatever its kernels; None where not known.
+
+    Formulas of dims and facts, see ``costmodel.records.KernelLaunch``.
+    """
+
+    flops: Expression | None = None
+    tensor_flops: Expression | None = None
+    global_load_bytes: Expression | None = None
+    global_store_bytes: Expression | None = None
+    device_bytes: Expression | None = None
+    atomics: Expression | None = None
+    atomic_addresses: Expression | None = None
+
+
 class WorkloadSection(msgspec.Struct, frozen=True, rename="pascal", forbid_unknown_fields=True):
     """What the kernel computes: our own section.
 
@@ -192,8 +207,8 @@ class WorkloadSection(msgspec.Struct, frozen=True, rename="pascal", forbid_unkno
         launch: What a launch moves.
         facts: Names of the numbers that ``data.py`` beside the description says of the data of given dims.
         starts: What is changed of the default in each other config that is measured before those of a search.
-        library: Names of the functions in ``library.py`` beside the description that a user of PyTorch would
-            call instead, the usual one first.
+        library: Functions in ``library.py`` beside the description that a user of PyTorch would call instead,
+            the usual one first, and what each computes and moves.
     """
 
     dims: dict[str, int] = {}
@@ -204,7 +219,7 @@ class WorkloadSection(msgspec.Struct, frozen=True, rename="pascal", forbid_unkno
     launch: LaunchFormulas = LaunchFormulas()
     facts: tuple[str, ...] = ()
     starts: tuple[dict[str, Choice], ...] = ()
-    library: tuple[str, ...] = ()
+    library: dict[str, CallFormulas] = {}
 
 
 def _choice(name: str, kind: str, value: Any) -> Choice:

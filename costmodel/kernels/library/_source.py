@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from costmodel.errors import InvalidConfigError, MissingExtraError
 from costmodel.kernels._base import KernelSource
 from costmodel.kernels._built import Built
-from costmodel.kernels.library._family import family_of
+from costmodel.kernels.library._family import family_of, owner_of
 from costmodel.kernels.library._note import SUFFIX, write_note
 from costmodel.kernels.library._space import LibrarySpace
 from costmodel.records import Candidate, Outcome, TargetKind, Workload
@@ -18,8 +18,8 @@ from costmodel.records import Candidate, Outcome, TargetKind, Workload
 class LibrarySource(KernelSource):
     """What PyTorch runs of an operator: on a GPU mostly kernels of cuBLAS and cuDNN, on a CPU of oneDNN.
 
-    Nothing is compiled, and what a call launches is not known before it runs. A time of the library can
-    mislead:
+    Nothing is compiled, and which kernels a call launches is not known before it runs; what a call of a
+    family's workload computes and moves is what the family says. A time of the library can mislead:
 
     - It is that of the call with all kernels that it needs, such as one for an activation behind a product,
       and of copies into a layout that the library wants, but without the time that Python takes: calls are
@@ -47,24 +47,20 @@ class LibrarySource(KernelSource):
         return LibrarySpace(workload, kind)
 
     def arguments(self, workload: Workload) -> list[NDArray[Any]]:
-        """The operator's, or the family's."""
-        family = family_of(workload)
-        return family.own_arguments(workload) if family else super().arguments(workload)
+        """Those of the kernels that stand beside a call."""
+        return owner_of(workload).arguments(workload)
 
     def outputs(self, workload: Workload) -> tuple[int, ...]:
         """Positions of the arguments that are compared."""
-        family = family_of(workload)
-        return family.own_outputs(workload) if family else super().outputs(workload)
+        return owner_of(workload).outputs(workload)
 
     def reference(self, workload: Workload) -> list[NDArray[Any]] | None:
-        """The operator's output, or what the family says."""
-        family = family_of(workload)
-        return family.own_reference(workload) if family else super().reference(workload)
+        """What the kernels beside a call should give too."""
+        return owner_of(workload).reference(workload)
 
     def tolerance(self, workload: Workload) -> float:
         """Largest relative error of the outputs that is rounding."""
-        family = family_of(workload)
-        return family.own_tolerance(workload) if family else super().tolerance(workload)
+        return owner_of(workload).tolerance(workload)
 
     def check_installed(self, kind: TargetKind) -> None:
         """Check for PyTorch.

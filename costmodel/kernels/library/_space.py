@@ -6,12 +6,11 @@ from functools import cached_property
 from itertools import product
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError, InvalidConfigError
-from costmodel.kernels.library._family import family_of
+from costmodel.kernels.library._family import facts_of_call, family_of
 from costmodel.records import (
     SKETCH,
     Candidate,
@@ -27,6 +26,7 @@ from costmodel.records import (
 CALL = "call"
 # What cuBLASLt may be told to count on: the usual SM budgets; 0 leaves it to see the whole device.
 _SM_TARGETS = (0, 8, 16, 32, 48, 64, 96)
+_UNKNOWN_BLOCKS = {"blocks": 0, "threads_per_block": 0, "vthreads": 0}
 MOST_ALGORITHMS = 8  # of those that cuBLASLt's heuristics offer, best first; often there are fewer
 
 
@@ -141,22 +141,31 @@ class LibrarySpace:
         return others[int(rng.integers(len(others)))] if others else config
 
     def candidate(self, config: Config) -> Candidate:
-        """The candidate of a config; what it launches is the library's secret.
+        """The candidate of a config, with what is known of its call: its kernels are the library's secret.
 
         Raises:
             InvalidConfigError: It is not of this space.
         """
         self._position(config)
-        return Candidate(self.workload, self.name, config)
+        facts = self._facts(config)
+        launches = (KernelLaunch(**_UNKNOWN_BLOCKS, **facts),) if facts else ()
+        return Candidate(self.workload, self.name, config, launches)
 
     def launches(self, batch: ConfigBatch) -> dict[str, FloatArray]:
-        """Nothing is known: NaN of every field of ``KernelLaunch``, ``(n, 1)``."""
-        names = [field.name for field in msgspec.structs.fields(KernelLaunch)]
-        return {name: np.full((batch.size, 1), np.nan) for name in names}
+        """Each field of ``KernelLaunch`` as ``(n, 1)``: what a family says of its calls, NaN of all else."""
+        facts = [self._facts(config) for config in batch.configs()]
+        return {
+            field: np.array([[each.get(field) or np.nan] for each in facts], dtype=np.float64).reshape(-1, 1)
+            for field in KernelLaunch.__struct_fields__
+        }
 
     def program_hash(self, config: Config) -> int:
         """Every config is a call of its own."""
         return int(config.config_id, 16)
+
+    def _facts(self, config: Config) -> dict[str, int]:
+        """What is known of a call, by field of ``KernelLaunch``."""
+        return facts_of_call(self.workload, str(config.decisions[CALL]))
 
     def _position(self, config: Config) -> int:
         """The sketch that a config is of."""

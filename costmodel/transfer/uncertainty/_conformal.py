@@ -11,7 +11,7 @@ from costmodel.columns import Column, positions
 from costmodel.learners import Prediction, RidgeLearner, register
 from costmodel.transfer._base import Predictor, StorableModel
 from costmodel.transfer.uncertainty._familiarity import Familiarity
-from costmodel.transfer.uncertainty._folds import Codes, group_codes, group_folds
+from costmodel.transfer.uncertainty._folds import Codes, group_folds, twin_codes
 from costmodel.transfer.uncertainty._mondrian import MondrianQuantiles
 from costmodel.transfer.uncertainty._rehearsal import Rehearsed, ShotQuantiles, rehearse, std_of
 from costmodel.transfer.uncertainty._unseen_devices import UnseenDevices
@@ -96,11 +96,12 @@ class Conformal(StorableModel):
 
     @classmethod
     def around(cls, model: StorableModel, columns: Sequence[Column], seed: int) -> Self:
-        """Around a model for feature tables with these columns."""
+        """Around a model for feature tables with these columns; families of one workload stay together."""
+        buckets = positions(columns, tags=("interval",))
         return cls(
             model,
-            positions(columns, "workload"),
-            positions(columns, tags=("interval",)),
+            tuple(at for at in positions(columns, "workload") if at not in buckets),
+            buckets,
             positions(columns, tags=("device", "architecture")),
             positions(columns, tags=("architecture",)),
             seed=seed,
@@ -110,7 +111,7 @@ class Conformal(StorableModel):
         """Fit the model, and its intervals by cross-fitting."""
         order = np.lexsort([y, *X.T[::-1], task_ids])  # what is learned does not depend on the order given
         X, y, task_ids = X[order], y[order], task_ids[order]
-        groups = group_codes(X, self.group_columns, task_ids)
+        groups = twin_codes(X, self.group_columns, task_ids)
         folds = group_folds(groups, self.folds, self.seed)
         residual, rehearsed = self._cross_fit(X, y, task_ids, folds)
         self.shots_ = ShotQuantiles(level=self.level).fit(rehearsed)

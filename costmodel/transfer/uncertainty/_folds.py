@@ -20,6 +20,18 @@ def group_codes(X: FloatArray, columns: tuple[int, ...], task_ids: TaskIds) -> C
     return np.asarray(codes.ravel(), dtype=np.intp)
 
 
+def twin_codes(X: FloatArray, columns: tuple[int, ...], task_ids: TaskIds) -> Codes:
+    """``(n,)`` as ``group_codes``, with rows in one group that have the same values in other columns.
+
+    Families that compute on the same data have columns of their own for its sizes, NaN in rows of the others:
+    a sum of looked-up rows and its gradient, a layer in two types. Whoever has measured one knows the other.
+    """
+    described = X[:, list(columns)]
+    known_first = np.argsort(np.isnan(described), axis=1, kind="stable")
+    aligned = np.take_along_axis(described, known_first, axis=1)
+    return group_codes(aligned, tuple(range(aligned.shape[1])), task_ids)
+
+
 def group_folds(groups: Codes, folds: int, seed: int) -> Codes:
     """``(n,)`` fold of each row, in 0 ... folds - 1; whole groups are dealt out at random, evenly.
 

@@ -12,8 +12,8 @@ def decisions(candidate: Candidate) -> str:
 
 
 def launches(candidate: Candidate) -> str:
-    """Grid and block sizes of the kernels."""
-    return " + ".join(f"{launch.blocks}x{launch.threads_per_block}" for launch in candidate.launches)
+    """Grid and block sizes of the kernels; empty where nobody knows them, as of a library's call."""
+    return " + ".join(f"{each.blocks}x{each.threads_per_block}" for each in candidate.launches if each.blocks)
 
 
 def microseconds(latency_s: float | None) -> str:
