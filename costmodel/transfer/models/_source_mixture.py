@@ -19,10 +19,10 @@ _BLOCK = 1024  # rows whose sources are compared at once, where only a variance 
 class SourceMixture(StorableModel):
     """Consensus of the sources most akin, and a Gaussian process around it, before and after measuring.
 
-    Each source's log score at a config is that of ``TaskCurves``, and its weight that of
-    ``WeightedConsensus``. The prior is the weighted mean over those sources whose ``kin_columns`` equal the
-    task's, or over all if there are none: what the same architecture measured tells which config is best, and
-    what others measured, how sure that is. The covariance of log latency is
+    Each source's log score at a config is that of ``TaskCurves``, with columns that weigh by what they
+    change, and its weight that of ``WeightedConsensus``. The prior is the weighted mean over those sources
+    whose ``kin_columns`` equal the task's, or over all if there are none: what the same architecture measured
+    tells which config is best, and what others measured, how sure that is. The covariance of log latency is
 
     ``mixing^2 sum_j w_j e_j e_j' + deviation^2 exp(-h / length)``
 
@@ -121,7 +121,7 @@ class SourceMixture(StorableModel):
         return self
 
     def _curves(self) -> TaskCurves:
-        return TaskCurves(self.task_columns, self.neighbours, self.config_columns)
+        return TaskCurves(self.task_columns, self.neighbours, self.config_columns, by_importance=True)
 
     def _config_columns(self, width: int) -> NDArray[np.intp]:
         if self.config_columns is not None:
