@@ -49,6 +49,7 @@ def needed(folder: Path) -> list[str]:
         "all_sources": ["--out", "o"],
         "cuda_transfer": ["data"],
         "few_shot": ["data"],
+        "foreign_spaces": ["data"],
         "kernel_tuner": ["data", "--out", "o"],
         "placement": ["data"],
         "live_search": ["--json", "r", "--out", "o", "--model", "m"],

@@ -162,6 +162,21 @@ def test_measurements_find_the_architecture_that_no_column_tells() -> None:
     assert y[np.concatenate([first, then])].min() == y.min()
 
 
+def test_measurements_tell_which_prior_is_right() -> None:
+    sources, (X, y) = without(*family(), 3)
+    adapted = SourceMixture((0,), mixing=0.0, bandwidth=np.inf).fit(*sources).adapt(X[::6], y[::6])
+    # The mean of those akin, which are all here, the mean over all, and tasks 0, 1, 2, 4 and 5.
+    assert adapted.share.sum() == pytest.approx(1.0)
+    assert adapted.share[[3, 6]].sum() > 0.9
+    mean, covariance = adapted.posterior(X)
+    np.testing.assert_allclose(adapted.predict(X).score, -mean)
+    np.testing.assert_allclose(adapted.std(X) ** 2, np.diag(covariance) + 0.02**2)
+    # After one measurement nobody is refuted, and where the sources disagree nobody is sure.
+    unsure = SourceMixture((0,), mixing=0.0, bandwidth=np.inf).fit(*sources).adapt(X[:1], y[:1])
+    np.testing.assert_allclose(unsure.share, [0.5, *[0.5 / 6] * 6])
+    assert (unsure.std(X)[1:] > adapted.std(X)[1:]).mean() > 0.9
+
+
 def test_who_is_a_belief() -> None:
     sources, (X, y) = without(*family(), 3)
     plain = Residual(WeightedConsensus((0, 1))).fit(*sources)

@@ -12,6 +12,7 @@ from costmodel.arrays import FloatArray
 from costmodel.learners._scaler import Scaler
 from costmodel.learners._training import Training, check_features, first_rows
 from costmodel.learners.sources._distinct import distinct_rows
+from costmodel.learners.sources._importance import importance
 
 # Bytes of answers about neighbours that are remembered: those of all groups to a task's candidates and to
 # what was measured of it. Fewer answers than groups would be forgotten before they are asked for again.
@@ -37,6 +38,9 @@ class TaskCurves:
     Tasks that measured the same configs share one search tree, so that a workload costs one search, however
     many platforms measured it. That takes config columns that do not depend on the platform.
 
+    Columns weigh alike, or by what they change (``importance``), so that the nearest configs are those that
+    differ in little that matters.
+
     Notations:
         t: source tasks. g: search trees. c: config columns. n: query rows.
 
@@ -45,14 +49,21 @@ class TaskCurves:
         neighbours: Configs to average.
         config_columns: Positions of the columns that describe the config; all but ``task_columns`` for None.
             Columns of neither kind are ignored.
+        by_importance: Whether columns weigh by what they change.
     """
 
     def __init__(
-        self, task_columns: tuple[int, ...], neighbours: int, config_columns: tuple[int, ...] | None = None
+        self,
+        task_columns: tuple[int, ...],
+        neighbours: int,
+        config_columns: tuple[int, ...] | None = None,
+        *,
+        by_importance: bool = False,
     ) -> None:
         self.task_columns = task_columns
         self.neighbours = neighbours
         self.config_columns = config_columns
+        self.by_importance = by_importance
 
     def fit(self, training: Training) -> Self:
         """Remember where the tasks lie, their distinct configs and the log scores of these."""
@@ -61,6 +72,8 @@ class TaskCurves:
         descriptors = training.X[starts][:, self._is_task]
         self.task_scaler_ = Scaler().fit(descriptors)
         self.config_scaler_ = Scaler().fit(training.X, self._is_config)
+        if self.by_importance:
+            self.config_scaler_.scale_ /= importance(training, np.flatnonzero(self._is_config))
         self.centres_ = self.task_scaler_.transform(descriptors)
         tasks = np.split(training.X, starts[1:])
         self.present_ = np.array([~np.isnan(X).all(axis=0) for X in tasks])[:, self._is_config]

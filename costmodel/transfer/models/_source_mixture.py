@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from costmodel.arrays import FloatArray, TaskIds
 from costmodel.columns import Column, positions
 from costmodel.learners import Prediction, TaskCurves, first_rows, prepare, register, source_weights
-from costmodel.transfer._base import StorableModel
-from costmodel.transfer.models._calibrated import Calibrated
+from costmodel.transfer._base import StorableModel, check_measured
+from costmodel.transfer.models._several_priors import SeveralPriors
 
 _BLOCK = 1024  # rows whose sources are compared at once, where only a variance is wanted
 
@@ -19,16 +19,20 @@ _BLOCK = 1024  # rows whose sources are compared at once, where only a variance 
 class SourceMixture(StorableModel):
     """Consensus of the sources most akin, and a Gaussian process around it, before and after measuring.
 
-    Each source's log score at a config is that of ``TaskCurves``, and its weight that of
-    ``WeightedConsensus``. The prior is the weighted mean over those sources whose ``kin_columns`` equal the
-    task's, or over all if there are none: what the same architecture measured tells which config is best, and
-    what others measured, how sure that is. The covariance of log latency is
+    Each source's log score at a config is that of ``TaskCurves``, with columns that weigh by what they
+    change, and its weight that of ``WeightedConsensus``. The prior is the weighted mean over those sources
+    whose ``kin_columns`` equal the task's, or over all if there are none: what the same architecture measured
+    tells which config is best, and what others measured, how sure that is. The covariance of log latency is
 
     ``mixing^2 sum_j w_j e_j e_j' + deviation^2 exp(-h / length)``
 
     with e_j what source j says beyond the prior, and h the share of the config columns in which two configs
     differ. The first term moves the task towards or away from any source; the second is a diffusion kernel on
     categorical choices (Kondor and Lafferty, ICML 2002, section 4.4), for what no source shows.
+
+    Once there are measurements, the prior may as well be the mean over all, or any one of the ``sources``
+    nearest sources: each has a share, that of those akin being one half, which grows or shrinks with how well
+    it foretold what was measured (``SeveralPriors``).
 
     It is a ``Posterior``: ``shortlist`` draws from it. The defaults, the rule of ``kin_columns`` among them,
     were chosen on the same 15 cases of the Kernel Tuner caches on which experiments/few_shot reports them:
@@ -106,9 +110,20 @@ class SourceMixture(StorableModel):
         """Mean ``(n,)`` and covariance ``(n, n)`` of log latencies, up to a constant that all share."""
         return self._prior(X), self._kernel(X, X)
 
-    def adapt(self, X: FloatArray, y: FloatArray) -> Calibrated:
-        """The mixture and the deviation that the measurements show."""
-        return Calibrated(self._prior, self._kernel, X, y, noise=self.noise)
+    def adapt(self, X: FloatArray, y: FloatArray) -> SeveralPriors:
+        """The prior, the mixture and the deviation that the measurements show."""
+        check_measured(X, y)
+        everyone = self._weights(X[:1])[0][0]
+        likely = np.argsort(-everyone, kind="stable")[: self.sources]
+        likely = likely[everyone[likely] > 0.0]
+
+        def priors(X: FloatArray) -> FloatArray:
+            says = -self.curves_.log_scores(X)[:, likely]
+            return np.column_stack([self._prior(X), says.mean(axis=1), says])
+
+        others = len(likely) + 1
+        share = np.array([0.5, *[0.5 / others] * others])
+        return SeveralPriors(priors, share, self._kernel, X, y, noise=self.noise)
 
     def state(self) -> dict[str, Any]:
         """Learned state."""
@@ -121,7 +136,7 @@ class SourceMixture(StorableModel):
         return self
 
     def _curves(self) -> TaskCurves:
-        return TaskCurves(self.task_columns, self.neighbours, self.config_columns)
+        return TaskCurves(self.task_columns, self.neighbours, self.config_columns, by_importance=True)
 
     def _config_columns(self, width: int) -> NDArray[np.intp]:
         if self.config_columns is not None:

@@ -1,0 +1,75 @@
+"""What does a source that stopped early say of configs that it did not measure? See README.md here."""
+
+import argparse
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from costmodel.arrays import Positions
+from costmodel.dataset import read_files
+from costmodel.features import extract
+from costmodel.learners import TaskCurves, prepare
+from costmodel.transfer import SourceMixture
+
+HIDDEN = 0.44  # as much of the space as the GEMM of the RTX 3060 Laptop lacks
+GOOD = np.log(0.5)
+
+
+def main() -> None:
+    """Hide a part of each file in turn, and compare what is read there with what was measured."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("data", type=Path, help="folder with <suite>/<kernel>/*.json.gz of Kernel Tuner")
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    folders = sorted({path.parent for path in arguments.data.glob("*/*/*.json.gz")})
+    found = pd.DataFrame([each for folder in folders for each in errors(folder)])
+    table = found.groupby(["hidden", "kernel", "columns"])["error"].mean().unstack().round(3)
+    print(table.to_string())
+    if arguments.json:
+        arguments.json.write_text(json.dumps(table.reset_index().to_dict("records"), indent=1) + "\n")
+
+
+def errors(folder: Path) -> Iterator[dict[str, Any]]:
+    """Root mean square error of the log score of good configs, for each complete file of a kernel."""
+    dataset = read_files(sorted(folder.glob("*.json.gz")))
+    rows = dataset.rows
+    table = extract(
+        [dataset.candidates[i] for i in rows["candidate"]], [dataset.platforms[i] for i in rows["platform"]]
+    )
+    bound = SourceMixture.for_columns(table.columns, 0)
+    sizes = rows.groupby("device").size()
+    for device in sizes.index[sizes > 0.9 * sizes.max()]:
+        at = np.flatnonzero(rows["device"] == device)
+        true = prepare(table.values[at], rows["latency_s"].to_numpy()[at], np.zeros(len(at)))
+        for how, hidden in hide(len(at)):
+            kept = np.setdiff1d(np.arange(len(at)), hidden)
+            known = prepare(true.X[kept], np.exp(true.clipped_log_latency[kept]), np.zeros(len(kept)))
+            for columns in ("alike", "by importance"):
+                curves = TaskCurves(
+                    bound.task_columns, 3, bound.config_columns, by_importance=columns == "by importance"
+                ).fit(known)
+                good = hidden[true.log_score[hidden] > GOOD]
+                # Both scores are relative to the best of what they know.
+                shift = true.log_score[kept].max()
+                error = curves.log_scores(true.X[good])[:, 0] + shift - true.log_score[good]
+                yield {
+                    "kernel": f"{folder.parent.name}/{folder.name}",
+                    "hidden": how,
+                    "columns": columns,
+                    "error": float(np.sqrt(np.square(error).mean())) if good.size else np.nan,
+                }
+
+
+def hide(n: int) -> Iterator[tuple[str, Positions]]:
+    """Positions of rows, which come in order of the columns, that a file would not have."""
+    count = int(HIDDEN * n)
+    yield "at random", np.sort(np.random.default_rng(0).permutation(n)[:count])
+    yield "the rest of a list", np.arange(n - count, n)
+
+
+if __name__ == "__main__":
+    main()
