@@ -41,6 +41,11 @@ def main() -> None:
         "transfer",
         "irregular",
         "triton_autotune",
+        "another_gpu",
+        "capacity",
+        "foreign_spaces",
+        "kill_the_workers",
+        "plan_a_block",
     )
     results = {name: json.loads((EXPERIMENTS / name / "result.json").read_text()) for name in names}
     document = {
@@ -64,6 +69,12 @@ def main() -> None:
         "transfer": {f"{row['held_out']} {row['learner']}": row for row in results["transfer"]},
         "irregular": irregular(results["irregular"]),
         "autotune": results["triton_autotune"]["tuners"],
+        "another_gpu": another_gpu(results["another_gpu"]["parts_of_a_gpu"]),
+        "capacity": capacity({goal["name"]: goal for goal in results["capacity"]["goals"]}),
+        "foreign": {row["rule"]: row for row in results["foreign_spaces"]["summary"]["device"]},
+        "workers": results["kill_the_workers"],
+        "crowd": json.loads((EXPERIMENTS / "kill_the_workers" / "crowd.json").read_text()),
+        "planned_block": part_over_whole(results["plan_a_block"]["measured_us"]),
         "ablation": {row["model"].strip(): -row.get("difference", 0.0) for row in results["ablation"]},
         "search": searches("result.json"),
         "search_whole": searches("result_consensus.json") | searches("result_whole.json"),
@@ -86,6 +97,35 @@ def triton_budgets(result: dict[str, Any]) -> dict[str, Any]:
             for way in {row["way"] for row in timed}
         },
     }
+
+
+def another_gpu(rows: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
+    """Median error of latencies of TVM's kernels, by move and way."""
+    found: dict[str, dict[str, float]] = {}
+    for row in rows:
+        if row["dataset"] == "sm-budgets" and "move" in row:
+            found.setdefault(row["move"], {})[row["way"]] = row["median_error"]
+    return found
+
+
+def capacity(goals: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """How many times as fast, and how much of the builders is used."""
+    seconds = {name: goal["seconds"] for name, goal in goals.items()}
+    in_turn = seconds["4 tunes one after the other, 15 builders"]
+    return {
+        "four": in_turn / seconds["4 at once, 15 builders"],
+        "four_on_64": in_turn / seconds["4 at once, 64 builders of other machines"],
+        "use": {n: goals[f"{n} at once, 15 builders"]["builder_use"] for n in ("4", "8", "16")},
+        "two_gpus": {
+            n: seconds[f"{n} at once, 15 builders"] / seconds[f"{n} at once, 30 builders, two GPUs"]
+            for n in ("8", "16")
+        },
+    }
+
+
+def part_over_whole(measured_us: dict[str, float]) -> float:
+    """Latency on a part of the GPU of kernels tuned for it over that of kernels tuned for the whole."""
+    return measured_us["part on part"] / measured_us["whole on part"]
 
 
 def placement(result: dict[str, Any]) -> dict[str, float]:
