@@ -12,7 +12,7 @@ from pathlib import Path
 
 import sqlalchemy
 
-from costmodel.search import database_url
+from costmodel.databases import database_url
 
 
 def programs() -> Path | None:

@@ -18,10 +18,10 @@ import sqlalchemy
 from command_line import parse
 from service import free_port
 
+from costmodel.databases import database_url
 from costmodel.engines import DaskEngine, open_engine
 from costmodel.errors import CostModelError
 from costmodel.jobs import JobStore
-from costmodel.search import database_url
 
 yaml = pytest.importorskip("yaml")
 distributed = pytest.importorskip("distributed")

@@ -26,8 +26,8 @@ from sqlalchemy.exc import (
     SQLAlchemyError,
 )
 
+from costmodel.databases import database_url
 from costmodel.errors import CostModelError
-from costmodel.search import database_url
 
 METADATA = MetaData()
 

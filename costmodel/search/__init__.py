@@ -7,7 +7,7 @@ from costmodel.search._provenance import Provenance
 from costmodel.search._result import SearchResult
 from costmodel.search._search import Search
 from costmodel.search._stopping import StopGain
-from costmodel.search._study import database_url, give_up_abandoned, open_study, quiet_optuna
+from costmodel.search._study import give_up_abandoned, open_study, quiet_optuna
 from costmodel.search._trial import Trial
 from costmodel.search._tune import tune, tune_together
 from costmodel.search.portfolio import (
@@ -43,7 +43,6 @@ __all__ = [
     "Trial",
     "batches_in_flight",
     "best_portfolio",
-    "database_url",
     "fewest_sms",
     "give_up_abandoned",
     "load_dispatch_table",

@@ -12,6 +12,7 @@ from optuna.storages import BaseStorage, JournalStorage, RDBStorage
 from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 from optuna.trial import TrialState
 
+from costmodel.databases import database_url
 from costmodel.errors import CostModelError
 from costmodel.search.samplers import give_up, is_abandoned
 
@@ -61,15 +62,6 @@ def _storage(place: str | None) -> BaseStorage | None:
         return JournalStorage(JournalFileBackend(str(path), lock_obj=lock))
     # A writer waits for others this long: several workers on a slow disk take a second now and then.
     return _database(f"sqlite:///{path}", {"connect_args": {"timeout": 60}})
-
-
-def database_url(url: str) -> str:
-    """The URL of a database, with the driver that the extra ``postgresql`` brings where none is named.
-
-    SQLAlchemy takes psycopg2 up to 2.0, and another one from 2.1 on.
-    """
-    scheme, _, rest = url.partition("://")
-    return f"postgresql+psycopg2://{rest}" if scheme == "postgresql" else url
 
 
 def _database(url: str, engine: dict[str, Any] | None = None) -> RDBStorage:

@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+from costmodel.databases import database_url
 from costmodel.errors import CostModelError
 from costmodel.tracking._redact import redacted
 
@@ -33,7 +34,7 @@ def resolve_tracking_uri(uri: str | None = None) -> str:
             "(sqlite:///out/mlflow.db, postgresql://...) or a file that ends in .db, but got "
             f"{redacted(found)!r}."
         )
-    return found
+    return database_url(found)
 
 
 def sqlite_file(uri: str) -> Path | None:

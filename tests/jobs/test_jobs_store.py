@@ -8,9 +8,9 @@ import sqlalchemy
 from fresh_processes import Pipe, Process
 from work_until_killed import take_all
 
+from costmodel.databases import database_url
 from costmodel.errors import CostModelError
 from costmodel.jobs import LEASE_S, Answer, JobFile, JobStore, LeaseLostError, Progress, work
-from costmodel.search import database_url
 
 NAMES = ("matmul-m16-n1024-k1024", "matmul-m64-n64-k64", "matmul-m128-n768-k3072")
 

@@ -15,11 +15,11 @@ import optuna
 from fresh_processes import Process
 from postgres import end_connections
 
+from costmodel.databases import database_url
 from costmodel.dataset import CardHeader, build_dataset
 from costmodel.errors import CostModelError
 from costmodel.jobs import Job, JobFile, JobStatus, JobStore, TuneSettings, work
 from costmodel.records import RecordStore
-from costmodel.search import database_url
 from costmodel.testing import gpu_landscape
 
 WORKLOADS = ("matmul-m512-n512-k512", "matmul-m128-n768-k768")

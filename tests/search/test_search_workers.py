@@ -16,8 +16,9 @@ from fresh_processes import Process
 from optuna.trial import TrialState, create_trial
 from tune_until_killed import SlowFormula, latency_s, make_space, tune_shared
 
+from costmodel.databases import database_url
 from costmodel.errors import CostModelError
-from costmodel.search import ModelSampler, database_url, give_up_abandoned, open_study, tune
+from costmodel.search import ModelSampler, give_up_abandoned, open_study, tune
 from costmodel.search.samplers import CHOICE, HEARTBEAT, OWNER, is_abandoned
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)

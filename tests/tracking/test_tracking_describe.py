@@ -165,6 +165,7 @@ def test_the_place_is_the_first_that_is_named(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("COSTMODEL_TRACKING_URI", "http://ours")
     assert resolve_tracking_uri() == "http://ours"
     assert resolve_tracking_uri("mine.db") == "sqlite:///mine.db"
+    assert resolve_tracking_uri("postgresql://host/runs") == "postgresql+psycopg2://host/runs"
     assert "mlflow ui --backend-store-uri sqlite:///mine.db, then open http" in how_to_look(
         "sqlite:///mine.db"
     )
