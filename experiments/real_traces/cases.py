@@ -30,12 +30,12 @@ class Case:
     transforms: tuple[Transform, ...]
 
 
-def cases(rows: list[Row], gap_s: float) -> Iterator[Case]:
+def cases(rows: list[Row], gap_s: Callable[[str], float]) -> Iterator[Case]:
     """Each pair of measured variants that differ in one thing, and whole chains from the plainest one.
 
     Args:
         rows: What was measured.
-        gap_s: Seconds between kernels of a CUDA graph.
+        gap_s: Seconds between kernels of a CUDA graph, of a network.
     """
     by_network: dict[str, dict[str, Row]] = {}
     for row in rows:
@@ -45,7 +45,7 @@ def cases(rows: list[Row], gap_s: float) -> Iterator[Case]:
         for base in variants.values():
             for target in variants.values():
                 changes = [change for change in CHANGES if base[change] != target[change]]
-                steps = [_step(change, base, target, gap_s) for change in changes]
+                steps = [_step(change, base, target, gap_s(network)) for change in changes]
                 if steps and all(steps) and (len(steps) == 1 or _is_plainest(base)):
                     what_if = " + ".join(name for name, _ in steps)
                     transforms = tuple(step for _, step in steps)

@@ -3,80 +3,60 @@
 import argparse
 import json
 import sys
-import tempfile
-import zipfile
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from cases import cases
+from traces import Traces
 
 sys.path.append(str(Path(__file__).parents[1]))
 from options import parse_options
 
-from costmodel.planner import KernelGraph, RecordedGraph, read_kineto, replay, without_profiler
+from costmodel.errors import CostModelError
+from costmodel.planner import KernelGraph, replay, without_profiler
 
-# Each iteration that was traced is one annotation.
-STEP = "iteration"
 # Of an iteration in which the device is busy for so much of the time, the device sets the pace.
 GPU_BOUND = 0.9
+# A replay may be off by so much where the host sets the pace.
+REPLAYED = 0.02
 # A change of less is none: the same variant measured twice differs by as much.
 NO_CHANGE = 0.01
-
-
-class Traces:
-    """Graphs of the traces of a folder, and what was measured beside them."""
-
-    def __init__(self, folder: Path) -> None:
-        recording = json.loads((folder / "measurements.json").read_text())
-        self.about, self.rows = recording["about"], recording["rows"]
-        self._archive = zipfile.ZipFile(folder / "traces.zip")
-        self._measured = {(row["network"], row["variant"]): row for row in self.rows}
-        self.graph = cache(self._graph)
-
-    def measured_s(self, network: str, variant: str) -> float:
-        """Seconds of an iteration without the profiler, by the clock of the host."""
-        return float(np.median(self._measured[network, variant]["wall_s"]))
-
-    def traced_s(self, network: str, variant: str) -> float:
-        """Seconds of the iteration that was traced."""
-        return float(self._measured[network, variant]["traced_wall_s"][""])
-
-    @property
-    def gap_s(self) -> float:
-        """Seconds between kernels of a CUDA graph that do next to nothing; 0 where that was not measured."""
-        name = "tiny-kernels", "graph"
-        row = self._measured.get(name)
-        if row is None or row["error"]:
-            return 0.0
-        graph = self.graph(*name).graph
-        durations = graph.durations_s[graph.on_device]
-        return max(float(np.median(row["event_s"])) / len(durations) - float(np.median(durations)), 0.0)
-
-    def _graph(self, network: str, variant: str) -> RecordedGraph:
-        with tempfile.TemporaryDirectory() as folder:
-            path = self._archive.extract(f"{network}/{variant}.json", folder)
-            return read_kineto(path, within=STEP)
+# A pair can be judged where both of its variants, measured twice minutes apart, differ by no more.
+REPEATS = 0.03
 
 
 def main() -> None:
     args = parse()
     traces = Traces(Path(args.traces))
-    replayed, predicted = replays(traces), predictions(traces)
-    print(f"{summary_of_replays(replayed)}\n\n{summary(predicted)}")
+    replayed = replays(traces)
+    predicted, refused = predictions(traces)
+    tables = [summary_of_replays(replayed), summary(predicted, "what_if"), summary(predicted, "network")]
+    print("\n\n".join(tables))
+    print(f"\n{len(refused)} pairs were refused: {', '.join(sorted({each['what_if'] for each in refused}))}")
+    if args.plot:
+        from picture import draw
+
+        draw(predicted, args.plot)
     if args.json:
-        rows = {"replays": replayed, "predictions": predicted}
-        found = {name: table.to_dict(orient="records") for name, table in rows.items()}
-        args.json.write_text(json.dumps({"about": traces.about, **found}, indent=1) + "\n")
+        found = {
+            "about": traces.about,
+            "constants": traces.constants(),
+            "summary": figures(replayed, predicted),
+        }
+        found |= {"refused": refused}
+        tables = {"replays": replayed, "predictions": predicted}
+        found |= {name: table.to_dict(orient="records") for name, table in tables.items()}
+        args.json.write_text(json.dumps(found, indent=1) + "\n")
 
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--traces", metavar="DIR", help="folder of measurements.json and traces.zip")
     parser.add_argument("--json", type=Path, metavar="FILE")
+    parser.add_argument("--plot", type=Path, metavar="FILE.png")
     return parse_options(parser, __file__, argv)
 
 
@@ -91,7 +71,7 @@ def replays(traces: Traces) -> pd.DataFrame:
         timeline = replay(recorded.graph)
         found = {"network": name[0], "variant": name[1], "tasks": len(recorded.graph)}
         found |= {"replayed_s": timeline.makespan_s, "traced_s": traces.traced_s(*name)}
-        found |= {"measured_s": traces.measured_s(*name), "aa": row["wall_s"][1] / row["wall_s"][0] - 1}
+        found |= {"measured_s": traces.measured_s(*name), "aa": traces.aa(*name)}
         found |= {"device_busy_share": timeline.device_busy_s / timeline.makespan_s}
         rows.append(found | {"findings": dict(recorded.inspection.counts)})
     table = pd.DataFrame(rows)
@@ -100,27 +80,31 @@ def replays(traces: Traces) -> pd.DataFrame:
     return table
 
 
-def predictions(traces: Traces) -> pd.DataFrame:
-    """What each change was predicted to take, beside the variant that was measured."""
-    rows = []
-    for case in cases(traces.rows, traces.gap_s):
-        if case.network in ("tiny-kernels", "queued-kernels", "views"):
-            continue
+def predictions(traces: Traces) -> tuple[pd.DataFrame, list[dict[str, Any]]]:
+    """What each change was predicted to take beside the variant that was measured; and what was refused."""
+    rows, refused = [], []
+    for case in cases(traces.networks(), traces.gap_s):
         base, target = (traces.measured_s(case.network, each) for each in (case.base, case.target))
         traced = traces.graph(case.network, case.base).graph
-        graph = without_profiler(traced, base)
+        graph = without_profiler(traced, base, usual_host_share=traces.host_share)
         found = {"network": case.network, "base": case.base, "target": case.target, "what_if": case.what_if}
         found |= {"base_measured_s": base, "measured_s": target, "before_s": replay(graph).makespan_s}
-        found["predicted_s"] = replay(changed(graph, case.transforms)).makespan_s
-        found["predicted_with_profiler_s"] = replay(changed(traced, case.transforms)).makespan_s
-        rows.append(found)
+        found["aa"] = max(traces.aa(case.network, each) for each in (case.base, case.target))
+        try:
+            found["predicted_s"] = replay(changed(graph, case.transforms)).makespan_s
+            found["predicted_with_profiler_s"] = replay(changed(traced, case.transforms)).makespan_s
+        except CostModelError as error:
+            refused.append(found | {"reason": str(error)})
+        else:
+            rows.append(found)
     table = pd.DataFrame(rows)
     table["error"] = table.predicted_s / table.measured_s - 1
     table["error_with_profiler"] = table.predicted_with_profiler_s / table.measured_s - 1
+    table["repeats"] = table.aa <= REPEATS
     table["sign_right"] = direction(table.predicted_s / table.before_s) == direction(
         table.measured_s / table.base_measured_s
     )
-    return table
+    return table, refused
 
 
 def direction(ratio: pd.Series) -> pd.Series:
@@ -129,39 +113,63 @@ def direction(ratio: pd.Series) -> pd.Series:
     return np.sign(change.where(change.abs() > NO_CHANGE, 0.0))
 
 
-def changed(graph: KernelGraph, transforms: Sequence[Any]) -> KernelGraph:
+def changed(graph: KernelGraph, transforms: Sequence[Callable[[KernelGraph], KernelGraph]]) -> KernelGraph:
     for transform in transforms:
         graph = transform(graph)
     return graph
 
 
+def figures(replayed: pd.DataFrame, predicted: pd.DataFrame) -> dict[str, dict[str, float]]:
+    """What documents quote, in parts of one; errors without signs."""
+    found = {pace: _replay_errors(part) for pace, part in by_pace(replayed).items()}
+    for name, part in (("all", predicted), ("repeats", predicted[predicted.repeats])):
+        found[name] = _errors(part) | {"with_profiler": float(part.error_with_profiler.abs().mean())}
+    return found
+
+
+def by_pace(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Replays by what sets the pace."""
+    bound = table.device_busy_share > GPU_BOUND
+    return {"device": table[bound], "host": table[~bound]}
+
+
+def _replay_errors(part: pd.DataFrame) -> dict[str, float]:
+    error = part.error_traced.abs()
+    found = {"median": error.median(), "largest": error.max()}
+    within = int((error <= REPLAYED).sum())
+    return {"traces": len(part), "within": within} | {name: float(each) for name, each in found.items()}
+
+
+def _errors(part: pd.DataFrame) -> dict[str, float]:
+    error = part.error.abs()
+    found = {"pairs": len(part), "mean": error.mean(), "median": error.median(), "largest": error.max()}
+    return {name: float(value) for name, value in found.items()} | {"sign_right": int(part.sign_right.sum())}
+
+
 def summary_of_replays(table: pd.DataFrame) -> str:
     """Median and largest error, where the device and where the host sets the pace."""
-    lines = ["| pace | traces | beside the traced: median, largest | beside the untraced: median, largest |"]
-    lines.append("| --- | ---: | ---: | ---: |")
-    bound = table.device_busy_share > GPU_BOUND
-    for pace, part in (("device", table[bound]), ("host", table[~bound])):
-        traced, untraced = part.error_traced.abs() * 100, part.error.abs() * 100
+    lines = ["| pace | traces | beside the traced time: median | largest |", "| --- | ---: | ---: | ---: |"]
+    for pace, part in by_pace(table).items():
+        found = _replay_errors(part)
+        lines.append(f"| {pace} | {len(part)} | {found['median']:.2%} | {found['largest']:.1%} |")
+    return "\n".join(lines).replace("%", " %")
+
+
+def summary(table: pd.DataFrame, by: str) -> str:
+    """Rows of pairs that repeat, and of all: how many, errors, signs."""
+    lines = [f"| {by.replace('_', '-')} | pairs that repeat | error: mean | median | largest | sign right "]
+    lines[0] += "| all pairs | mean | sign right |"
+    lines.append("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
+    for name, part in [*table.groupby(by, sort=False), ("all", table)]:
+        steady, every = _errors(part[part.repeats]), _errors(part)
+        shown = " | ".join(f"{steady[each]:.1%}" for each in ("mean", "median", "largest"))
+        shown = shown if steady["pairs"] else "- | - | -"
+        signs = f"{steady['sign_right']} of {steady['pairs']:.0f}"
+        others = f"{every['mean']:.1%} | {every['sign_right']} of {every['pairs']:.0f}"
         lines.append(
-            f"| {pace} | {len(part)} | {traced.median():.1f} %, {traced.max():.1f} % "
-            f"| {untraced.median():.1f} %, {untraced.max():.1f} % |"
+            f"| {name} | {steady['pairs']:.0f} | {shown} | {signs} | {every['pairs']:.0f} | {others} |"
         )
-    return "\n".join(lines)
-
-
-def summary(table: pd.DataFrame) -> str:
-    """A row for each change: how many, errors, signs, and errors where the profiler's time is left in."""
-    lines = [
-        "| what-if | pairs | error: mean | median | largest | sign right | mean, with the profiler's time |"
-    ]
-    lines.append("| --- | ---: | ---: | ---: | ---: | ---: | ---: |")
-    for what_if, part in [*table.groupby("what_if", sort=False), ("all", table)]:
-        error = part.error.abs() * 100
-        errors = " | ".join(f"{each:.1f} %" for each in (error.mean(), error.median(), error.max()))
-        signs = f"{part.sign_right.sum()} of {len(part)}"
-        left_in = f"{part.error_with_profiler.abs().mean() * 100:.1f} %"
-        lines.append(f"| {what_if} | {len(part)} | {errors} | {signs} | {left_in} |")
-    return "\n".join(lines)
+    return "\n".join(lines).replace("%", " %")
 
 
 if __name__ == "__main__":

@@ -36,6 +36,7 @@ def main() -> None:
         "tile_synchronization",
         "placement",
         "replay_speed",
+        "real_traces",
         "pipeline_throughput",
         "drift",
         "transfer",
@@ -64,6 +65,7 @@ def main() -> None:
         "tiles": results["tile_synchronization"]["savings"],
         "placement": placement(results["placement"]),
         "replay_speed": replayed(results["replay_speed"][-1]),
+        "real_traces": what_ifs(results["real_traces"]["summary"]),
         "pipeline": pipeline(results["pipeline_throughput"]["pipelines"]),
         "drift": drift(results["drift"]),
         "transfer": {f"{row['held_out']} {row['learner']}": row for row in results["transfer"]},
@@ -146,6 +148,16 @@ def placement(result: dict[str, Any]) -> dict[str, float]:
 def replayed(row: dict[str, float]) -> dict[str, float]:
     """Time and memory of the largest graph."""
     return {"replay_s": row["replay_s"], "peak_gb": row["peak_bytes"] / 1e9}
+
+
+def what_ifs(summary: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
+    """Errors of replays and predictions in percent; counts as they are."""
+    counts = ("traces", "within", "pairs", "sign_right")
+    unsteady = {"pairs": summary["all"]["pairs"] - summary["repeats"]["pairs"]}
+    return {"unsteady": unsteady} | {
+        name: {key: value if key in counts else 100 * value for key, value in row.items()}
+        for name, row in summary.items()
+    }
 
 
 def pipeline(pipelines: dict[str, dict[str, Any]]) -> dict[str, Any]:

@@ -60,10 +60,10 @@ def step(kernels: int, *, graph: bool) -> Machine:
     began = machine.now
     iteration = machine.host("iteration", 0.0, "user_annotation")
     if graph:
-        machine.graph([("gemm", 20.0)] * kernels)
+        machine.graph([("gemm", 8.0)] * kernels)
     else:
         for _ in range(kernels):
-            machine.operator("aten::mm", "gemm", 20.0)
+            machine.operator("aten::mm", "gemm", 8.0)
     machine.synchronize()
     iteration["dur"] = machine.now - began
     machine.now += 900.0
@@ -72,7 +72,7 @@ def step(kernels: int, *, graph: bool) -> Machine:
 
 
 def test_predictions_stand_beside_what_was_measured(tmp_path: Path) -> None:
-    """A machine whose kernels take 20 us gains next to nothing by a CUDA graph, as predicted."""
+    """Kernels of 8 us that the host launches every 10 us follow each other in a CUDA graph, as predicted."""
     rows = []
     with zipfile.ZipFile(tmp_path / "traces.zip", "w") as archive:
         for variant, graph in (("eager", False), ("graph", True)):
@@ -80,7 +80,13 @@ def test_predictions_stand_beside_what_was_measured(tmp_path: Path) -> None:
             archive.write(machine.save(tmp_path / "trace.json"), f"net/{variant}.json")
             took = next(each["dur"] for each in machine.events if each["name"] == "iteration") * 1e-6
             row = {"network": "net", "variant": variant, "graph": graph, "half": False, "fused": "", "sms": 0}
-            row |= {"optimizer": "", "error": "", "wall_s": [took, took], "traced_wall_s": {"": took}}
+            row |= {
+                "optimizer": "",
+                "error": "",
+                "wall_s": [took, took],
+                "event_s": [took] * 2,
+                "traced_wall_s": {"": took},
+            }
             rows.append(row)
         rows.append({**rows[0], "variant": "sms32", "sms": 32, "error": "RuntimeError: no driver"})
     (tmp_path / "measurements.json").write_text(json.dumps({"about": {"device": "a machine"}, "rows": rows}))
@@ -95,6 +101,7 @@ def test_predictions_stand_beside_what_was_measured(tmp_path: Path) -> None:
         "graph",
         "CUDA graphs",
     )
-    assert abs(prediction["error"]) < 0.01
+    assert abs(prediction["error"]) < 0.06
+    assert prediction["repeats"]
     assert prediction["sign_right"]
     assert "| CUDA graphs | 1 |" in done.stdout

@@ -33,11 +33,22 @@ def us(graph: KernelGraph) -> list[float]:
 
 
 def test_each_kernel_goes_with_what_its_name_says(graph: KernelGraph) -> None:
-    assert us(on_device(graph, H100, hypothetical(H100, bandwidth=3352.3 / 2))) == [2, 11, 21, 61, 5]
-    assert us(on_device(graph, H100, hypothetical(H100, clock=990))) == [2, 21, 41, 61, 5]
-    assert us(on_device(graph, H100, hypothetical(H100, tensor=8192))) == [2, 6, 21, 41, 5]
-    assert us(on_device(graph, H100, hypothetical(H100, sms=200))) == [2, 11, 21, 34.2, 5]  # 200 < 264 blocks
-    assert us(on_device(graph, H100, hypothetical(H100, sms=264))) == [2, 6, 21, 31, 5]
+    def taken(**changes: float) -> list[float]:
+        """Work of the three kernels, times what it took."""
+        after = us(on_device(graph, H100, hypothetical(H100, **changes)))
+        assert (after[0], after[4]) == (2, 5)
+        return [(b - 1.2) / (a - 1.2) for a, b in zip(us(graph)[1:4], after[1:4], strict=True)]
+
+    def of(memory: float, sms: float, share: float = 0.65) -> float:
+        """What work takes if the memory and the SMs take so many times as long."""
+        return float(np.hypot(share * memory, (1 - share) * sms) / np.hypot(share, 1 - share))
+
+    product = 0.35
+    assert taken(bandwidth=3352.3 / 2) == pytest.approx([of(2, 1, product), of(2, 1), of(2, 1)], rel=1e-5)
+    assert taken(clock=990) == pytest.approx([of(1, 2, product), of(1, 2), of(1, 2)], rel=1e-5)
+    assert taken(tensor=8192) == pytest.approx([of(1, 0.5, product), 1, 1], rel=1e-5)
+    assert taken(sms=200) == pytest.approx([1, 1, of(1, 0.66)], rel=1e-5)  # 200 < 264 blocks
+    assert taken(sms=264) == pytest.approx([of(1, 0.5, product), 1, of(1, 0.5)], rel=1e-5)
     assert us(on_device(graph, H200, H200)) == us(graph)
 
 
@@ -53,7 +64,9 @@ def test_the_ends_hold_all_that_each_kernel_could_go_with(graph: KernelGraph) ->
     fastest, slowest = (end(graph) for end in transform.ends)
     memory = 3352.3 / 4814.3
     assert us(slowest) == us(graph)
-    assert us(fastest) == pytest.approx([2, 1 + 10 * memory, 1 + 20 * memory, 1 + 40 * memory, 5], abs=1e-5)
+    assert us(fastest) == pytest.approx(
+        [2, *(1.2 + work * memory for work in (9.8, 19.8, 39.8)), 5], abs=1e-5
+    )
     found = plan(graph, [transform])
     assert found.ends_s == pytest.approx((fastest.durations_s[1:].sum(), slowest.durations_s[1:].sum()))
     assert found.ends_s[0] < found.after.makespan_s < found.ends_s[1]

@@ -132,7 +132,7 @@ def test_threads_wait_for_each_other_in_a_backward_pass(tmp_path: Path) -> None:
 
 
 def test_a_step_of_several_is_read_with_the_host_time_around_its_calls(tmp_path: Path) -> None:
-    """What another step launched is left out, also where it runs during this one."""
+    """Left out is what others launched, also where it runs during this step, and the annotation's end."""
     machine = Machine()
     machine.launch("before", 50.0)
     machine.launch("before_and_within", 20.0)
@@ -150,7 +150,7 @@ def test_a_step_of_several_is_read_with_the_host_time_around_its_calls(tmp_path:
     recorded = read_kineto(path, within="ProfilerStep#0")
     graph = recorded.graph
     assert [graph.name(i) for i in np.flatnonzero(graph.on_device)] == ["gemm_0"]
-    assert recorded.makespan_s == pytest.approx(annotation_s(machine, "ProfilerStep#0"))
+    assert recorded.makespan_s == pytest.approx(annotation_s(machine, "ProfilerStep#0") - 3e-6)
     assert replay(graph).makespan_s == pytest.approx(recorded.makespan_s)
     both = read_kineto(path, within="ProfilerStep*")
     assert int(both.graph.on_device.sum()) == 2
@@ -179,6 +179,45 @@ def test_grids_and_the_sms_of_the_device_are_read(tmp_path: Path) -> None:
     assert graph.blocks[on_device].tolist() == [48, 0, 0]
     assert graph.sms[on_device].tolist() == [132, 132, 0]
     assert not graph.sms[~graph.on_device].any()
+
+
+@pytest.mark.parametrize(
+    ("threads", "registers", "shared_bytes", "warps", "at_once"),
+    [
+        (128, 16, 0, 4, 16),  # threads of an SM: 2048
+        (128, 218, 19_200, 4, 2),  # registers: 224 x 128 of 65,536
+        (64, 60, 20_000, 2, 11),  # shared memory: 21,024 of 233,472 bytes
+        (32, 16, 0, 1, 32),  # blocks
+        (100, 16, 0, 4, 16),  # whole warps
+        (384, 168, 231_424, 12, 1),
+    ],
+)
+def test_what_an_sm_holds_at_once_is_told_by_what_is_scarcest(
+    tmp_path: Path, *, threads: int, registers: int, shared_bytes: int, warps: int, at_once: int
+) -> None:
+    machine = Machine()
+    machine.launch("gemm", 3.0)
+    kernel = next(each for each in machine.events if each["cat"] == "kernel")
+    kernel["args"] |= {"grid": [132, 1, 1], "block": [threads, 1, 1], "registers per thread": registers}
+    kernel["args"] |= {"shared memory": shared_bytes}
+    device = {"id": 0, "numSms": 132, "maxThreadsPerMultiprocessor": 2048, "warpSize": 32}
+    device |= {"regsPerMultiprocessor": 65_536, "sharedMemPerMultiprocessor": 233_472}
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps({"deviceProperties": [device], "traceEvents": machine.events}))
+    graph = read_kineto(path).graph
+    (task,) = np.flatnonzero(graph.on_device)
+    assert (graph.blocks[task], graph.block_warps[task], graph.sm_blocks[task]) == (132, warps, at_once)
+    assert not graph.sm_blocks[~graph.on_device].any()
+
+
+def test_kernels_of_a_cuda_graph_wait_for_its_launch_no_longer_than_the_first(tmp_path: Path) -> None:
+    """If kernels are half as long, all but the launch is half as long."""
+    machine = Machine()
+    machine.graph([("gemm", 20.0)] * 50)
+    machine.synchronize()
+    graph = read_kineto(machine.save(tmp_path / "trace.json")).graph
+    faster = scale(graph, "gemm", 0.5)
+    assert replay(graph).makespan_s - replay(faster).makespan_s == pytest.approx(50 * 10e-6)
 
 
 def test_a_copy_between_gpus_runs_on_the_one_that_it_says(tmp_path: Path) -> None:

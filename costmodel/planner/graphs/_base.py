@@ -127,6 +127,8 @@ class KernelGraph:
         ready_s: The earliest start that is known of a task that waits for nothing; else 0.
         sms: SMs that a kernel ran on; 0 where nobody knows.
         blocks: Blocks of a kernel's grid; 0 where nobody knows.
+        block_warps: Warps of one of them; 0 where nobody knows.
+        sm_blocks: Blocks that an SM holds at once; 0 where nobody knows.
         scopes: What tasks were part of, such as ``Optimizer.step#Adam.step``; the first is empty: nothing.
         scope_ids: Position in ``scopes``.
         workloads: Names of workloads that kernels compute; the first is empty: none that is known.
@@ -144,6 +146,8 @@ class KernelGraph:
     ready_s: FloatArray
     sms: NDArray[np.int32]
     blocks: NDArray[np.int64]
+    block_warps: NDArray[np.int32]
+    sm_blocks: NDArray[np.int32]
     scopes: tuple[str, ...]
     scope_ids: NDArray[np.int32]
     workloads: tuple[str, ...]
@@ -159,7 +163,7 @@ class KernelGraph:
         """
         n, edges = len(self), self.dependencies
         lengths = {len(each) for each in (self.kinds, self.resource_ids, self.durations_s, self.ready_s)}
-        others = (self.sms, self.blocks, self.scope_ids, self.workload_ids)
+        others = (self.sms, self.blocks, self.block_warps, self.sm_blocks, self.scope_ids, self.workload_ids)
         if lengths | {len(each) for each in others} != {n}:
             raise ValueError(f"all columns of tasks must have {n} rows, but some have {sorted(lengths)}")
         if not (np.isfinite(self.durations_s).all() and (self.durations_s >= 0).all()):

@@ -31,6 +31,8 @@ class JsonTask(msgspec.Struct, forbid_unknown_fields=True):
         gap_s: Seconds that pass at least since the end of the task before it on its resource.
         sms: SMs that it ran on; 0 if nobody knows.
         blocks: Blocks of its grid; 0 if nobody knows.
+        block_warps: Warps of one of them; 0 if nobody knows.
+        sm_blocks: Blocks that an SM holds at once; 0 if nobody knows.
         scope: What it is part of, such as a layer.
         workload: Name of the workload that a kernel computes, such as ``matmul-m128-n768-k3072``.
     """
@@ -46,6 +48,8 @@ class JsonTask(msgspec.Struct, forbid_unknown_fields=True):
     gap_s: _Seconds = 0.0
     sms: Annotated[int, msgspec.Meta(ge=0)] = 0
     blocks: Annotated[int, msgspec.Meta(ge=0)] = 0
+    block_warps: Annotated[int, msgspec.Meta(ge=0)] = 0
+    sm_blocks: Annotated[int, msgspec.Meta(ge=0)] = 0
     scope: str = ""
     workload: str = ""
 
@@ -128,6 +132,8 @@ def _graph(tasks: list[JsonTask], places: dict[str, int]) -> KernelGraph:
         np.zeros(len(tasks)),
         np.array([task.sms for task in tasks], dtype=np.int32),
         np.array([task.blocks for task in tasks], dtype=np.int64),
+        np.array([task.block_warps for task in tasks], dtype=np.int32),
+        np.array([task.sm_blocks for task in tasks], dtype=np.int32),
         tuple(scopes),
         np.array([of_scope[task.scope] for task in tasks], dtype=np.int32),
         tuple(workloads),

@@ -10,15 +10,17 @@ from costmodel.planner.whatif._kernels import (
     unfused,
     workload_kernels,
 )
-from costmodel.planner.whatif._launches import remove_launches
+from costmodel.planner.whatif._launches import GRAPH_GAP_S, remove_launches
 from costmodel.planner.whatif._parse import FORMS, Transform, parse_what_if
-from costmodel.planner.whatif._profiler import without_profiler
+from costmodel.planner.whatif._profiler import USUAL_HOST_SHARE, without_profiler
 from costmodel.planner.whatif._scale import on_sms, replace_latencies, scale
 from costmodel.planner.whatif._streams import minimum_equivalent, on_streams
 
 __all__ = [
     "ELEMENTWISE",
     "FORMS",
+    "GRAPH_GAP_S",
+    "USUAL_HOST_SHARE",
     "OnDevice",
     "Transform",
     "WorkloadKernels",

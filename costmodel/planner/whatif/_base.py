@@ -95,6 +95,8 @@ def chosen(graph: KernelGraph, tasks: Positions | Mask, dependencies: Dependenci
         ready_s=graph.ready_s[tasks],
         sms=graph.sms[tasks],
         blocks=graph.blocks[tasks],
+        block_warps=graph.block_warps[tasks],
+        sm_blocks=graph.sm_blocks[tasks],
         scope_ids=graph.scope_ids[tasks],
         workload_ids=graph.workload_ids[tasks],
         dependencies=dependencies,

@@ -1,21 +1,26 @@
-"""What a kernel's time is made of, told by its name: a start, and work that grows with its blocks.
+"""What a kernel's time is made of, told by its name and launch: a start, and work of SMs or of the memory.
 
-Measured on 64 to 16 of the 132 SMs of an H100 and an H200, for 93 curves of PyTorch's calls that fill
-the whole GPU (``datasets/cuda-sm-budgets``, ``datasets/triton-sm-budgets``): of products, norms and softmaxes
-2 us do not depend on the SMs, 1 us of which is taken to pass between kernels (median error 12 to 18 % and 3
-to 7 %); of calls that move data half does not, as half of the SMs saturate the memory (4 to 5 %).
+Constants are those of 4,800 kernels of an H100 whose launches are known, the fastest quarter of each workload
+in ``datasets/{sm,cuda,triton,sparse}-sm-budgets``, from 132 to 96, 64, 32 and 16 SMs. With them half of the
+kernels on 64 SMs are within 6 % (products on CUDA cores), 7 % (on Tensor Cores, and what moves data) or 10 %
+(softmaxes, norms, reductions), on 32 SMs within 7, 11 to 13 and 14 %.
 """
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray
 from costmodel.planner.graphs import KernelGraph, TaskKind
 from costmodel.planner.whatif._base import Mask, named
 
 # What of a kernel's time no change of its work or its SMs takes away.
-START_S = 1e-6
-# What of the rest of a kernel that moves data does not depend on its SMs.
-SATURATED_SHARE = 0.5
+START_S = 1.2e-6
+# Warps that keep an SM busy: fewer take as long as these.
+_BUSY_WARPS_OF_PRODUCTS, _BUSY_WARPS = 5.0, 10.0
+# What of the work is the memory's, which all SMs share.
+_SATURATED_ON_CUDA_CORES, _SATURATED_ON_TENSOR_CORES, _SATURATED = 0.35, 0.45, 0.65
 # Parts of names of matrix products, convolutions and attention of PyTorch, cuBLAS, cuDNN and CUTLASS.
 PRODUCTS = (
     "gemm",
@@ -32,20 +37,81 @@ PRODUCTS = (
     "flash",
     "attention",
 )
-
-
-# Those, and other kernels that an SM cannot do faster when it has the memory for itself.
-COMPUTING = (*PRODUCTS, "softmax", "norm")
+# Parts of names of what such kernels need beside, which moves data.
+_BESIDE_PRODUCTS = ("convertTensor", "splitKreduce")
+# Those of products on Tensor Cores in half precision, and in float32 rounded to TF32.
+_IN_HALF = (
+    "nvjet_sm90_h",
+    "nvjet_sm90_t",
+    "f16f16",
+    "bf16bf16",
+    "_f16_",
+    "_bf16_",
+    "s16816",
+    "__half",
+    "bfloat16",
+)
+_IN_TF32 = ("tf32", "s1688")
+# Those of products of a matrix and a vector, which wait for the memory.
+_OF_VECTORS = ("gemvx", "gemv2", "gemvNSP")
 
 
 def products(graph: KernelGraph) -> Mask:
     """``(n,)`` whether a task is a kernel that multiplies matrices, as far as its name says."""
-    return named(graph, *PRODUCTS) & graph.of_kind(TaskKind.KERNEL)
+    found = named(graph, *PRODUCTS) & ~named(graph, *_BESIDE_PRODUCTS)
+    return found & graph.of_kind(TaskKind.KERNEL)
 
 
-def saturated_share(graph: KernelGraph) -> FloatArray:
-    """``(n,)`` what of a kernel's work does not depend on its SMs."""
-    return np.where(named(graph, *COMPUTING), 0.0, SATURATED_SHARE)
+def products_in_half(graph: KernelGraph) -> Mask:
+    """``(n,)`` whether a task is a matrix product in float16 or bfloat16."""
+    return products(graph) & named(graph, *_IN_HALF)
+
+
+def products_in_tf32(graph: KernelGraph) -> Mask:
+    """``(n,)`` whether a task is a matrix product on Tensor Cores in float32 rounded to TF32."""
+    return products(graph) & named(graph, *_IN_TF32) & ~products_in_half(graph)
+
+
+def products_of_vectors(graph: KernelGraph) -> Mask:
+    """``(n,)`` whether a task multiplies a matrix and few vectors."""
+    return products(graph) & named(graph, *_OF_VECTORS)
+
+
+def pace_on(graph: KernelGraph, had: NDArray[np.integer[Any]], sms: int) -> FloatArray:
+    """``(n,)`` how many times as long the SM with most blocks of a kernel works if there are so many SMs.
+
+    It does its blocks in rounds of as many as it holds at once, and a round of few warps takes as long as one
+    of as many as keep it busy. Where nobody knows what an SM holds the number of its blocks counts, and where
+    nobody knows blocks 1 / SMs.
+
+    Args:
+        graph: The graph.
+        had: ``(n,)`` SMs that kernels were recorded on.
+        sms: SMs that they have.
+    """
+    busy = np.where(products(graph), _BUSY_WARPS_OF_PRODUCTS, _BUSY_WARPS)
+    rounds = _rounds(graph, sms, busy) / np.maximum(_rounds(graph, had, busy), 1.0)
+    return np.where(graph.blocks > 0, rounds, had / sms)
+
+
+def with_memory(graph: KernelGraph, pace: FloatArray, memory: float = 1.0) -> FloatArray:
+    """``(n,)`` what kernels take of their work where SMs take ``pace`` times as long, memory ``memory``.
+
+    The two are the root of the sum of their squares, as they overlap.
+    """
+    on_tensor_cores = products_in_half(graph) | products_in_tf32(graph) | products_of_vectors(graph)
+    of_products = np.where(on_tensor_cores, _SATURATED_ON_TENSOR_CORES, _SATURATED_ON_CUDA_CORES)
+    shared = np.where(products(graph), of_products, _SATURATED)
+    return np.asarray(np.hypot(shared * memory, (1 - shared) * pace) / np.hypot(shared, 1 - shared))
+
+
+def _rounds(graph: KernelGraph, sms: NDArray[np.integer[Any]] | int, busy: FloatArray) -> FloatArray:
+    """``(n,)`` work of the SM with most blocks, in warps."""
+    is_known = (graph.sm_blocks > 0) & (graph.block_warps > 0)
+    at_once = np.where(is_known, graph.sm_blocks, 1)
+    warps = np.where(is_known, graph.block_warps, busy)
+    full, rest = np.divmod(np.ceil(graph.blocks / sms), at_once)
+    return np.asarray(full * np.maximum(at_once * warps, busy) + (rest > 0) * np.maximum(rest * warps, busy))
 
 
 def with_work(graph: KernelGraph, factors: FloatArray) -> FloatArray:

@@ -8,14 +8,14 @@ import numpy as np
 from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError
 from costmodel.planner.graphs import KernelGraph, TaskKind
-from costmodel.planner.whatif._bounds import START_S, products, saturated_share, with_work
+from costmodel.planner.whatif._bounds import START_S, pace_on, products, with_memory, with_work
 from costmodel.records import Device
 
 # What a kernel is taken to wait for: what its name says, or what makes it take the least or the most.
 Bound = Literal["by name", "fastest", "slowest"]
 _ASSUMED: dict[Bound, str] = {
-    "by name": "products go with rounds of blocks and Tensor rate, softmaxes and norms with rounds and "
-    "clock, others half with these and half with bandwidth",
+    "by name": "products go with rounds of blocks and Tensor rate, others with rounds and clock, and what "
+    "the memory takes of them, little of products and most of others, with bandwidth",
     "fastest": "each goes with what helps it most of rounds, rates and bandwidth",
     "slowest": "each goes with what helps it least of rounds, rates and bandwidth",
 }
@@ -52,14 +52,14 @@ def on_device(
 
     A trace tells a kernel's blocks and time, and nothing of its flops and bytes. Its time could go with
 
-    - ``ceil(blocks / SMs)`` / clock, as the SM with most blocks sets the pace; 1 / SMs where nobody knows the
+    - the rounds of blocks of the fullest SM / clock, as that sets the pace; 1 / SMs where nobody knows the
       blocks,
     - that over the float32 lanes or, of matrix products, the Tensor rate of an SM,
     - or 1 / bandwidth of the device's memory.
 
-    By its name a matrix product is taken to go with the Tensor rate, a softmax or norm with the first, and
-    others half with the first and half with the bandwidth; a rate that is not known of both devices counts as
-    equal.
+    By its name a matrix product is taken to go with the Tensor rate, and others with the first; beside it
+    stands what the memory takes of them, little of products and most of others, which goes with the
+    bandwidth. A rate that is not known of both devices counts as equal.
 
     Args:
         graph: The graph.
@@ -90,18 +90,15 @@ def on_device(
 def _work(graph: KernelGraph, recorded: Device, device: Device, bound: Bound) -> FloatArray:
     """``(n,)`` what kernels take of their work."""
     had = np.where(graph.sms > 0, graph.sms, recorded.sms)
-    rounds = np.ceil(graph.blocks / device.sms) / np.maximum(np.ceil(graph.blocks / had), 1)
-    by_sms = np.where(graph.blocks > 0, rounds, had / device.sms)
-    by_clock = by_sms * _times(recorded.clock_mhz, device.clock_mhz)
+    by_clock = pace_on(graph, had, device.sms) * _times(recorded.clock_mhz, device.clock_mhz)
     by_lanes = by_clock * _times(recorded.fp32_lanes_per_sm, device.fp32_lanes_per_sm)
     tensor = _times(recorded.tensor_flops_per_sm_clock, device.tensor_flops_per_sm_clock)
     by_rate = np.where(products(graph), by_clock * tensor, by_lanes)
-    by_bandwidth = np.full(len(graph), _times(recorded.bandwidth_gb_s, device.bandwidth_gb_s))
-    every = np.stack([by_clock, by_lanes, by_rate, by_bandwidth])
+    by_bandwidth = _times(recorded.bandwidth_gb_s, device.bandwidth_gb_s)
+    every = np.stack([by_clock, by_lanes, by_rate, np.full(len(graph), by_bandwidth)])
     if bound != "by name":
         return np.asarray(every.min(axis=0) if bound == "fastest" else every.max(axis=0))
-    moved = saturated_share(graph)
-    return np.where(products(graph), by_rate, (1 - moved) * by_clock + moved * by_bandwidth)
+    return with_memory(graph, np.where(products(graph), by_rate, by_clock), by_bandwidth)
 
 
 def _times(recorded: float, other: float) -> float:

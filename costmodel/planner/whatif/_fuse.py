@@ -1,9 +1,9 @@
 """Kernels that become one: chains of elementwise ones, and those of an optimiser's step."""
 
-from typing import Literal
-
 import numpy as np
 
+from costmodel.arrays import FloatArray, Positions
+from costmodel.errors import CostModelError
 from costmodel.planner.graphs import DependencyKind, KernelGraph, TaskKind
 from costmodel.planner.whatif._base import (
     REMOVED,
@@ -15,6 +15,7 @@ from costmodel.planner.whatif._base import (
     is_launch,
     named,
 )
+from costmodel.planner.whatif._bounds import products
 from costmodel.planner.whatif._launches import remove_launches
 
 # What kernels of PyTorch and its compiler that do the same to each element are called.
@@ -22,19 +23,36 @@ ELEMENTWISE = ("*elementwise*", "*pointwise*", "triton_poi_*")
 
 
 def fuse(graph: KernelGraph, *patterns: str, scope: str = "") -> KernelGraph:
-    """Kernels of a stream that match and follow each other become one, which takes as long as the longest.
+    """Kernels of a stream that match and follow each other become one.
 
-    A chain ends where a kernel waits for something else than its stream and its launch, or where something
-    else waits for it. Only the first launch of a chain stays.
+    It takes as long as the longest, and where matrix products are among them as long as these together: a
+    fused attention computes both of its products. A chain ends where a kernel waits for something else than
+    its stream and its launch, or where something else waits for it. Only the first launch of a chain stays;
+    what the host does from there to the last launch goes, unless it launches something else between.
 
     Args:
         graph: The graph.
         patterns: Names; those of elementwise kernels if none is given.
         scope: What they must be part of, such as the name of an annotation; anything if empty.
+
+    Raises:
+        CostModelError: Nothing is part of such a scope: a CUDA graph's kernels are part of none.
     """
+    if scope and not in_scope(graph, scope).any():
+        raise CostModelError(
+            f"A scope must match an annotation around launches, but {scope!r} matches none of "
+            f"{[each for each in graph.scopes if each][:5]}: trace the model call by call, not as a CUDA "
+            "graph, with torch.profiler.record_function around what is fused."
+        )
     members = named(graph, *(patterns or ELEMENTWISE)) & graph.of_kind(TaskKind.KERNEL)
     members &= in_scope(graph, scope)
-    return _fused(graph, members, "longest")
+    into = _heads(graph, members)
+    longest = np.zeros(len(graph))
+    np.maximum.at(longest, into, graph.durations_s)
+    computing = np.bincount(into, graph.durations_s * products(graph), minlength=len(graph))
+    return _fused(
+        graph, into, np.where(computing > 0, computing, longest), "its longest, or its products together"
+    )
 
 
 def fused_optimizer(graph: KernelGraph, scope: str = "Optimizer.step*", factor: float = 1.0) -> KernelGraph:
@@ -45,25 +63,19 @@ def fused_optimizer(graph: KernelGraph, scope: str = "Optimizer.step*", factor: 
         scope: What tasks must be part of.
         factor: What the fused kernel takes of the sum of its parts: less where they read and wrote the same.
     """
-    part = in_scope(graph, scope)
-    fused = _fused(graph, part & graph.of_kind(TaskKind.KERNEL), "sum", factor)
+    into = _heads(graph, in_scope(graph, scope) & graph.of_kind(TaskKind.KERNEL))
+    durations = np.bincount(into, graph.durations_s, minlength=len(graph)).astype(np.float64)
+    durations[np.unique(into[into != np.arange(len(graph))])] *= factor
+    fused = _fused(graph, into, durations, f"its parts together, times {factor:g}")
     return remove_launches(fused, in_scope(fused, scope))
 
 
-def _fused(
-    graph: KernelGraph, members: Mask, takes: Literal["longest", "sum"], factor: float = 1.0
-) -> KernelGraph:
-    into = _heads(graph, members)
+def _fused(graph: KernelGraph, into: Positions, durations: FloatArray, length: str) -> KernelGraph:
+    """The graph with kernels merged into the heads of their chains, which take the durations given."""
     fused_away = into != np.arange(len(graph))
-    durations = graph.durations_s.copy()
-    if takes == "sum":
-        durations = np.bincount(into, durations, minlength=len(graph)).astype(np.float64)
-        durations[np.unique(into[fused_away])] *= factor
-    else:
-        np.maximum.at(durations, into, graph.durations_s)
-    idle = _idle_launches(graph, fused_away)
     chains = len(np.unique(into[fused_away]))
-    into[idle] = REMOVED
+    idle = _idle_launches(graph, fused_away)
+    hosts = _host_work(graph, into, idle)
     edges = graph.dependencies
     late = (edges.kinds == DependencyKind.LAUNCH) & fused_away[edges.targets]
     alone = graph.assuming(
@@ -71,14 +83,42 @@ def _fused(
         workload_ids=np.where(np.isin(np.arange(len(graph)), into[fused_away]), 0, graph.workload_ids),
         dependencies=edges.where(~late),
     )
-    length = f"as long as its {'longest' if takes == 'longest' else f'parts together, times {factor:g}'}"
-    return contracted(alone, into).assuming(
-        f"{fused_away.sum() + chains:,} kernels became {chains:,} (fused): each takes {length}; "
-        f"{idle.sum():,} launches went, host work around them stays."
+    return contracted(alone, np.where(fused_away, into, hosts)).assuming(
+        f"{fused_away.sum() + chains:,} kernels became {chains:,} (fused): each takes as long as {length}; "
+        f"{idle.sum():,} launches went, and the host's work between them where nothing else is launched."
     )
 
 
-def _heads(graph: KernelGraph, members: Mask) -> "np.ndarray[tuple[int], np.dtype[np.intp]]":
+def _host_work(graph: KernelGraph, into: Positions, idle: Mask) -> Positions:
+    """``(n,)`` the launch that a task of the host goes with; ``REMOVED`` for other idle launches."""
+    edges = graph.dependencies
+    launches = edges.where(edges.kinds == DependencyKind.LAUNCH)
+    chain = np.full(len(graph), -1)
+    chain[launches.sources] = into[launches.targets]
+    waits, _ = crossing(graph, (DependencyKind.ORDER, DependencyKind.LAUNCH))
+    breaks = (waits | graph.of_kind(TaskKind.SYNC)).tolist()
+    found = np.where(idle, REMOVED, np.arange(len(graph)))
+    launching = (is_launch(graph) | (chain >= 0)).tolist()
+    follower = followers(graph)
+    is_first = ~graph.on_device & ~np.isin(np.arange(len(graph)), follower)
+    for first in np.flatnonzero(is_first).tolist():
+        task, head, since = first, -1, list[int]()
+        while task >= 0:
+            if breaks[task]:
+                head, since = -1, []
+            if launching[task]:
+                if head >= 0 and idle[task] and chain[task] == chain[head]:
+                    found[[*since, task]] = head
+                else:
+                    head = task
+                since = []
+            elif head >= 0:
+                since.append(task)
+            task = int(follower[task])
+    return found
+
+
+def _heads(graph: KernelGraph, members: Mask) -> Positions:
     """``(n,)`` the first kernel of the chain that a kernel is part of; itself outside of chains."""
     waits, awaited = crossing(graph, (DependencyKind.ORDER, DependencyKind.LAUNCH))
     follower = followers(graph)

@@ -1,42 +1,77 @@
-"""Half precision: matrix products on Tensor Cores, and half as many bytes for all else."""
+"""Half precision: matrix products on Tensor Cores, and half as many bytes for what moves data."""
 
 import numpy as np
 
+from costmodel.arrays import FloatArray
 from costmodel.planner.graphs import KernelGraph, TaskKind
-from costmodel.planner.whatif._base import positive
-from costmodel.planner.whatif._bounds import START_S, products, with_work
+from costmodel.planner.whatif._base import Mask, in_scope, named, positive
+from costmodel.planner.whatif._bounds import (
+    START_S,
+    products,
+    products_in_half,
+    products_in_tf32,
+    products_of_vectors,
+    with_work,
+)
 from costmodel.records import OPERATORS, Workload
 
-# float32 without Tensor Cores against float16 with them: 128 lanes x 2 and 4096 operations a clock of an SM
-# of Hopper. Of the latter large products reach 65 % (datasets/triton-sm-budgets), of the former 75 % is
-# taken.
-_PRODUCTS = 1 / 14
-_OTHERS = 1 / 2
+# Products of 1 GFLOP and more, beside their start: in float32 on CUDA cores the fastest recorded kernels
+# reach 27 TFLOP/s in the median (from 2 GFLOP on 31), in float16 cuBLAS 320 (360):
+# datasets/{sm,cuda,triton}-sm-budgets.
+_PRODUCTS = 1 / 12
+# Half the bytes, and TF32 has half the rate of float16.
+_BYTES = 1 / 2
+# Parts of names of kernels that do the same to each element, and so wait for the memory.
+_STREAMING = ("vectorized_elementwise", "unrolled_elementwise", "CatArray", "bn_fw_inf", "convertTensor")
+# What stays as it is: weights of optimisers in float32, and what is in half precision already.
+_OPTIMIZER, _KEPT = "Optimizer.step*", ("multi_tensor_apply", "c10::Half", "c10::BFloat16")
 
 
 def half_precision(graph: KernelGraph, products_factor: float = _PRODUCTS) -> KernelGraph:
     """Kernels in float16 or bfloat16 that were recorded in float32.
 
+    Matrix products on CUDA cores move to Tensor Cores; those that are there already in TF32, products of a
+    matrix and a vector, and what does the same to each element take half of their work. Others (sums, norms,
+    softmaxes, gathers) wait for latencies or keep float32 inside, as optimisers keep their weights: they take
+    the same. Casts that autocast adds are not among the kernels.
+
     Args:
         graph: The graph.
-        products_factor: What matrix products, convolutions and attention take of their work; other kernels
-            take half, as they move half as many bytes.
+        products_factor: What matrix products, convolutions and attention on CUDA cores take of their work.
 
     Raises:
         CostModelError: The factor is negative or not finite.
 
     Reference:
-        H. Zhu et al., Daydream, USENIX ATC 2020, section 5.1, takes 1/3 for products on older Tensor Cores.
+        H. Zhu et al., Daydream, USENIX ATC 2020, section 5.1, takes 1/3 for products on older Tensor Cores
+        and 1/2 for all else.
     """
-    matrix = products(graph)
-    kernels = graph.of_kind(TaskKind.KERNEL)
-    factors = np.where(matrix, positive(products_factor, "factor"), _OTHERS)
+    computing, moving = _computing(graph), _moving(graph)
+    factors: FloatArray = np.ones(len(graph))
+    factors[computing] = positive(products_factor, "factor")
+    factors[moving] = _BYTES
+    others = graph.of_kind(TaskKind.KERNEL) & ~computing & ~moving
     return graph.assuming(
-        f"{matrix.sum():,} matrix products in half precision take {products_factor:.3g} of their work, "
-        f"{(kernels & ~matrix).sum():,} other kernels {_OTHERS:g}, beside {START_S * 1e6:g} us to start.",
+        f"In half precision {computing.sum():,} matrix products on CUDA cores take {products_factor:.3g} of "
+        f"their work, {moving.sum():,} kernels in TF32 or that wait for bytes {_BYTES:g}, beside "
+        f"{START_S * 1e6:g} us to start; {others.sum():,} others take the same; casts are not added.",
         durations_s=with_work(graph, factors),
         workloads=("", *(_in_half(Workload.parse(name)).name for name in graph.workloads[1:])),
     )
+
+
+def _computing(graph: KernelGraph) -> Mask:
+    """``(n,)`` whether a kernel is a matrix product on CUDA cores."""
+    elsewhere = products_in_half(graph) | products_in_tf32(graph) | products_of_vectors(graph)
+    return products(graph) & ~elsewhere
+
+
+def _moving(graph: KernelGraph) -> Mask:
+    """``(n,)`` whether a kernel takes half as long where it moves half the bytes."""
+    streaming = named(graph, *_STREAMING) & graph.of_kind(TaskKind.KERNEL)
+    kept = in_scope(graph, _OPTIMIZER) | named(graph, *_KEPT)
+    slow_products = (products_in_tf32(graph) | products_of_vectors(graph)) & ~products_in_half(graph)
+    return slow_products | (streaming & ~kept)
 
 
 def _in_half(workload: Workload) -> Workload:

@@ -9,7 +9,7 @@ from costmodel.planner.whatif._device import OnDevice
 from costmodel.planner.whatif._fuse import fuse, fused_optimizer
 from costmodel.planner.whatif._half import half_precision
 from costmodel.planner.whatif._kernels import same_kernels_on_sms, tuned, unfused
-from costmodel.planner.whatif._launches import remove_launches
+from costmodel.planner.whatif._launches import GRAPH_GAP_S, remove_launches
 from costmodel.planner.whatif._scale import on_sms, replace_latencies, scale
 from costmodel.planner.whatif._streams import on_streams
 from costmodel.records import find_device, hypothetical, quantity
@@ -85,7 +85,7 @@ def _fuse(pattern: str, value: str) -> Transform:
 
 def _graphs(detail: str, value: str) -> Transform:
     _nothing(detail)
-    gap = float(value or 0.0)
+    gap = float(value) if value else GRAPH_GAP_S
     return lambda graph: remove_launches(graph, gap_s=gap)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from costmodel.errors import CostModelError
 from costmodel.planner.graphs import KernelGraph, TaskKind
 from costmodel.planner.whatif._base import kernels_named, positive
-from costmodel.planner.whatif._bounds import SATURATED_SHARE, saturated_share, with_work
+from costmodel.planner.whatif._bounds import START_S, pace_on, with_memory, with_work
 
 
 def scale(graph: KernelGraph, pattern: str, factor: float) -> KernelGraph:
@@ -46,9 +46,9 @@ def on_sms(
 ) -> KernelGraph:
     """Each kernel on so many SMs.
 
-    The SM with most blocks sets the pace: a kernel's work goes with ``ceil(blocks / SMs)``, or with 1 / SMs
-    where its blocks are not known. Of kernels that move data, all but products, norms and softmaxes, half
-    does not depend on the SMs.
+    The SM with most blocks sets the pace: it does them in rounds of as many as it holds at once, and few
+    warps take as long as those that keep it busy. Beside that stands the memory, which all SMs share: little
+    of a matrix product's time, most of others'. Where blocks are not known, work goes with 1 / SMs.
 
     Args:
         graph: The graph.
@@ -70,13 +70,11 @@ def on_sms(
             "It must be known on how many SMs kernels were recorded, but the graph does not say: "
             f"give it, as in sms:132={sms}."
         )
-    rounds = np.ceil(graph.blocks / sms) / np.maximum(np.ceil(graph.blocks / had), 1)
-    factors = np.where(graph.blocks > 0, rounds, had / sms)
-    saturated = saturated_share(graph)
     changed = graph.assuming(
-        f"{kernels.sum():,} kernels on {sms} SMs: their work goes with the blocks of the fullest SM, but for "
-        f"{SATURATED_SHARE:.0%} of those that only move data; copies and the host take the same.",
-        durations_s=with_work(graph, saturated + (1 - saturated) * factors),
+        f"{kernels.sum():,} kernels on {sms} SMs: work goes with the rounds of blocks of the fullest SM, and "
+        f"with what does not depend on SMs, little of products and most of others, beside "
+        f"{START_S * 1e6:g} us to start; copies and the host take the same.",
+        durations_s=with_work(graph, with_memory(graph, pace_on(graph, had, sms))),
         sms=np.where(kernels, sms, graph.sms).astype(np.int32),
     )
     known = {name: curve[sms] for name, curve in (latencies_s or {}).items() if sms in curve}

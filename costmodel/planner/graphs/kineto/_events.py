@@ -22,6 +22,9 @@ class Args(msgspec.Struct, frozen=True, gc=False):
     device: Any = None
     in_device: Any = msgspec.field(name="inDevice", default=None)  # of a copy between two
     grid: Any = None
+    block: Any = None
+    registers: Any = msgspec.field(name="registers per thread", default=None)
+    shared_bytes: Any = msgspec.field(name="shared memory", default=None)
     graph_node_id: Any = msgspec.field(name="graph node id", default=None)
     wait_on_stream: Any = None
     input_dims: Any = msgspec.field(name="Input Dims", default=None)
@@ -44,9 +47,15 @@ class Event(msgspec.Struct, gc=False):
     args: Args = Args()
 
 
-class _Device(msgspec.Struct):
-    id: int
-    numSms: int = 0  # noqa: N815 (Kineto's name)
+class DeviceProperties(msgspec.Struct, frozen=True):
+    """A GPU as Kineto describes it; 0 is what nobody knows."""
+
+    id: int = -1
+    num_sms: int = msgspec.field(name="numSms", default=0)
+    warp_size: int = msgspec.field(name="warpSize", default=32)
+    sm_threads: int = msgspec.field(name="maxThreadsPerMultiprocessor", default=0)
+    sm_registers: int = msgspec.field(name="regsPerMultiprocessor", default=0)
+    sm_shared_bytes: int = msgspec.field(name="sharedMemPerMultiprocessor", default=0)
 
 
 class Trace(msgspec.Struct):
@@ -58,12 +67,12 @@ class Trace(msgspec.Struct):
     """
 
     traceEvents: list[Event]  # noqa: N815 (Chrome's name)
-    deviceProperties: list[_Device] = []  # noqa: N815 (Kineto's name)
+    deviceProperties: list[DeviceProperties] = []  # noqa: N815 (Kineto's name)
 
     @property
-    def sms(self) -> dict[int, int]:
-        """SMs by the number of the GPU, where the file says so."""
-        return {device.id: device.numSms for device in self.deviceProperties}
+    def devices(self) -> dict[int, DeviceProperties]:
+        """GPUs by their numbers, where the file says what they are."""
+        return {device.id: device for device in self.deviceProperties}
 
 
 def read_events(path: Path, findings: Findings) -> Trace:

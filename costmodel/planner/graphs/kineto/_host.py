@@ -35,6 +35,8 @@ class Piece:
         called: When the thread came to it: ``start`` but for a wait.
         scope: The innermost annotation around it.
         blocks: Of a kernel's grid; 0 if nobody knows.
+        block_warps: Warps of one of them; 0 if nobody knows.
+        sm_blocks: Blocks that an SM holds at once; 0 if nobody knows.
         sms: Of the device that it ran on; 0 if nobody knows.
         operation: Of the innermost call around it that computes a workload; for a stream, what the kernel
             computes; None if nobody knows.
@@ -47,6 +49,8 @@ class Piece:
     called: float
     scope: str = ""
     blocks: int = 0
+    block_warps: int = 0
+    sm_blocks: int = 0
     sms: int = 0
     operation: "Operation | None" = None
 

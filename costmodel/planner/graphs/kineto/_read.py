@@ -35,7 +35,7 @@ def read_kineto(path: Path | str, within: str = "") -> RecordedGraph:
     trace = read_events(path, findings)
     choose = (lambda spans: spans_within(spans, within)) if within else list
     tracks = sort_onto_tracks(trace.traceEvents, findings, choose)
-    tasks = list_tasks(tracks, trace.sms, findings)
+    tasks = list_tasks(tracks, trace.devices, findings)
     if not tasks.pieces:
         raise CostModelError(
             f"A trace must hold calls of the host or kernels with times, but {path} has none: record it with "
@@ -78,6 +78,8 @@ def _recorded(
         ready_s,
         np.array([piece.sms for piece in pieces], dtype=np.int32)[by_start],
         np.array([piece.blocks for piece in pieces], dtype=np.int64)[by_start],
+        np.array([piece.block_warps for piece in pieces], dtype=np.int32)[by_start],
+        np.array([piece.sm_blocks for piece in pieces], dtype=np.int32)[by_start],
         scopes,
         scope_ids[1:][by_start],
         workloads,

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,9 @@ from costmodel.arrays import FloatArray
 from costmodel.planner.graphs._base import Resource, TaskKind
 from costmodel.planner.graphs._inspection import Findings
 from costmodel.planner.graphs.kineto._calls import RUNTIME, is_graph_launch, is_launch
+from costmodel.planner.graphs.kineto._events import DeviceProperties
 from costmodel.planner.graphs.kineto._host import Operation, Piece, Thread, flatten
+from costmodel.planner.graphs.kineto._occupancy import launch_of
 from costmodel.planner.graphs.kineto._tracks import Span, Tracks, whole
 
 _KINDS = {"kernel": TaskKind.KERNEL, "gpu_memcpy": TaskKind.COPY, "gpu_memset": TaskKind.MEMSET}
@@ -89,8 +90,8 @@ class ThreadTasks:
     calls: list[Call]
 
 
-def list_tasks(tracks: Tracks, sms: Mapping[int, int], findings: Findings) -> Tasks:
-    """The tasks of threads and streams, and which call launched which; ``sms`` by the number of the GPU."""
+def list_tasks(tracks: Tracks, devices: Mapping[int, DeviceProperties], findings: Findings) -> Tasks:
+    """The tasks of threads and streams, and which call launched which; GPUs by their numbers."""
     copies = _copies(tracks)
     pieces, resources, resource_ids = list[Piece](), list[Resource](), list[int]()
     threads = []
@@ -109,9 +110,8 @@ def list_tasks(tracks: Tracks, sms: Mapping[int, int], findings: Findings) -> Ta
         linked = _launches(spans, base, calls_of_cuda, findings)
         launches += linked
         scopes = {task: pieces[call.first].scope for call, task in linked}
-        pieces += [
-            _device_piece(span, scopes.get(base + i, ""), sms.get(device, 0)) for i, span in enumerate(spans)
-        ]
+        properties = devices.get(device, DeviceProperties())
+        pieces += [_device_piece(span, scopes.get(base + i, ""), properties) for i, span in enumerate(spans)]
         resource_ids += [len(resources)] * len(spans)
         resources.append(Resource(f"GPU {device} stream {number}", is_stream=True))
         streams.append(Stream(device, number, spans, base, _launched(len(spans), base, linked)))
@@ -148,16 +148,10 @@ def _copies(tracks: Tracks) -> dict[int, Span]:
     }
 
 
-def _device_piece(span: Span, scope: str, sms: int) -> Piece:
+def _device_piece(span: Span, scope: str, device: DeviceProperties) -> Piece:
     kind = _KINDS[span.category]
-    of_kernel = (_blocks(span.event.args.grid), sms) if kind == TaskKind.KERNEL else (0, 0)
+    of_kernel = (*launch_of(span.event.args, device), device.num_sms) if kind == TaskKind.KERNEL else ()
     return Piece(span.name, kind, span.start, span.end, span.start, scope, *of_kernel)
-
-
-def _blocks(grid: Any) -> int:
-    """Blocks of a grid; 0 for what is none."""
-    sizes = [whole(each) or 0 for each in grid] if isinstance(grid, list) else [0]
-    return max(prod(sizes), 0)
 
 
 def _by_correlation(calls: list[Call], findings: Findings) -> dict[int, Call]:
