@@ -3,7 +3,8 @@
 MetaSchedule sees every anchor as a matrix product in fragments of 16 x 16 x 16
 (``MultiLevelTilingTensorCore`` of TVM). The loops m and n are tiled as [blockIdx.y, blockIdx.x, warp, inner,
 innermost], k as [step, middle, inner]. A block stages two boxes a step, its warps load fragments of them, and
-the results go through shared memory once more, where the epilogue is applied.
+the results go through shared memory once more, where the epilogue is applied. Sizes that are no multiples of 16
+are filled up with zeros.
 """
 
 import numpy as np
@@ -12,8 +13,8 @@ from costmodel.arrays import FloatArray
 from costmodel.kernels.metaschedule.launches._epilogue import epilogue_costs
 from costmodel.kernels.metaschedule.launches._loops import within
 from costmodel.kernels.metaschedule.launches._staging import staging_of
-from costmodel.kernels.metaschedule.launches._tiled_launch import is_padded, result_counts, unroll_steps
-from costmodel.records import DTYPE_BYTES, SKETCH, ConfigBatch
+from costmodel.kernels.metaschedule.launches._tiled_launch import is_padded, unroll_steps
+from costmodel.records import DTYPE_BYTES, SKETCH, ConfigBatch, Workload
 
 _SIDE = 16  # rows and columns of a fragment
 _WARP = 32  # threads that hold a fragment together
@@ -40,9 +41,9 @@ def tensor_launch(batch: ConfigBatch) -> dict[str, FloatArray]:
     workload, size = batch.workload, DTYPE_BYTES[batch.workload.dtype]
     rows, columns, depth = (tile.astype(np.float64) for tile in batch.named("tensor_tile."))
     widths = [width.astype(np.float64) for width in batch.named("cooperative_fetch.")]
-    results, macs = result_counts(workload)
     block_results = _SIDE**2 * within(rows, 2) * within(columns, 2)
-    blocks, steps = results / block_results, depth[:, 0]
+    blocks = _products(workload) * rows[:, 0] * rows[:, 1] * columns[:, 0] * columns[:, 1]
+    steps = depth[:, 0]
     warps = rows[:, 2] * columns[:, 2]
     threads = _WARP * warps
     block_depth = _SIDE * within(depth, 1)
@@ -64,7 +65,9 @@ def tensor_launch(batch: ConfigBatch) -> dict[str, FloatArray]:
     operand_fragments = (row_fragments + column_fragments) * depth_fragments
     loaded_fragments = blocks * warps * steps * depth[:, 1] * operand_fragments
     epilogue_flops, epilogue_loads, uses = epilogue_costs(workload)
-    padding_flops = blocks * steps * first.elements if is_padded(workload) else 0.0
+    first_pads, second_pads = _pads_to_fragments(batch)
+    padding_flops = first.elements * (first_pads or is_padded(workload)) + second.elements * second_pads
+    macs = blocks * block_results * _SIDE * within(depth, 0)
     lanes = np.maximum.reduce([stored.lanes, first.lanes, second.lanes])
     fragment_bytes = size * _SIDE**2
     return {
@@ -77,11 +80,22 @@ def tensor_launch(batch: ConfigBatch) -> dict[str, FloatArray]:
         "global_store_bytes": size * written,
         "shared_load_bytes": fragment_bytes * loaded_fragments + size * written * uses,
         "shared_store_bytes": size * (copied + written),
-        "flops": 2.0 * macs + written * epilogue_flops + padding_flops,
-        "tensor_flops": np.full(batch.size, 2.0 * macs),
+        "flops": 2.0 * macs + written * epilogue_flops + blocks * steps * padding_flops,
+        "tensor_flops": 2.0 * macs,
         "vector_bytes": size * lanes,
         "unroll_steps": unroll_steps(batch),
     }
+
+
+def _products(workload: Workload) -> int:
+    """How many matrix products a workload computes."""
+    return workload.dims["b"] if workload.operator.anchor == "batch_matmul" else 1
+
+
+def _pads_to_fragments(batch: ConfigBatch) -> tuple[bool, bool]:
+    """Whether each operand is filled up with zeros to whole fragments, an element of which costs a flop."""
+    _, first, second = (name for name in batch.decisions if name.startswith("cooperative_fetch."))
+    return "_reindex_pad_" in first, "_reindex_pad_" in second
 
 
 def _shared_elements(
