@@ -62,7 +62,7 @@ COMMANDS = {
     ),
     "plan": (
         "costmodel.cli.plan:plan",
-        "Show what a recorded model takes, and what it would take if kernels or launches were others.",
+        "Show what a model takes, what it would take if kernels or launches were others, and what to tune.",
     ),
     "place": (
         "costmodel.cli.place:place",

@@ -3,8 +3,8 @@
 MetaSchedule sees every anchor as a matrix product in fragments of 16 x 16 x 16
 (``MultiLevelTilingTensorCore`` of TVM). The loops m and n are tiled as [blockIdx.y, blockIdx.x, warp, inner,
 innermost], k as [step, middle, inner]. A block stages two boxes a step, its warps load fragments of them, and
-the results go through shared memory once more, where the epilogue is applied. Sizes that are no multiples of 16
-are filled up with zeros.
+the results go through shared memory once more, where the epilogue is applied. Sizes that are no multiples
+of 16 are filled up with zeros.
 """
 
 import numpy as np
