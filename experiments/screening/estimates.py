@@ -10,7 +10,7 @@ from costmodel.dataset import load_dataset
 from costmodel.kernels.metaschedule.launches import estimate_launches
 from costmodel.records import Candidate, KernelLaunch, config_batches
 
-DATASETS = Path(__file__).parents[2] / "datasets"
+DATASETS = ("h100-sm-budgets", "sm-budgets", "wide-sm-budgets")  # of operators that are known
 FIELDS = KernelLaunch.__struct_fields__
 
 
@@ -36,8 +36,8 @@ def main() -> None:
 
 
 def recorded_kernels() -> list[Candidate]:
-    """The different kernels of both datasets whose launches were recorded."""
-    found = (candidate for path in sorted(DATASETS.iterdir()) for candidate in load_dataset(path).candidates)
+    """The different kernels of MetaSchedule whose launches were recorded."""
+    found = (candidate for name in DATASETS for candidate in load_dataset(name).candidates)
     return list({each.candidate_id: each for each in found if each.launches}.values())
 
 
