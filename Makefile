@@ -51,7 +51,7 @@ test-ray: .venv/ray.stamp ## Run the tests of the engine on Ray, which is 80 MB,
 	$(BIN)/python -m pytest -m ray tests/engines
 
 docs: .venv/docs.stamp ## Build the documentation into out/site
-	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 	@echo 'Read it: $(BIN)/python -m http.server --directory out/site'
 
 test-docs: .venv/docs.stamp ## Run the commands and code blocks of README and docs/, ten minutes
