@@ -51,7 +51,7 @@ class LaunchFacts:
     @cached_property
     def times(self) -> Times:
         """Seconds that each launch needs of each resource."""
-        return times_of(self.launches, self.limits, self.work)
+        return times_of(self.launches, self.occupancy, self.limits, self.work)
 
     @cached_property
     def dominant(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:

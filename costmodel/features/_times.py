@@ -19,9 +19,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray
-from costmodel.features._occupancy import occupancy_of
+from costmodel.features._occupancy import Occupancy, occupancy_of
 from costmodel.features._platform import Limits
 
 # Bytes a clock that one SM gets from the L2 cache, and operands a clock that it reads from shared memory: 128
@@ -90,10 +91,12 @@ class Times:
         return self.compute + self.operands + self.l2 + self.latency + self.atomics
 
 
-def times_of(facts: Mapping[str, FloatArray], limits: Limits, work: Work) -> Times:
+def times_of(facts: Mapping[str, FloatArray], occupancy: Occupancy, limits: Limits, work: Work) -> Times:
     """Times of launches with these ``(n, l)`` facts; those of a call are as if it filled all SMs evenly."""
-    facts = _filling(facts, limits)
-    occupancy = occupancy_of(facts, limits)
+    calls = np.isnan(facts["blocks"]) & ~np.isnan(facts["flops"])
+    if calls.any():
+        facts = _filling(facts, calls, limits)
+        occupancy = occupancy_of(facts, limits)
     clock = limits.clock_hz[:, None]
     pace = occupancy.imbalance / limits.sms[:, None]
     issue = occupancy.lane_share * np.minimum(1.0, occupancy.busy_warps / limits.schedulers[:, None])
@@ -131,11 +134,10 @@ def memory_s(work: Work, traffic: FloatArray, limits: Limits) -> FloatArray:
     return np.asarray(np.nan_to_num(moved / limits.bandwidth))
 
 
-def _filling(facts: Mapping[str, FloatArray], limits: Limits) -> Mapping[str, FloatArray]:
+def _filling(
+    facts: Mapping[str, FloatArray], calls: NDArray[np.bool_], limits: Limits
+) -> Mapping[str, FloatArray]:
     """Facts with a full block on each SM for a library's calls, of which work is known and no block."""
-    calls = np.isnan(facts["blocks"]) & ~np.isnan(facts["flops"])
-    if not calls.any():
-        return facts
     filled = {name: np.where(calls, np.nan_to_num(values), values) for name, values in facts.items()}
     filled["blocks"] = np.where(calls, limits.sms[:, None], facts["blocks"])
     filled["threads_per_block"] = np.where(calls, _THREADS_OF_CALL, facts["threads_per_block"])
