@@ -8,6 +8,7 @@ from costmodel.planner.graphs._base import (
     Resource,
     TaskKind,
 )
+from costmodel.planner.graphs._float16 import in_float16
 from costmodel.planner.graphs._inspection import RULES, Inspection
 from costmodel.planner.graphs._json_graph import JsonGraph, JsonTask, read_graph
 from costmodel.planner.graphs._order import grouped, topological_order
@@ -28,6 +29,7 @@ __all__ = [
     "Resource",
     "TaskKind",
     "grouped",
+    "in_float16",
     "is_module_place",
     "read_graph",
     "read_kineto",

@@ -3,7 +3,7 @@
 import numpy as np
 
 from costmodel.arrays import FloatArray
-from costmodel.planner.graphs import KernelGraph, TaskKind
+from costmodel.planner.graphs import KernelGraph, TaskKind, in_float16
 from costmodel.planner.whatif._base import Mask, in_scope, named, positive
 from costmodel.planner.whatif._bounds import (
     START_S,
@@ -13,7 +13,7 @@ from costmodel.planner.whatif._bounds import (
     products_of_vectors,
     with_work,
 )
-from costmodel.records import OPERATORS, Workload
+from costmodel.records import Workload
 
 # Products of 1 GFLOP and more, beside their start: in float32 on CUDA cores the fastest recorded kernels
 # reach 27 TFLOP/s in the median (from 2 GFLOP on 31), in float16 cuBLAS 320 (360):
@@ -56,7 +56,7 @@ def half_precision(graph: KernelGraph, products_factor: float = _PRODUCTS) -> Ke
         f"their work, {moving.sum():,} kernels in TF32 or that wait for bytes {_BYTES:g}, beside "
         f"{START_S * 1e6:g} us to start; {others.sum():,} others take the same; casts are not added.",
         durations_s=with_work(graph, factors),
-        workloads=("", *(_in_half(Workload.parse(name)).name for name in graph.workloads[1:])),
+        workloads=("", *(in_float16(Workload.parse(name)).name for name in graph.workloads[1:])),
     )
 
 
@@ -72,12 +72,3 @@ def _moving(graph: KernelGraph) -> Mask:
     kept = in_scope(graph, _OPTIMIZER) | named(graph, *_KEPT)
     slow_products = (products_in_tf32(graph) | products_of_vectors(graph)) & ~products_in_half(graph)
     return slow_products | (streaming & ~kept)
-
-
-def _in_half(workload: Workload) -> Workload:
-    """The same in float16, convolutions with channels last; what is no operator stays."""
-    if workload.is_foreign or workload.dtype == "float16":
-        return workload
-    nhwc = workload.kind.replace("conv2d", "conv2d_nhwc")
-    kind = nhwc if nhwc in OPERATORS else workload.kind
-    return Workload(kind, workload.dims, "float16")

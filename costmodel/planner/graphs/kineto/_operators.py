@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from costmodel.planner.graphs._float16 import in_float16
 from costmodel.planner.graphs.kineto._events import Args
 from costmodel.records import Workload
 
@@ -47,8 +48,8 @@ def workload_of(name: str, args: Args) -> str:
         if found is None:
             return ""
         kind, sizes = found
-        kind = kind.replace("conv2d", "conv2d_nhwc") if dtype == "float16" else kind
-        return Workload(kind, {dim: int(size) for dim, size in sizes.items()}, dtype).name
+        workload = Workload(kind, {dim: int(size) for dim, size in sizes.items()}, "float32")
+        return (in_float16(workload) if dtype == "float16" else workload).name
     except (ValueError, TypeError, IndexError):  # of other ranks, or sizes that are no numbers
         return ""
 
