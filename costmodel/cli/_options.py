@@ -111,13 +111,14 @@ KeepTwinsApartOption = Annotated[
 FoldsOption = Annotated[
     int, folds_option("Put what is held out into K groups, each held out as one; 0: one after the other.")
 ]
+# Those that ship beside h100-sm-budgets, for help texts.
+OTHER_DATASETS = "sm-budgets, cuda-sm-budgets, triton-sm-budgets, sparse-sm-budgets or wide-sm-budgets"
 DatasetArgument = Annotated[
     Path | None,
     typer.Argument(
         metavar="DATASET",
         help="Folder or parquet file of a dataset, or the name of one that ships: h100-sm-budgets, which is "
-        "taken if none is given, sm-budgets, cuda-sm-budgets, triton-sm-budgets, sparse-sm-budgets or "
-        "wide-sm-budgets.",
+        f"taken if none is given, {OTHER_DATASETS}.",
         show_default=False,
     ),
 ]

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from costmodel.cli._options import OTHER_DATASETS
 from costmodel.errors import CostModelError
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ DatasetPath = Annotated[
     typer.Argument(
         metavar="DATASET",
         help="Folder or parquet file of a dataset, or the name of one that ships: h100-sm-budgets, "
-        "sm-budgets, cuda-sm-budgets, triton-sm-budgets, sparse-sm-budgets or wide-sm-budgets.",
+        f"{OTHER_DATASETS}.",
     ),
 ]
 PlatformOption = Annotated[
