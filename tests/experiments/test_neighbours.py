@@ -1,28 +1,45 @@
-"""What is measured of kernels beside each other, on a machine that is made up."""
+"""What is measured of kernels beside each other on a machine that is made up, and how it is judged."""
 
+import json
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import msgspec
+import numpy as np
 import pytest
 from experiment_folder import found_beside
 
 from costmodel.errors import CostModelError
 from costmodel.kernels import open_sources
+from costmodel.planner.neighbours import SharedMemory
+from costmodel.records import find_device
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "neighbours"
+MODULES = ["measure", "machine", "kernels", "run"]
 KERNELS = ["a", "b", "c"]
+PAIRED = ("kernels", "sms", "alone_s", "slowdowns", "whole_s", "sizes_bytes")
+DEVICE = find_device("NVIDIA H100 80GB HBM3")
 ALONE_S = {"a": 1e-5, "b": 4e-5, "c": 2e-4}
 
 
 @pytest.fixture(scope="module")
 def script() -> Iterator[ModuleType]:
-    with found_beside(FOLDER, ["measure", "machine", "kernels"]):
+    with found_beside(FOLDER, MODULES):
         import measure
 
         yield measure
+
+
+@pytest.fixture(scope="module")
+def judge() -> Iterator[ModuleType]:
+    with found_beside(FOLDER, MODULES):
+        import run
+
+        yield run
 
 
 class MadeUpMachine:
@@ -149,3 +166,91 @@ def test_kernels_that_are_wrong_are_not_timed(script, tmp_path: Path, monkeypatc
     assert script.load_all(Loader(), args, rows) == ["cuda:cuda.transpose-m16-n16"]
     assert [row["argument_bytes"] for row in rows.read("kernels")] == [2 * 16 * 16 * 4]
     assert [row["kernels"] for row in rows.read("errors")] == [["cuda:cuda.nbody-n64"]]
+
+
+def recorded(folder: Path, slowdown: Any, again: float = 1.0) -> Path:
+    """A folder of pairs of three kernels, whose slowdowns a function of their names says."""
+    sizes = {"a": 4 * 10**7, "b": 10**8, "c": 3 * 10**8}
+    rows = {
+        "about": [{"device": msgspec.to_builtins(DEVICE)}],
+        "kernels": [{"kernel": k, "argument_bytes": size, "candidate": {}} for k, size in sizes.items()],
+        "whole": [
+            {"kernel": k, "visit": visit, "latency_s": [ALONE_S[k] / 1.5] * 3}
+            for k in KERNELS
+            for visit in (0, 1)
+        ],
+        "pairs": [
+            {
+                "kernels": [left, right],
+                "sms": [64, 64],
+                "visit": visit,
+                "alone_s": [[ALONE_S[k]] * 3 for k in (left, right)],
+                "beside_s": [
+                    [ALONE_S[k] * factor * (again if visit else 1)] * 3
+                    for k, factor in zip((left, right), slowdown(left, right), strict=True)
+                ],
+            }
+            for left in KERNELS
+            for right in KERNELS
+            for visit in ((0, 1) if left == "a" else (0,))
+        ],
+    }
+    folder.mkdir()
+    for name, each in rows.items():
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in each))
+    return folder
+
+
+def test_a_prediction_that_is_right_has_no_error(judge, tmp_path: Path) -> None:
+    sizes = {"a": 4 * 10**7, "b": 10**8, "c": 3 * 10**8}
+    true = SharedMemory(DEVICE)
+
+    def by_physics(left: str, right: str) -> list[float]:
+        return true.slowdowns([ALONE_S[left], ALONE_S[right]], [sizes[left], sizes[right]])
+
+    measured = judge.read(recorded(tmp_path / "data", by_physics, again=1.02))
+    found = {name: judge.judge(measured, each) for name, each in judge.predictions(measured).items()}
+    exact = found.pop("bandwidth, L2 capacity, L2 bandwidth")
+    assert (exact["mean"], exact["p90"], exact["right"]) == pytest.approx((0, 0, 1))
+    assert all(each["mean"] > 0.01 for each in found.values())
+    assert judge.repeats(measured)["mean"] == pytest.approx(0.02)
+    assert judge.repeats(measured)["pairs"] == 3
+
+
+def test_the_mean_of_others_has_seen_neither_kernel(judge, tmp_path: Path) -> None:
+    own = {"a": 1.0, "b": 2.0, "c": 4.0}
+    measured = judge.read(recorded(tmp_path / "data", lambda left, right: [own[left], own[right]]))
+    predicted = judge.mean_of_others(measured)
+    by_pair = {
+        tuple(pair): each for pair, each in zip(measured.kernels.tolist(), predicted.tolist(), strict=True)
+    }
+    assert by_pair["a", "b"] == by_pair["b", "a"] == [4, 4]
+    assert by_pair["a", "a"] == [3, 3]  # bb, bc, cb and cc
+
+
+def test_kernels_run_together_where_that_takes_less_than_in_turn_on_all_sms(judge, tmp_path: Path) -> None:
+    """``b`` takes 27 us on all SMs, 53 us twice; beside another 40 us, or 100 us where that slows it."""
+    measured = judge.read(recorded(tmp_path / "data", lambda left, right: [2.5, 2.5]))
+    rows = [i for i, pair in enumerate(measured.kernels.tolist()) if pair == ["b", "b"]]
+    of_pair = replace(measured, **{name: getattr(measured, name)[rows] for name in PAIRED})
+    assert judge.judge(of_pair, np.full((1, 2), 1.0))["right"] == 0
+    assert judge.judge(of_pair, np.full((1, 2), 2.4))["right"] == 1
+
+
+def test_of_a_table_only_what_is_looked_up_counts(judge) -> None:
+    launch = {"global_load_bytes": 300, "device_bytes": 200}
+    row = {"argument_bytes": 1000, "candidate": {"launches": [launch]}}
+    assert judge.moved_bytes(row) == 200
+    del launch["device_bytes"]
+    assert judge.moved_bytes(row) == 300
+    assert judge.moved_bytes({"argument_bytes": 1000, "candidate": {}}) == 1000
+
+
+def test_a_table_and_a_file_come_out(judge, tmp_path: Path, monkeypatch, capsys) -> None:
+    data = recorded(tmp_path / "data", lambda left, right: [1.2, 1.0])
+    monkeypatch.setattr(sys, "argv", ["run.py", str(data), "--json", str(tmp_path / "result.json")])
+    judge.main()
+    assert "| no slowdown | 8.3 % |" in capsys.readouterr().out
+    content = json.loads((tmp_path / "result.json").read_text())
+    assert content["pairs"] == 9
+    assert content["predictions"]["no slowdown"]["mean_of_slowed"] == pytest.approx(1 - 1 / 1.2)
