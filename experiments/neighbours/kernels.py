@@ -110,7 +110,8 @@ def _fastest(source: str, workload: str) -> Config | None:
         of_source = rows.candidate.map(lambda each, data=data: data.candidates[each].source == source)
         known = rows[of_source.astype(bool)].dropna(subset="latency_s")
         if len(known):
-            return data.candidates[known.loc[known.latency_s.idxmin()].candidate].config
+            fastest: Config = data.candidates[known.sort_values("latency_s").candidate.iloc[0]].config
+            return fastest
     return None
 
 

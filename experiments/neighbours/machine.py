@@ -1,6 +1,6 @@
 """An NVIDIA GPU that runs a kernel on each of two disjoint partitions, or one on all of its SMs."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -82,14 +82,16 @@ class Machine:
 
     def describe(self) -> dict[str, Any]:
         """The GPU and versions."""
-        device, versions = describe_device(DeviceSetup("cuda", 1, artifacts=(".cubin", ".torch.json")))
+        device, versions = describe_device(DeviceSetup("cuda", 1, artifacts=tuple(self._runtimes)))
         return {"device": msgspec.to_builtins(device), "software": versions}
 
-    def open_runtimes(self) -> None:
-        """Open what runs kernels, in this thread."""
+    def open_runtimes(self, artifacts: Collection[str]) -> None:
+        """Open what runs the artifacts that end so, in this thread."""
         contexts = self._contexts
-        self._runtimes[".cubin"] = CubinRuntime(contexts.driver, contexts.call)
-        self._runtimes[".torch.json"] = TorchRuntime("cuda")
+        for artifact in artifacts:
+            self._runtimes[artifact] = (
+                CubinRuntime(contexts.driver, contexts.call) if artifact == ".cubin" else TorchRuntime("cuda")
+            )
 
     def data(self, source: KernelSource, workload: Workload, reference: Path) -> WorkloadData:
         """The arguments of a kernel on the device, twice. Safe to call from any thread."""

@@ -6,7 +6,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import combinations_with_replacement, product
@@ -17,13 +17,14 @@ import msgspec
 import numpy as np
 from kernels import KERNELS, Kernel, candidate
 from machine import WHOLE, Layout, Machine, Place
+from numpy.typing import NDArray
 
 from costmodel.collector.build import Builders, start_build_workers
 from costmodel.collector.device import WorkloadData
 from costmodel.errors import CostModelError
 from costmodel.host import cpu_threads
 from costmodel.kernels import Built, KernelSource, open_sources
-from costmodel.records import Candidate, Outcome, Workload
+from costmodel.records import Candidate, Workload
 
 LAYOUTS: tuple[Layout, ...] = ((64, 64), (32, 96), (16, 112))
 ROUNDS = 3
@@ -42,7 +43,7 @@ class Parts(Protocol):
 
     def split(self, layout: Layout) -> tuple[int, int]: ...
     def describe(self) -> dict[str, Any]: ...
-    def open_runtimes(self) -> None: ...
+    def open_runtimes(self, artifacts: Collection[str]) -> None: ...
     def data(self, source: KernelSource, workload: Workload, reference: Path) -> WorkloadData: ...
     def load(self, name: str, artifact: Path, data: WorkloadData) -> None: ...
     def is_broken(self) -> bool: ...
@@ -100,23 +101,24 @@ def load_all(machine: Parts, args: argparse.Namespace, rows: Rows) -> list[str]:
     wanted = {each.name: each for each in KERNELS if each.name not in args.without}
     sources = dict(installed(sorted({each.source for each in wanted.values()}), rows))
     candidates = dict(chosen(wanted, sources, rows))
-    machine.open_runtimes()
+    machine.open_runtimes({source.artifact for source in sources.values()})
     found = []
 
-    def prepare(name: str) -> tuple[Built, WorkloadData]:
+    def prepare(name: str) -> tuple[Path, Built, WorkloadData]:
         """What takes the host long, for several kernels at once."""
         built, reference = builders.built(candidates[name])
-        if built.outcome is not Outcome.OK or reference is None:
+        if built.library is None or reference is None:
             raise RuntimeError(f"{built.outcome}: {built.error}")
-        return built, machine.data(sources[wanted[name].source], candidates[name].workload, reference)
+        data = machine.data(sources[wanted[name].source], candidates[name].workload, reference)
+        return built.library, built, data
 
     with opened_builders(list(sources.values()), args.builds) as builders, ThreadPoolExecutor(8) as threads:
         builders.prefetch(list(candidates.values()))
         jobs = {name: threads.submit(prepare, name) for name in candidates}
         for name, job in jobs.items():
             with noted(machine, rows, name):
-                built, data = job.result()
-                machine.load(name, built.library, data)
+                artifact, built, data = job.result()
+                machine.load(name, artifact, data)
                 found.append(name)
                 row = {"kernel": name, "candidate": msgspec.to_builtins(candidates[name])}
                 row |= {"argument_bytes": data.bytes // 2, "resources": msgspec.to_builtins(built.resources)}
@@ -282,16 +284,16 @@ def table(rows: Rows) -> str:
     return "\n".join(lines)
 
 
-def slowdowns(pair: Mapping[str, Any]) -> np.ndarray:
+def slowdowns(pair: Mapping[str, Any]) -> NDArray[np.float64]:
     """``(2,)`` what each of two takes beside the other over what it takes alone, by medians."""
-    return np.median(pair["beside_s"], axis=1) / np.median(pair["alone_s"], axis=1)
+    return np.asarray(np.median(pair["beside_s"], axis=1) / np.median(pair["alone_s"], axis=1))
 
 
 def key(pair: Mapping[str, Any]) -> tuple[Any, ...]:
     return *pair["kernels"], *pair["sms"]
 
 
-def _spread(shifts: np.ndarray) -> str:
+def _spread(shifts: NDArray[np.float64]) -> str:
     median, high = np.quantile(shifts, [0.5, 0.9])
     return f"median {median:.2%}, 90th percentile {high:.2%}, largest {shifts.max():.2%}"
 

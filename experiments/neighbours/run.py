@@ -111,7 +111,8 @@ def moved_bytes(kernel: Mapping[str, Any]) -> int:
     of_threads = sum(
         launch.get("global_load_bytes", 0) + launch.get("global_store_bytes", 0) for launch in launches
     )
-    return min(kernel["argument_bytes"], of_data or of_threads or kernel["argument_bytes"])
+    arguments = int(kernel["argument_bytes"])
+    return min(arguments, of_data or of_threads or arguments)
 
 
 def predictions(measured: Measured) -> dict[str, Array]:

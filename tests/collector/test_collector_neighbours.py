@@ -41,6 +41,27 @@ def test_each_takes_its_slowdown_times_as_long_beside_others(alone_s, slowdown) 
     assert beside == pytest.approx([alone_s[stream] * slowdown[stream] for stream in alone_s])
 
 
+def test_the_first_graph_of_a_lane_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In it kernels take five times as long, as what they read is not in the cache yet."""
+    driver, lanes, timer = lanes_and_timer({1: 1e-5, 2: 1e-5}, {1: 2.0, 2: 2.0})
+    runs = {1: 0, 2: 0}
+
+    def cold_at_first(stream: int, others: frozenset[int]) -> float:
+        runs[stream] += 1
+        return 1e-4 if runs[stream] <= lanes[0].graph.runs else 2e-5
+
+    monkeypatch.setattr(driver, "_beside", cold_at_first)
+    assert timer.time(lanes, WINDOW_S) == pytest.approx([2e-5, 2e-5])
+
+
+def test_all_lanes_start_at_once() -> None:
+    """A lane that started while another is held would run without it, and end all that it has before."""
+    driver, lanes, timer = lanes_and_timer({1: 1e-5, 2: 1e-5}, {1: 2.0, 2: 2.0}, late_holds=40)
+    timer.time(lanes, WINDOW_S)
+    starts = [time for event, time in driver.times.items() if time == min(driver.times.values())]
+    assert len(starts) == 3  # what all wait for, and the start of each
+
+
 def test_a_graph_fills_some_time_and_holds_no_more_runs_than_are_launched_at_once() -> None:
     _, lanes, _ = lanes_and_timer({1: 1e-6, 2: 5e-5, 3: 2e-3}, {1: 1, 2: 1, 3: 1})
     assert [lane.graph.runs for lane in lanes] == [100, 8, 1]

@@ -6,17 +6,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
 import pytest
 from experiment_folder import found_beside
+from fake_streams import FakeStreams, call
 
 from costmodel.errors import CostModelError
 from costmodel.kernels import open_sources
 from costmodel.planner.neighbours import SharedMemory
-from costmodel.records import find_device
+from costmodel.records import DeviceState, find_device
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "neighbours"
 MODULES = ["measure", "machine", "kernels", "run"]
@@ -134,6 +135,121 @@ def test_without_a_gpu_it_says_so(script, monkeypatch: pytest.MonkeyPatch) -> No
         machine.Machine()
 
 
+class FakeContexts:
+    """Partitions on streams of a fake driver, on which each kernel takes a third longer beside another."""
+
+    total_sms = 132
+
+    def __init__(self) -> None:
+        self.driver = FakeStreams(lambda stream, others: 3e-5 if not others else 4e-5)
+        self.call = call
+        self.sm_ids: dict[int, set[int]] = {}
+
+    def streams(self, sms: int, partitions: int = 1) -> tuple[list[int], int]:
+        return [stream for stream, _ in self.disjoint([sms] * partitions)], sms
+
+    def disjoint(self, sizes: Sequence[int]) -> list[tuple[int, int]]:
+        found, first = [], 0
+        for sms in sizes:
+            stream = 100 + len(self.sm_ids)
+            self.sm_ids[stream] = set(range(first, first + sms))
+            found.append((stream, sms))
+            first += sms
+        return found
+
+    def make_current(self) -> None:
+        pass
+
+    def synchronize(self) -> None:
+        pass
+
+
+class CopyRuntime:
+    """Its only kernel copies its first array into its last; a broken one does not."""
+
+    software: ClassVar[dict[str, str]] = {}
+
+    def __init__(self, driver: FakeStreams) -> None:
+        self.driver, self.streams = driver, set[int]()
+
+    def load(self, artifact: Path) -> Any:
+        def kernel(*arrays: Any) -> None:
+            if self.driver.is_capturing:
+                self.driver.launch()
+            elif "broken" not in artifact.name:
+                arrays[-1][:] = arrays[0]
+
+        return kernel
+
+    def copies(self, arrays: Any) -> Any:
+        return [array.copy() for array in arrays]
+
+    def read(self, array: Any) -> Any:
+        return array.copy()
+
+    def use_stream(self, stream: int) -> None:
+        self.streams.add(stream)
+
+
+class CopySource:
+    artifact = ".cubin"
+
+    def arguments(self, workload: Any) -> Any:
+        return [np.arange(8.0), np.full(8, np.nan)]
+
+    def outputs(self, workload: Any) -> tuple[int, ...]:
+        return (1,)
+
+    def tolerance(self, workload: Any) -> float:
+        return 0.0
+
+
+@pytest.fixture
+def contexts(script, monkeypatch: pytest.MonkeyPatch) -> FakeContexts:
+    """A GPU whose driver is a fake, for ``Machine``."""
+    module, contexts = sys.modules["machine"], FakeContexts()
+    spin = SimpleNamespace(sm_ids=contexts.sm_ids.__getitem__, hold=contexts.driver.hold)
+    reader = SimpleNamespace(read=lambda: DeviceState(clock_mhz=1980.0, power_w=300.0))
+    monkeypatch.setattr(module, "GreenContexts", lambda: contexts)
+    monkeypatch.setattr(module, "SpinKernel", lambda *_: spin)
+    monkeypatch.setattr(module, "pci_bus_id", lambda *_: "")
+    monkeypatch.setattr(module, "StateReader", lambda _: reader)
+    monkeypatch.setattr(module, "CubinRuntime", lambda driver, _: CopyRuntime(driver))
+    return contexts
+
+
+def test_the_machine_runs_kernels_with_buffers_of_their_own_beside_each_other(
+    contexts: FakeContexts, tmp_path: Path
+) -> None:
+    module = sys.modules["machine"]
+    machine = module.Machine()
+    machine.open_runtimes({".cubin"})
+    np.savez(tmp_path / "right.npz", np.arange(8.0))
+    for name in ("copy", "other"):
+        data = machine.data(CopySource(), None, tmp_path / "right.npz")
+        assert not any(np.shares_memory(a, b) for a in data.copies(2)[0] for b in data.copies(2)[1])
+        machine.load(name, Path(f"{name}.cubin"), data)
+    with pytest.raises(RuntimeError, match="differs from the reference"):
+        machine.load("broken", Path("broken.cubin"), machine.data(CopySource(), None, tmp_path / "right.npz"))
+    for layout in ((64, 64), (32, 96)):
+        assert machine.split(layout) == layout
+        for pair in (("copy", "other"), ("copy", "copy")):
+            both = [(pair[0], (layout, 0)), (pair[1], (layout, 1))]
+            assert [machine.time([one], 1e-3)[0] for one in both] == pytest.approx([3e-5, 3e-5])
+            assert machine.time(both, 1e-3) == pytest.approx([4e-5, 4e-5])
+    assert machine.time([("copy", (module.WHOLE, 0))], 1e-3) == pytest.approx([3e-5])
+    assert machine.sensors() == {"clock_mhz": 1980.0, "power_w": 300.0, "throttle_reasons": []}
+    assert not machine.is_broken()
+
+
+def test_partitions_that_overlap_are_refused(contexts: FakeContexts) -> None:
+    machine = sys.modules["machine"].Machine()
+    contexts.disjoint = lambda sizes: [(1, 32), (2, 96)]  # type: ignore[method-assign]
+    contexts.sm_ids |= {1: set(range(32)), 2: set(range(16, 112))}
+    with pytest.raises(RuntimeError, match=r"partitions of \(32, 96\) must be disjoint"):
+        machine.split((32, 96))
+
+
 def test_every_kernel_has_a_candidate(script) -> None:
     kernels = sys.modules["kernels"]
     names = ("cuda", "triton", "library")
@@ -149,8 +265,8 @@ def test_kernels_that_are_wrong_are_not_timed(script, tmp_path: Path, monkeypatc
     monkeypatch.setattr(script, "KERNELS", small)
 
     class Loader(MadeUpMachine):
-        def open_runtimes(self) -> None:
-            pass
+        def open_runtimes(self, artifacts: Any) -> None:
+            assert artifacts == {".cubin"}
 
         def data(self, source: Any, workload: Any, reference: Path) -> Any:
             assert reference.exists()

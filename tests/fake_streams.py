@@ -5,10 +5,11 @@ from types import SimpleNamespace
 from typing import Any
 
 SUCCESS, NOT_READY = 0, 600
+HOLD_S = 1e-4
 
 
 class FakeStreams:
-    """Streams with clocks of their own; nothing runs before ``launches`` are all there.
+    """Streams with clocks of their own; what is on them runs when the host waits for an event.
 
     Args:
         beside: What a run takes on a stream, in seconds, given the other streams that have work.
@@ -30,6 +31,11 @@ class FakeStreams:
 
     def hold(self, stream: int) -> None:
         self.holds += 1
+        self._put(stream, "hold", None)
+
+    @property
+    def is_capturing(self) -> bool:
+        return self._captured is not None
 
     def launch(self) -> None:
         assert self._captured is not None, "launched without a graph"
@@ -95,15 +101,25 @@ class FakeStreams:
         """Run what is queued, a run at a time: always that of the stream that is least far."""
         clocks = dict.fromkeys(self.queues, 0.0)
         queues = {stream: _runs(queue) for stream, queue in self.queues.items()}
+        for kind, what in [each for queue in self.queues.values() for each in queue]:
+            if kind == "event":
+                self.times.pop(what, None)
+        self.queues, self.holds = {}, 0
         while busy := [stream for stream, queue in queues.items() if queue]:
-            stream = min(busy, key=lambda each: clocks[each])
+            ready = [
+                each for each in busy if queues[each][0][0] != "wait" or queues[each][0][1] in self.times
+            ]
+            stream = min(ready, key=lambda each: clocks[each])
             kind, what = queues[stream].pop(0)
             if kind == "event":
                 self.times[what] = clocks[stream]
-            elif kind == "run":
-                others = frozenset(each for each in busy if each != stream)
-                clocks[stream] += self._beside(stream, others)
-        self.queues, self.holds = {}, 0
+            elif kind == "wait":
+                clocks[stream] = max(clocks[stream], self.times[what])
+            elif kind == "hold":
+                clocks[stream] += HOLD_S
+            else:
+                others = [each for each in busy if each != stream and queues[each][0][0] in ("run", "event")]
+                clocks[stream] += self._beside(stream, frozenset(others))
 
 
 def _runs(queue: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
