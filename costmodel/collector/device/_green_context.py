@@ -4,6 +4,7 @@ Source: CUDA driver API, "Green Contexts". TVM sets the device's primary context
 so a partition is entered through a stream of the green context, never by making the context current.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 
@@ -47,6 +48,26 @@ class GreenContexts:
         if key not in self._streams:
             self._streams[key] = self._whole() if key == (self.total_sms, 1) else self._split(sms, partitions)
         return self._streams[key]
+
+    def disjoint(self, sizes: Sequence[int]) -> list[tuple[int, int]]:
+        """A stream on each of some disjoint partitions that need not be equal, made anew at each call.
+
+        Args:
+            sizes: SMs of each partition, at least.
+
+        Returns:
+            For each, its stream's handle and the SMs that the driver granted.
+
+        Raises:
+            RuntimeError: The driver refuses, or too few SMs are left for one of them.
+        """
+        found, left = [], self._all_sms
+        for sms in sizes:
+            groups, made, left = self.call(self.driver.cuDevSmResourceSplitByCount(1, left, 0, sms))
+            if not made:
+                raise RuntimeError(f"the driver made no partition of {sms} SMs beside others of {sizes}")
+            found.append((self._stream(groups[0]), int(groups[0].sm.smCount)))
+        return found
 
     def _whole(self) -> tuple[list[int], int]:
         flags = self.driver.CUstream_flags.CU_STREAM_NON_BLOCKING
