@@ -37,6 +37,7 @@ def test_a_job_finds_what_tune_finds(tmp_path, replayed):
         assert task.expected_gain == alone.expected_gain
 
 
+@pytest.mark.faults
 def test_killed_again_and_again_it_ends_as_if_undisturbed(tmp_path):
     """No trial that was told is lost or told again, and a kill costs one trial at most.
 
