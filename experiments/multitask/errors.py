@@ -12,7 +12,7 @@ from costmodel.learners import Scaler
 from costmodel.transfer import make_model
 
 ONE, COREGIONALISED = "one process a task", "coregionalised"
-LEARNERS = ("multitask-gp", "kernel-ridge", "stack", "known-elsewhere")
+LEARNERS = ("kernel-ridge", "stack", "known-elsewhere")
 ADAPTED = ("kernel-ridge", "consensus", "source-mixture", "ridge-on-sources")
 
 
@@ -94,7 +94,7 @@ def learners(family: Family) -> Sequence[str]:
     """Those that the family has the columns for, none where tasks are unrelated on purpose."""
     if family.kind == "unrelated":
         return ()
-    return LEARNERS if family.kind == "recorded" else LEARNERS[:3]
+    return LEARNERS if family.kind == "recorded" else LEARNERS[:2]
 
 
 def adapted(sample: Sample, target: int) -> Iterator[tuple[str, float]]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
+from coregionalisation import Coregionalisation, negative_log_likelihood
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
@@ -12,7 +13,6 @@ from scipy.spatial.distance import cdist
 
 from costmodel.arrays import FloatArray, TaskIds
 from costmodel.learners import Prediction, Scaler, source_weights
-from costmodel.learners.multitask import Coregionalisation, negative_log_likelihood
 from costmodel.transfer import TransferModel
 
 

@@ -7,6 +7,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 from experiment_folder import found_beside
+from scipy.optimize import approx_fprime
 from scipy.stats import spearmanr
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
@@ -15,7 +16,15 @@ from costmodel.learners import KernelRidge, NearestTask
 from costmodel.transfer import Residual
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "multitask"
-MODULES = ("families", "processes", "errors", "searches", "tried")
+MODULES = ("coregionalisation", "families", "processes", "errors", "searches", "tried")
+
+
+@pytest.fixture
+def coregionalisation() -> Iterator[ModuleType]:
+    with found_beside(FOLDER, MODULES):
+        import coregionalisation
+
+        yield coregionalisation
 
 
 @pytest.fixture
@@ -48,6 +57,49 @@ def tried() -> Iterator[ModuleType]:
         import tried
 
         yield tried
+
+
+def make_model(coregionalisation: ModuleType, rng, tasks=3, processes=2):
+    return coregionalisation.Coregionalisation(
+        lengths=rng.uniform(0.5, 2.0, size=processes),
+        mixing=rng.normal(size=(processes, tasks)),
+        own=rng.uniform(0.1, 1.0, size=(processes, tasks)),
+        noise=rng.uniform(0.05, 0.2, size=tasks),
+    )
+
+
+def test_covariance_is_that_of_the_formula_term_by_term(coregionalisation: ModuleType) -> None:
+    rng = np.random.default_rng(0)
+    model, X, tasks = (
+        make_model(coregionalisation, rng),
+        rng.normal(size=(7, 2)),
+        np.array([0, 0, 1, 1, 1, 2, 2]),
+    )
+    expected = np.zeros((7, 7))
+    for i in range(7):
+        for j in range(7):
+            squared = ((X[i] - X[j]) ** 2).sum()
+            s, t = tasks[i], tasks[j]
+            for q in range(2):
+                shared = model.mixing[q, s] * model.mixing[q, t] + (s == t) * model.own[q, s]
+                expected[i, j] += shared * np.exp(-squared / (2 * model.lengths[q] ** 2))
+            expected[i, j] += (i == j) * model.noise[s]
+    D = np.square(X[:, None] - X).sum(axis=2)
+    np.testing.assert_allclose(model.covariance(D, tasks), expected, rtol=1e-12)
+
+
+def test_gradient_of_the_likelihood_agrees_with_differences(coregionalisation: ModuleType) -> None:
+    rng = np.random.default_rng(1)
+    X, tasks, values = rng.normal(size=(12, 2)), np.repeat([0, 1, 2], 4), rng.normal(size=12)
+    D = np.square(X[:, None] - X).sum(axis=2)
+    parameters = make_model(coregionalisation, rng).pack()
+    _, gradient = coregionalisation.negative_log_likelihood(parameters, 2, D, tasks, values)
+    differences = approx_fprime(
+        parameters,
+        lambda p: coregionalisation.negative_log_likelihood(p, 2, D, tasks, values)[0],
+        epsilon=1e-6,
+    )
+    np.testing.assert_allclose(gradient, differences, rtol=1e-4, atol=1e-4)
 
 
 def test_one_process_has_scikit_learns_posterior(processes: ModuleType) -> None:
