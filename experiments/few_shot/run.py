@@ -23,11 +23,8 @@ from costmodel.learners import WeightedConsensus, XGBoostLearner
 from costmodel.metrics import cluster_bootstrap_interval
 from costmodel.transfer import (
     FromScratch,
-    PooledMultitask,
-    PredictedOptimum,
     Residual,
     RidgeOnSources,
-    SimilarSources,
     SourceMixture,
     TransferModel,
     choose_first,
@@ -141,11 +138,6 @@ METHODS = {
     "consensus residual, optimism 1": Method(consensus, partial(sharpened, optimism=1.0)),
     "from scratch": Method(lambda table: FromScratch(), after_random, draws=True),
     "XGBoost residual": Method(lambda table: Residual(trees(table)), sharpened),
-    "TLA1: joined task (XGBoost)": Method(lambda table: PooledMultitask(trees(table)), sharpened),
-    "TLA2: predicted optimum": Method(lambda table: Residual(PredictedOptimum(tasks(table))), sharpened),
-    "similar sources (2), ridge": Method(
-        lambda table: SimilarSources(RidgeOnSources(tasks(table)), tasks(table), k=2), sharpened
-    ),
     "mixture without kin, listed twice": Method(
         lambda table: SourceMixture(tasks(table)), listed_twice, MIXTURE, draws=True
     ),
