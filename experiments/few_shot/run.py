@@ -128,7 +128,7 @@ def grid(**values: tuple[float, ...]) -> tuple[dict[str, float], ...]:
     return tuple(dict(zip(values, each, strict=True)) for each in product(*values.values()))
 
 
-RIDGE = grid(spread=(1.0, 2.0), noise=(0.05, 0.1))
+RIDGE = grid(std=(1.0, 2.0), noise=(0.05, 0.1))
 MIXTURE = grid(mixing=(0.25, 0.35, 0.5))
 METHODS = {
     "consensus, top 20": Method(consensus, top_20),
