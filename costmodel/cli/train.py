@@ -32,7 +32,8 @@ def train(
     *,
     out: Annotated[Path, output_option(help="Model to write, such as h100.costmodel.")],
     learner: Annotated[
-        str, typer.Option(help="What learns; `costmodel evaluate` compares all that there are.")
+        str,
+        typer.Option(metavar="NAME", help="What learns; `costmodel evaluate` compares all that there are."),
     ] = DEFAULT_LEARNER,
     hold_out: Annotated[
         list[str] | None,

@@ -113,7 +113,7 @@ def merge(
     datasets: Annotated[
         list[Path],
         typer.Argument(
-            metavar="DATASET", help="Folders or parquet files of datasets, or names of those that ship"
+            metavar="DATASET", help="Folders or parquet files of datasets, or names of those that ship."
         ),
     ],
     out: OutOption,
