@@ -82,7 +82,8 @@ def build(
 
     A file for `--columns`, where a text or a number is a constant and a table with `column` is a column:
 
-        workload = "suite.gemm-x4096-y4096"
+        workload = "suite.gemm"
+        dims = { m = "M", n = "N" }
         device = { column = "gpu", values = { "3090" = "RTX 3090" } }
         isolation = "whole"
         outcome = { column = "status", values = { "0" = "ok", "1" = "timeout" } }
