@@ -41,7 +41,7 @@ def submit(
     targets: Annotated[
         list[str],
         typer.Argument(
-            metavar="CONFIG.toml|WORKLOAD...",
+            metavar="JOB.toml|WORKLOAD",
             help="A job file, or workloads, which are the tasks of one job.",
             show_default=False,
             autocompletion=complete_workload,
@@ -70,7 +70,8 @@ def submit(
         typer.Option(help="Which task is measured next.", show_default="round-robin"),
     ] = None,
     name: Annotated[
-        str | None, typer.Option(help="What the job is called.", show_default="what it does")
+        str | None,
+        typer.Option(metavar="NAME", help="What the job is called.", show_default="what it does"),
     ] = None,
     submitter: Annotated[
         str | None,

@@ -46,7 +46,8 @@ def _for_several(found: Findings) -> Iterator[str]:
     names = ", ".join(sorted(_name(found, kernel) for kernel in kernels))
     device = search.platforms[-1].device.name
     regret = search.regret_of(found.ranges)
-    yield f"Run {names} on {device}: {_above(regret, 'best measured')} at each of {len(search.sms)} budgets."
+    above = _above(regret, "best measured")
+    yield f"Run {names} on {device}: {above} at each of {len(search.sms)} SM budgets."
     if found.best_known:
         best_s = np.array([found.best_known[sms] for sms in search.sms])
         excess = (1.0 + regret) * search.latency_s.min(axis=0) / best_s - 1.0
@@ -104,7 +105,7 @@ def _library(found: Findings) -> Iterator[str]:
 
 def _mean_over(budgets: Sized) -> str:
     """What a figure of all of them is."""
-    return "" if len(budgets) == 1 else ", in the geometric mean over budgets"
+    return "" if len(budgets) == 1 else ", in the geometric mean over SM budgets"
 
 
 def _ties(search: SearchResult) -> Iterator[str]:
