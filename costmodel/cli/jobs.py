@@ -184,6 +184,12 @@ def work(
             show_default="processes here",
         ),
     ] = None,
+    lanes: Annotated[
+        bool,
+        typer.Option(
+            "--lanes", help="Measure on part of the GPU beside other workers, not in turns with them."
+        ),
+    ] = False,
     json: JsonOption = None,
 ) -> None:
     """Do tasks of jobs, one after the other; several workers may share a store.
@@ -204,7 +210,15 @@ def work(
         _print(part)
 
     with resumable():
-        do(_opened(store), runner=runner, once=once, records=records, engine=engine, on_slice=told)
+        do(
+            _opened(store),
+            runner=runner,
+            once=once,
+            records=records,
+            engine=engine,
+            lanes=lanes,
+            on_slice=told,
+        )
     print_line(f"No task is left to take; slices done: {len(done)}.")
     write_json(json, done)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from costmodel.collector import RecordedRunner, Runner
-from costmodel.dataset import Dataset, DatasetLike, load_dataset
+from costmodel.dataset import DatasetLike, load_dataset
 from costmodel.engines import Engine
 from costmodel.errors import CostModelError
 from costmodel.progress import Progress
@@ -24,6 +24,8 @@ from costmodel.search import (
 )
 from costmodel.spaces import SearchSpace
 from costmodel.transfer import Model
+from costmodel.tuning._finalists import with_finalists_alone
+from costmodel.tuning._history import GivenHistory, History, ShippedHistory
 from costmodel.tuning._knowledge import NOTHING, Knowledge, best_recorded, from_model, known_from
 from costmodel.tuning._measuring import REPLAY, opened_runner
 from costmodel.tuning._request import TuneRequest
@@ -56,6 +58,7 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
     runner: Runner | str | None = None,
     device: str | None = None,
     engine: Engine | None = None,
+    lanes: bool = False,
     model: Model | Path | str | None = None,
     learner: str | None = None,
     keep_twins_apart: bool = False,
@@ -89,7 +92,8 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
             kernel that is good on all of them.
         trials: Candidates to measure of each source, where it has as many.
         learn_from: The history: a dataset, its name or its path, or ``"nothing"``. Unless given, what is
-            replayed, else the dataset that ships; on a CPU nothing.
+            replayed; on a GPU the dataset that ships of the kernels' family, or the model of it that
+            ``pretrain`` made, where it has not measured the workload itself; on a CPU nothing.
         start_from: On a device, the dataset whose fastest kernels of this workload there are measured before
             any others; the history unless given.
         replay: What to search in place of a device: recorded measurements, as for ``learn_from``; unless
@@ -99,6 +103,9 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
             unless given.
         engine: Where kernels are built for this GPU or CPU, see ``costmodel.engines``; in processes here
             unless given. A replay builds none, and a runner that is given has its own.
+        lanes: On this GPU, measure on as many SMs as the kernel will have, while other processes measure on
+            the others, and the best kernels alone in the end. It takes an MPS daemon. Unless given, processes
+            take turns, and no measurement disturbs another.
         model: Trained model, or its file, to use instead of learning from a history.
         learner: What learns from the history, see ``costmodel.transfer.make_model``. Unless given,
             ``kernel-ridge`` of MetaSchedule's kernels, ``stack`` of those of other sources, and
@@ -140,16 +147,17 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
     )
     if model is not None and learn_from is not None:
         raise CostModelError("A model or a history must be given, but got both. Leave one of them out.")
-    with opened_runner(runner or REPLAY, subject, replay, device, engine) as measuring:
+    with opened_runner(runner or REPLAY, subject, replay, device, engine, lanes=lanes) as measuring:
         replayed = measuring.known_latencies(subject.workload) is not None
         stored = records is not None and not replayed
         opened = RecordedRunner(measuring, Path(str(records))) if stored else measuring
         platforms, asked = request.platforms(opened), subject.workload
         on = platforms[0].device
-        history = None if model is not None else _history(learn_from, replay, on)
-
-        recorded_at = history if start_from is None else load_dataset(start_from)
-        known_best = best_recorded(recorded_at, asked, platforms) if recorded_at and not replayed else []
+        history = (
+            GivenHistory()
+            if model is not None
+            else _history(learn_from, replay, on, asked, replayed=replayed)
+        )
 
         names = subject.among(opened.sources(asked), replayed=replayed)
         apart = keep_twins_apart if replayed else None
@@ -159,8 +167,11 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
             if model is not None:
                 saw = space.family if len(names) > 1 else ""
                 return from_model(model, saw, (asked.name, on.name) if replayed else None)
+            ready = history.model(space.family) if learner is None else None
+            if ready is not None:
+                return from_model(ready, "", None)
             return known_from(
-                history,
+                history.of(space.family),
                 asked,
                 on.name,
                 space.family,
@@ -170,9 +181,8 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
                 kernels=space.size,
             )
 
-        def sampler_of(name: str) -> ModelSampler:
+        def sampler_of(space: SearchSpace) -> ModelSampler:
             """What proposes the kernels of one source."""
-            space = opened.space(asked, platforms, source=name)
             known = known_of(space)
             return ModelSampler(
                 space.in_columns(known.columns),
@@ -184,11 +194,21 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
                 seed=seed,
             )
 
-        samplers = {name: sampler_of(name) for name in names}
+        spaces = {name: opened.space(asked, platforms, source=name) for name in names}
+        samplers = {name: sampler_of(space) for name, space in spaces.items()}
+        recorded_at = history.recorded([space.family for space in spaces.values()])
+        if start_from is not None:
+            recorded_at = [load_dataset(start_from)]
+        known_best = (
+            []
+            if replayed
+            else [kernel for each in recorded_at for kernel in best_recorded(each, asked, platforms)]
+        )
         kept = partial(_kept_study, study, study_name)
         searches = _searched(opened, list(samplers.values()), request, kept, on_trial, known_best)
         found = {name: search.result for name, search in zip(names, searches, strict=True)}
-        result = SearchResult.joined(found) if len(found) > 1 else found[names[0]]
+        joined = SearchResult.joined(found) if len(found) > 1 else found[names[0]]
+        result = with_finalists_alone(opened, joined, request.most(len(platforms)))
         ranges = result.portfolio(request.most(len(platforms)))
         recorded = opened.known_latencies(asked, sources=names)
         if recorded is not None:
@@ -205,12 +225,21 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
         return TuneResult(result, ranges, request.most(len(platforms)), free, curves, left_out, searches)
 
 
-def _history(learn_from: DatasetLike | None, replay: DatasetLike | None, device: Device) -> Dataset | None:
-    """What to learn from; unless asked, what is replayed or the dataset that ships, but nothing of a CPU."""
+def _history(
+    learn_from: DatasetLike | None,
+    replay: DatasetLike | None,
+    device: Device,
+    workload: Workload,
+    *,
+    replayed: bool,
+) -> History:
+    """What to learn from; unless told, what is replayed, on a GPU what ships, on a CPU nothing."""
     chosen = replay if learn_from is None else learn_from
     if chosen == NOTHING or (chosen is None and device.kind == "cpu"):
-        return None
-    return load_dataset(chosen)
+        return GivenHistory()
+    if chosen is None and not replayed:
+        return ShippedHistory(workload)
+    return GivenHistory(load_dataset(chosen))
 
 
 def _searched(  # noqa: PLR0913, PLR0917 (searches, where they are kept, and whom to tell)

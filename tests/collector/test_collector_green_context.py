@@ -1,6 +1,7 @@
 """Partitions, on a driver that splits a GPU of 132 SMs in steps of 8."""
 
 import sys
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,7 +13,7 @@ SMS, STEP = 132, 8
 SUCCESS, REFUSED = SimpleNamespace(name="CUDA_SUCCESS"), SimpleNamespace(name="CUDA_ERROR_INVALID_RESOURCE")
 
 
-def resource(ids: range) -> Any:
+def resource(ids: Sequence[int]) -> Any:
     return SimpleNamespace(ids=set(ids), sm=SimpleNamespace(smCount=len(ids)))
 
 
@@ -51,13 +52,14 @@ class FakeDriver:
         size = max(STEP, -(-least // STEP) * STEP)
         if size > SMS:
             return (REFUSED, None, None, None)
-        made = min(count, SMS // size)
-        groups = [resource(range(i * size, (i + 1) * size)) for i in range(made)]
-        return SUCCESS, groups, made, resource(range(made * size, SMS))
+        made = min(count, whole.sm.smCount // size)
+        ids = sorted(whole.ids)
+        groups = [resource(ids[i * size : (i + 1) * size]) for i in range(made)]
+        return SUCCESS, groups, made, resource(ids[made * size :])
 
     def cuDevResourceGenerateDesc(self, resources: list[Any], count: int) -> Any:  # noqa: N802
-        assert len(resources) == count == 1
-        return SUCCESS, resources[0]
+        assert len(resources) == count
+        return SUCCESS, SimpleNamespace(ids=set().union(*(part.ids for part in resources)))
 
     def cuGreenCtxCreate(self, description: Any, device: str, flags: int) -> Any:  # noqa: N802
         return SUCCESS, description
@@ -119,9 +121,38 @@ def test_partitions_are_made_once(driver: FakeDriver) -> None:
     assert driver.splits == [(2, 32), (1, 32)]
 
 
+@pytest.mark.parametrize("sizes", [(64, 64), (32, 96), (96, 32), (16, 112), (10, 20, 40)])
+def test_partitions_of_any_sizes_are_disjoint(driver: FakeDriver, sizes: tuple[int, ...]) -> None:
+    found = GreenContexts().disjoint(sizes)
+    groups = [driver.streams[stream] for stream, _ in found]
+    assert [len(group) for group in groups] == [granted for _, granted in found]
+    assert all(sms <= granted < sms + STEP for sms, (_, granted) in zip(sizes, found, strict=True))
+    assert len(set().union(*groups)) == sum(granted for _, granted in found)
+
+
+def test_sizes_that_do_not_fit_together_are_refused(driver: FakeDriver) -> None:
+    with pytest.raises(RuntimeError, match=r"no partition of 64 SMs beside others of \(96, 64\)"):
+        GreenContexts().disjoint((96, 64))
+
+
 def test_more_partitions_than_fit_are_refused(driver: FakeDriver) -> None:
     with pytest.raises(RuntimeError, match="the driver made 4 of 5 partitions of 32 SMs"):
         GreenContexts().streams(32, 5)
+
+
+def test_lanes_of_any_size_are_the_sms_that_they_are_called_by(driver: FakeDriver) -> None:
+    contexts = GreenContexts()
+    lanes = [range(0, 32), range(32, 48), range(48, 128), range(64, 96)]
+    for lane in lanes:
+        assert driver.streams[contexts.lane(lane)] == set(lane)
+    assert driver.splits == [(1, 1), (16, 8)]  # all of them of one split
+    assert contexts.lane(range(0, 32)) == contexts.lane(range(0, 32))
+
+
+@pytest.mark.parametrize("lane", [range(0, 12), range(4, 12), range(96, 136)])
+def test_a_lane_that_the_driver_cannot_make_is_refused(driver: FakeDriver, lane: range) -> None:
+    with pytest.raises(RuntimeError, match="a lane must be of whole units of 8 SMs, up to 128, but got"):
+        GreenContexts().lane(lane)
 
 
 def test_what_the_driver_refuses_is_named(driver: FakeDriver) -> None:

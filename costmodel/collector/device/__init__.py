@@ -5,6 +5,7 @@ from costmodel.collector.device._device import (
     describe_device,
     grant,
     open_device,
+    physical_device,
     start_device_worker,
     time_job,
     time_module,
@@ -20,6 +21,7 @@ from costmodel.collector.device._job import (
     Timed,
     TimedKernels,
 )
+from costmodel.collector.device._neighbours import Lane, NeighbourTimer
 from costmodel.collector.device._pace import Pace
 from costmodel.collector.device._pulse import Pulse
 from costmodel.collector.device._spin_kernel import SpinKernel, nvrtc_cubin, verify_grant
@@ -45,7 +47,9 @@ __all__ = [
     "KeptData",
     "KernelFaultError",
     "KernelJob",
+    "Lane",
     "ModuleJob",
+    "NeighbourTimer",
     "Pace",
     "Pulse",
     "Repeats",
@@ -62,6 +66,7 @@ __all__ = [
     "nvrtc_cubin",
     "open_device",
     "pci_bus_id",
+    "physical_device",
     "runs_within",
     "start_device_worker",
     "time_job",

@@ -1,6 +1,7 @@
 """A runner that measures nothing twice: each measurement is on disk before the next one is made."""
 
 from collections.abc import Collection, Mapping, Sequence
+from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,6 +44,15 @@ class RecordedRunner(Runner):
         """As many as the other runner works on."""
         return self._runner.in_flight
 
+    @property
+    def alone(self) -> Runner:
+        """The same with the other runner alone."""
+        if (alone := self._runner.alone) is self._runner:
+            return self
+        other = copy(self)
+        other._runner = alone
+        return other
+
     def platform(self, sms: int | None = None) -> Platform:
         """A platform of the other runner."""
         return self._runner.platform(sms)
@@ -71,7 +81,7 @@ class RecordedRunner(Runner):
         self, candidates: Sequence[Candidate], platform: Platform, *, visit: int = 0
     ) -> list[Measurement]:
         """What is stored of each candidate; the rest is built together, measured and stored one by one."""
-        missing = [each for each in candidates if not self._store.get(measurement_key(each, platform, visit))]
+        missing = [each for each in candidates if not self._known(each, platform, visit)]
         self._runner.prefetch(missing)
         return [self._measured(candidate, platform, visit) for candidate in candidates]
 
@@ -79,9 +89,15 @@ class RecordedRunner(Runner):
         """Let the other runner prepare them."""
         self._runner.prefetch(candidates)
 
+    def _known(self, candidate: Candidate, platform: Platform, visit: int) -> Measurement | None:
+        """What is stored: measured alone, or else beside others where the other runner measures so too."""
+        found = self._store.get(measurement_key(candidate, platform, visit))
+        if found is None and self._runner.alone is not self._runner:
+            found = self._store.get(measurement_key(candidate, platform, visit, co_run=True))
+        return found
+
     def _measured(self, candidate: Candidate, platform: Platform, visit: int) -> Measurement:
-        known = self._store.get(measurement_key(candidate, platform, visit))
-        if known is not None:
+        if (known := self._known(candidate, platform, visit)) is not None:
             return known
         (measured,) = self._runner.measure([candidate], platform, visit=visit)
         self._store.add([measured])

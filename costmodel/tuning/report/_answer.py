@@ -18,6 +18,7 @@ def answer(found: Findings) -> tuple[str, ...]:
         *compared,
         *_sources(found),
         *_library(found),
+        *_finalists(found.search),
         *_ties(found.search),
         *_drifts(found.search),
         *origin(found.search.provenance),
@@ -111,6 +112,15 @@ def _ties(search: SearchResult) -> Iterator[str]:
     """That the model could not tell what to measure first, where it could not."""
     if (tied := search.trials[0].tied) > 1:
         yield f"The model scored {tied} candidates alike at first, and chose among them at random."
+
+
+def _finalists(search: SearchResult) -> Iterator[str]:
+    """What was measured beside others."""
+    if search.finalists:
+        yield (
+            "Others may have measured on the device meanwhile: "
+            f"the {len(search.finalists)} best kernels were measured again alone."
+        )
 
 
 def _drifts(search: SearchResult) -> Iterator[str]:
