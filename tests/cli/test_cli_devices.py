@@ -68,7 +68,7 @@ def test_devices_of_ones_own(tmp_path: Path) -> None:
     [
         (["show", "A100"], "Error: The device must be one that `costmodel devices list` shows"),
         (["show", "H200", "--sms", "133"], "Error: The SMs must be 1 to 132"),
-        (["list", "--own", "none.toml"], "Error: A file of devices must be at none.toml"),
+        (["list", "--own", "none.toml"], "Error: Cannot read device file none.toml"),
     ],
 )
 def test_wrong_input_is_told_in_one_line(arguments: list[str], message: str) -> None:
