@@ -22,8 +22,10 @@ from costmodel.search import (
     quiet_optuna,
     tune_together,
 )
+from costmodel.shadow import ServiceWatch, WatchedRunner, WatchedService
 from costmodel.spaces import SearchSpace
 from costmodel.transfer import Model
+from costmodel.tuning._beside import as_far_as_it_may, check_beside, watched
 from costmodel.tuning._knowledge import NOTHING, Knowledge, best_recorded, from_model, known_from
 from costmodel.tuning._measuring import REPLAY, opened_runner
 from costmodel.tuning._request import TuneRequest
@@ -70,6 +72,7 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
     stop_gain: float | None = None,
     seed: int = 0,
     measure_curves: bool = False,
+    beside: ServiceWatch | Path | str | None = None,
     on_trial: Callable[[Trial], None] | None = None,
 ) -> TuneResult:
     """Find the kernel to run for the SMs that it will have, measuring only a shortlist.
@@ -121,11 +124,15 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
         seed: Seed of all random choices.
         measure_curves: On a device, measure the chosen kernel at other SM budgets too, and search the whole
             device for the kernel to compare it with; a replay knows both.
+        beside: Watch of a service that runs on the other SMs meanwhile, or the file to which it appends
+            latencies: kernels are measured one by one, the search pauses where the service's p99 rises by
+            more than it may, and ends with what it has where it cannot go on. See
+            ``costmodel.shadow.ServiceWatch``.
         on_trial: Called after each candidate was measured.
 
     Raises:
         CostModelError: The options do not go together, a dataset or the workload cannot be found, a device
-            cannot be opened, or every kernel failed.
+            cannot be opened, every kernel failed, or a service let none be measured.
         EngineLostError: The engine was lost.
 
     Example:
@@ -140,7 +147,14 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
     )
     if model is not None and learn_from is not None:
         raise CostModelError("A model or a history must be given, but got both. Leave one of them out.")
-    with opened_runner(runner or REPLAY, subject, replay, device, engine) as measuring:
+    watch = None if beside is None else ServiceWatch.of(beside)
+    if watch:
+        check_beside(request, measure_curves=measure_curves)
+    with (
+        watched(watch) as service,
+        opened_runner(runner or REPLAY, subject, replay, device, engine) as alone,
+    ):
+        measuring = WatchedRunner(alone, service) if service else alone
         replayed = measuring.known_latencies(subject.workload) is not None
         stored = records is not None and not replayed
         opened = RecordedRunner(measuring, Path(str(records))) if stored else measuring
@@ -186,9 +200,10 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
 
         samplers = {name: sampler_of(name) for name in names}
         kept = partial(_kept_study, study, study_name)
-        searches = _searched(opened, list(samplers.values()), request, kept, on_trial, known_best)
-        found = {name: search.result for name, search in zip(names, searches, strict=True)}
-        result = SearchResult.joined(found) if len(found) > 1 else found[names[0]]
+        searches = _searched(opened, list(samplers.values()), request, kept, on_trial, known_best, service)
+        results = {name: search.result for name, search in zip(names, searches, strict=True)}
+        found = {name: each for name, each in results.items() if each.trials}
+        result = SearchResult.joined(found) if len(found) > 1 else next(iter(found.values()))
         ranges = result.portfolio(request.most(len(platforms)))
         recorded = opened.known_latencies(asked, sources=names)
         if recorded is not None:
@@ -202,7 +217,8 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
         free = None if free_sms is None else result.free_sms(free_sms)
         is_ours = not replayed and not isinstance(runner, Runner)
         left_out = subject.left_out("cpu" if on.kind == "cpu" else "cuda") if is_ours else {}
-        return TuneResult(result, ranges, request.most(len(platforms)), free, curves, left_out, searches)
+        most, lost = request.most(len(platforms)), service.report if service else None
+        return TuneResult(result, ranges, most, free, curves, left_out, lost, searches)
 
 
 def _history(learn_from: DatasetLike | None, replay: DatasetLike | None, device: Device) -> Dataset | None:
@@ -220,6 +236,7 @@ def _searched(  # noqa: PLR0913, PLR0917 (searches, where they are kept, and who
     study_of: Callable[[str], Any],
     on_trial: Callable[[Trial], None] | None,
     known_best: Sequence[Candidate] = (),
+    service: WatchedService | None = None,
 ) -> tuple[Search, ...]:
     """Search in turn, with a progress bar, in studies by name.
 
@@ -246,7 +263,8 @@ def _searched(  # noqa: PLR0913, PLR0917 (searches, where they are kept, and who
     budgets = ", ".join(str(platform.sms_granted) for platform in samplers[0].space.platforms)
     with quiet_optuna():
         searches = tuple(search_of(sampler) for sampler in samplers)
-        with Progress(f"measuring on {budgets}", sum(each.total for each in searches)) as progress:
+        progress = Progress(f"measuring on {budgets}", sum(each.total for each in searches))
+        with progress, as_far_as_it_may(service, searches, progress.show):
             tune_together(searches)
     return searches
 

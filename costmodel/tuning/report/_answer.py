@@ -6,9 +6,10 @@ import numpy as np
 
 from costmodel.arrays import FloatArray
 from costmodel.search import FreeSms, SearchResult, served_s
+from costmodel.shadow import ServiceReport
 from costmodel.tuning.report._curves import BEST_KNOWN, LIBRARY, WHOLE_CHOICE
 from costmodel.tuning.report._findings import Findings
-from costmodel.tuning.report._words import budget, decisions, microseconds, origin
+from costmodel.tuning.report._words import budget, decisions, microseconds, milliseconds, origin
 
 
 def answer(found: Findings) -> tuple[str, ...]:
@@ -20,6 +21,7 @@ def answer(found: Findings) -> tuple[str, ...]:
         *_library(found),
         *_ties(found.search),
         *_drifts(found.search),
+        *(_beside(found.service) if found.service else ()),
         *origin(found.search.provenance),
     )
 
@@ -119,6 +121,20 @@ def _drifts(search: SearchResult) -> Iterator[str]:
             f"Measured times drifted by x{drift.ratio:.2f} from trial {drift.since} on, and earlier ones are "
             "multiplied by that: look for other clocks, software or neighbours."
         )
+
+
+def _beside(service: ServiceReport) -> Iterator[str]:
+    """What a service lost meanwhile, and why the search did not come to its end."""
+    yield (
+        f"The service beside it: p99 {milliseconds(service.p99_while_s)} ms, "
+        f"{milliseconds(service.p99_before_s)} ms before ({100 * service.p99_rise:+.1f} %, at most "
+        f"{100 * service.may_lose:+g} %), over {service.requests:,} requests; {service.pauses} "
+        f"{'pause' if service.pauses == 1 else 'pauses'}, {service.paused_s:.1f} s in all."
+    )
+    if service.slower_by_itself:
+        yield "It was slower without the search, too: what is said of it is since that was noticed last."
+    if service.ended:
+        yield f"The search ended early, with what it had: {service.ended}"
 
 
 def _freed(found: Findings, free: FreeSms) -> str:
