@@ -11,20 +11,21 @@ class ServiceReport:
         may_lose: Share by which its p99 might rise.
         p99_before_s: 99th percentile of its latencies before the search.
         p99_while_s: The same from the beginning of the search to its end, pauses included.
+        p99_alone_s: The same of the last requests that ended while the search rested.
         median_before_s: Median latency before the search.
         median_while_s: The same from the beginning to the end.
         requests: Requests from the beginning to the end.
         requests_over: Those of them that were over the bound of their time.
         pauses: How often the search paused to keep the bound.
         paused_s: Seconds of all pauses.
-        slower_by_itself: How often the service was found slower than the bound without the search. What is
-            said of requests and latencies is from the last time on.
+        slower_by_itself: How often the service was found over the bound while the search rested.
         ended: Why the search ended before its time; empty where it did not.
     """
 
     may_lose: float
     p99_before_s: float
     p99_while_s: float
+    p99_alone_s: float
     median_before_s: float
     median_while_s: float
     requests: int

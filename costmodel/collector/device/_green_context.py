@@ -48,17 +48,39 @@ class GreenContexts:
             self._streams[key] = self._whole() if key == (self.total_sms, 1) else self._split(sms, partitions)
         return self._streams[key]
 
+    def rest(self, sms: int) -> tuple[int, int]:
+        """A stream on the SMs that a first partition of ``sms`` leaves, in whatever process that is.
+
+        A service that runs there meets no kernel on its SMs that another process measures on the partition.
+
+        Args:
+            sms: SMs that are left to others, at least.
+
+        Returns:
+            The stream's handle, and the SMs that it has.
+
+        Raises:
+            RuntimeError: The driver refuses, or nothing is left.
+        """
+        _, _, left = self._split_up(sms, 1)
+        return self._stream(left), int(left.sm.smCount)
+
     def _whole(self) -> tuple[list[int], int]:
         flags = self.driver.CUstream_flags.CU_STREAM_NON_BLOCKING
         return [int(self.call(self.driver.cuStreamCreate(flags)))], self.total_sms
 
     def _split(self, sms: int, partitions: int) -> tuple[list[int], int]:
-        groups, made, _ = self.call(
-            self.driver.cuDevSmResourceSplitByCount(partitions, self._all_sms, 0, sms)
-        )
+        groups, made, _ = self._split_up(sms, partitions)
         if made < partitions:
             raise RuntimeError(f"the driver made {made} of {partitions} partitions of {sms} SMs")
         return [self._stream(group) for group in groups[:partitions]], int(groups[0].sm.smCount)
+
+    def _split_up(self, sms: int, partitions: int) -> tuple[list[Any], int, Any]:
+        """Partitions, how many were made, and what they leave."""
+        found: tuple[list[Any], int, Any] = self.call(
+            self.driver.cuDevSmResourceSplitByCount(partitions, self._all_sms, 0, sms)
+        )
+        return found
 
     def _stream(self, group: Any) -> int:
         driver = self.driver

@@ -132,7 +132,10 @@ def _beside(service: ServiceReport) -> Iterator[str]:
         f"{'pause' if service.pauses == 1 else 'pauses'}, {service.paused_s:.1f} s in all."
     )
     if service.slower_by_itself:
-        yield "It was slower without the search, too: what is said of it is since that was noticed last."
+        yield (
+            "It has become slower by itself, which is not the search's: without it p99 is "
+            f"{milliseconds(service.p99_alone_s)} ms now."
+        )
     if service.ended:
         yield f"The search ended early, with what it had: {service.ended}"
 
