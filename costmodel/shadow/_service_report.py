@@ -19,7 +19,7 @@ class ServiceReport:
         pauses: How often the search paused to keep the bound.
         paused_s: Seconds of all pauses.
         slower_by_itself: How often the service was found over the bound while the search rested.
-        ended: Why the search ended before its time; empty where it did not.
+        ended: Why the search could go no further; empty where it could.
     """
 
     may_lose: float

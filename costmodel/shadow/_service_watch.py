@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
 
 from costmodel.errors import CostModelError
 
@@ -45,8 +44,3 @@ class ServiceWatch:
         for name in ("may_lose", "longest_pause_s", "silence_s"):
             if not 0.0 < (value := getattr(self, name)) < float("inf"):
                 raise CostModelError(f"{name} must be above 0 and finite, but got {value:g}.")
-
-    @classmethod
-    def of(cls, watch: "ServiceWatch | Path | str") -> Self:
-        """A watch, or that with the usual settings of a file."""
-        return watch if isinstance(watch, cls) else cls(watch)  # type: ignore[arg-type]

@@ -49,7 +49,6 @@ class WatchedService:
         on_requests: Called with the number of requests that were heard of at first, again and again.
 
     Attributes:
-        ended: Why the search ended before its time; empty unless somebody sets it.
         tell: Called with a few words while there is a pause.
 
     Raises:
@@ -62,12 +61,16 @@ class WatchedService:
         self._watch, self._log = watch, LatencyLog(Path(watch.latencies))
         self._alone = deque[float](maxlen=watch.window)
         self._pauses, self._paused_s, self._slower_by_itself = 0, 0.0, 0
-        self.ended = ""
+        self._ended = ""
         self.tell: Callable[[str], None] = _nobody
         self._heard_at = time.monotonic()
-        while len(self._alone) < watch.window:
-            self._alone.extend(heard := self._heard())
-            on_requests(len(heard))
+        try:
+            while len(self._alone) < watch.window:
+                self._alone.extend(heard := self._heard())
+                on_requests(len(heard))
+        except BaseException:  # an interrupt too
+            self.close()
+            raise
         self._p99_before_s, self._median_before_s = p99(self._alone), _median(self._alone)
         self._since = deque[float](maxlen=_KEPT)
         self._requests = self._over = self._forgiven = 0
@@ -77,16 +80,16 @@ class WatchedService:
         """What is measured within is followed by a rest, a look, and a pause where the bound is not kept.
 
         Raises:
-            CannotGoOnError: The bound cannot be kept, or the service has gone silent.
+            CannotGoOnError: After the last burst the bound could not be kept, or the service was silent.
         """
-        start = time.monotonic()
+        if self._ended:
+            raise CannotGoOnError(self._ended)
+        start, bound_s = time.monotonic(), self.bound_s
         yield
-        burst_s = time.monotonic() - start
-        time.sleep(p99(self._alone))  # requests that were running in the burst have ended then
-        self._count(self._listen())
-        self._rest(_REST_SHARE * burst_s)
-        if self._is_over:
-            self._pause()
+        try:
+            self._look(time.monotonic() - start, bound_s)
+        except CannotGoOnError as error:  # what was measured counts
+            self._ended = str(error)
 
     @property
     def may_lose(self) -> float:
@@ -113,32 +116,48 @@ class WatchedService:
             pauses=self._pauses,
             paused_s=self._paused_s,
             slower_by_itself=self._slower_by_itself,
-            ended=self.ended,
+            ended=self._ended,
         )
 
     def close(self) -> None:
         """Close the file; what was counted stays."""
         self._log.close()
 
-    def _rest(self, seconds: float) -> None:
-        """Look at the service alone for a while."""
-        end = time.monotonic() + seconds
+    def _look(self, burst_s: float, bound_s: float) -> None:
+        """Count what a burst took, look at the service alone for a while, and pause if need be.
+
+        Args:
+            burst_s: How long it was.
+            bound_s: The bound before it.
+
+        Raises:
+            CannotGoOnError: The pause takes too long, or the service is silent.
+        """
+        time.sleep(p99(self._alone))  # requests that were running in the burst have ended then
+        self._count(self._listen())
+        counted, end = self._requests, time.monotonic() + _REST_SHARE * burst_s
         while time.monotonic() < end:
             self._hear_alone()
+        if self._is_over:
+            self._pause(bound_s, counted)
 
-    def _pause(self) -> None:
+    def _pause(self, bound_s: float, counted: int) -> None:
         """Wait until the bound is kept again, or the service is known to be slower by itself.
+
+        Args:
+            bound_s: The bound before the burst.
+            counted: Requests until its end; those since then are without tuning.
 
         Raises:
             CannotGoOnError: That takes too long.
         """
-        start, bound_s, requests = time.monotonic(), self.bound_s, self._requests
+        start = time.monotonic()
         self._pauses += 1
         try:
             while self._is_over:
                 self.tell(f"paused, as p99 of the service is over {1e3 * bound_s:.3g} ms")
                 self._hear_alone()
-                all_now = self._requests - requests >= self._watch.window
+                all_now = self._requests - counted >= self._watch.window
                 if all_now and _over(self._alone, bound_s) > _SLOWER_SHARE * len(self._alone):
                     self._slower_by_itself += 1
                     self._forgiven = self._over

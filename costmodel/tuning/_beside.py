@@ -1,11 +1,11 @@
 """Tuning beside a service: on SMs of its own, watched, and ended where it cannot go on."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
 
 from costmodel.errors import CostModelError
 from costmodel.progress import Progress
-from costmodel.search import Search
 from costmodel.shadow import CannotGoOnError, ServiceWatch, WatchedService
 from costmodel.tuning._request import TuneRequest
 
@@ -24,15 +24,19 @@ def check_beside(request: TuneRequest, *, measure_curves: bool) -> None:
 
 
 @contextmanager
-def watched(watch: ServiceWatch | None) -> Iterator[WatchedService | None]:
+def watched(beside: ServiceWatch | Path | str | None) -> Iterator[WatchedService | None]:
     """A service of which is known what it does alone, before anything is opened beside it; None for None.
+
+    Args:
+        beside: What it may lose, or the file of its latencies to take the usual bound.
 
     Raises:
         CostModelError: The service tells nothing.
     """
-    if watch is None:
+    if beside is None:
         yield None
         return
+    watch = beside if isinstance(beside, ServiceWatch) else ServiceWatch(beside)
     with Progress("watching the service alone, requests", watch.window) as progress:
         service = WatchedService(watch, lambda requests: progress.advance(steps=requests))
     with closing(service):
@@ -40,21 +44,11 @@ def watched(watch: ServiceWatch | None) -> Iterator[WatchedService | None]:
 
 
 @contextmanager
-def as_far_as_it_may(
-    service: WatchedService | None, searches: Sequence[Search], tell: Callable[[str], None]
-) -> Iterator[None]:
-    """End with what searches have where they cannot go on beside a service.
-
-    Raises:
-        CannotGoOnError: They have nothing.
-    """
+def as_far_as_it_may(service: WatchedService | None, tell: Callable[[str], None]) -> Iterator[None]:
+    """End searches where they cannot go on beside a service, if it is watched."""
     if service is None:
         yield
         return
     service.tell = tell
-    try:
+    with suppress(CannotGoOnError):
         yield
-    except CannotGoOnError as error:
-        if not any(search.result.trials for search in searches):
-            raise
-        service.ended = str(error)

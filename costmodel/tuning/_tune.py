@@ -132,7 +132,7 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
 
     Raises:
         CostModelError: The options do not go together, a dataset or the workload cannot be found, a device
-            cannot be opened, every kernel failed, or a service let none be measured.
+            cannot be opened, every kernel failed, or a service beside it does not tell its latencies.
         EngineLostError: The engine was lost.
 
     Example:
@@ -147,11 +147,10 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
     )
     if model is not None and learn_from is not None:
         raise CostModelError("A model or a history must be given, but got both. Leave one of them out.")
-    watch = None if beside is None else ServiceWatch.of(beside)
-    if watch:
+    if beside is not None:
         check_beside(request, measure_curves=measure_curves)
     with (
-        watched(watch) as service,
+        watched(beside) as service,
         opened_runner(runner or REPLAY, subject, replay, device, engine) as alone,
     ):
         measuring = WatchedRunner(alone, service) if service else alone
@@ -201,9 +200,8 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
         samplers = {name: sampler_of(name) for name in names}
         kept = partial(_kept_study, study, study_name)
         searches = _searched(opened, list(samplers.values()), request, kept, on_trial, known_best, service)
-        results = {name: search.result for name, search in zip(names, searches, strict=True)}
-        found = {name: each for name, each in results.items() if each.trials}
-        result = SearchResult.joined(found) if len(found) > 1 else next(iter(found.values()))
+        found = {name: search.result for name, search in zip(names, searches, strict=True)}
+        result = SearchResult.joined(found) if len(found) > 1 else found[names[0]]
         ranges = result.portfolio(request.most(len(platforms)))
         recorded = opened.known_latencies(asked, sources=names)
         if recorded is not None:
@@ -264,7 +262,7 @@ def _searched(  # noqa: PLR0913, PLR0917 (searches, where they are kept, and who
     with quiet_optuna():
         searches = tuple(search_of(sampler) for sampler in samplers)
         progress = Progress(f"measuring on {budgets}", sum(each.total for each in searches))
-        with progress, as_far_as_it_may(service, searches, progress.show):
+        with progress, as_far_as_it_may(service, progress.show):
             tune_together(searches)
     return searches
 

@@ -119,6 +119,16 @@ def test_partitions_are_made_once(driver: FakeDriver) -> None:
     assert driver.splits == [(2, 32), (1, 32)]
 
 
+@pytest.mark.parametrize(("sms", "left"), [(16, 116), (9, 116), (128, 4)])
+def test_the_rest_is_what_a_first_partition_leaves(driver: FakeDriver, sms: int, left: int) -> None:
+    contexts = GreenContexts()
+    stream, granted = contexts.rest(sms)
+    (part,), _ = contexts.streams(sms)
+    assert len(driver.streams[stream]) == granted == left
+    assert driver.streams[stream] | driver.streams[part] == set(range(SMS))
+    assert not driver.streams[stream] & driver.streams[part]
+
+
 def test_more_partitions_than_fit_are_refused(driver: FakeDriver) -> None:
     with pytest.raises(RuntimeError, match="the driver made 4 of 5 partitions of 32 SMs"):
         GreenContexts().streams(32, 5)

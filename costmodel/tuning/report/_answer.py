@@ -137,7 +137,7 @@ def _beside(service: ServiceReport) -> Iterator[str]:
             f"{milliseconds(service.p99_alone_s)} ms now."
         )
     if service.ended:
-        yield f"The search ended early, with what it had: {service.ended}"
+        yield f"The search went no further: {service.ended}"
 
 
 def _freed(found: Findings, free: FreeSms) -> str:
