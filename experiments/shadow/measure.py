@@ -31,10 +31,12 @@ sys.path.append(str(Path(__file__).parents[1]))
 from options import parse_options
 from report import ALONE, BESIDE, BUILDING, EXCLUSIVE, WATCHED, table
 
-ON_GPU = {"cuda": "cuda", "cpu": "metaschedule"}  # the kernel source of each runner
+SOURCE = {"cuda": "cuda", "cpu": "metaschedule"}  # of kernels, by runner
 BUILDS = 16  # kernels to build beside the service: done within the seconds that the phase takes
-# Seconds that what comes after the watched tuning takes.
-RESERVE_S = 8.0
+RESERVE_S = 8.0  # for what comes after the watched tuning and a last look
+STARTED = time.monotonic()
+
+Task = tuple[str, int]  # workload and seed
 
 
 class Pooled(WrappedRunner):
@@ -42,7 +44,7 @@ class Pooled(WrappedRunner):
 
     def __init__(self, runner: Runner, pools: dict[str, list[Candidate]]) -> None:
         super().__init__(runner)
-        self.pools, self.spans = pools, list[tuple[float, float]]()
+        self.runner, self.pools, self.spans = runner, pools, list[tuple[float, float]]()
 
     def space(
         self, workload: Workload | str, platforms: Sequence[Platform], *, source: str | None = None
@@ -84,65 +86,62 @@ class Record:
             self.add("error", what=what, error=f"{type(error).__name__}: {error}"[:500])
 
 
-STARTED = time.monotonic()
-
-
 def main() -> None:
     args = parse()
     args.out.mkdir(parents=True, exist_ok=True)
+    if (args.out / "record.jsonl").exists():
+        sys.exit(f"{args.out} must hold no other measurement. Name another folder.")
     record = Record(args.out / "record.jsonl")
     record.add("start", arguments={name: str(value) for name, value in vars(args).items()})
-    with ExitStack() as stack:
-        with record.caught("all"):
-            measure(args, record, stack)
-        (args.out / "stop").touch()
+    with ExitStack() as stack, record.caught("all"):
+        measure(args, record, stack)
     print(table(record.rows, args.out / "latencies.log"))
+    sys.exit(not record.of("tuned"))
 
 
 def measure(args: argparse.Namespace, record: Record, stack: ExitStack) -> None:
-    """All parts, in order; each that fails is noted and passed over."""
-    jobs, started = start_service(args, record, stack)
-    sources = open_sources([ON_GPU[args.runner]])
+    """Tune exclusively, beside the service and beside it with the watch, and measure all answers again."""
+    jobs, process = start_service(args, record, stack)
+    stack.callback((args.out / "stop").touch)
     kinds: dict[str, Any] = {"cuda": CudaRunner, "cpu": CpuRunner}
+    sources = open_sources([SOURCE[args.runner]])
     runner = stack.enter_context(kinds[args.runner](sources=sources, device_jobs=jobs))
     platform = runner.platform(args.sms)
     record.add("platform", name=platform.name, sms=platform.sms_granted, software=platform.software)
-    candidates = {name: drawn(runner, name, platform, args.pool, seed=0) for name in args.workload}
-    runner.prefetch([each for drawn_ones in candidates.values() for each in drawn_ones])
-    works = {name: working(runner, name, each, platform, record) for name, each in candidates.items()}
-    pools = {name: pool for name, pool in works.items() if pool}
-    pooled = Pooled(runner, pools)
-    await_ready(args, record, started)
-
-    for seed in args.seed:
-        for name in pools:
-            tune(pooled, record, EXCLUSIVE, name, seed, args)
+    pooled = Pooled(runner, pools_of(runner, platform, args, record))
+    await_ready(args, record, process)
+    tasks = [(name, seed) for seed in args.seed for name in pooled.pools]
+    for task in tasks:
+        tune(pooled, record, EXCLUSIVE, task, args)
     (args.out / "go").touch()
-    watch_alone(record, ALONE[0], args.alone)
-    with record.caught(BUILDING):
-        begin = time.monotonic()
-        runner.prefetch(drawn(runner, next(iter(pools)), platform, min(args.pool, BUILDS), seed=1))
-        time.sleep(args.alone)
-        record.add("phase", name=BUILDING, start=begin, end=time.monotonic())
-    for seed in args.seed:
-        for name in pools:
-            tune(pooled, record, BESIDE, name, seed, args)
-    watch_alone(record, ALONE[1], args.alone)
-    watch = ServiceWatch(
-        args.out / "latencies.log", may_lose=args.may_lose, longest_pause_s=args.pause, silence_s=5.0
-    )
-    tasks = [(name, seed) for seed in args.seed for name in pools]
-    end_by = STARTED + args.time_limit - RESERVE_S - args.alone
-    for i, (name, seed) in enumerate(tasks):
-        left_s = max(1.0, end_by - time.monotonic())
-        deadline = time.monotonic() + left_s / (len(tasks) - i)
-        tune(pooled, record, WATCHED, name, seed, args, watch, deadline)
-    watch_alone(record, ALONE[2], args.alone)
+    tune_beside(pooled, platform, tasks, args, record)
     (args.out / "stop").touch()
     time.sleep(0.5)
-    for name, pool in pools.items():
+    for name, pool in pooled.pools.items():
         with record.caught(f"again {name}"):
             measure_again(runner, pool, platform, record)
+
+
+def tune_beside(
+    pooled: Pooled, platform: Platform, tasks: Sequence[Task], args: argparse.Namespace, record: Record
+) -> None:
+    """All that is measured while the service serves; what the time does not suffice for ends early."""
+    look(record, ALONE[0], args.alone)
+    with record.caught(BUILDING):
+        more = drawn(pooled.runner, tasks[0][0], platform, min(args.pool, BUILDS), seed=1)
+        pooled.prefetch(more)
+        look(record, BUILDING, args.alone)
+    for task in tasks:
+        tune(pooled, record, BESIDE, task, args)
+    look(record, ALONE[1], args.alone)
+    log = args.out / "latencies.log"
+    watch = ServiceWatch(log, may_lose=args.may_lose, longest_pause_s=args.pause, silence_s=5.0)
+    end_by = STARTED + args.time_limit - RESERVE_S - args.alone
+    for i, task in enumerate(tasks):
+        now = time.monotonic()
+        deadline = now + max(1.0, end_by - now) / (len(tasks) - i)
+        tune(pooled, record, WATCHED, task, args, watch, deadline)
+    look(record, ALONE[2], args.alone)
 
 
 def start_service(
@@ -224,6 +223,16 @@ def drawn(runner: Runner, name: str, platform: Platform, count: int, seed: int) 
     return list(found.values())
 
 
+def pools_of(
+    runner: Runner, platform: Platform, args: argparse.Namespace, record: Record
+) -> dict[str, list[Candidate]]:
+    """Kernels of each workload that work; all are built side by side."""
+    candidates = {name: drawn(runner, name, platform, args.pool, seed=0) for name in args.workload}
+    runner.prefetch([each for of_workload in candidates.values() for each in of_workload])
+    works = {name: working(runner, name, each, platform, record) for name, each in candidates.items()}
+    return {name: pool for name, pool in works.items() if pool}
+
+
 def working(
     runner: Runner, name: str, candidates: Sequence[Candidate], platform: Platform, record: Record
 ) -> list[Candidate]:
@@ -237,8 +246,8 @@ def working(
     return []
 
 
-def watch_alone(record: Record, name: str, seconds: float) -> None:
-    """Nothing but the service for a while."""
+def look(record: Record, name: str, seconds: float) -> None:
+    """Let the service serve for a while."""
     start = time.monotonic()
     time.sleep(seconds)
     record.add("phase", name=name, start=start, end=time.monotonic())
@@ -248,8 +257,7 @@ def tune(  # noqa: PLR0913, PLR0917 (what, how, and where it is noted)
     runner: Pooled,
     record: Record,
     way: str,
-    name: str,
-    seed: int,
+    task: Task,
     args: argparse.Namespace,
     beside: ServiceWatch | None = None,
     deadline: float = float("inf"),
@@ -261,7 +269,7 @@ def tune(  # noqa: PLR0913, PLR0917 (what, how, and where it is noted)
             raise CannotGoOnError("the time of the experiment is over")
 
     runner.spans.clear()
-    start = time.monotonic()
+    (name, seed), start = task, time.monotonic()
     with record.caught(f"{way} {name} {seed}"):
         result = costmodel.tune(
             name,
@@ -309,7 +317,7 @@ def measure_again(runner: Any, pool: Sequence[Candidate], platform: Platform, re
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="where results go")
-    parser.add_argument("--runner", choices=ON_GPU)
+    parser.add_argument("--runner", choices=SOURCE)
     parser.add_argument("--time-limit", type=float, help="s that all of it may take")
     parser.add_argument("--workload", action="append", help="name; again for more")
     parser.add_argument("--sms", type=int, help="SMs to tune on; the service has the rest")
