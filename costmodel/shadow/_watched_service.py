@@ -14,8 +14,8 @@ from costmodel.shadow._service_report import ServiceReport
 from costmodel.shadow._service_watch import ServiceWatch
 
 _TAIL = 0.01  # of requests are slower than p99
-# A service that has become slower has more than so many over the bound; at 1 % of 1,000 requests, as usual,
-# there are over 2 % by chance once in a thousand.
+# A service that has become slower has more than so many over the bound. Where one in a hundred is, as usual,
+# more than two are by chance in two windows of 1,000 requests out of a thousand (Poisson).
 _SLOWER_SHARE = 0.02
 # Time at rest, without any tuning, over the time of what was measured before: the load of a service changes.
 _REST_SHARE = 0.1
