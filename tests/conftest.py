@@ -25,6 +25,14 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+@pytest.fixture(scope="session", autouse=True)
+def no_models_of_what_ships(tmp_path_factory: pytest.TempPathFactory) -> Generator[None]:
+    """What somebody trained on this machine is not looked at."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COSTMODEL_MODELS", str(tmp_path_factory.mktemp("models")))
+        yield
+
+
 @pytest.fixture
 def measurements() -> list[Measurement]:
     """All fake measurements."""

@@ -24,6 +24,8 @@ app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode="
 FileArgument = Annotated[
     Path, typer.Argument(metavar="FILE", help="Model that `costmodel train` wrote.", show_default=False)
 ]
+# What is written in place of a file for the models of `costmodel train` without a dataset.
+_DEFAULT = "default"
 
 
 @app.callback()
@@ -47,7 +49,14 @@ def info(file: FileArgument, json: JsonOption = None) -> None:
 
 @app.command()
 def predict(
-    file: FileArgument,
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            help=f"Model that `costmodel train` wrote; {_DEFAULT} for that of what ships.",
+            show_default=False,
+        ),
+    ],
     workload: Annotated[
         str,
         typer.Argument(
@@ -106,14 +115,15 @@ def predict(
     what is so unlike all that it learned from that nothing is promised.
 
     Examples:
+    - `costmodel model predict default matmul-m16-n1024-k1024 --sms 32`, after `costmodel train`
     - `costmodel model predict h100.costmodel matmul-m16-n1024-k1024 --device "H100 SXM" --sms 32`
     - `costmodel model predict h100.costmodel matmul-m16-n1024-k1024 mine.jsonl --device H200 --top 3`
     - `costmodel model predict h100.costmodel matmul-m16-n1024-k1024 --own my-gpu.toml`
     - `costmodel model predict h100.costmodel matmul-m16-n1024-k1024 --sweep sms=64:256:16 --plot out/sms.png`
     """
-    from costmodel.transfer import UnmeasuredDeviceWarning, load_model, read_device
+    from costmodel.transfer import UnmeasuredDeviceWarning, read_device
 
-    model = load_model(file)
+    model = _model_at(file, workload)
     if sweep:
         if sms is not None:
             raise typer.BadParameter("--sweep is over whole devices: name --sms or --sweep, not both.")
@@ -137,7 +147,19 @@ def predict(
         print_line(f"The model has learned from measurements of {workload}.")
     _print_ranking(f"{workload} on {platform}: {len(ranking)} kernels", ranking.head(top))
     kernels = ranking.head(top).to_dict("records")
-    write_json(json, {"model": file, "workload": workload, "platform": platform, "kernels": kernels})
+    write_json(json, {"model": model.path, "workload": workload, "platform": platform, "kernels": kernels})
+
+
+def _model_at(file: Path, workload: str) -> "Model":
+    """The model of a file, or of what ships for a workload's kernels: TVM's, or its own family's."""
+    from costmodel.records import Workload
+    from costmodel.transfer import load_model
+    from costmodel.tuning import pretrained
+
+    if str(file) != _DEFAULT:
+        return load_model(file)
+    asked = Workload.parse(workload)
+    return pretrained(asked.kind if asked.kind.startswith(("cuda.", "triton.")) else "", asked)
 
 
 def _sweep(

@@ -30,7 +30,9 @@ def train(
     context: typer.Context,
     dataset: DatasetArgument = None,
     *,
-    out: Annotated[Path, output_option(help="Model to write, such as h100.costmodel.")],
+    out: Annotated[
+        Path | None, output_option(help="Model to write, such as h100.costmodel.", show_default=False)
+    ] = None,
     learner: Annotated[
         str, typer.Option(help="What learns; `costmodel evaluate` compares all that there are.")
     ] = DEFAULT_LEARNER,
@@ -56,12 +58,20 @@ def train(
 
     The file keeps the dataset's hash, what was learned from, what it was judged by, and the versions.
 
+    Without a dataset and `--out` it learns from every dataset that ships, once and for all: `tune` on a
+    device, `model predict default` and the plug-in for TVM then use these models, and train none. They are
+    kept in `~/.local/share/costmodel/models`, or where COSTMODEL_MODELS says.
+
     Examples:
+    - `costmodel train` learns from all that ships, in a minute or two.
     - `costmodel train --out h100.costmodel`
     - `costmodel train datasets/mine --out mine.costmodel --folds 5`
     - `costmodel train datasets/mine --out mine.costmodel --hold-out matmul-m128-n768-k3072`
     - `costmodel train --out h100.costmodel --folds 5 --track` also logs the model and how good it is.
     """
+    if out is None:
+        _train_default(context, seed, json)
+        return
     from costmodel.dataset import LATENCIES, dataset_used, find_dataset, load_dataset
     from costmodel.transfer import describe_model
     from costmodel.tuning import describe_training
@@ -78,6 +88,37 @@ def train(
         write_json(json, {"model": out, **msgspec.structs.asdict(model.metadata)})
         run.log(describe_training(model))
         run.log(describe_model(out, model.metadata, _example(data)))
+
+
+def _train_default(context: typer.Context, seed: int, json: Path | None) -> None:
+    """Learn from all that ships, and keep the models where they are looked for."""
+    given = [
+        name for name in context.params if name not in ("out", "seed", "json") and _is_given(context, name)
+    ]
+    if given:
+        raise typer.BadParameter(
+            "It must say where to write the model where a dataset or how to learn from it is given, as in "
+            "--out mine.costmodel.",
+            param_hint="'--out'",
+        )
+    from costmodel.tuning import pretrain
+
+    models = pretrain(seed)
+    for model in models.values():
+        assert model.path is not None
+        _print_trained(model, model.path)
+    write_json(
+        json,
+        {
+            name: {"model": each.path, **msgspec.structs.asdict(each.metadata)}
+            for name, each in models.items()
+        },
+    )
+
+
+def _is_given(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name != "DEFAULT"
 
 
 def _print_trained(model: "Model", out: Path) -> None:

@@ -114,7 +114,7 @@ def tune(
         typer.Option(
             metavar="DATASET",
             help="History: a dataset, the name of one that ships, or `nothing`. If not given, what is "
-            "replayed, else the one that ships; for a CPU nothing.",
+            "replayed; for a GPU what ships of such kernels; for a CPU nothing.",
             show_default=False,
         ),
     ] = None,

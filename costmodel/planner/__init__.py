@@ -27,6 +27,7 @@ from costmodel.planner.latencies import (
     RooflineLatencies,
     open_latencies,
 )
+from costmodel.planner.neighbours import SharedMemory
 from costmodel.planner.ranking import Ranking, rank
 from costmodel.planner.replay import CriticalPath, Timeline, critical_path, replay
 from costmodel.planner.report import Plan, plan
@@ -65,6 +66,7 @@ __all__ = [
     "RecordedLatencies",
     "Resource",
     "RooflineLatencies",
+    "SharedMemory",
     "SweptPlan",
     "TaskKind",
     "Timeline",

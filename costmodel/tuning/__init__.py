@@ -8,6 +8,7 @@ from costmodel.tuning._knowledge import NOTHING, Knowledge, from_model, known_fr
 from costmodel.tuning._propose import Proposed, propose
 from costmodel.tuning._request import TuneRequest
 from costmodel.tuning._result import TuneResult
+from costmodel.tuning._shipped import models_folder, pretrain, pretrained
 from costmodel.tuning._training import train
 from costmodel.tuning._tune import tune
 from costmodel.tuning.report import describe_page, describe_search, describe_trial, page_of
@@ -31,7 +32,10 @@ __all__ = [
     "from_model",
     "known_from",
     "list_kernels",
+    "models_folder",
     "page_of",
+    "pretrain",
+    "pretrained",
     "propose",
     "train",
     "tune",

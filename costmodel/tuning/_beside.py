@@ -10,32 +10,24 @@ from costmodel.shadow import CannotGoOnError, ServiceWatch, WatchedService
 from costmodel.tuning._request import TuneRequest
 
 
-def check_beside(request: TuneRequest, *, measure_curves: bool) -> None:
-    """Check that a search leaves a service its SMs.
-
-    Raises:
-        CostModelError: It would measure on the whole device.
-    """
-    if not request.sms or request.free_sms is not None or measure_curves:
-        raise CostModelError(
-            "Beside a service the SMs that it leaves must be named (sms), and nothing may be measured on the "
-            "whole device (free_sms, measure_curves), but something would be. Name the SMs alone."
-        )
-
-
 @contextmanager
-def watched(beside: ServiceWatch | Path | str | None) -> Iterator[WatchedService | None]:
+def watched(
+    beside: ServiceWatch | Path | str | None, request: TuneRequest, *, measure_curves: bool
+) -> Iterator[WatchedService | None]:
     """A service of which is known what it does alone, before anything is opened beside it; None for None.
 
     Args:
         beside: What it may lose, or the file of its latencies to take the usual bound.
+        request: What is tuned beside it.
+        measure_curves: Whether other SM budgets are to be measured too.
 
     Raises:
-        CostModelError: The service tells nothing.
+        CostModelError: The service tells nothing, or the request leaves it no SMs.
     """
     if beside is None:
         yield None
         return
+    _check(request, measure_curves=measure_curves)
     watch = beside if isinstance(beside, ServiceWatch) else ServiceWatch(beside)
     with Progress("watching the service alone, requests", watch.window) as progress:
         service = WatchedService(watch, lambda requests: progress.advance(steps=requests))
@@ -52,3 +44,16 @@ def as_far_as_it_may(service: WatchedService | None, tell: Callable[[str], None]
     service.tell = tell
     with suppress(CannotGoOnError):
         yield
+
+
+def _check(request: TuneRequest, *, measure_curves: bool) -> None:
+    """Check that a search leaves a service its SMs.
+
+    Raises:
+        CostModelError: It would measure on the whole device.
+    """
+    if not request.sms or request.free_sms is not None or measure_curves:
+        raise CostModelError(
+            "Beside a service the SMs that it leaves must be named (sms), and nothing may be measured on the "
+            "whole device (free_sms, measure_curves), but something would be. Name the SMs alone."
+        )

@@ -120,7 +120,7 @@ def learn(  # noqa: PLR0913 (what to learn, from what and how)
     candidates = [history.candidates[i] for i in rows["candidate"]]
     table = extract(candidates, [history.platforms[i] for i in rows["platform"]])
     own = rows.loc[rows["workload"] == workload.name, "candidate"].nunique()
-    chosen = learner or _default_learner(candidates[0], own, kernels)
+    chosen = learner or learner_for(candidates[0], own, kernels)
     model = make_model(chosen, table.columns, seed)
     return Knowledge(
         model.fit(table.values, rows["latency_s"].to_numpy(dtype=np.float64), rows["task"].to_numpy()),
@@ -203,12 +203,12 @@ def from_model(model: Model | Path | str, family: str, replayed: tuple[str, str]
     )
 
 
-def _default_learner(one: Candidate, known: int, kernels: int | None) -> str:
+def learner_for(one: Candidate, known: int = 0, kernels: int | None = None) -> str:
     """What learns from kernels of one family, or of MetaSchedule, where nobody chose.
 
     Args:
         one: One of them.
-        known: Kernels of this workload that were measured on any platform.
+        known: Kernels of the workload that is tuned that were measured on any platform.
         kernels: Those to choose from; None where nobody counted them.
     """
     if not one.family:

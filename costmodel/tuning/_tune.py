@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from costmodel.collector import RecordedRunner, Runner
-from costmodel.dataset import Dataset, DatasetLike, load_dataset
+from costmodel.dataset import DatasetLike, load_dataset
 from costmodel.engines import Engine
 from costmodel.errors import CostModelError
 from costmodel.progress import Progress
@@ -25,7 +25,8 @@ from costmodel.search import (
 from costmodel.shadow import ServiceWatch, WatchedRunner, WatchedService
 from costmodel.spaces import SearchSpace
 from costmodel.transfer import Model
-from costmodel.tuning._beside import as_far_as_it_may, check_beside, watched
+from costmodel.tuning._beside import as_far_as_it_may, watched
+from costmodel.tuning._history import GivenHistory, History, ShippedHistory
 from costmodel.tuning._knowledge import NOTHING, Knowledge, best_recorded, from_model, known_from
 from costmodel.tuning._measuring import REPLAY, opened_runner
 from costmodel.tuning._request import TuneRequest
@@ -92,7 +93,8 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
             kernel that is good on all of them.
         trials: Candidates to measure of each source, where it has as many.
         learn_from: The history: a dataset, its name or its path, or ``"nothing"``. Unless given, what is
-            replayed, else the dataset that ships; on a CPU nothing.
+            replayed; on a GPU the dataset that ships of the kernels' family, or the model of it that
+            ``pretrain`` made, where it has not measured the workload itself; on a CPU nothing.
         start_from: On a device, the dataset whose fastest kernels of this workload there are measured before
             any others; the history unless given.
         replay: What to search in place of a device: recorded measurements, as for ``learn_from``; unless
@@ -147,10 +149,8 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
     )
     if model is not None and learn_from is not None:
         raise CostModelError("A model or a history must be given, but got both. Leave one of them out.")
-    if beside is not None:
-        check_beside(request, measure_curves=measure_curves)
     with (
-        watched(beside) as service,
+        watched(beside, request, measure_curves=measure_curves) as service,
         opened_runner(runner or REPLAY, subject, replay, device, engine) as alone,
     ):
         measuring = WatchedRunner(alone, service) if service else alone
@@ -159,10 +159,11 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
         opened = RecordedRunner(measuring, Path(str(records))) if stored else measuring
         platforms, asked = request.platforms(opened), subject.workload
         on = platforms[0].device
-        history = None if model is not None else _history(learn_from, replay, on)
-
-        recorded_at = history if start_from is None else load_dataset(start_from)
-        known_best = best_recorded(recorded_at, asked, platforms) if recorded_at and not replayed else []
+        history = (
+            GivenHistory()
+            if model is not None
+            else _history(learn_from, replay, on, asked, replayed=replayed)
+        )
 
         names = subject.among(opened.sources(asked), replayed=replayed)
         apart = keep_twins_apart if replayed else None
@@ -172,8 +173,11 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
             if model is not None:
                 saw = space.family if len(names) > 1 else ""
                 return from_model(model, saw, (asked.name, on.name) if replayed else None)
+            ready = history.model(space.family) if learner is None else None
+            if ready is not None:
+                return from_model(ready, "", None)
             return known_from(
-                history,
+                history.of(space.family),
                 asked,
                 on.name,
                 space.family,
@@ -183,9 +187,8 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
                 kernels=space.size,
             )
 
-        def sampler_of(name: str) -> ModelSampler:
+        def sampler_of(space: SearchSpace) -> ModelSampler:
             """What proposes the kernels of one source."""
-            space = opened.space(asked, platforms, source=name)
             known = known_of(space)
             return ModelSampler(
                 space.in_columns(known.columns),
@@ -197,7 +200,16 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
                 seed=seed,
             )
 
-        samplers = {name: sampler_of(name) for name in names}
+        spaces = {name: opened.space(asked, platforms, source=name) for name in names}
+        samplers = {name: sampler_of(space) for name, space in spaces.items()}
+        recorded_at = history.recorded([space.family for space in spaces.values()])
+        if start_from is not None:
+            recorded_at = [load_dataset(start_from)]
+        known_best = (
+            []
+            if replayed
+            else [kernel for each in recorded_at for kernel in best_recorded(each, asked, platforms)]
+        )
         kept = partial(_kept_study, study, study_name)
         searches = _searched(opened, list(samplers.values()), request, kept, on_trial, known_best, service)
         found = {name: search.result for name, search in zip(names, searches, strict=True)}
@@ -219,12 +231,21 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
         return TuneResult(result, ranges, most, free, curves, left_out, lost, searches)
 
 
-def _history(learn_from: DatasetLike | None, replay: DatasetLike | None, device: Device) -> Dataset | None:
-    """What to learn from; unless asked, what is replayed or the dataset that ships, but nothing of a CPU."""
+def _history(
+    learn_from: DatasetLike | None,
+    replay: DatasetLike | None,
+    device: Device,
+    workload: Workload,
+    *,
+    replayed: bool,
+) -> History:
+    """What to learn from; unless told, what is replayed, on a GPU what ships, on a CPU nothing."""
     chosen = replay if learn_from is None else learn_from
     if chosen == NOTHING or (chosen is None and device.kind == "cpu"):
-        return None
-    return load_dataset(chosen)
+        return GivenHistory()
+    if chosen is None and not replayed:
+        return ShippedHistory(workload)
+    return GivenHistory(load_dataset(chosen))
 
 
 def _searched(  # noqa: PLR0913, PLR0917 (searches, where they are kept, and whom to tell)

@@ -9,11 +9,13 @@ from msgspec import structs
 from typer.testing import CliRunner, Result
 
 from costmodel.cli import app
+from costmodel.dataset import CardHeader, build_dataset, families_in
 from costmodel.features import extract
-from costmodel.records import Candidate, hypothetical
+from costmodel.records import Candidate, RecordStore, hypothetical
 from costmodel.testing import LANDSCAPE_DEVICE, gpu_landscape, landscape_platform
 from costmodel.transfer import load_model
-from costmodel.tuning import train
+from costmodel.tuning import _shipped, train
+from costmodel.tuning._shipped import ShippedDataset
 
 WORKLOADS = ("matmul-m128-n768-k768", "matmul-m512-n512-k512", "matmul-m64-n2304-k768")
 
@@ -174,3 +176,42 @@ def test_sweep_options_that_make_no_sense_are_refused(files, options, message) -
     result = costmodel("predict", files["ridge"], WORKLOADS[0], files["new.jsonl"], *options)
     assert result.exit_code != 0
     assert message in f"{result.output} {result.exception}"
+
+
+@pytest.fixture
+def shipped(data, tmp_path, monkeypatch) -> Path:
+    """A dataset that is all that ships, and a folder for its model."""
+    with RecordStore(tmp_path / "records.jsonl") as store:
+        store.append(data.to_measurements(WORKLOADS[1]))
+    header = CardHeader("Landscape", "For tests.", "Not at all.", "Not real.", "CC-BY-4.0", "Nobody, 2026.")
+    path = build_dataset([tmp_path / "records.jsonl"], tmp_path / "built", header=header).path
+    monkeypatch.setattr(_shipped, "_installed", lambda: (ShippedDataset(str(path), families_in(path)),))
+    monkeypatch.setattr(ShippedDataset, "model_file", tmp_path / "models" / "built.costmodel")
+    monkeypatch.setenv(_shipped.MODELS_VARIABLE, str(tmp_path / "models"))
+    return path
+
+
+def test_predict_default_takes_the_model_that_train_made_of_what_ships(files, shipped, tmp_path) -> None:
+    arguments = ["default", WORKLOADS[0], files["new.jsonl"], "--sms", 8, "--json", tmp_path / "ranking.json"]
+    refused = costmodel("predict", *arguments)
+    assert refused.exit_code == 2
+    assert "run `costmodel train`" in refused.output
+    trained = CliRunner().invoke(app, ["train", "--json", str(tmp_path / "trained.json")])
+    assert trained.exit_code == 0, trained.output
+    assert "kernel-ridge learned from" in trained.output
+    (about,) = json.loads((tmp_path / "trained.json").read_text()).values()
+    assert about["workloads"] == [WORKLOADS[1]]
+    result = costmodel("predict", *arguments)
+    assert result.exit_code == 0, result.output
+    expected = load_model(about["model"]).predict(WORKLOADS[0], sms=8, kernels=files["new.jsonl"])
+    found = json.loads((tmp_path / "ranking.json").read_text())["kernels"]
+    assert [each["candidate_id"] for each in found] == list(expected["candidate_id"][:10])
+
+
+@pytest.mark.parametrize(
+    "given", [["h100-sm-budgets"], ["--learner", "ridge"], ["--folds", "2"], ["--track"]]
+)
+def test_training_on_something_must_say_where_the_model_goes(given) -> None:
+    result = CliRunner().invoke(app, ["train", *given])
+    assert result.exit_code == 2
+    assert "--out" in result.output

@@ -1,6 +1,7 @@
 """Partitions, on a driver that splits a GPU of 132 SMs in steps of 8."""
 
 import sys
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,7 +13,7 @@ SMS, STEP = 132, 8
 SUCCESS, REFUSED = SimpleNamespace(name="CUDA_SUCCESS"), SimpleNamespace(name="CUDA_ERROR_INVALID_RESOURCE")
 
 
-def resource(ids: range) -> Any:
+def resource(ids: Sequence[int]) -> Any:
     return SimpleNamespace(ids=set(ids), sm=SimpleNamespace(smCount=len(ids)))
 
 
@@ -51,9 +52,10 @@ class FakeDriver:
         size = max(STEP, -(-least // STEP) * STEP)
         if size > SMS:
             return (REFUSED, None, None, None)
-        made = min(count, SMS // size)
-        groups = [resource(range(i * size, (i + 1) * size)) for i in range(made)]
-        return SUCCESS, groups, made, resource(range(made * size, SMS))
+        made = min(count, whole.sm.smCount // size)
+        ids = sorted(whole.ids)
+        groups = [resource(ids[i * size : (i + 1) * size]) for i in range(made)]
+        return SUCCESS, groups, made, resource(ids[made * size :])
 
     def cuDevResourceGenerateDesc(self, resources: list[Any], count: int) -> Any:  # noqa: N802
         assert len(resources) == count == 1
@@ -127,6 +129,20 @@ def test_the_rest_is_what_a_first_partition_leaves(driver: FakeDriver, sms: int,
     assert len(driver.streams[stream]) == granted == left
     assert driver.streams[stream] | driver.streams[part] == set(range(SMS))
     assert not driver.streams[stream] & driver.streams[part]
+
+
+@pytest.mark.parametrize("sizes", [(64, 64), (32, 96), (96, 32), (16, 112), (10, 20, 40)])
+def test_partitions_of_any_sizes_are_disjoint(driver: FakeDriver, sizes: tuple[int, ...]) -> None:
+    found = GreenContexts().disjoint(sizes)
+    groups = [driver.streams[stream] for stream, _ in found]
+    assert [len(group) for group in groups] == [granted for _, granted in found]
+    assert all(sms <= granted < sms + STEP for sms, (_, granted) in zip(sizes, found, strict=True))
+    assert len(set().union(*groups)) == sum(granted for _, granted in found)
+
+
+def test_sizes_that_do_not_fit_together_are_refused(driver: FakeDriver) -> None:
+    with pytest.raises(RuntimeError, match=r"no partition of 64 SMs beside others of \(96, 64\)"):
+        GreenContexts().disjoint((96, 64))
 
 
 def test_more_partitions_than_fit_are_refused(driver: FakeDriver) -> None:

@@ -9,7 +9,7 @@ from costmodel.dataset import dataset_from_measurements, load_dataset, shape_sib
 from costmodel.errors import CostModelError
 from costmodel.kernels.cuda import CudaSource
 from costmodel.records import Workload
-from costmodel.tuning._knowledge import _default_learner, best_recorded
+from costmodel.tuning._knowledge import best_recorded, learner_for
 from costmodel.tuning._subject import subject_of
 
 DATA = "cuda-sm-budgets"
@@ -96,7 +96,7 @@ def test_what_learns_depends_on_how_much_is_known_of_the_kernels(source, known, 
     of_source["metaschedule"] = load_dataset("h100-sm-budgets").candidates[0]
     spikes = CudaSource().space(Workload.parse("cuda.spike_delivery-n1000-c10-r1000-d2"), "cuda")
     of_source["spikes"] = spikes.candidate(spikes.default)
-    assert _default_learner(of_source[source], known, kernels) == learner
+    assert learner_for(of_source[source], known, kernels) == learner
 
 
 def test_a_replay_learns_from_what_is_replayed_but_for_what_it_looks_for() -> None:

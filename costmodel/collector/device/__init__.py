@@ -20,6 +20,7 @@ from costmodel.collector.device._job import (
     Timed,
     TimedKernels,
 )
+from costmodel.collector.device._neighbours import Lane, NeighbourTimer
 from costmodel.collector.device._pace import Pace
 from costmodel.collector.device._pulse import Pulse
 from costmodel.collector.device._spin_kernel import SpinKernel, nvrtc_cubin, verify_grant
@@ -45,7 +46,9 @@ __all__ = [
     "KeptData",
     "KernelFaultError",
     "KernelJob",
+    "Lane",
     "ModuleJob",
+    "NeighbourTimer",
     "Pace",
     "Pulse",
     "Repeats",

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from costmodel.collector.device._run_graph import RunGraph
 from costmodel.collector.device._timing import MOST_RUNS_AT_ONCE
 
 _MOST_HOLDS = 16  # 1.6 ms: a host that takes longer to launch a graph is busy with other things
@@ -37,16 +38,14 @@ class GraphStopwatch:
         hold: Callable[[], None],
     ) -> None:
         self._driver, self._call, self._stream = driver, call, stream
-        self._launch, self._hold = launch, hold
+        self._graph, self._hold = RunGraph(driver, call, stream, launch), hold
         self._events = [call(driver.cuEventCreate(0)) for _ in range(2)]
-        self._graph: Any = None
-        self._nodes = 0
         self._holds = 1
 
     def time(self, runs: int) -> float:
         """Seconds of one run, the mean of ``runs`` back-to-back runs; see ``Stopwatch``."""
         replays = math.ceil(runs / MOST_RUNS_AT_ONCE)
-        self._capture(runs // replays)
+        self._graph.capture(runs // replays)
         while self._starts_late(replays) and self._holds < _MOST_HOLDS:
             self._holds *= 2
         milliseconds = self._call(self._driver.cuEventElapsedTime(*self._events))
@@ -58,36 +57,16 @@ class GraphStopwatch:
         for _ in range(self._holds):
             self._hold()
         call(driver.cuEventRecord(start, self._stream))
-        call(driver.cuGraphLaunch(self._graph, self._stream))
+        self._graph.replay()
         (passed,) = driver.cuEventQuery(start)
         for _ in range(replays - 1):
-            call(driver.cuGraphLaunch(self._graph, self._stream))
+            self._graph.replay()
         call(driver.cuEventRecord(end, self._stream))
         call(driver.cuEventSynchronize(end))
         return bool(passed == driver.CUresult.CUDA_SUCCESS)
 
     def close(self) -> None:
         """Free the graph and the events."""
-        self._free_graph()
+        self._graph.close()
         for event in self._events:
             self._call(self._driver.cuEventDestroy(event))
-
-    def _capture(self, nodes: int) -> None:
-        """Make a graph of this many runs, unless it is there."""
-        if nodes == self._nodes:
-            return
-        self._free_graph()
-        driver, call = self._driver, self._call
-        mode = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
-        call(driver.cuStreamBeginCapture(self._stream, mode))
-        for _ in range(nodes):
-            self._launch()
-        graph = call(driver.cuStreamEndCapture(self._stream))
-        self._graph, self._nodes = call(driver.cuGraphInstantiate(graph, 0)), nodes
-        call(driver.cuGraphDestroy(graph))
-        call(driver.cuGraphUpload(self._graph, self._stream))  # or the first replay would pay for it
-
-    def _free_graph(self) -> None:
-        if self._graph is not None:
-            self._call(self._driver.cuGraphExecDestroy(self._graph))
-        self._graph, self._nodes = None, 0

@@ -4,6 +4,7 @@ Source: CUDA driver API, "Green Contexts". TVM sets the device's primary context
 so a partition is entered through a stream of the green context, never by making the context current.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 
@@ -62,25 +63,44 @@ class GreenContexts:
         Raises:
             RuntimeError: The driver refuses, or nothing is left.
         """
-        _, _, left = self._split_up(sms, 1)
+        _, _, left = self._split_up(self._all_sms, sms)
         return self._stream(left), int(left.sm.smCount)
+
+    def disjoint(self, sizes: Sequence[int]) -> list[tuple[int, int]]:
+        """A stream on each of some disjoint partitions that need not be equal, made anew at each call.
+
+        Args:
+            sizes: SMs of each partition, at least.
+
+        Returns:
+            For each, its stream's handle and the SMs that the driver granted.
+
+        Raises:
+            RuntimeError: The driver refuses, or too few SMs are left for one of them.
+        """
+        found, left = [], self._all_sms
+        for sms in sizes:
+            groups, made, left = self._split_up(left, sms)
+            if not made:
+                raise RuntimeError(f"the driver made no partition of {sms} SMs beside others of {sizes}")
+            found.append((self._stream(groups[0]), int(groups[0].sm.smCount)))
+        return found
 
     def _whole(self) -> tuple[list[int], int]:
         flags = self.driver.CUstream_flags.CU_STREAM_NON_BLOCKING
         return [int(self.call(self.driver.cuStreamCreate(flags)))], self.total_sms
 
     def _split(self, sms: int, partitions: int) -> tuple[list[int], int]:
-        groups, made, _ = self._split_up(sms, partitions)
+        groups, made, _ = self._split_up(self._all_sms, sms, partitions)
         if made < partitions:
             raise RuntimeError(f"the driver made {made} of {partitions} partitions of {sms} SMs")
         return [self._stream(group) for group in groups[:partitions]], int(groups[0].sm.smCount)
 
-    def _split_up(self, sms: int, partitions: int) -> tuple[list[Any], int, Any]:
+    def _split_up(self, whole: Any, sms: int, partitions: int = 1) -> tuple[list[Any], int, Any]:
         """Partitions, how many were made, and what they leave."""
-        found: tuple[list[Any], int, Any] = self.call(
-            self.driver.cuDevSmResourceSplitByCount(partitions, self._all_sms, 0, sms)
-        )
-        return found
+        split = self.driver.cuDevSmResourceSplitByCount(partitions, whole, 0, sms)
+        groups, made, left = self.call(split)
+        return groups, made, left
 
     def _stream(self, group: Any) -> int:
         driver = self.driver

@@ -17,7 +17,7 @@ from costmodel.dataset.table._parquet import ParquetPart
 from costmodel.dataset.table._records import FACTS, Records
 from costmodel.dataset.table._same import codes_of
 from costmodel.errors import CostModelError, did_you_mean
-from costmodel.records import Device, Measurement
+from costmodel.records import Candidate, Config, Device, Measurement, Workload
 
 # A dataset, the name of one that ships, or a path.
 DatasetLike = Dataset | str | Path
@@ -124,6 +124,23 @@ def workloads_in(dataset: DatasetLike | None = None) -> tuple[str, ...]:
         return dataset.workloads
     tables = _tables(dataset, ["workload"])
     return tuple(sorted({name for table in tables for name in table["workload"].unique().to_pylist()}))
+
+
+def families_in(dataset: str | Path | None) -> dict[str, frozenset[str]]:
+    """Names of the workloads that a dataset has kernels of, by family; nothing else of it is read.
+
+    Families are those of ``Candidate.family``; the empty one is of kernels whose decisions mean the same in
+    every space.
+    """
+    pairs: set[tuple[str, str]] = set()
+    for table in _tables(dataset, ["workload", "space"]):
+        rows = table.group_by(["workload", "space"]).aggregate([]).to_pylist()
+        pairs |= {(row["workload"], row["space"]) for row in rows}
+    found: dict[str, set[str]] = {}
+    for workload, space in sorted(pairs):
+        candidate = Candidate(Workload.parse(workload), space, Config({}))
+        found.setdefault(candidate.family, set()).add(workload)
+    return {family: frozenset(names) for family, names in found.items()}
 
 
 def devices_in(dataset: str | Path | None) -> tuple[Device, ...]:

@@ -11,11 +11,14 @@ from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError
 from costmodel.features import COLUMNS
 from costmodel.transfer import FromScratch, Model, ModelMetadata, TransferModel, load_model, software_versions
+from costmodel.tuning import pretrained
 
 # A pretrained model, what is inside of one, or its file.
 AnyModel = Model | TransferModel | Path | str
 Measured = Mapping[str, tuple[FloatArray, FloatArray]]
 
+# In place of a file, the model of what ships.
+DEFAULT = "default"
 _MEASURED = "measured"
 
 
@@ -37,7 +40,17 @@ def save(path: Path, pretrained: Model | None, measured: Measured) -> None:
 
 
 def open_model(model: AnyModel | None) -> tuple[Model | None, Measured]:
-    """A pretrained model however it is given, and what was measured if it is a file; see ``load``."""
+    """A pretrained model however it is given, and what was measured if it is a file; see ``load``.
+
+    Args:
+        model: The model, its file, or ``"default"`` for that of what ships, see ``costmodel.pretrained``;
+            None for none.
+
+    Raises:
+        CostModelError: There is no such model, or it is not of this version's features.
+    """
+    if model == DEFAULT:
+        return pretrained(), {}
     if isinstance(model, Path | str):
         return load(Path(model))
     return (Model(model) if isinstance(model, TransferModel) else model), {}

@@ -31,7 +31,8 @@ def tuning_options(
         database: File that keeps what was measured, ``.jsonl``.
         sms: SMs that kernels will have, threads on a CPU; all unless given.
         kind: Kind of device, that of the target.
-        model: A pretrained transfer model, or its file.
+        model: A pretrained transfer model, its file, or ``"default"`` for that which ``costmodel train``
+            makes of what ships.
         settings: Of the runner, see ``Runner``.
 
     Returns:

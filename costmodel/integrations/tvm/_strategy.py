@@ -29,7 +29,8 @@ class SearchStrategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
     is scheduled by rules of one's own alone, is left to stock's evolution, guided by the cost model.
 
     Args:
-        model: A pretrained transfer model, or the file of one; learns from nothing without.
+        model: A pretrained transfer model, the file of one, or ``"default"`` for that of what ships
+            (``costmodel.pretrain``); learns from nothing without.
         sms: SMs that the kernels will have, threads on a CPU; all unless given. Not beside ``platform``.
         platform: Where the kernels will run; this machine's device with ``sms`` SMs unless given.
         screened: Configs that the model scores at first, and again after every 16 measurements.

@@ -4,9 +4,10 @@ from costmodel.planner.latencies._base import FirstKnown, KernelLatency, KernelT
 from costmodel.planner.latencies._open import open_latencies
 from costmodel.planner.latencies._predicted import PredictedLatencies
 from costmodel.planner.latencies._recorded import RecordedLatencies
-from costmodel.planner.latencies._roofline import RooflineLatencies
+from costmodel.planner.latencies._roofline import L2_BYTES_S, RooflineLatencies
 
 __all__ = [
+    "L2_BYTES_S",
     "FirstKnown",
     "KernelLatency",
     "KernelTable",

@@ -10,7 +10,7 @@ from costmodel.records import Device, Workload
 # moves 25 MB, 5.4 us on all of an H200. No best kernel there is faster than these make it.
 _START_S = 1.5e-6
 _BYTES_PER_SM_S = 88e9
-_L2_BYTES_S = 6.4e12
+L2_BYTES_S = 6.4e12
 
 
 class RooflineLatencies(Latencies):
@@ -45,5 +45,5 @@ class RooflineLatencies(Latencies):
     def moving_s(self, sms: int, moved_bytes: int) -> float:
         """Seconds in which so many SMs move so many bytes, from the L2 cache where they fit there."""
         is_cached = moved_bytes <= self.device.l2_bytes
-        most = _L2_BYTES_S if is_cached else self.device.bandwidth_gb_s * 1e9 or _L2_BYTES_S
+        most = L2_BYTES_S if is_cached else self.device.bandwidth_gb_s * 1e9 or L2_BYTES_S
         return _START_S + moved_bytes / min(sms * _BYTES_PER_SM_S, most)
