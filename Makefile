@@ -7,16 +7,19 @@ TRIALS ?= 16
 
 BIN := .venv/bin
 
-# Some tests wait for a time limit or a process; one worker more than cores works meanwhile.
-TEST_WORKERS ?= $(shell expr $$(nproc) + 1)
+# Modules are compiled where they are first imported, not by pip, which would compile all that there are. Where this is
+# set, each of the hundreds of processes that tests start would compile them again.
+export PYTHONDONTWRITEBYTECODE :=
 
-TESTS := test test-rehearsals test-notebooks test-docs test-kernel-tuner test-torch test-triton test-ray
+# Some tests wait for a time limit or a process; one worker more than cores works meanwhile. Where
+# OMP_NUM_THREADS is set, nproc takes it for the number of cores.
+TEST_WORKERS ?= $(shell expr $$(env -u OMP_NUM_THREADS nproc) + 1)
+
+TESTS := test test-faults test-rehearsals test-notebooks test-docs test-kernel-tuner test-torch test-triton test-ray
 # Beside other tests, threads of BLAS wait for each other: commands take 10 to 30 % more processor time.
 $(TESTS): export OMP_NUM_THREADS := 1
-# Tests start hundreds of processes, each of which would compile the package again where this is set.
-$(TESTS): export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help tune service-demo test test-rehearsals test-notebooks test-docs test-kernel-tuner test-torch test-triton test-ray docs check mutation reproduce
+.PHONY: help tune service-demo test test-faults test-rehearsals test-notebooks test-docs test-kernel-tuner test-torch test-triton test-ray docs check mutation reproduce
 .DELETE_ON_ERROR:
 
 help: ## List the targets
@@ -32,7 +35,10 @@ test: .venv/dev.stamp ## Run the tests
 service-demo: .venv/service.stamp ## Tune three workloads with a database, builders and workers, some of which are killed
 	PYTHON=$(BIN)/python experiments/service_demo/run.sh
 
-test-rehearsals: .venv/dev.stamp ## Run experiments for a GPU through on this CPU, a minute
+test-faults: .venv/dev.stamp ## Run the tests that kill, hang and interrupt workers
+	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile -m faults
+
+test-rehearsals: .venv/dev.stamp ## Run experiments through in small on this CPU
 	$(BIN)/python -m pytest tests/experiments -m rehearsal
 
 test-notebooks: .venv/notebooks.stamp ## Run the notebooks from top to bottom, and check them, four minutes
@@ -83,7 +89,7 @@ reproduce: .venv/dev.stamp ## Make the figures of README.md again and compare, u
 
 .venv/%.stamp: pyproject.toml | .venv/bin/pip
 	@echo 'Installing costmodel[$(extras)] into .venv: a minute or two.'
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$(extras)]'
+	@$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --editable '.[$(extras)]'
 	@touch $@
 
 .venv/bin/pip:

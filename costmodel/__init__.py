@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from costmodel.tuning import TuneResult as TuneResult
     from costmodel.tuning import collect as collect
     from costmodel.tuning import evaluate as evaluate
-    from costmodel.tuning import pretrain as pretrain
-    from costmodel.tuning import pretrained as pretrained
     from costmodel.tuning import train as train
     from costmodel.tuning import tune as tune
     from costmodel.workloads import catalogue as catalogue
@@ -61,7 +59,7 @@ _PUBLIC = {
     "search": ("DispatchTable", "ModelSampler", "load_dispatch_table"),
     "spaces": ("DeclaredSpace", "KernelSpace", "Pool"),
     "transfer": ("Model", "load_model"),
-    "tuning": ("TuneResult", "collect", "evaluate", "pretrain", "pretrained", "train", "tune"),
+    "tuning": ("TuneResult", "collect", "evaluate", "train", "tune"),
     "workloads": ("catalogue",),
 }
 _PACKAGE_OF = {name: package for package, names in _PUBLIC.items() for name in names}

@@ -58,6 +58,15 @@ def test_version_is_the_one_of_the_project_file() -> None:
     assert costmodel.__version__ == version("sm-costmodel") == project["version"]
 
 
+def test_all_that_names_the_version_names_the_same() -> None:
+    expected = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    data = tomllib.loads((ROOT / "datasets" / "pyproject.toml").read_text())["project"]["version"]
+    cited = re.search(r"^version: (.*)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)
+    pages = [(ROOT / page).read_text() for page in ("CHANGELOG.md", "docs/release-notes.md")]
+    newest = [re.search(r"^## (\d.*)$", page, re.MULTILINE) for page in pages]
+    assert [data, *(found and found[1] for found in (cited, *newest))] == [expected] * 4
+
+
 def test_package_is_typed_for_its_users() -> None:
     assert Path(costmodel.__file__).with_name("py.typed").is_file()
 

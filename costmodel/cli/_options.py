@@ -118,7 +118,7 @@ DatasetArgument = Annotated[
     typer.Argument(
         metavar="DATASET",
         help="Folder or parquet file of a dataset, or the name of one that ships: h100-sm-budgets, which is "
-        f"taken if none is given, {OTHER_DATASETS}.",
+        f"taken if not given, {OTHER_DATASETS}.",
         show_default=False,
     ),
 ]

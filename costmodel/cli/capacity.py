@@ -36,7 +36,10 @@ def capacity(
     trials: Annotated[int, count_option(help="Kernels that each measures.", most=_MOST)] = 128,
     batch: Annotated[
         int | None,
-        count_option(help="Kernels that a tune proposes at once; as many as tune would.", show_default=False),
+        count_option(
+            help="Kernels that a tune proposes at once; as many as `tune` would if not given.",
+            show_default=False,
+        ),
     ] = None,
     campaign: Annotated[
         bool, typer.Option("--campaign", help="One campaign of so many workloads instead of as many tunes.")

@@ -36,7 +36,7 @@ def plan(
     config: ConfigArgument,
     builders: Annotated[
         int | None,
-        count_option(help="Build processes; by default those that `run` would start here."),
+        count_option(help="Build processes; as many as `run` would start here if not given."),
     ] = None,
     devices: DevicesOption = 1,
     json: JsonOption = None,
@@ -81,7 +81,7 @@ def run(
             "at least 0 and at most 1,000,000,000",
             lambda seconds: 0 <= seconds <= 1e9,
             metavar="SECONDS",
-            help="Stop cleanly after this time; the config's limit by default.",
+            help="Stop cleanly after this time; the campaign's limit if not given.",
             show_default=False,
         ),
     ] = None,
@@ -144,13 +144,13 @@ def propose(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Device that will measure; by default the only one that the model learned from.",
+            help="Device that will measure; the only one that the model learned from if not given.",
             show_default=False,
         ),
     ] = None,
     workers: Annotated[
         int | None,
-        count_option(help="Processes; one for each hardware thread by default.", show_default=False),
+        count_option(help="Processes; one for each hardware thread if not given.", show_default=False),
     ] = None,
     json: JsonOption = None,
 ) -> None:

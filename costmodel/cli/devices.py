@@ -45,7 +45,7 @@ def list_devices(own: OwnOption = None, json: JsonOption = None) -> None:
 
 @app.command()
 def show(
-    name: Annotated[str, typer.Argument(help="Name or alias, such as `RTX_3090`.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name or alias, such as `RTX_3090`.")],
     sms: Annotated[
         int | None, count_option(help="SMs that are granted; all if not given.", show_default=False)
     ] = None,

@@ -46,7 +46,7 @@ def evaluate(
     train: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="DATASET", help="Learn from all of this dataset; repeatable.", show_default=False
+            metavar="DATASET", help="Learn from all of this dataset. Repeatable.", show_default=False
         ),
     ] = None,
     test: Annotated[
@@ -80,7 +80,7 @@ def evaluate(
         typer.Option(
             metavar="NAME",
             autocompletion=complete_learner,
-            help="Learner to compare, `NAME+intervals` and `NAME+guard` too; repeatable.",
+            help="Learner to compare, `NAME+intervals` and `NAME+guard` too. Repeatable.",
             show_default=", ".join(_DEFAULTS.learners),
         ),
     ] = None,

@@ -41,7 +41,7 @@ def submit(
     targets: Annotated[
         list[str],
         typer.Argument(
-            metavar="CONFIG.toml|WORKLOAD...",
+            metavar="JOB.toml|WORKLOAD",
             help="A job file, or workloads, which are the tasks of one job.",
             show_default=False,
             autocompletion=complete_workload,
@@ -70,7 +70,8 @@ def submit(
         typer.Option(help="Which task is measured next.", show_default="round-robin"),
     ] = None,
     name: Annotated[
-        str | None, typer.Option(help="What the job is called.", show_default="what it does")
+        str | None,
+        typer.Option(metavar="NAME", help="What the job is called.", show_default="what it does"),
     ] = None,
     submitter: Annotated[
         str | None,
@@ -183,6 +184,12 @@ def work(
             show_default="processes here",
         ),
     ] = None,
+    lanes: Annotated[
+        bool,
+        typer.Option(
+            "--lanes", help="Measure on part of the GPU beside other workers, not in turns with them."
+        ),
+    ] = False,
     json: JsonOption = None,
 ) -> None:
     """Do tasks of jobs, one after the other; several workers may share a store.
@@ -203,7 +210,15 @@ def work(
         _print(part)
 
     with resumable():
-        do(_opened(store), runner=runner, once=once, records=records, engine=engine, on_slice=told)
+        do(
+            _opened(store),
+            runner=runner,
+            once=once,
+            records=records,
+            engine=engine,
+            lanes=lanes,
+            on_slice=told,
+        )
     print_line(f"No task is left to take; slices done: {len(done)}.")
     write_json(json, done)
 

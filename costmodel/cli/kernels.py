@@ -50,7 +50,10 @@ def list_(
 def check(
     path: Annotated[
         Path,
-        typer.Argument(help="Description of a CUDA kernel, Python file of a Triton one, or a folder."),
+        typer.Argument(
+            metavar="PATH",
+            help="Description of a CUDA kernel, Python file of a Triton one, or a folder.",
+        ),
     ],
     dims: Annotated[
         str | None,
@@ -100,12 +103,12 @@ def check(
 
 def _print_entries(entries: "list[KernelEntry]") -> None:
     table = titled_table("Kernels")
-    for name in ("source", "family", "workload"):
-        table.add_column(name)
+    table.add_column("source, family")
     table.add_column("configs", justify="right")
+    table.add_column("workload")
     for entry in entries:
         count = "-" if entry.configs is None else f"{entry.configs:,}"
-        table.add_row(entry.source, entry.name or "-", entry.workload, count)
+        table.add_row(f"{entry.source} {entry.name}".rstrip(), count, entry.workload)
     print_table(table)
 
 

@@ -68,7 +68,7 @@ def predict(
         typer.Argument(
             metavar="CANDIDATES",
             help="Dataset, its name, or `.jsonl` file with one candidate a line, whose kernels to rank. "
-            "Unless given, the dataset that ships; where that has none of the workload, configs are drawn.",
+            "The dataset that ships if not given; where that has none of the workload, configs are drawn.",
             show_default=False,
         ),
     ] = None,
@@ -76,7 +76,8 @@ def predict(
     device: Annotated[
         str | None,
         typer.Option(
-            help="Name of the GPU, see `costmodel devices list`; the one that was learned from if not given.",
+            metavar="NAME",
+            help="GPU, see `costmodel devices list`; the one that was learned from if not given.",
             show_default=False,
         ),
     ] = None,

@@ -97,6 +97,7 @@ def plan(
     device: Annotated[
         str | None,
         typer.Option(
+            metavar="NAME",
             help="Device of the dataset, or a part of its name; the first by name if not given.",
             show_default=False,
         ),

@@ -34,7 +34,8 @@ def train(
         Path | None, output_option(help="Model to write, such as h100.costmodel.", show_default=False)
     ] = None,
     learner: Annotated[
-        str, typer.Option(help="What learns; `costmodel evaluate` compares all that there are.")
+        str,
+        typer.Option(metavar="NAME", help="What learns; `costmodel evaluate` compares all that there are."),
     ] = DEFAULT_LEARNER,
     hold_out: Annotated[
         list[str] | None,

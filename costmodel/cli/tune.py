@@ -40,9 +40,9 @@ def tune(
         str,
         typer.Argument(
             metavar="WORKLOAD",
-            help="Name of a workload, such as matmul-m128-n768-k3072, the folder of a CUDA kernel with "
-            "declared parameters, see `costmodel kernels`, or a TensorIR program: program.py:name, which is "
-            "run, or program.json of tvm.ir.save_json.",
+            help="Name of a workload, such as matmul-m128-n768-k3072, the folder of a CUDA or "
+            "Triton kernel with declared parameters, see `costmodel kernels`, or a TensorIR program: "
+            "program.py:name, which is run, or program.json of tvm.ir.save_json.",
             show_default=False,
             autocompletion=complete_workload,
         ),
@@ -60,9 +60,9 @@ def tune(
         str | None,
         typer.Option(
             metavar="NAME[,NAME...]",
-            help="Where kernels come from: metaschedule, cuda, library (what PyTorch runs), or all, which "
-            "are compared. If not given, the first of these that makes the workload; in a replay all that "
-            "were recorded.",
+            help="Where kernels come from: metaschedule, cuda, triton, library (what PyTorch runs), or all, "
+            "which are compared. If not given, the first of these that makes the workload; in a replay all "
+            "that were recorded.",
             show_default=False,
         ),
     ] = None,
@@ -108,7 +108,7 @@ def tune(
         ),
     ] = None,
     runner: Annotated[RunnerName, typer.Option(help="What measures.")] = RunnerName.REPLAY,
-    trials: Annotated[int, count_option(help="Candidates to measure.")] = 16,
+    trials: Annotated[int, count_option(help="Candidates to measure, of each source.")] = 16,
     learn_from: Annotated[
         str | None,
         typer.Option(
@@ -138,6 +138,7 @@ def tune(
     device: Annotated[
         str | None,
         typer.Option(
+            metavar="NAME",
             help="Device to replay, or a part of its name, where the records hold several; the first by "
             "name if not given.",
             show_default=False,
@@ -164,6 +165,7 @@ def tune(
     learner: Annotated[
         str | None,
         typer.Option(
+            metavar="NAME",
             help="Learner to train on the history.",
             autocompletion=complete_learner,
             show_default="kernel-ridge; stack but for MetaSchedule; source-mixture for another suite; "
@@ -213,7 +215,7 @@ def tune(
         output_option(
             metavar="FILE.png",
             help="Picture of latency over SM budgets: .png, .svg or .pdf. A replay draws "
-            "out/tune-*.png if not given; a device measures more for it, and draws only if given.",
+            "out/tune-*.png if not given; a device, which measures more for it, draws only if given.",
             show_default=False,
         ),
     ] = None,
@@ -247,7 +249,7 @@ def tune(
     - `costmodel tune matmul-m16-n1024-k1024 --sms 32` replays recorded measurements: no GPU is needed.
     - `costmodel tune matmul-m64-n2304-k768 --sms 32 --runner cuda --plot out/tune.png` measures on this GPU.
     - `costmodel tune matmul-m64-n2304-k768 --sms 32 --runner cuda --source all` compares with the library.
-    - `costmodel tune path/to/kernel --dims m=1024,n=1024 --sms 32 --runner cuda` tunes your own CUDA kernel.
+    - `costmodel tune path/to/kernel --dims m=1024,n=1024 --sms 32 --runner cuda` tunes a kernel of your own.
     - `costmodel tune matmul-m64-n64-k64 --sms 1 --runner cpu --study out/cpu.db` tunes for one CPU thread.
     - `costmodel tune matmul-m16-n1024-k1024 --sms 16,32,132` finds one kernel that is good on all three.
     - `costmodel tune matmul-m16-n1024-k1024 --portfolio 3 --dispatch out/dispatch.json` finds three for all.

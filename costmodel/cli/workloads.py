@@ -84,7 +84,7 @@ def sample(
         list[Path] | None,
         typer.Option(
             metavar="CONFIG",
-            help="Campaign whose workloads, and shapes left out, none may be or be near to. May be repeated.",
+            help="Campaign whose workloads, and shapes left out, none may be or be near to. Repeatable.",
             show_default=False,
         ),
     ] = None,

@@ -148,9 +148,7 @@ def _read(file: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(find_config(file).read_text(encoding="utf-8"))
     except OSError as error:
-        raise CostModelError(
-            f"The file of an evaluation must be at {file}, but {error.strerror or error}."
-        ) from None
+        raise CostModelError(f"Cannot read evaluation file {file}: {error.strerror or error}.") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise CostModelError(f"{file} must be TOML, but: {error}. See configs/ for examples.") from None
 

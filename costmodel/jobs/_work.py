@@ -55,6 +55,7 @@ def work(  # noqa: PLR0913 (settings, all but one with defaults)
     once: bool = False,
     records: Path | str = Path("out/jobs"),
     engine: Engine | str | None = None,
+    lanes: bool = False,
     on_slice: Callable[[Slice], None] = lambda _: None,
 ) -> int:
     """Do tasks of a store until there is nothing left to do, or for good.
@@ -67,6 +68,8 @@ def work(  # noqa: PLR0913 (settings, all but one with defaults)
         engine: Where kernels are built that a device measures: an engine, which stays open, or the address of
             one, such as ``tls://host:8786``, which is waited for and opened again where it is lost; in
             processes here unless given.
+        lanes: Measure tunes on a GPU beside other workers, see ``costmodel.tune``; unless given, the workers
+            of a device take turns.
         on_slice: Called after each lease.
 
     Returns:
@@ -84,7 +87,7 @@ def work(  # noqa: PLR0913 (settings, all but one with defaults)
             if lease is not None:
                 count += 1
                 try:
-                    on_slice(_worked(store, lease, Path(records), building.engine))
+                    on_slice(_worked(store, lease, _Means(Path(records), building.engine, lanes)))
                 except EngineLostError as error:
                     on_slice(Slice(lease.job, f"task {lease.position}", None, str(error)))
                     building.reopen(error)
@@ -92,6 +95,15 @@ def work(  # noqa: PLR0913 (settings, all but one with defaults)
                 return count
             else:
                 time.sleep(_LOOK_EVERY_S)
+
+
+@dataclass(frozen=True)
+class _Means:
+    """What a worker works with: where records go, who builds, and whether it measures beside others."""
+
+    records: Path
+    engine: Engine | None
+    lanes: bool
 
 
 class _Building:
@@ -134,14 +146,14 @@ class _Building:
         self.close()
 
 
-def _worked(store: JobStore, lease: Lease, records: Path, engine: Engine | None) -> Slice:
+def _worked(store: JobStore, lease: Lease, means: _Means) -> Slice:
     """Do what a lease is for, and say in the store what came of it."""
     name = f"task {lease.position}"
     try:
         with _renewed(store, lease) as made:
             job = store.job(lease.job)
             name = job.tasks[lease.position].name
-            progress = _done(store, job, lease, records, engine, made)
+            progress = _done(store, job, lease, means, made)
         store.end(lease, progress)
     except LeaseLostError as error:
         _let_go(store, lease)
@@ -174,19 +186,12 @@ def _failed(store: JobStore, lease: Lease, name: str, reason: str) -> Slice:
     return Slice(lease.job, name, None, reason)
 
 
-def _done(  # noqa: PLR0913, PLR0917 (what is done, with what, and where it is kept)
-    store: JobStore,
-    job: Job,
-    lease: Lease,
-    records: Path,
-    engine: Engine | None,
-    made: Callable[[Any], None],
-) -> Progress:
+def _done(store: JobStore, job: Job, lease: Lease, means: _Means, made: Callable[[Any], None]) -> Progress:
     """Do a task as far as a lease says."""
     task = job.tasks[lease.position]
     if isinstance(task, CampaignTask):
-        return _collected(task, engine, made)
-    return _tuned(store, job, task, lease, records / f"{lease.key}.jsonl", engine, made)
+        return _collected(task, means.engine, made)
+    return _tuned(store, job, task, lease, means, made)
 
 
 def _tuned(  # noqa: PLR0913, PLR0917 (what is tuned, with what, and where it is kept)
@@ -194,8 +199,7 @@ def _tuned(  # noqa: PLR0913, PLR0917 (what is tuned, with what, and where it is
     job: Job,
     task: TuneTask,
     lease: Lease,
-    records: Path,
-    engine: Engine | None,
+    means: _Means,
     made: Callable[[Any], None],
 ) -> Progress:
     result = tuning.tune(
@@ -205,8 +209,9 @@ def _tuned(  # noqa: PLR0913, PLR0917 (what is tuned, with what, and where it is
         runner=None if job.runner == "replay" else job.runner,
         study=store.place,
         study_name=lease.key,
-        records=records,
-        engine=engine,
+        records=means.records / f"{lease.key}.jsonl",
+        engine=means.engine,
+        lanes=means.lanes and job.runner == "cuda",
         on_trial=made,
         **msgspec.structs.asdict(job.settings),
     )

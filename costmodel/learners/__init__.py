@@ -26,7 +26,7 @@ from costmodel.learners._training import (
     task_levels,
 )
 from costmodel.learners.known import KnownElsewhere
-from costmodel.learners.multitask import MultitaskGaussianProcess, MultitaskNetwork, matern_similarity
+from costmodel.learners.multitask import MultitaskNetwork, matern_similarity
 from costmodel.learners.sources import NearestTask, TaskCurves, WeightedConsensus, source_weights
 from costmodel.learners.stacking import AboveAnalytic, Stack
 from costmodel.learners.trees import RandomForestLearner, XGBoostLearner, XGBoostRanker
@@ -38,7 +38,6 @@ __all__ = [
     "KernelRidge",
     "KnownElsewhere",
     "Learner",
-    "MultitaskGaussianProcess",
     "MultitaskNetwork",
     "NearestTask",
     "Prediction",

@@ -24,7 +24,13 @@ from costmodel.records._hypothetical import QUANTITIES, HypotheticalDevice, hypo
 from costmodel.records._identity import content_id
 from costmodel.records._kernel_resources import KernelResources
 from costmodel.records._line_file import SharedLineFile
-from costmodel.records._measurement import SCHEMA_VERSION, Measurement, Outcome, measurement_key
+from costmodel.records._measurement import (
+    SCHEMA_VERSION,
+    UNKNOWN_CO_RUNNERS,
+    Measurement,
+    Outcome,
+    measurement_key,
+)
 from costmodel.records._operators import OPERATORS, Operator
 from costmodel.records._peak_rates import PeakRates, peak_rates
 from costmodel.records._platform import Device, DeviceKind, Isolation, Platform, TargetKind, part_of
@@ -43,6 +49,7 @@ __all__ = [
     "QUANTITIES",
     "SCHEMA_VERSION",
     "SKETCH",
+    "UNKNOWN_CO_RUNNERS",
     "Architecture",
     "Candidate",
     "Config",

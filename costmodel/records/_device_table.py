@@ -195,6 +195,6 @@ def _read(file: Path | Traversable) -> _Table:
     try:
         return msgspec.convert(tomllib.loads(file.read_text(encoding="utf-8")), _Table)
     except OSError as error:
-        raise CostModelError(f"A file of devices must be at {file}, but {error.strerror or error}.") from None
+        raise CostModelError(f"Cannot read device file {file}: {error.strerror or error}.") from None
     except (tomllib.TOMLDecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
         raise CostModelError(f"{file} must be a TOML file of devices, but: {error}.") from None

@@ -15,6 +15,8 @@ from costmodel.records._kernel_resources import KernelResources
 from costmodel.records._platform import Platform
 
 SCHEMA_VERSION = 2
+# In place of candidates, where other processes may have measured on the other SMs.
+UNKNOWN_CO_RUNNERS = ("unknown",)
 
 
 class Outcome(StrEnum):
@@ -47,7 +49,8 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         after: The device right after them.
         attempts: How often it was measured until it was not suspicious, or given up.
         board: Short id of the physical board, empty where unknown: one device model, several boards.
-        co_runners: Candidates that ran on other partitions of the device meanwhile.
+        co_runners: Candidates that ran on other partitions of the device meanwhile; ``UNKNOWN_CO_RUNNERS``
+            where other processes may have run some.
         measured_at: UTC time, ISO 8601; empty where unknown.
         error: First line of the failure's message; empty when ok.
         schema_version: Version of this schema.

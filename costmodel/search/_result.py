@@ -36,6 +36,7 @@ class SearchResult:
             Latencies measured before a drift are multiplied by its ratio, to compare with those after it.
         provenance: Where the answer came from.
         drifts: Drifts of all measured times that were found; ``since`` is the number of a trial.
+        finalists: Positions of the trials that were measured alone, where the others were not; else none.
     """
 
     platforms: tuple[Platform, ...]
@@ -43,6 +44,7 @@ class SearchResult:
     trials: tuple[Trial, ...]
     provenance: Provenance
     drifts: tuple[Drift, ...] = ()
+    finalists: tuple[int, ...] = ()
 
     @classmethod
     def joined(cls, results: Mapping[str, "SearchResult"]) -> "SearchResult":

@@ -32,6 +32,11 @@ class WatchedRunner(WrappedRunner):
         """One at a time."""
         return 1
 
+    @property
+    def alone(self) -> Runner:
+        """This one: beside a service nothing is alone."""
+        return self
+
     def measure(
         self, candidates: Sequence[Candidate], platform: Platform, *, visit: int = 0
     ) -> list[Measurement]:

@@ -16,18 +16,18 @@ import numpy as np
 from costmodel.arrays import FloatArray
 from costmodel.learners import Prediction
 from costmodel.testing._learner_contract import contract_rows
-from costmodel.transfer import StorableModel, TransferModel
+from costmodel.transfer import Predictor, StorableModel, TransferModel
 
 ModelFactory = Callable[[], TransferModel]
 
 
 def check_predicts_for_each_row(make: ModelFactory) -> None:
-    """Zero-shot and adapted: finite scores, positive latencies inside of their intervals."""
+    """Zero-shot, adapted and proposing: finite scores, positive latencies inside of their intervals."""
     X, y, tasks = contract_rows()
     model = make()
     assert model.fit(X, y, tasks) is model, "fit must return the model"
-    seen, latencies = _measured()
-    for prediction in (model.predict(X), model.adapt(seen, latencies).predict(X)):
+    for predictor in _predictors(model):
+        prediction = predictor.predict(X)
         assert prediction.score.shape == (len(X),)
         assert np.isfinite(prediction.score).all()
         _check_latencies(prediction, len(X))
@@ -46,10 +46,10 @@ def check_adapting_leaves_the_model_as_it_is(make: ModelFactory) -> None:
 
 
 def check_ignores_batch_mates(make: ModelFactory) -> None:
-    """A row's prediction is the same alone and in a batch, zero-shot and adapted."""
+    """A row's prediction is the same alone and in a batch, zero-shot, adapted and proposing."""
     X, y, tasks = contract_rows()
     model = make().fit(X, y, tasks)
-    for predictor in (model, model.adapt(*_measured())):
+    for predictor in _predictors(model):
         together = predictor.predict(X).score
         alone = np.concatenate([predictor.predict(row[None]).score for row in X[:8]])
         np.testing.assert_allclose(alone, together[:8], rtol=1e-8, atol=1e-9)
@@ -108,6 +108,17 @@ def _measured() -> tuple[FloatArray, FloatArray]:
     X, y, _ = contract_rows()
     ran = np.flatnonzero(np.isfinite(y))[:5]
     return X[ran], y[ran]
+
+
+def _predictors(model: TransferModel) -> tuple[Predictor, ...]:
+    """All that a fitted model predicts with, before and after measurements."""
+    seen, latencies = _measured()
+    return (
+        model,
+        model.adapt(seen, latencies),
+        model.propose(seen[:0], latencies[:0]),
+        model.propose(seen, latencies),
+    )
 
 
 def _check_latencies(prediction: Prediction, rows: int) -> None:

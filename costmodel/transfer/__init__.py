@@ -9,11 +9,8 @@ from costmodel.transfer._rows import LearningRows
 from costmodel.transfer.guard import Guarded
 from costmodel.transfer.models import (
     FromScratch,
-    PooledMultitask,
-    PredictedOptimum,
     Residual,
     RidgeOnSources,
-    SimilarSources,
     SourceMixture,
 )
 from costmodel.transfer.prediction import (
@@ -40,13 +37,10 @@ __all__ = [
     "Model",
     "ModelCard",
     "ModelMetadata",
-    "PooledMultitask",
     "Posterior",
-    "PredictedOptimum",
     "Predictor",
     "Residual",
     "RidgeOnSources",
-    "SimilarSources",
     "SourceMixture",
     "StorableModel",
     "SweptKernels",

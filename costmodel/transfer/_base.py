@@ -41,13 +41,13 @@ class TransferModel(ABC):
     def propose(self, X: FloatArray, y: FloatArray) -> Predictor:
         """Predictor whose best score is what a search should measure next.
 
-        That of ``adapt``, unless a model hedges its proposals.
+        That of ``adapt``, and this model before anything was measured, unless a model hedges its proposals.
 
         Args:
-            X: ``(m, d)`` measured candidates of the task, m >= 1, in the order in which they were measured.
+            X: ``(m, d)`` measured candidates of the task, m >= 0, in the order in which they were measured.
             y: ``(m,)`` their latencies in seconds; inf for a config that failed.
         """
-        return self.adapt(X, y)
+        return self.adapt(X, y) if y.size else self
 
 
 class StorableModel(TransferModel, Storable):

@@ -159,7 +159,7 @@ def _remarks(split: Split) -> list[str]:
     remarks = [f"Near-twins, held out together: {', '.join(group)}." for group in split.twins]
     if split.recipe.folds:
         held_out = sum(fold.held_out.count(" + ") + 1 for fold in split.folds)
-        remarks.append(f"{held_out} held out in {len(split.folds)} folds, the values of a fold together.")
+        remarks.append(f"Held out: {held_out}, in {len(split.folds)} folds; all of a fold at once.")
     return remarks
 
 

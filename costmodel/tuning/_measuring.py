@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from costmodel.collector import CpuRunner, CudaRunner, ReplayRunner, Runner
 from costmodel.dataset import DatasetLike, load_dataset
@@ -15,12 +16,14 @@ RUNNERS = (REPLAY, CUDA, CPU)
 
 
 @contextmanager
-def opened_runner(
+def opened_runner(  # noqa: PLR0913 (what measures, and with what)
     runner: Runner | str,
     subject: Subject,
     replay: DatasetLike | None,
     device: str | None,
     engine: Engine | None = None,
+    *,
+    lanes: bool = False,
 ) -> Iterator[Runner]:
     """The runner; one that is named is opened, and closed in the end.
 
@@ -30,16 +33,19 @@ def opened_runner(
         replay: What a replay serves.
         device: Name of the device that is replayed, or a part of it; the first by name if None.
         engine: Where a device that is named has its kernels built; processes here if None.
+        lanes: Whether a GPU that is named measures beside other processes.
 
     Raises:
-        CostModelError: There is no such runner, the dataset does not hold the workload or the device, or a
-            device cannot be opened.
+        CostModelError: There is no such runner, it has no lanes, the dataset does not hold the workload or
+            the device, or a device cannot be opened.
     """
     if runner != REPLAY and (replay is not None or device is not None):
         raise CostModelError(
             f"Records to replay, and the device that they are of, must be named without a runner, but got "
             f"{runner}. Leave one of them out."
         )
+    if lanes and runner != CUDA:
+        raise CostModelError(f"Lanes must be those of the runner {CUDA}, but got {runner}. Leave them out.")
     if isinstance(runner, Runner):
         yield runner
         return
@@ -49,8 +55,8 @@ def opened_runner(
         yield _replay(subject.name, replay, device)
         return
     kind: TargetKind = "cuda" if runner == CUDA else "cpu"
-    sources = subject.sources(kind)
-    with (CudaRunner if runner == CUDA else CpuRunner)(sources=sources, engine=engine) as opened:
+    settings: dict[str, Any] = {"sources": subject.sources(kind), "engine": engine}
+    with CudaRunner(lanes=lanes, **settings) if runner == CUDA else CpuRunner(**settings) as opened:
         yield opened
 
 

@@ -64,7 +64,7 @@ class TuneRequest:
         """What is tuned, in a few words."""
         if self.sms:
             return f"{self.workload} on {', '.join(map(str, self.sms))} SMs"
-        return f"{self.workload} on {'several budgets' if self.is_for_several else 'the whole device'}"
+        return f"{self.workload} on {'several SM budgets' if self.is_for_several else 'the whole device'}"
 
     @property
     def goal(self) -> SearchGoal:

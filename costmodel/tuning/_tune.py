@@ -26,6 +26,7 @@ from costmodel.shadow import ServiceWatch, WatchedRunner, WatchedService
 from costmodel.spaces import SearchSpace
 from costmodel.transfer import Model
 from costmodel.tuning._beside import as_far_as_it_may, watched
+from costmodel.tuning._finalists import with_finalists_alone
 from costmodel.tuning._history import GivenHistory, History, ShippedHistory
 from costmodel.tuning._knowledge import NOTHING, Knowledge, best_recorded, from_model, known_from
 from costmodel.tuning._measuring import REPLAY, opened_runner
@@ -59,6 +60,7 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
     runner: Runner | str | None = None,
     device: str | None = None,
     engine: Engine | None = None,
+    lanes: bool = False,
     model: Model | Path | str | None = None,
     learner: str | None = None,
     keep_twins_apart: bool = False,
@@ -104,6 +106,9 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
             unless given.
         engine: Where kernels are built for this GPU or CPU, see ``costmodel.engines``; in processes here
             unless given. A replay builds none, and a runner that is given has its own.
+        lanes: On this GPU, measure on as many SMs as the kernel will have, while other processes measure on
+            the others, and the best kernels alone in the end. It takes an MPS daemon. Unless given, processes
+            take turns, and no measurement disturbs another.
         model: Trained model, or its file, to use instead of learning from a history.
         learner: What learns from the history, see ``costmodel.transfer.make_model``. Unless given,
             ``kernel-ridge`` of MetaSchedule's kernels, ``stack`` of those of other sources, and
@@ -150,10 +155,10 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
     if model is not None and learn_from is not None:
         raise CostModelError("A model or a history must be given, but got both. Leave one of them out.")
     with (
-        watched(beside, request, measure_curves=measure_curves) as service,
-        opened_runner(runner or REPLAY, subject, replay, device, engine) as alone,
+        watched(beside, request, measure_curves=measure_curves, lanes=lanes) as service,
+        opened_runner(runner or REPLAY, subject, replay, device, engine, lanes=lanes) as usual,
     ):
-        measuring = WatchedRunner(alone, service) if service else alone
+        measuring = WatchedRunner(usual, service) if service else usual
         replayed = measuring.known_latencies(subject.workload) is not None
         stored = records is not None and not replayed
         opened = RecordedRunner(measuring, Path(str(records))) if stored else measuring
@@ -213,7 +218,8 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
         kept = partial(_kept_study, study, study_name)
         searches = _searched(opened, list(samplers.values()), request, kept, on_trial, known_best, service)
         found = {name: search.result for name, search in zip(names, searches, strict=True)}
-        result = SearchResult.joined(found) if len(found) > 1 else found[names[0]]
+        joined = SearchResult.joined(found) if len(found) > 1 else found[names[0]]
+        result = with_finalists_alone(opened, joined, request.most(len(platforms)))
         ranges = result.portfolio(request.most(len(platforms)))
         recorded = opened.known_latencies(asked, sources=names)
         if recorded is not None:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
+from itertools import cycle
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).parent))
@@ -185,9 +186,10 @@ def plot(costs: Sequence[Cost], file: Path) -> None:
 
     figure = Figure(figsize=(8, 5), layout="constrained")
     axes = figure.add_subplot()
-    for what in dict.fromkeys(cost.what for cost in costs):
+    commands = dict.fromkeys(cost.what for cost in costs)
+    for what, marker in zip(commands, cycle("osD^vPX*<>"), strict=False):  # told apart in grey, too
         points = sorted((cost.rows, cost.seconds) for cost in costs if cost.what == what)
-        axes.plot(*zip(*points, strict=True), "o-", label=what)
+        axes.plot(*zip(*points, strict=True), marker=marker, label=what)
     for per_row in (1e-6, 1e-5):
         axes.axline((1e5, 1e5 * per_row), (1e6, 1e6 * per_row), color="grey", linestyle=":")
     axes.set(xscale="log", yscale="log", xlabel="rows", ylabel="seconds", title="Dotted: linear in the rows")

@@ -23,11 +23,8 @@ from costmodel.learners import WeightedConsensus, XGBoostLearner
 from costmodel.metrics import cluster_bootstrap_interval
 from costmodel.transfer import (
     FromScratch,
-    PooledMultitask,
-    PredictedOptimum,
     Residual,
     RidgeOnSources,
-    SimilarSources,
     SourceMixture,
     TransferModel,
     choose_first,
@@ -131,7 +128,7 @@ def grid(**values: tuple[float, ...]) -> tuple[dict[str, float], ...]:
     return tuple(dict(zip(values, each, strict=True)) for each in product(*values.values()))
 
 
-RIDGE = grid(spread=(1.0, 2.0), noise=(0.05, 0.1))
+RIDGE = grid(std=(1.0, 2.0), noise=(0.05, 0.1))
 MIXTURE = grid(mixing=(0.25, 0.35, 0.5))
 METHODS = {
     "consensus, top 20": Method(consensus, top_20),
@@ -141,11 +138,6 @@ METHODS = {
     "consensus residual, optimism 1": Method(consensus, partial(sharpened, optimism=1.0)),
     "from scratch": Method(lambda table: FromScratch(), after_random, draws=True),
     "XGBoost residual": Method(lambda table: Residual(trees(table)), sharpened),
-    "TLA1: joined task (XGBoost)": Method(lambda table: PooledMultitask(trees(table)), sharpened),
-    "TLA2: predicted optimum": Method(lambda table: Residual(PredictedOptimum(tasks(table))), sharpened),
-    "similar sources (2), ridge": Method(
-        lambda table: SimilarSources(RidgeOnSources(tasks(table)), tasks(table), k=2), sharpened
-    ),
     "mixture without kin, listed twice": Method(
         lambda table: SourceMixture(tasks(table)), listed_twice, MIXTURE, draws=True
     ),

@@ -11,7 +11,13 @@ from searches import FAIR, OURS, STOCK, STOCK_BUILT
 
 Row = Mapping[str, Any]
 MOST = 2.5  # times the best, shown
-COLOURS = {STOCK: "tab:gray", STOCK_BUILT: "tab:blue", FAIR: "tab:green", OURS: "tab:orange"}
+# Told apart by who sees no colour, too.
+STYLES = {
+    STOCK: {"color": "#999999", "linestyle": "-"},
+    STOCK_BUILT: {"color": "#0072B2", "linestyle": "--"},
+    FAIR: {"color": "#0072B2", "linestyle": ":"},
+    OURS: {"color": "black", "linestyle": "-"},
+}
 PAIRS = ((STOCK_BUILT, STOCK), (OURS, STOCK), (OURS, STOCK_BUILT), (OURS, FAIR), (FAIR, STOCK))
 
 
@@ -118,13 +124,13 @@ def draw(rows: Sequence[Row], path: Path) -> None:
             times = [s["elapsed_s"] for s in found["improvements"]] + [found["seconds"]]
             best = [s["latency_s"] * 1e6 for s in found["improvements"]]
             width = 2 if name == OURS else 1.3
-            axes.step(times, [*best, best[-1]], where="post", color=COLOURS[name], linewidth=width)
+            axes.step(times, [*best, best[-1]], where="post", linewidth=width, **STYLES[name])
         best_us = min((best_at(found, np.inf) for found in found_some.values()), default=1e-6) * 1e6
         axes.set(ylim=(0.95 * best_us, MOST * best_us), xlim=(0, None), xlabel="seconds", ylabel="us")
         seed = f", seed {row['seed']}" if "seed" in row else ""
         axes.set_title(f"{row['workload']}\n{row['sms'] or 'all'} SMs{seed}", fontsize=8)
         axes.grid(alpha=0.25, which="both")
-    shown = [name for name in COLOURS if any(name in row["searches"] for row in rows)]
-    handles = [Line2D([], [], color=COLOURS[name]) for name in shown]
+    shown = [name for name in STYLES if any(name in row["searches"] for row in rows)]
+    handles = [Line2D([], [], **STYLES[name]) for name in shown]
     figure.legend(handles, shown, loc="outside lower center", ncols=3, frameon=False)
     figure.savefig(path, dpi=150)

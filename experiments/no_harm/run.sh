@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Minutes on two cores; options of run.py may follow.
+# Some six minutes of a core; options of run.py may follow.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 here=experiments/no_harm

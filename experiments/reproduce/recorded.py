@@ -47,6 +47,7 @@ def main() -> None:
         "foreign_spaces",
         "kill_the_workers",
         "plan_a_block",
+        "multitask",
     )
     results = {name: json.loads((EXPERIMENTS / name / "result.json").read_text()) for name in names}
     document = {
@@ -76,6 +77,7 @@ def main() -> None:
         "foreign": {row["rule"]: row for row in results["foreign_spaces"]["summary"]["device"]},
         "workers": results["kill_the_workers"],
         "crowd": json.loads((EXPERIMENTS / "kill_the_workers" / "crowd.json").read_text()),
+        "multitask": results["multitask"],
         "planned_block": part_over_whole(results["plan_a_block"]["measured_us"]),
         "ablation": {row["model"].strip(): -row.get("difference", 0.0) for row in results["ablation"]},
         "search": searches("result.json"),

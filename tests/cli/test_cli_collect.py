@@ -57,7 +57,7 @@ def assert_refused(result: Result, text: str) -> None:
 
 def test_missing_or_broken_files(tmp_path: Path) -> None:
     out, broken = tmp_path / "out", tmp_path / "broken.toml"
-    assert_refused(collect(tmp_path / "nowhere.toml", out), "nowhere.toml, but No such file or directory")
+    assert_refused(collect(tmp_path / "nowhere.toml", out), "nowhere.toml: No such file or directory")
     assert_refused(collect(tmp_path, out), "but Is a directory")
     broken.write_text("runner = ")
     assert_refused(collect(broken, out), "broken.toml must be a campaign file, but: Invalid value")

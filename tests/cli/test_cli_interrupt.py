@@ -73,6 +73,7 @@ def test_a_search_that_is_kept_goes_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.tvm
+@pytest.mark.faults
 @pytest.mark.parametrize("processes", [2, 3])
 @pytest.mark.parametrize("later_s", [0.0, 0.3])
 def test_a_campaign_goes_on_while_its_workers_start(tmp_path: Path, processes: int, later_s: float) -> None:
@@ -82,6 +83,7 @@ def test_a_campaign_goes_on_while_its_workers_start(tmp_path: Path, processes: i
 
 
 @pytest.mark.tvm
+@pytest.mark.faults
 @pytest.mark.parametrize("file", ["campaign.json", "measurements.jsonl"])
 def test_a_campaign_goes_on(tmp_path: Path, file: str) -> None:
     pytest.importorskip("tvm")

@@ -69,6 +69,16 @@ def test_a_job_of_workloads_is_cancelled() -> None:
     assert "cancelled" in run("show", 1)
 
 
+@pytest.mark.tvm
+def test_a_worker_with_lanes_says_what_they_need(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("tvm")
+    pytest.importorskip("cuda.bindings")
+    monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", str(here))
+    run("submit", "matmul-m64-n64-k64", "--runner", "cuda")
+    told = " ".join(run("work", "--once", "--runner", "cuda", "--lanes", code=2).split())
+    assert "Lanes must have an MPS daemon that limits nobody, but there is none" in told
+
+
 def test_a_campaign_is_a_job(here: Path) -> None:
     (here / "campaign.toml").write_text('campaign = "cpu-quick"\nout = "cpu"\n')
     assert "Job 1: cpu-quick, tasks: 1." in run("submit", "campaign.toml")
@@ -79,7 +89,7 @@ def test_a_campaign_is_a_job(here: Path) -> None:
     ("arguments", "told"),
     [
         (("submit", "job.toml", "job.toml"), "one job file or workloads"),
-        (("submit", "nosuch.toml"), "A job file must be at nosuch.toml"),
+        (("submit", "nosuch.toml"), "Cannot read job file nosuch.toml: No such file"),
         (("submit", "matmul"), "Unknown workload"),
         (("show", "0"), "Invalid value for 'ID'"),
         (("cancel", "1000000000000000000000"), "Invalid value for 'ID'"),

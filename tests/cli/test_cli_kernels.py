@@ -32,7 +32,7 @@ def test_list_shows_what_ships_and_what_is_given(tmp_path: Path) -> None:
     mine = entries[str(OWN / "reduction" / "reduction.json")]
     assert (mine["name"], mine["workload"], mine["configs"]) == ("reduction", "cuda.reduction-n8000000", 42)
     line = next(line for line in result.stdout.splitlines() if "cuda.vector_add" in line)
-    assert line.split() == ["cuda", "vector_add", "cuda.vector_add-x1000000", "15"]
+    assert line.split() == ["cuda", "vector_add", "15", "cuda.vector_add-x1000000"]
     assert any(Path(file).parent.name == "transpose" for file in entries)
 
 

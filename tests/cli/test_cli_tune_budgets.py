@@ -7,6 +7,7 @@ import msgspec
 import numpy as np
 import pytest
 from typer.testing import CliRunner, Result
+from vocabulary import bare_words
 
 from costmodel.cli import app
 from costmodel.dataset import CardHeader, build_dataset, load_dataset
@@ -117,6 +118,7 @@ def test_freed_sms_are_those_that_cost_less_than_allowed(
         assert (free["sms"], free["freed"]) == (enough, 132 - enough)
         assert free["cost"] == pytest.approx(best[SMS.index(enough)] / best[2] - 1.0)
         assert f"{enough} of 132 SMs are enough" in result.stdout
+        assert not bare_words(result.stdout)
 
 
 def test_a_page_is_written_for_one_budget_and_for_several(dataset: Path, tmp_path: Path) -> None:

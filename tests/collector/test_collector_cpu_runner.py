@@ -94,6 +94,16 @@ def test_scheduled_kernels_agree_with_the_reference(runner: CpuRunner, name: str
     assert [m.outcome for m in measured] == [Outcome.OK] * 2
 
 
+def test_no_worker_imports_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it is installed, TVM would, which takes a worker three times as long to start."""
+    (tmp_path / "torch.py").write_text("raise RuntimeError('torch is imported')")
+    monkeypatch.syspath_prepend(tmp_path)
+    with CpuRunner(timing=TIMING, build_workers=1) as alone:
+        drawn = alone.draw(sample_candidates, WORKLOAD, 1, 0).result()
+        (measurement,) = alone.measure(drawn, alone.platform(1))
+    assert (measurement.outcome, measurement.error) == (Outcome.OK, "")
+
+
 def test_workloads_are_spread_over_several_devices() -> None:
     """Two that are the same CPU here."""
     with CpuRunner(timing=TIMING, devices=2) as both:

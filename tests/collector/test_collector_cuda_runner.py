@@ -1,6 +1,7 @@
 import math
 from collections.abc import Iterator
 from itertools import pairwise
+from multiprocessing import get_context
 from pathlib import Path
 from shutil import which
 
@@ -8,11 +9,13 @@ import pytest
 
 pytest.importorskip("tvm")
 
+import held_jobs
 from shared_runner import check_shared
 
 from costmodel.collector import CudaRunner, Request
+from costmodel.collector.runners import MpsDaemon
 from costmodel.kernels.metaschedule import sample_candidates
-from costmodel.records import Candidate, Outcome, Workload
+from costmodel.records import UNKNOWN_CO_RUNNERS, Candidate, Outcome, Workload
 from costmodel.testing import RUNNER_CHECKS
 
 pytestmark = [
@@ -143,6 +146,38 @@ def test_mps_grants_about_what_was_asked_and_kernels_run_there(runner: CudaRunne
     # What follows outside of MPS is not confined by it.
     (whole,) = runner.measure(many_blocks[-1:], runner.platform())
     assert whole.latency_s < latencies[1]
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """An MPS daemon that serves all processes, and limits none."""
+    if which("nvidia-cuda-mps-control") is None:
+        pytest.skip("needs the MPS control daemon")
+    with MpsDaemon() as daemon:
+        for name, value in daemon.environment(100).items():
+            monkeypatch.setenv(name, value)
+        yield
+
+
+@pytest.mark.usefixtures("served")
+def test_lanes_of_several_processes_have_no_sm_in_common() -> None:
+    lanes = [range(0, 32), range(32, 64), range(64, 80), range(80, 128)]
+    with get_context("spawn").Pool(len(lanes)) as pool:
+        counted = pool.map(held_jobs.sms_of_lane, lanes, chunksize=1)
+    assert [len(ids) for ids in counted] == [32, 32, 16, 48]
+    assert len(frozenset().union(*counted)) == 128
+
+
+@pytest.mark.usefixtures("served")
+def test_on_a_lane_a_kernel_takes_about_what_it_takes_alone(runner, kernels: Path, many_blocks) -> None:
+    alone = runner.measure(many_blocks, runner.platform(32))
+    with CudaRunner(kernels=kernels, lanes=True) as on_lane:
+        beside = on_lane.measure(many_blocks, on_lane.platform(32))
+        (whole,) = on_lane.measure(many_blocks[:1], on_lane.platform())
+    assert {(m.outcome, m.co_runners) for m in beside} == {(Outcome.OK, UNKNOWN_CO_RUNNERS)}
+    assert whole.co_runners == ()
+    for one, other in zip(beside, alone, strict=True):
+        assert one.latency_s == pytest.approx(other.latency_s, rel=0.25)
 
 
 def test_another_runner_uses_the_kernels_that_are_there(runner, candidates, kernels: Path) -> None:

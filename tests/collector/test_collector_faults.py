@@ -23,7 +23,7 @@ from costmodel.errors import CostModelError
 from costmodel.kernels.metaschedule import sample_candidates
 from costmodel.records import Candidate, Measurement, Outcome, Workload
 
-pytestmark = pytest.mark.tvm
+pytestmark = [pytest.mark.tvm, pytest.mark.faults]
 
 MATMUL = Workload.parse("matmul-m32-n32-k32")
 BUILD_LIMIT_S, RUN_LIMIT_S = 30.0, 6.0  # many times what a kernel that works takes here, for busy machines

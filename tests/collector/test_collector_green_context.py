@@ -58,8 +58,8 @@ class FakeDriver:
         return SUCCESS, groups, made, resource(ids[made * size :])
 
     def cuDevResourceGenerateDesc(self, resources: list[Any], count: int) -> Any:  # noqa: N802
-        assert len(resources) == count == 1
-        return SUCCESS, resources[0]
+        assert len(resources) == count
+        return SUCCESS, SimpleNamespace(ids=set().union(*(part.ids for part in resources)))
 
     def cuGreenCtxCreate(self, description: Any, device: str, flags: int) -> Any:  # noqa: N802
         return SUCCESS, description
@@ -148,6 +148,21 @@ def test_sizes_that_do_not_fit_together_are_refused(driver: FakeDriver) -> None:
 def test_more_partitions_than_fit_are_refused(driver: FakeDriver) -> None:
     with pytest.raises(RuntimeError, match="the driver made 4 of 5 partitions of 32 SMs"):
         GreenContexts().streams(32, 5)
+
+
+def test_lanes_of_any_size_are_the_sms_that_they_are_called_by(driver: FakeDriver) -> None:
+    contexts = GreenContexts()
+    lanes = [range(0, 32), range(32, 48), range(48, 128), range(64, 96)]
+    for lane in lanes:
+        assert driver.streams[contexts.lane(lane)] == set(lane)
+    assert driver.splits == [(1, 1), (16, 8)]  # all of them of one split
+    assert contexts.lane(range(0, 32)) == contexts.lane(range(0, 32))
+
+
+@pytest.mark.parametrize("lane", [range(0, 12), range(4, 12), range(96, 136)])
+def test_a_lane_that_the_driver_cannot_make_is_refused(driver: FakeDriver, lane: range) -> None:
+    with pytest.raises(RuntimeError, match="a lane must be of whole units of 8 SMs, up to 128, but got"):
+        GreenContexts().lane(lane)
 
 
 def test_what_the_driver_refuses_is_named(driver: FakeDriver) -> None:

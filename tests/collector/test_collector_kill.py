@@ -13,6 +13,8 @@ from command_line import command
 
 from costmodel.records import read_records
 
+pytestmark = pytest.mark.faults
+
 KILLS = 40
 HERE = Path(__file__).parent
 TINY = """

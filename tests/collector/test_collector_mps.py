@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costmodel.collector.processes import HeldFolder
-from costmodel.collector.runners import MpsDaemon, percentage_of
+from costmodel.collector.runners import MpsDaemon, check_shared_daemon, percentage_of
 from costmodel.errors import CostModelError
 
 CONTROL = """#!{python}
@@ -198,6 +198,20 @@ def test_a_machine_without_mps_is_told(parent: Path, monkeypatch: pytest.MonkeyP
     with pytest.raises(CostModelError, match="on the PATH"):
         MpsDaemon(parent)
     assert list(parent.iterdir()) == []
+
+
+def test_a_daemon_of_all_is_there_or_missed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", str(tmp_path))
+    monkeypatch.delenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", raising=False)
+    with pytest.raises(CostModelError, match=r"but there is none at .* Start `nvidia-cuda-mps-control -d`"):
+        check_shared_daemon()
+    (tmp_path / "control").touch()
+    check_shared_daemon()
+    monkeypatch.setenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "100")
+    check_shared_daemon()
+    monkeypatch.setenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "25")
+    with pytest.raises(CostModelError, match="limits nobody, but CUDA_MPS_ACTIVE_THREAD_PERCENTAGE is 25"):
+        check_shared_daemon()
 
 
 @given(st.integers(1, 200), st.data())

@@ -1,10 +1,11 @@
 """A runner that stores each measurement, and makes none twice."""
 
 import pytest
+from msgspec.structs import replace
 
 from costmodel.collector import RecordedRunner, ReplayRunner
 from costmodel.errors import CostModelError
-from costmodel.records import Outcome, RecordStore, read_records
+from costmodel.records import UNKNOWN_CO_RUNNERS, Outcome, RecordStore, read_records
 from costmodel.testing import RUNNER_CHECKS, RunnerCase
 
 
@@ -52,6 +53,42 @@ def test_what_is_stored_is_served_and_only_the_rest_is_measured(records, case, t
     assert going_on.asked == [case.candidates[2].candidate_id]
     assert measured == ReplayRunner(records).measure(case.candidates, platform)
     assert list(read_records(path)) == measured
+
+
+class Beside(Counting):
+    """Measures beside others, twice as long as alone; kernels that fail do so either way."""
+
+    @property
+    def alone(self):
+        return ReplayRunner(self.measurements)
+
+    def __init__(self, measurements, dies_at=None):
+        super().__init__(measurements, dies_at)
+        self.measurements = measurements
+
+    def measure(self, candidates, platform, *, visit=0):
+        return [
+            replace(
+                m,
+                latencies_s=tuple(2 * each for each in m.latencies_s),
+                co_runners=UNKNOWN_CO_RUNNERS if m.latencies_s else (),
+            )
+            for m in super().measure(candidates, platform, visit=visit)
+        ]
+
+
+def test_what_was_measured_beside_others_is_measured_once_so_and_once_alone(records, case, tmp_path):
+    path, runner = tmp_path / "records.jsonl", Beside(records)
+    candidates = [*case.candidates[:1], case.failing]
+    recorded, on = RecordedRunner(runner, path), runner.platform(32)
+    beside = recorded.measure(candidates, on)
+    assert recorded.measure(candidates, on) == beside
+    assert len(runner.asked) == 2
+    alone = recorded.alone.measure(candidates, on)
+    assert alone[0].latency_s == beside[0].latency_s / 2
+    assert recorded.alone.measure(candidates, on) == alone
+    assert recorded.measure(candidates, on) == alone  # which says more
+    assert list(read_records(path)) == [*beside, alone[0]]  # the failure was known
 
 
 def test_each_platform_has_measurements_of_its_own(records, case, tmp_path):

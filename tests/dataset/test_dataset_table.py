@@ -85,6 +85,30 @@ def test_repeats_in_one_cell_constants_and_another_delimiter(tmp_path: Path) -> 
     assert one.platform.software["cuda"] == "13.0"
 
 
+DIMS_MAP = """
+workload = "suite.gemm"
+device = "RTX 3090"
+dims = { m = "M", n = "N" }
+[parameters]
+block = "b"
+[latency]
+columns = ["ms"]
+unit = "ms"
+"""
+
+
+def test_sizes_in_columns_stand_behind_the_name_of_the_workload(tmp_path: Path) -> None:
+    rows = ["M,N,b,ms", "512,64,2,1.5", "1024,64,2,3", "1e3,64,2,4", "0,64,2,5", "x,64,2,6", '"9",64,2,7']
+    for last in (6, 7):  # columns at once, and with a quote row by row
+        source = read(tmp_path, "\n".join(rows[:last]) + "\n", DIMS_MAP)
+        found = {each.candidate.workload.name for each in source.measurements}
+        assert found - {"suite.gemm-m9-n64"} == {f"suite.gemm-m{m}-n64" for m in (512, 1000, 1024)}
+        assert [each.record["number"] for each in source.rejects] == [4, 5]
+        assert [each.reason.partition(" must")[0] for each in source.rejects] == ["workload", "dims"]
+    with pytest.raises(CostModelError, match="'M' is there 0 times"):
+        read(tmp_path, "N,b,ms\n1,2,3\n", DIMS_MAP).measurements  # noqa: B018
+
+
 @pytest.mark.parametrize(
     ("cells", "reason"),
     [
@@ -227,3 +251,15 @@ def test_blocks_of_plain_lines_and_single_rows_are_read_alike(tmp_path: Path) ->
     assert without_file[0] == without_file[1]
     reasons = [[(r.reason, r.record["number"]) for r in each.rejects] for each in (by_block, by_row)]
     assert reasons[0] == reasons[1]
+
+
+def test_rows_of_json_are_told_how_to_become_a_table(tmp_path: Path) -> None:
+    (tmp_path / "mine.json").write_text('[{"block": 16, "ms": 1.5}]')
+    with pytest.raises(CostModelError, match=r"Write rows of JSON as a table, with `pandas\.read_json"):
+        read_source(tmp_path / "mine.json")
+
+
+def test_a_folder_of_files_is_told_to_name_them(tmp_path: Path) -> None:
+    (tmp_path / "runs.csv").write_text("block,ms\n16,1.5\n")
+    with pytest.raises(CostModelError, match=r"holds neither measurements\.parquet nor .* Name its files"):
+        read_source(tmp_path)

@@ -62,7 +62,7 @@ def test_what_is_wrong_is_told_with_file_key_and_what_is_allowed(
 
 
 def test_a_missing_file_is_told(tmp_path: Path) -> None:
-    with pytest.raises(CostModelError, match=r"must be at .*none\.toml, but No such file"):
+    with pytest.raises(CostModelError, match=r"Cannot read evaluation file .*none\.toml: No such file"):
         EvaluationConfig.load(tmp_path / "none.toml")
 
 

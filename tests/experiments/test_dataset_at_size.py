@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.rehearsal
+
 SCRIPT = Path(__file__).parents[2] / "experiments" / "dataset_at_size" / "run.py"
 SIZE = ("pandas.read_csv", *(f"dataset {command}" for command in ("validate", "build")))
 WHOLE = (*SIZE, *(f"dataset {command}" for command in ("describe", "split", "diff", "export")))

@@ -86,6 +86,17 @@ def test_single_searches_are_counted_beside_means_over_runs(script: ModuleType) 
     assert together["single worst"] == 4.0
 
 
+def test_one_measurement_more_is_told_apart_from_many(script: ModuleType) -> None:
+    at = {"workload": "w", "sms": 8, "model": "guarded"}
+    runs = [
+        {**at, "source": "", "model": script.SCRATCH, "needed": [1, 2, 10, 10]},
+        {**at, "source": "honest", "needed": [2, 3, 13, 10]},
+    ]
+    summary = script.summarise(script.compare(pd.DataFrame(runs))).loc[("honest", "guarded")]
+    assert summary["single above most"] == 0.75
+    assert summary["single above most, by more than one"] == 0.25
+
+
 def test_the_recorded_summary_is_that_of_the_recorded_searches(script: ModuleType) -> None:
     document = json.loads(SCRIPT.with_name("result.json").read_text())
     again = script.summarise(pd.DataFrame(document["tasks"]))

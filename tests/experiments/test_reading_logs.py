@@ -11,6 +11,7 @@ SCRIPT = Path(__file__).parents[2] / "experiments" / "reading_logs" / "run.py"
 
 
 @pytest.mark.tvm
+@pytest.mark.rehearsal
 def test_every_format_is_read(tmp_path: Path) -> None:
     pytest.importorskip("tvm")
     sizes = ["--records", "9", "--megabytes", "1", "--lines", "5"]

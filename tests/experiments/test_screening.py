@@ -11,6 +11,7 @@ SCRIPT = Path(__file__).parents[2] / "experiments" / "screening" / "run.py"
 
 
 @pytest.mark.tvm
+@pytest.mark.rehearsal
 def test_both_ways_are_timed_on_the_same_configs(tmp_path: Path) -> None:
     options = ["--workload", "matmul-m64-n64-k64", "--configs", "200", "--lowered", "2"]
     command = [sys.executable, SCRIPT, *options, "--json", tmp_path / "result.json"]

@@ -79,6 +79,7 @@ def replayed(dataset, tmp_path_factory):
     return out, done.stdout
 
 
+@pytest.mark.rehearsal
 def test_no_model_knows_what_is_searched(dataset, replayed):
     """Each is the model that a fit to the other workloads gives, and no other."""
     out, _ = replayed
@@ -95,6 +96,7 @@ def test_no_model_knows_what_is_searched(dataset, replayed):
         np.testing.assert_allclose(*scores, rtol=1e-9)
 
 
+@pytest.mark.rehearsal
 def test_all_searches_are_replayed_on_held_out_workloads(replayed):
     out, printed = replayed
     table = json.loads((out / "result.json").read_text())
@@ -115,6 +117,7 @@ def test_all_searches_are_replayed_on_held_out_workloads(replayed):
     assert (out / "drawn.png").exists()
 
 
+@pytest.mark.rehearsal
 def test_some_searches_are_made_and_the_other_rows_are_kept(dataset, replayed, tmp_path):
     before, path = replayed[0], tmp_path / "result.json"
     row = json.loads((before / "result.json").read_text())["random order"] | {"searches": 1}
@@ -135,6 +138,7 @@ def test_some_searches_are_made_and_the_other_rows_are_kept(dataset, replayed, t
     assert "--search must be among ours, kernel-ridge; " in refused.stderr
 
 
+@pytest.mark.rehearsal
 def test_searches_of_other_tasks_are_not_kept_beside_those_that_are_made(dataset, tmp_path):
     (tmp_path / "curves.json").write_text(json.dumps({"stock XGBoost": {"searches": 360}}))
     refused = run(dataset, tmp_path, "--search", "random order")

@@ -30,6 +30,7 @@ def test_a_worker_whose_engine_is_refused_takes_no_task(tmp_path: Path) -> None:
 
 
 @pytest.mark.tvm
+@pytest.mark.faults
 def test_a_real_tune_goes_on_where_its_worker_and_its_scheduler_were_killed(tmp_path: Path) -> None:
     """Nothing that was measured is measured again, and a lost scheduler is no outcome of any kernel."""
     pytest.importorskip("tvm")

@@ -37,6 +37,7 @@ def test_a_job_finds_what_tune_finds(tmp_path, replayed):
         assert task.expected_gain == alone.expected_gain
 
 
+@pytest.mark.faults
 def test_killed_again_and_again_it_ends_as_if_undisturbed(tmp_path):
     """No trial that was told is lost or told again, and a kill costs one trial at most.
 
@@ -134,6 +135,25 @@ def test_connections_that_the_server_ended_cost_nothing(postgres_place, replayed
     assert min(ended) > 0
     assert store.show(id_).state == "done"
     assert [len(trials) for trials in told(postgres_place).values()] == [4, 4]
+
+
+def test_a_worker_with_lanes_that_nobody_serves_leaves_the_task_to_others(tmp_path, monkeypatch):
+    pytest.importorskip("tvm")
+    pytest.importorskip("cuda.bindings")
+    monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", str(tmp_path))
+    store = JobStore(str(tmp_path / "jobs.db"))
+    id_ = store.submit(JobFile(workloads=WORKLOADS[:1], runner="cuda").job())
+    with pytest.raises(DeviceUnavailableError, match="Lanes must have an MPS daemon"):
+        work(store, once=True, lanes=True)
+    (task,) = store.show(id_).tasks
+    assert (task.state, task.worker, task.deaths, task.error) == ("open", None, 0, "")
+
+
+def test_lanes_are_nothing_to_what_is_replayed(tmp_path, replayed):
+    store = JobStore(str(tmp_path / "jobs.db"))
+    id_ = store.submit(two_tasks(replayed, trials=2, size=2))
+    work(store, once=True, lanes=True)
+    assert store.show(id_).state == "done"
 
 
 @pytest.mark.skipif(Path("/dev/nvidiactl").exists(), reason="needs a machine without a GPU")

@@ -6,7 +6,6 @@ from costmodel.learners import (
     KernelRidge,
     KnownElsewhere,
     Learner,
-    MultitaskGaussianProcess,
     MultitaskNetwork,
     NearestTask,
     Prediction,
@@ -49,8 +48,6 @@ FACTORIES = {
     "xgboost rank": lambda: XGBoostRanker(rounds=20),
     "random forest": lambda: RandomForestLearner(0, trees=5),
     "random forest on drawn rows": lambda: RandomForestLearner(trees=3, rows=50),
-    "multitask gp": lambda: MultitaskGaussianProcess((0, 1), 0, rows=40, iterations=4),
-    "multitask gp without task columns": lambda: MultitaskGaussianProcess((), rows=40, iterations=4, tasks=2),
     "stack": lambda: Stack((RidgeLearner(), KernelRidge(0, landmarks=20))),
     "above analytic times": lambda: AboveAnalytic(
         AnalyticPrior(0, (2, 4), 1), Stack((RidgeLearner(), XGBoostLearner(5, rounds=20)))

@@ -74,7 +74,7 @@ def test_tasks_of_another_space_say_nothing(two_spaces) -> None:
     log_scores = np.log(y.reshape(3, 6).min(axis=1, keepdims=True) / y.reshape(3, 6))
     curves = TaskCurves((0,), 3).fit(prepare(X, y, tasks))
     assert curves.comparable(near_other).tolist() == [[True, True, False]] * 6
-    assert np.isinf(curves.distances(near_other)).tolist() == [[False, False, True]] * 6
+    assert np.isinf(curves.distances_at(near_other)).tolist() == [[False, False, True]] * 6
     np.testing.assert_allclose(curves.log_scores(near_other)[:, 2], 0.0)
     nearest = NearestTask((0,)).fit(X, y, tasks).predict(near_other)
     np.testing.assert_allclose(nearest.score, log_scores[1], atol=1e-12)

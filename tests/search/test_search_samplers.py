@@ -5,6 +5,7 @@ from optuna.distributions import IntDistribution
 from optuna.samplers import BaseSampler, GPSampler, NSGAIISampler, TPESampler
 
 from costmodel.errors import CostModelError
+from costmodel.learners import Prediction
 from costmodel.search import History, ModelSampler, PoolSampler, RandomOrderSampler
 from costmodel.search.samplers import PREDICTED_LATENCY, PREDICTED_RANK
 from costmodel.spaces import DeclaredSpace, Pool
@@ -44,6 +45,18 @@ class Wishing(BaseSampler):
 
     def after_trial(self, study, trial, state, values):
         self.told.append((trial.number, state, values))
+
+
+class Opposed:
+    """Scores the other way round than another."""
+
+    def __init__(self, other):
+        self.other = other
+
+    def predict(self, X):
+        told = self.other.predict(X)
+        ran = np.isfinite(told.latency_s)
+        return Prediction(np.where(ran, -told.score, -1.0), told.latency_s)
 
 
 def _positions(study, pool):
@@ -128,6 +141,19 @@ def test_what_was_enqueued_and_is_no_config_is_refused_and_given_up(sampler, poo
         study.ask(pool.distributions)
     assert [trial.state.name for trial in study.trials] == ["PRUNED"]
     assert study.ask(pool.distributions).params
+
+
+def test_a_model_proposes_before_anything_is_measured(pool, oracle, latencies, monkeypatch):
+    """Which need not be what it predicts to be best; the prediction that is kept is its own."""
+
+    def slowest_first(X, y):
+        return oracle if y.size else Opposed(oracle)
+
+    monkeypatch.setattr(oracle, "propose", slowest_first)
+    study = _optimized(ModelSampler(pool, oracle), pool, latencies, 2)
+    ran = np.where(np.isfinite(latencies), latencies, -np.inf)
+    assert [trial.value for trial in study.trials] == [ran.max(), latencies.min()]
+    assert study.trials[0].system_attrs[PREDICTED_LATENCY] == [ran.max()]
 
 
 def test_ties_are_broken_by_the_seed_and_not_by_the_order_of_the_pool(pool, ignorant, latencies):

@@ -99,6 +99,7 @@ def test_workers_may_all_be_the_first_at_a_new_place(place, start):
     assert len(_configs(place, FINISHED)) == 4
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize("after", [0, 3])  # what comes first is drawn among equals
 def test_a_killed_worker_loses_nothing_and_the_study_ends_like_an_uninterrupted_one(place, start, after):
     assert _ended(start(place, 7, dies_after=after)) == -signal.SIGKILL
@@ -110,6 +111,7 @@ def test_a_killed_worker_loses_nothing_and_the_study_ends_like_an_uninterrupted_
     assert [t.latency_s for t in result.trials] == [t.latency_s for t in straight.trials]
 
 
+@pytest.mark.faults
 def test_a_worker_joins_while_another_is_killed(place, start):
     first = start(place, 1000, seconds=1.0)
     _wait_until(lambda: _configs(place, FINISHED), first)

@@ -66,6 +66,7 @@ def test_kernels_are_measured_one_by_one_and_none_is_built_ahead(records, watche
     assert noting.asked == [("measure", 1)] * 3
     assert measured == ReplayRunner(records).measure(candidates, runner.platform(32))
     assert runner.repeats is False
+    assert runner.alone is runner
 
 
 def test_who_measures_says_what_the_service_may_lose(records, watched):

@@ -1,16 +1,13 @@
 import pytest
 
-from costmodel.learners import KernelRidge, RidgeLearner, WeightedConsensus
-from costmodel.testing import LEARNER_CHECKS, TRANSFER_CHECKS
+from costmodel.learners import RidgeLearner, WeightedConsensus
+from costmodel.testing import TRANSFER_CHECKS
 from costmodel.transfer import (
     Conformal,
     FromScratch,
     Guarded,
-    PooledMultitask,
-    PredictedOptimum,
     Residual,
     RidgeOnSources,
-    SimilarSources,
     SourceMixture,
 )
 
@@ -20,9 +17,6 @@ MODELS = {
     "scratch": FromScratch,
     "ridge on sources": lambda: RidgeOnSources(TASK),
     "source mixture": lambda: SourceMixture(TASK, (0,)),
-    "joined task": lambda: PooledMultitask(KernelRidge(landmarks=20), source_rows=60),
-    "predicted optimum": lambda: Residual(PredictedOptimum(TASK)),
-    "similar sources": lambda: SimilarSources(Residual(WeightedConsensus(TASK)), TASK, k=2),
     "guarded": lambda: Guarded(Residual(RidgeLearner()), FromScratch(), TASK, folds=2),
     "intervals": lambda: Conformal(Residual(RidgeLearner()), TASK, (0,), folds=2),
     "intervals without latency": lambda: Conformal(Residual(WeightedConsensus(TASK)), TASK, folds=2),
@@ -36,8 +30,3 @@ MODELS = {
 @pytest.mark.parametrize("make", MODELS.values(), ids=MODELS.keys())
 def test_models_keep_the_contract(make, check) -> None:
     check(make)
-
-
-@pytest.mark.parametrize("check", LEARNER_CHECKS)
-def test_predicted_optimum_is_a_learner(check) -> None:
-    check(lambda: PredictedOptimum(TASK))

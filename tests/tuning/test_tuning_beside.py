@@ -117,7 +117,13 @@ def test_nothing_is_opened_before_the_service_is_heard(tmp_path: Path):
 
 @pytest.mark.parametrize(
     "settings",
-    [{"sms": None}, {"sms": None, "portfolio": 2}, {"free_sms": 0.04}, {"measure_curves": True}],
+    [
+        {"sms": None},
+        {"sms": None, "portfolio": 2},
+        {"free_sms": 0.04},
+        {"measure_curves": True},
+        {"lanes": True},
+    ],
     ids=str,
 )
 def test_the_sms_of_the_service_are_left_to_it(dataset, service, settings):

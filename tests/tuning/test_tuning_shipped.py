@@ -9,7 +9,7 @@ from costmodel.dataset import build_dataset, families_in, load_dataset
 from costmodel.errors import CostModelError
 from costmodel.records import RecordStore, Workload
 from costmodel.testing import gpu_landscape
-from costmodel.tuning import _shipped, models_folder
+from costmodel.tuning import _shipped, models_folder, pretrain, pretrained
 from costmodel.tuning._history import ShippedHistory
 from costmodel.tuning._shipped import ShippedDataset, shipped_for
 
@@ -98,11 +98,11 @@ def test_what_ships_of_the_very_workload_is_measured_first(only, landscape):
 
 def test_a_model_of_what_ships_is_trained_once_and_used_for_workloads_that_were_not_measured(only, landscape):
     with pytest.raises(CostModelError, match="run `costmodel train`"):
-        costmodel.pretrained()
+        pretrained()
     assert knowledge_of(landscape, UNKNOWN)["model"] == "kernel-ridge"
-    (model,) = costmodel.pretrain().values()
+    (model,) = pretrain().values()
     assert model.path == models_folder() / "landscape.costmodel"
-    assert costmodel.pretrained().metadata == model.metadata
+    assert pretrained().metadata == model.metadata
     assert knowledge_of(landscape, UNKNOWN)["model"] == f"{model.path} (kernel-ridge)"
     assert knowledge_of(landscape, UNKNOWN, learner="ridge")["model"] == "ridge"
     assert knowledge_of(landscape, KNOWN)["model"] == "known-elsewhere"
@@ -110,7 +110,7 @@ def test_a_model_of_what_ships_is_trained_once_and_used_for_workloads_that_were_
 
 @pytest.mark.parametrize("changed", ["version", "measurements"])
 def test_a_model_of_another_version_or_of_other_measurements_is_not_used(only, monkeypatch, changed):
-    costmodel.pretrain()
+    pretrain()
     assert only.model() is not None
     if changed == "version":
         monkeypatch.setattr(_shipped, "__version__", "0.0.1")

@@ -82,7 +82,8 @@ def build(
 
     A file for `--columns`, where a text or a number is a constant and a table with `column` is a column:
 
-        workload = "suite.gemm-x4096-y4096"
+        workload = "suite.gemm"
+        dims = { m = "M", n = "N" }
         device = { column = "gpu", values = { "3090" = "RTX 3090" } }
         isolation = "whole"
         outcome = { column = "status", values = { "0" = "ok", "1" = "timeout" } }
@@ -113,7 +114,7 @@ def merge(
     datasets: Annotated[
         list[Path],
         typer.Argument(
-            metavar="DATASET", help="Folders or parquet files of datasets, or names of those that ship"
+            metavar="DATASET", help="Folders or parquet files of datasets, or names of those that ship."
         ),
     ],
     out: OutOption,

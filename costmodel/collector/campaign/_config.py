@@ -94,7 +94,7 @@ class CampaignConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             config = msgspec.convert(tomllib.loads(find_config(path).read_text(encoding="utf-8")), cls)
         except OSError as error:
             raise CostModelError(
-                f"A campaign file must be at {path}, but {error.strerror or error}. Name one that is "
+                f"Cannot read campaign file {path}: {error.strerror or error}. Name one that is "
                 "there, or one that ships: cpu-quick, cpu-laptop, h100-sm-budgets, sm-budgets, "
                 "cuda-sm-budgets, triton-sm-budgets, sparse-sm-budgets or wide-sm-budgets."
             ) from None

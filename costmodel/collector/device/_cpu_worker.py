@@ -13,6 +13,7 @@ from costmodel.records import Device
 class CpuWorker(DeviceWorker):
     """The CPU."""
 
+    physical_device = "cpu"
     errors_stick = False  # one that does break the process, ends it
 
     def describe(self) -> tuple[Device, dict[str, str]]:

@@ -31,10 +31,12 @@ class CudaWorker(DeviceWorker):
 
     def __init__(self, artifacts: Sequence[str], *, confined: bool) -> None:
         self._contexts = GreenContexts()
+        self._counted: set[range] = set()
         super().__init__(artifacts)
         self._confined = confined
         self._spin = SpinKernel(self._contexts.driver, self._contexts.call)
-        self._reader = StateReader(pci_bus_id(self._contexts.driver, self._contexts.call))
+        self.physical_device = pci_bus_id(self._contexts.driver, self._contexts.call)
+        self._reader = StateReader(self.physical_device)
         self.board = self._reader.board_id()
         (whole, *_), _ = self._streams(self._contexts.total_sms)
         self._pulse = Pulse(self._contexts.driver, self._contexts.call, self._spin, whole)
@@ -60,9 +62,23 @@ class CudaWorker(DeviceWorker):
         return granted
 
     def enter(self, sms: int) -> None:
-        """Launch what follows on a partition of ``sms`` SMs."""
-        (self._stream, *_), _ = self._streams(sms)
+        """Launch what follows on a partition of ``sms`` SMs, or on the lane of the job."""
+        if self.lane is None:
+            (self._stream, *_), _ = self._streams(sms)
+        else:
+            self._stream = self._lane_stream(self.lane)
         self.runtime.use_stream(self._stream)
+
+    def sm_ids(self, lane: range) -> frozenset[int]:
+        """Ids of the SMs that kernels of a lane run on, as the device counts them."""
+        return self._spin.sm_ids(self._contexts.lane(lane))
+
+    def _lane_stream(self, lane: range) -> int:
+        """A stream on a lane that has as many SMs as it should."""
+        if lane not in self._counted:
+            verify_grant(len(lane), len(self.sm_ids(lane)))
+            self._counted.add(lane)
+        return self._contexts.lane(lane)
 
     def _streams(self, sms: int, partitions: int = 1) -> tuple[list[int], int]:
         return self._contexts.streams(self._contexts.total_sms if self._confined else sms, partitions)
@@ -81,7 +97,9 @@ class CudaWorker(DeviceWorker):
         self._contexts.synchronize()
 
     def state(self) -> DeviceState:
-        """What the sensors say now, and how fast the device is."""
+        """What the sensors say now, and how fast the device is: on a lane that would be in others' way."""
+        if self.lane is not None:
+            return self._sensors()
         spin_clock_mhz, launch_s = self._pulse.read()
         return replace(self._sensors(), spin_clock_mhz=round(spin_clock_mhz, 1), launch_s=launch_s)
 

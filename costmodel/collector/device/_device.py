@@ -34,6 +34,11 @@ def describe_device(setup: DeviceSetup) -> tuple[Device, dict[str, str]]:
     return open_device(setup).describe()
 
 
+def physical_device(setup: DeviceSetup) -> str:
+    """What all processes of this machine call the device."""
+    return open_device(setup).physical_device
+
+
 def grant(setup: DeviceSetup, sms: int) -> int:
     """SMs that a budget of ``sms`` gives."""
     return open_device(setup).grant(sms)

@@ -24,6 +24,8 @@ class GreenContexts:
             driver.cuDeviceGetDevResource(self._device, driver.CUdevResourceType.CU_DEV_RESOURCE_TYPE_SM)
         )
         self._streams: dict[tuple[int, int], tuple[list[int], int]] = {}
+        self._units: tuple[list[Any], int] | None = None
+        self._lanes: dict[range, int] = {}
         self._contexts: list[Any] = []
 
     @property
@@ -64,7 +66,7 @@ class GreenContexts:
             RuntimeError: The driver refuses, or nothing is left.
         """
         _, _, left = self._split_up(self._all_sms, sms)
-        return self._stream(left), int(left.sm.smCount)
+        return self._stream([left]), int(left.sm.smCount)
 
     def disjoint(self, sizes: Sequence[int]) -> list[tuple[int, int]]:
         """A stream on each of some disjoint partitions that need not be equal, made anew at each call.
@@ -83,8 +85,37 @@ class GreenContexts:
             groups, made, left = self._split_up(left, sms)
             if not made:
                 raise RuntimeError(f"the driver made no partition of {sms} SMs beside others of {sizes}")
-            found.append((self._stream(groups[0]), int(groups[0].sm.smCount)))
+            found.append((self._stream([groups[0]]), int(groups[0].sm.smCount)))
         return found
+
+    def lane(self, sms: range) -> int:
+        """A stream on certain SMs: lanes that do not overlap are disjoint, whichever processes make them.
+
+        Args:
+            sms: Both ends are multiples of what the driver splits a device into.
+
+        Raises:
+            RuntimeError: The driver refuses, or splits the device otherwise.
+        """
+        if sms not in self._lanes:
+            units, size = self._split_into_units()
+            if sms.start % size or sms.stop % size or sms.stop > size * len(units):
+                raise RuntimeError(
+                    f"a lane must be of whole units of {size} SMs, up to {size * len(units)}, but got "
+                    f"{sms.start} to {sms.stop}"
+                )
+            self._lanes[sms] = self._stream(units[sms.start // size : sms.stop // size])
+        return self._lanes[sms]
+
+    def _split_into_units(self) -> tuple[list[Any], int]:
+        """The device in parts as small as the driver makes them, and the SMs of each."""
+        if self._units is None:
+            split, least = self.driver.cuDevSmResourceSplitByCount, 1
+            first, _, _ = self.call(split(1, self._all_sms, 0, least))
+            size = int(first[0].sm.smCount)
+            units, made, _ = self.call(split(self.total_sms // size, self._all_sms, 0, size))
+            self._units = units[:made], size
+        return self._units
 
     def _whole(self) -> tuple[list[int], int]:
         flags = self.driver.CUstream_flags.CU_STREAM_NON_BLOCKING
@@ -94,7 +125,7 @@ class GreenContexts:
         groups, made, _ = self._split_up(self._all_sms, sms, partitions)
         if made < partitions:
             raise RuntimeError(f"the driver made {made} of {partitions} partitions of {sms} SMs")
-        return [self._stream(group) for group in groups[:partitions]], int(groups[0].sm.smCount)
+        return [self._stream([group]) for group in groups[:partitions]], int(groups[0].sm.smCount)
 
     def _split_up(self, whole: Any, sms: int, partitions: int = 1) -> tuple[list[Any], int, Any]:
         """Partitions, how many were made, and what they leave."""
@@ -102,9 +133,10 @@ class GreenContexts:
         groups, made, left = self.call(split)
         return groups, made, left
 
-    def _stream(self, group: Any) -> int:
+    def _stream(self, groups: list[Any]) -> int:
+        """A stream on these parts of one split."""
         driver = self.driver
-        description = self.call(driver.cuDevResourceGenerateDesc([group], 1))
+        description = self.call(driver.cuDevResourceGenerateDesc(groups, len(groups)))
         flags = driver.CUgreenCtxCreate_flags.CU_GREEN_CTX_DEFAULT_STREAM
         context = self.call(driver.cuGreenCtxCreate(description, self._device, flags))
         self._contexts.append(context)  # a destroyed context would take its stream with it

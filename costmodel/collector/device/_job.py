@@ -38,6 +38,7 @@ class KernelJob(msgspec.Struct, frozen=True):
             SMs after the other.
         timing: How to time.
         partitions: Equal partitions that time at once; 1 for one kernel at a time.
+        lane: The SMs to time on, where other processes measure on the others meanwhile.
     """
 
     source: KernelSource
@@ -46,6 +47,7 @@ class KernelJob(msgspec.Struct, frozen=True):
     libraries: dict[int, tuple[Path, ...]]
     timing: Timing
     partitions: int = 1
+    lane: range | None = None
 
 
 class Argument(msgspec.Struct, frozen=True):

@@ -17,7 +17,7 @@ from costmodel.collector.device._timing import Repeats, Stopwatch, Timing, time_
 from costmodel.collector.device._workload_data import KeptData, WorkloadData
 from costmodel.collector.device.runtimes import Kernel, Runtime, TvmRuntime
 from costmodel.errors import InvalidConfigError, last_line
-from costmodel.records import Device, DeviceState, Outcome
+from costmodel.records import UNKNOWN_CO_RUNNERS, Device, DeviceState, Outcome
 
 
 class ClosableStopwatch(Stopwatch, Protocol):
@@ -37,13 +37,17 @@ class DeviceWorker:
     Attributes:
         runtime: What loads and launches the kernels of the current job.
         board: Short id of the physical board; empty where unknown.
+        physical_device: What all processes of this machine call the device.
         data: Inputs and right output of the current workload.
+        lane: The SMs of the current job, where other processes measure on the others.
         errors_stick: Whether the device may be of no more use to a process in which a kernel failed.
     """
 
     data: WorkloadData
     runtime: Runtime
     board = ""
+    physical_device: str
+    lane: range | None = None
     errors_stick = True
 
     def __init__(self, artifacts: Sequence[str]) -> None:
@@ -88,6 +92,7 @@ class DeviceWorker:
         Raises:
             KernelFaultError: A kernel fails.
         """
+        self.lane = job.lane
         try:
             self.use_runtime(job.source.artifact)
             self.enter(max(job.libraries))
@@ -102,6 +107,8 @@ class DeviceWorker:
             }
         except Exception as error:  # noqa: BLE001 (whatever a kernel does is an outcome)
             raise KernelFaultError(last_line(error)) from None
+        finally:
+            self.lane = None
 
     def time_module(self, job: ModuleJob) -> Timed:
         """Time one module of any kind, whose output nobody checks.
@@ -192,9 +199,9 @@ class DeviceWorker:
         return {name: self.timed(repeats) for name, repeats in timed.items()}
 
     def timed(self, repeats: Repeats, co_runners: tuple[str, ...] = ()) -> Timed:
-        """What repeats say of a kernel that works."""
-        r = repeats
-        return Timed(Outcome.OK, r.latencies_s, r.runs, r.before, r.after, r.attempts, co_runners, self.board)
+        """What repeats say of a kernel that works; on a lane nobody knows what ran beside it."""
+        r, beside = repeats, co_runners or (UNKNOWN_CO_RUNNERS if self.lane else ())
+        return Timed(Outcome.OK, r.latencies_s, r.runs, r.before, r.after, r.attempts, beside, self.board)
 
 
 def _of(artifacts: Sequence[Path], wrong: Mapping[str, Timed]) -> dict[str, Timed]:

@@ -1,5 +1,6 @@
-"""The temporary folder that processes share."""
+"""What processes of one machine share: temporary folders, and the SMs of devices."""
 
 from costmodel.collector.processes._held_folder import HeldFolder
+from costmodel.collector.processes._sm_ledger import WHOLE, SmLedger
 
-__all__ = ["HeldFolder"]
+__all__ = ["WHOLE", "HeldFolder", "SmLedger"]

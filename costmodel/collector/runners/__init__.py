@@ -5,7 +5,7 @@ from costmodel.collector.runners._bench import DeviceJobs
 from costmodel.collector.runners._cpu import CpuRunner
 from costmodel.collector.runners._cuda import CudaRunner
 from costmodel.collector.runners._device_runner import default_builders
-from costmodel.collector.runners._mps import MpsDaemon, percentage_of
+from costmodel.collector.runners._mps import MpsDaemon, check_shared_daemon, percentage_of
 from costmodel.collector.runners._recorded import RecordedRunner
 from costmodel.collector.runners._replay import ReplayRunner
 from costmodel.collector.runners._wrapped import WrappedRunner
@@ -20,6 +20,7 @@ __all__ = [
     "Request",
     "Runner",
     "WrappedRunner",
+    "check_shared_daemon",
     "default_builders",
     "percentage_of",
 ]

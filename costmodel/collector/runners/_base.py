@@ -21,17 +21,33 @@ class Request(msgspec.Struct, frozen=True):
         platform: Where.
         visit: 0 for the first time, 1 for the A/A repeat.
         partitions: Equal partitions of the device that measure at once; 1 measures alone.
+        lane: Whether to measure on SMs of its own, while other processes measure on the others.
     """
 
     candidate: Candidate
     platform: Platform
     visit: int = 0
     partitions: int = 1
+    lane: bool = False
 
     @property
     def key(self) -> str:
         """Key of the measurement that it asks for."""
-        return measurement_key(self.candidate, self.platform, self.visit, co_run=self.partitions > 1)
+        return measurement_key(
+            self.candidate, self.platform, self.visit, co_run=self.partitions > 1 or self.lane_sms > 0
+        )
+
+    @property
+    def lane_sms(self) -> int:
+        """SMs of its lane; 0 where it has the device to itself, as for a whole device it must."""
+        granted, total = self.platform.sms_granted, self.platform.device.sms
+        return granted if self.lane and granted < total else 0
+
+    @property
+    def lanes(self) -> list[range]:
+        """The SMs that it may be measured on, any of which will do; none where it has the device."""
+        sms, total = self.lane_sms, self.platform.device.sms
+        return [range(start, start + sms) for start in range(0, total - sms + 1, sms)] if sms else []
 
 
 class Runner(ABC):
@@ -70,6 +86,11 @@ class Runner(ABC):
     def repeats(self) -> bool:
         """Whether it can measure a kernel once more at any time, as a device can."""
         return True
+
+    @property
+    def alone(self) -> "Runner":
+        """What measures the same kernels with nothing else on the device: itself unless it has lanes."""
+        return self
 
     @abstractmethod
     def sources(self, workload: Workload | str) -> tuple[str, ...]:

@@ -76,11 +76,11 @@ class BatchTimer:
             timed |= self._time(group, ready, bench)
         return [_measurement(r, builds[r.candidate.candidate_id][0], timed[r.key]) for r in requests]
 
-    def _job_of(self, request: Request) -> tuple[DeviceSetup, str, str, int]:
+    def _job_of(self, request: Request) -> tuple[DeviceSetup, str, str, int, int]:
         """What requests must share to be timed in one job."""
         source = source_of(request.candidate, self._sources)
         setup, workload = self._setup_of(request.platform), request.candidate.workload.name
-        return setup, source.name, workload, request.partitions
+        return setup, source.name, workload, request.partitions, request.lane_sms
 
     def _time(self, requests: Sequence[Request], ready: Ready, bench: Bench) -> dict[str, Timed]:
         """Time requests that share a job, by their keys; if it fails, each candidate by itself."""
@@ -114,14 +114,17 @@ class BatchTimer:
             self._timing,
             first.partitions,
         )
-        found = bench.call(self._time_job, setup, job, limit_s=self._limit_s)
+        with bench.taken(setup, *first.lanes) as sms:
+            on = msgspec.structs.replace(job, lane=sms if first.lane_sms else None)
+            found = bench.call(self._time_job, setup, on, limit_s=self._limit_s)
         return {r.key: found[r.platform.sms_requested][r.candidate.candidate_id] for r in requests}
 
 
 def time_module_on(bench: Bench, setup: DeviceSetup, job: ModuleJob, limit_s: float) -> Timed:
     """Time one module of any kind; a failure is an outcome."""
     try:
-        return bench.call(time_module, setup, job, limit_s=limit_s)
+        with bench.taken(setup):
+            return bench.call(time_module, setup, job, limit_s=limit_s)
     except FAULTS as error:
         return failure_of(error, bench, setup, limit_s)
 

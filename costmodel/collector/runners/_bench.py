@@ -1,8 +1,9 @@
 """Benches: physical devices, and the processes that measure on them."""
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -13,9 +14,11 @@ from costmodel.collector.device import (
     TimedKernels,
     describe_device,
     grant,
+    physical_device,
     start_device_worker,
     time_job,
 )
+from costmodel.collector.processes import WHOLE, SmLedger
 from costmodel.engines import LocalEngine
 from costmodel.errors import CostModelError
 from costmodel.records import Device, Platform, Workload
@@ -71,14 +74,41 @@ class Bench:
             WorkerDiedError: The process died.
             CancelledError: The bench was closed first.
         """
+        job = self._process(setup).submit(function, setup, *arguments, timeout_s=limit_s)
+        return job.result(_OPEN_TIMEOUT_S + limit_s)
+
+    @contextmanager
+    def taken(self, setup: DeviceSetup, *choices: range) -> Iterator[range]:
+        """Take SMs of the device, whatever other processes of this machine measure on it.
+
+        The process of the setup has opened the device by then, so that others do not wait for that.
+
+        Args:
+            setup: How it opened the device.
+            choices: The first of these ranges of SMs that is free is taken; all SMs unless given, so that
+                nothing else is measured meanwhile.
+
+        Raises:
+            WorkerDiedError: The process died.
+            CancelledError: The bench was closed first.
+        """
+        device = self._process(setup).submit(physical_device, setup).result(_OPEN_TIMEOUT_S)
+        with SmLedger(device).taken(*choices or (WHOLE,)) as sms:
+            yield sms
+
+    def _process(self, setup: DeviceSetup) -> LocalEngine:
+        """The process of a setup, started by the first call.
+
+        Raises:
+            CancelledError: The bench was closed.
+        """
         with self._lock:
             if self._closed:
                 raise CancelledError
             if setup not in self._workers:
                 prepare = partial(start_device_worker, setup)
                 self._workers[setup] = LocalEngine(1, self._scratch, prepare, allowed_deaths=0)
-        job = self._workers[setup].submit(function, setup, *arguments, timeout_s=limit_s)
-        return job.result(_OPEN_TIMEOUT_S + limit_s)
+            return self._workers[setup]
 
     def restart(self, setup: DeviceSetup) -> None:
         """Replace the process of a setup: a CUDA error can stick to the context of its process."""
@@ -144,7 +174,7 @@ class Benches:
             RuntimeError: A driver refuses.
         """
         sms = wanted.sms_requested
-        granted = set(self._on_all(grant, lambda position: setup_of(position, wanted), sms))
+        granted = set(self._on_all(grant, lambda position: setup_of(position, wanted), sms, taken=True))
         if len(granted) > 1:
             raise CostModelError(f"All devices must grant the same for {sms} SMs, but got {sorted(granted)}.")
         return granted.pop()
@@ -155,12 +185,18 @@ class Benches:
             bench.close()
 
     def _on_all(
-        self, function: Callable[..., T], setup_of: Callable[[int], DeviceSetup], *arguments: object
+        self,
+        function: Callable[..., T],
+        setup_of: Callable[[int], DeviceSetup],
+        *arguments: object,
+        taken: bool = False,
     ) -> list[T]:
-        """What a function gives in the process of each bench, all at once."""
+        """What a function gives in the process of each bench, all at once; its device is taken if asked."""
 
         def call(bench: Bench) -> T:
-            return bench.call(function, setup_of(bench.position), *arguments, limit_s=self._limit_s)
+            setup = setup_of(bench.position)
+            with bench.taken(setup) if taken else nullcontext():
+                return bench.call(function, setup, *arguments, limit_s=self._limit_s)
 
         with ThreadPoolExecutor(len(self._benches)) as threads:
             try:

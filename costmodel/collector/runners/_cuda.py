@@ -7,7 +7,7 @@ from typing import Any
 
 from costmodel.collector.device import DeviceSetup
 from costmodel.collector.runners._device_runner import DeviceRunner
-from costmodel.collector.runners._mps import MpsDaemon, percentage_of
+from costmodel.collector.runners._mps import MpsDaemon, check_shared_daemon, percentage_of
 from costmodel.errors import MissingExtraError
 from costmodel.records import Platform
 
@@ -23,7 +23,8 @@ class CudaRunner(DeviceRunner):
 
     The driver rounds a budget up to what it can grant (on Hopper a multiple of 8); the granted number is
     recorded. ``platform(sms, "mps")`` is a share of the SMs under MPS instead: a daemon of our own is started
-    for the first such platform and ends with the runner.
+    for the first such platform and ends with the runner. With ``lanes`` several processes measure at once, on
+    SMs of their own; that takes an MPS daemon that serves them all, and limits none.
 
     Raises:
         CostModelError: There is no GPU, or TVM or cuda-bindings is not installed.
@@ -35,6 +36,8 @@ class CudaRunner(DeviceRunner):
         """Open the GPU; settings are those of ``DeviceRunner``."""
         if find_spec("cuda") is None or find_spec("cuda.bindings") is None:
             raise MissingExtraError("Measuring on an NVIDIA GPU", "cuda")
+        if settings.get("lanes"):
+            check_shared_daemon()
         self._daemon: MpsDaemon | None = None
         self._starting = threading.Lock()
         super().__init__("cuda", **settings)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from copy import copy
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -57,6 +58,7 @@ class DeviceRunner(Runner):
         devices: int = 1,
         device_jobs: DeviceJobs | None = None,
         engine: Engine | None = None,
+        lanes: bool = False,
     ) -> None:
         """Start the workers and open the devices.
 
@@ -74,6 +76,7 @@ class DeviceRunner(Runner):
             device_jobs: What the devices' processes are asked to do.
             engine: Where kernels are built, such as a ``DaskEngine``, which stays open; ``build_workers``
                 processes here unless given.
+            lanes: Measure on SMs of its own, while other processes measure on the others; a GPU only.
 
         Raises:
             CostModelError: What a source needs is not installed, or a device cannot be opened.
@@ -82,7 +85,7 @@ class DeviceRunner(Runner):
         for source in self._sources:
             source.check_installed(kind)
         self._kind: TargetKind = kind
-        self._limit_s = run_timeout_s
+        self._limit_s, self._lanes = run_timeout_s, lanes
         self._scratch = HeldFolder("costmodel-kernels-")
         self._threads = cpu_threads()
         benches = [Bench(position, self._scratch.path) for position in range(devices)]
@@ -105,7 +108,17 @@ class DeviceRunner(Runner):
         """What measures."""
         count = len(self._benches)
         names = self.device.name if count == 1 else f"{count} x {self.device.name}"
-        return f"Measuring on {names} ({self.device.sms} {self._unit})."
+        beside = ", beside others; the best alone" if self._lanes else ""
+        return f"Measuring on {names} ({self.device.sms} {self._unit}){beside}."
+
+    @property
+    def alone(self) -> Runner:
+        """The same without lanes."""
+        if not self._lanes:
+            return self
+        other = copy(self)
+        other._lanes = False
+        return other
 
     def platform(self, sms: int | None = None, isolation: Isolation | None = None) -> Platform:
         """The platform that a budget of ``sms`` gives; the whole device where there is no budget.
@@ -199,7 +212,8 @@ class DeviceRunner(Runner):
     ) -> list[Measurement]:
         """Build what is not built yet, and time each candidate on ``platform``, one after the other."""
         self.prefetch(candidates)
-        batches = [self.submit([Request(candidate, platform, visit)]) for candidate in candidates]
+        requests = [Request(each, platform, visit, lane=self._lanes) for each in candidates]
+        batches = [self.submit([request]) for request in requests]
         return [measurement for batch in batches for measurement in batch.result()]
 
     def submit(self, requests: Sequence[Request]) -> "Future[list[Measurement]]":

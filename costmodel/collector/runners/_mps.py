@@ -17,10 +17,12 @@ from types import TracebackType
 from typing import Self
 
 from costmodel.collector.processes import HeldFolder
-from costmodel.errors import CostModelError
+from costmodel.errors import CostModelError, DeviceUnavailableError
 
 _CONTROL = "nvidia-cuda-mps-control"
 _NAME = "nvidia-cuda-mps"  # the control daemon and its servers, as the kernel cuts names, to 15 characters
+_PIPE, _LIMIT = "CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
+_USUAL_PIPE = "/tmp/nvidia-mps"  # noqa: S108 (where the driver's own programs look)
 _POLL_S = 0.05
 _SHORT = Path("/tmp")  # noqa: S108 (a socket's path has under 108 characters; HeldFolder makes a folder in it)
 
@@ -61,7 +63,7 @@ class MpsDaemon:
         """
         if not 0 < percentage <= 100:
             raise ValueError(f"`0 < percentage <= 100` must hold, but got {percentage}")
-        limit = {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": f"{percentage:g}"}
+        limit = {_LIMIT: f"{percentage:g}"}
         return _directories(self._folder.path) | limit
 
     def close(self) -> None:
@@ -83,6 +85,22 @@ class MpsDaemon:
         self.close()
 
 
+def check_shared_daemon() -> None:
+    """Check that a daemon that is not ours lets the processes of this user have SMs of the GPU at once.
+
+    Raises:
+        DeviceUnavailableError: None is there, or it limits its clients, which overrides green contexts.
+    """
+    pipe = Path(os.environ.get(_PIPE, _USUAL_PIPE))
+    limit = os.environ.get(_LIMIT, "100")
+    if not (pipe / "control").exists() or limit != "100":
+        found = f"{_LIMIT} is {limit}" if limit != "100" else f"there is none at {pipe}"
+        raise DeviceUnavailableError(
+            f"Lanes must have an MPS daemon that limits nobody, but {found}. Start `{_CONTROL} -d` before "
+            "the workers, or let them take turns, without lanes."
+        )
+
+
 def percentage_of(sms: int, total_sms: int) -> int:
     """The smallest whole percentage that grants at least ``sms`` of ``total_sms`` SMs.
 
@@ -99,7 +117,7 @@ def percentage_of(sms: int, total_sms: int) -> int:
 def _directories(folder: Path) -> dict[str, str]:
     """Variables that daemon and clients share."""
     return {
-        "CUDA_MPS_PIPE_DIRECTORY": str(folder / "pipe"),
+        _PIPE: str(folder / "pipe"),
         "CUDA_MPS_LOG_DIRECTORY": str(folder / "log"),
     }
 
@@ -189,7 +207,7 @@ def _ended(folder: Path, limit_s: float) -> bool:
 
 def _processes(folder: Path) -> list[int]:
     """The daemon of ``folder`` and its servers, by name and environment: a pid alone could be another's."""
-    ours = f"CUDA_MPS_PIPE_DIRECTORY={folder / 'pipe'}".encode()
+    ours = f"{_PIPE}={folder / 'pipe'}".encode()
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it ended meanwhile, or is another user's

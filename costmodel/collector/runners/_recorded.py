@@ -30,13 +30,19 @@ class RecordedRunner(WrappedRunner):
         self, candidates: Sequence[Candidate], platform: Platform, *, visit: int = 0
     ) -> list[Measurement]:
         """What is stored of each candidate; the rest is built together, measured and stored one by one."""
-        missing = [each for each in candidates if not self._store.get(measurement_key(each, platform, visit))]
+        missing = [each for each in candidates if not self._known(each, platform, visit)]
         self._runner.prefetch(missing)
         return [self._measured(candidate, platform, visit) for candidate in candidates]
 
+    def _known(self, candidate: Candidate, platform: Platform, visit: int) -> Measurement | None:
+        """What is stored: measured alone, or else beside others where the other runner measures so too."""
+        found = self._store.get(measurement_key(candidate, platform, visit))
+        if found is None and self._runner.alone is not self._runner:
+            found = self._store.get(measurement_key(candidate, platform, visit, co_run=True))
+        return found
+
     def _measured(self, candidate: Candidate, platform: Platform, visit: int) -> Measurement:
-        known = self._store.get(measurement_key(candidate, platform, visit))
-        if known is not None:
+        if (known := self._known(candidate, platform, visit)) is not None:
             return known
         (measured,) = self._runner.measure([candidate], platform, visit=visit)
         self._store.add([measured])

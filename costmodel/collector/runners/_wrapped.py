@@ -1,6 +1,7 @@
 """A runner around another one."""
 
 from collections.abc import Collection, Mapping, Sequence
+from copy import copy
 from typing import TYPE_CHECKING
 
 from costmodel.collector.runners._base import Runner
@@ -39,6 +40,15 @@ class WrappedRunner(Runner):
     def repeats(self) -> bool:
         """Whether the other runner can."""
         return self._runner.repeats
+
+    @property
+    def alone(self) -> Runner:
+        """The same with the other runner alone."""
+        if (alone := self._runner.alone) is self._runner:
+            return self
+        other = copy(self)
+        other._runner = alone
+        return other
 
     def platform(self, sms: int | None = None) -> Platform:
         """A platform of the other runner."""

@@ -17,6 +17,7 @@ LOWER_TRACES: tuple[LowerTraces, ...] = get_args(LowerTraces)
 
 _HEAD_BYTES = 256
 _FIRST_KEY = re.compile(rb'\s*\{\s*"(\w+)"')
+_LIST = re.compile(rb"\s*\[\s*\{")
 _KEY_OF_LINES = "crc32"  # which a line of a record store begins with
 
 
@@ -71,6 +72,11 @@ class InputFile:
         """The first key of the JSON object that it begins with; empty where it begins otherwise."""
         found = _FIRST_KEY.match(self.head)
         return found[1].decode() if found else ""
+
+    @property
+    def is_list(self) -> bool:
+        """Whether it begins as a JSON list of objects, which no format is."""
+        return bool(_LIST.match(self.head))
 
     @property
     def is_document(self) -> bool:

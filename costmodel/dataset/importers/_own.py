@@ -27,6 +27,6 @@ DATASET = Format("dataset", _is_dataset, _read_dataset)
 # Whatever is nothing else: a damaged store must be told as one.
 RECORD_STORE = Format(
     "record store",
-    lambda file, _: not file.packed,
+    lambda file, _: not (file.packed or file.is_list),
     lambda file, _: Source.of(file.path, read_records(file.path)),
 )

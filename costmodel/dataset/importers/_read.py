@@ -44,12 +44,27 @@ def read_source(path: Path, options: ReadOptions | None = None) -> Source:
             return Source.of(path, iter_records(path))
         path = files.path
     elif path.is_dir():
-        path /= RECORDS_NAME
+        path = _database_of(path)
     file = InputFile.open(path)
     for each in FORMATS:
         if each.recognises(file, options):
             return each.read(file, options)
     raise CostModelError(
         f"{path} must be a file of one of these formats, gzipped or not: "
-        f"{', '.join(each.name for each in FORMATS)}. Its beginning is of none."
+        f"{', '.join(each.name for each in FORMATS)}. Its beginning is of none. "
+        "Write rows of JSON as a table, with `pandas.read_json(...).to_csv(..., index=False)`."
     )
+
+
+def _database_of(folder: Path) -> Path:
+    """The records of the MetaSchedule database in a folder.
+
+    Raises:
+        CostModelError: There are none.
+    """
+    if not (folder / RECORDS_NAME).is_file():
+        raise CostModelError(
+            f"A folder must be that of a dataset or of a MetaSchedule database, but {folder} holds neither "
+            f"measurements.parquet nor {RECORDS_NAME}. Name its files, as in {folder}/*.csv."
+        )
+    return folder / RECORDS_NAME

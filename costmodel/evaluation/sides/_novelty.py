@@ -1,14 +1,11 @@
 """What of a tested task a model has not met: its workload, its device, its SM budget."""
 
 from collections.abc import Sequence
-from typing import Literal
 
 import numpy as np
 import pandas as pd
 
 from costmodel.dataset import Dataset, Fold, device_similarity, twin_groups
-
-Met = Literal["new", "twin", "seen"]
 
 NOVELTY = ("workload_is", "device_is", "budget_is")
 _COLUMNS = ("workload", "device", "sms_granted")

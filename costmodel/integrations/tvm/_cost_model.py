@@ -26,8 +26,8 @@ class CostModel(ms.cost_model.PyCostModel):  # type: ignore[misc]
 
     Args:
         model: A pretrained model (``costmodel.train``), the file of one (``costmodel train``, or ``save``
-            of this class), or ``"default"`` for that of what ships (``costmodel.pretrain``). Without one,
-            candidates are ranked by an analytic time first and learned from nothing.
+            of this class), or ``"default"`` for that of what ships (``costmodel.tuning.pretrain``). Without
+            one, candidates are ranked by an analytic time first and learned from nothing.
         sms: SMs that the kernels will have, threads on a CPU; all unless given. Not beside ``platform``.
         platform: Where the kernels will run; this machine's device with ``sms`` SMs unless given.
 

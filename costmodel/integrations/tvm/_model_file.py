@@ -43,8 +43,8 @@ def open_model(model: AnyModel | None) -> tuple[Model | None, Measured]:
     """A pretrained model however it is given, and what was measured if it is a file; see ``load``.
 
     Args:
-        model: The model, its file, or ``"default"`` for that of what ships, see ``costmodel.pretrained``;
-            None for none.
+        model: The model, its file, or ``"default"`` for that of what ships, see
+            ``costmodel.tuning.pretrained``; None for none.
 
     Raises:
         CostModelError: There is no such model, or it is not of this version's features.

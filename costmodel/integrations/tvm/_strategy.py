@@ -30,7 +30,7 @@ class SearchStrategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
 
     Args:
         model: A pretrained transfer model, the file of one, or ``"default"`` for that of what ships
-            (``costmodel.pretrain``); learns from nothing without.
+            (``costmodel.tuning.pretrain``); learns from nothing without.
         sms: SMs that the kernels will have, threads on a CPU; all unless given. Not beside ``platform``.
         platform: Where the kernels will run; this machine's device with ``sms`` SMs unless given.
         screened: Configs that the model scores at first, and again after every 16 measurements.

@@ -70,7 +70,7 @@ def read_description(path: Path) -> Description:
     try:
         description = msgspec.json.decode(path.read_bytes(), type=Description)
     except OSError as error:
-        raise CostModelError(f"A description must be at {path}, but {error.strerror}.") from None
+        raise CostModelError(f"Cannot read description {path}: {error.strerror}.") from None
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise CostModelError(f"{path} must be a T1 description of a kernel, but: {error}.") from None
     try:

@@ -18,6 +18,7 @@ from costmodel.kernels.metaschedule._tensor_intrin import (
     without_tensor_intrinsics,
 )
 from costmodel.kernels.metaschedule._traced_program import TracedProgram
+from costmodel.kernels.metaschedule._without_torch import import_tvm_for
 from costmodel.kernels.metaschedule.programs import (
     ProgramSource,
     is_program_place,
@@ -39,6 +40,7 @@ __all__ = [
     "database_workload",
     "divisors",
     "factorizations",
+    "import_tvm_for",
     "is_program_place",
     "load_program",
     "lowered_launches",

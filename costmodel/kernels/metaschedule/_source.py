@@ -9,6 +9,7 @@ from costmodel.kernels.metaschedule._build import build_kernel, check_installed
 from costmodel.kernels.metaschedule._headers import precompile_headers
 from costmodel.kernels.metaschedule._sample import open_space
 from costmodel.kernels.metaschedule._target import make_target
+from costmodel.kernels.metaschedule._without_torch import import_tvm_for
 from costmodel.records import Candidate, TargetKind, Workload
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ class TvmSource(KernelSource):
 
     def prepare(self, kind: TargetKind, architecture: str) -> None:
         """Import TVM, and let NVRTC parse CUDA's headers."""
+        import_tvm_for(kind)
         target = make_target(kind, architecture)
         if kind == "cuda":
             precompile_headers(str(target.arch))

@@ -81,17 +81,8 @@ class TaskCurves:
         self._group(self._curve(X[:, self._is_config], of) for X, of in zip(tasks, log_scores, strict=True))
         return self._index()
 
-    def distances(self, X: FloatArray) -> FloatArray:
-        """``(n, t)`` distance between the row's task and each source task, over standardised task columns.
-
-        The unit is the root mean square over columns, so that it does not grow with their number. Tasks that
-        say nothing of a row are infinitely far; where none says anything, all are equally near.
-        """
-        first, place = self.places(X)
-        return self.distances_at(X[first])[place]
-
     def places(self, X: FloatArray) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Rows that differ for ``distances``: the first of each, ``(p,)``, and each row's, ``(n,)``.
+        """Rows that differ for ``distances_at``: the first of each, ``(p,)``, and each row's, ``(n,)``.
 
         There are about as many as there are query tasks.
         """
@@ -104,7 +95,12 @@ class TaskCurves:
         return first, place
 
     def distances_at(self, X: FloatArray) -> FloatArray:
-        """What ``distances`` gives, row by row: for the few rows that ``places`` names."""
+        """``(p, t)`` distance between each row's task and each source task, over standardised task columns.
+
+        The unit is the root mean square over columns, so that it does not grow with their number. Tasks that
+        say nothing of a row are infinitely far; where none says anything, all are equally near. Each row is
+        looked at by itself, so ask for the few that ``places`` names.
+        """
         rows = self.task_scaler_.transform(X[:, self._is_task])
         distances = np.array([_rms(self.centres_ - row) for row in rows]).reshape(
             len(rows), len(self.centres_)

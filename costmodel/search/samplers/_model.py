@@ -166,8 +166,6 @@ class ModelSampler(SpaceSampler):
         return self._screened[1]
 
     def _predictor(self, history: History) -> JointPredictor:
-        if not history.measured:
-            return self._prior.zero_shot()
         if (history.latency_s <= 0.0).any():
             raise CostModelError(
                 "Trials must be told positive latencies in seconds, but got "

@@ -159,14 +159,15 @@ class Prior:
         """What is expected after measurements: the model adapts to each budget by what was measured there.
 
         Args:
-            X: ``(m, b, d)`` measured kernels, m >= 1.
+            X: ``(m, b, d)`` measured kernels, m >= 0.
             latency_s: ``(m, b)`` seconds; inf for a failure, NaN where not measured.
         """
         predictors: list[Predictor] = []
         for i, y in enumerate(latency_s.T):
             known = ~np.isnan(y)
-            predictors.append(self.model.propose(X[known, i], y[known]) if known.any() else self.model)
-        return self._predictor(predictors, np.where(np.isnan(latency_s), np.inf, latency_s).min(axis=0))
+            predictors.append(self.model.propose(X[known, i], y[known]))
+        known_s = np.where(np.isnan(latency_s), np.inf, latency_s)
+        return self._predictor(predictors, known_s.min(axis=0, initial=np.inf))
 
     def _predictor(self, predictors: Sequence[Predictor], best_s: FloatArray) -> JointPredictor:
         return JointPredictor(tuple(predictors), self.objective, self.goal, best_s, self.reference)

@@ -1,7 +1,8 @@
-"""Transfer that gives way where the sources mislead, with proposals that alternate with a fallback's."""
+"""Transfer that gives way where the sources mislead, with proposals in between a fallback's own."""
 
+from costmodel.transfer.guard._alone import Alone
 from costmodel.transfer.guard._guarded import Guarded
-from costmodel.transfer.guard._proposals import own_and_better, transfer_schedule
+from costmodel.transfer.guard._turns import transfer_turns
 from costmodel.transfer.guard._units import in_common_unit
 
-__all__ = ["Guarded", "in_common_unit", "own_and_better", "transfer_schedule"]
+__all__ = ["Alone", "Guarded", "in_common_unit", "transfer_turns"]

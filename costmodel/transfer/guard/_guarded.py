@@ -10,21 +10,20 @@ from costmodel.columns import Column, positions
 from costmodel.learners import Prediction, register
 from costmodel.transfer._base import Predictor, StorableModel, TransferModel, check_measured
 from costmodel.transfer._rank import rank_correlation
-from costmodel.transfer.guard._proposals import Proposal, own_and_better, transfer_schedule
+from costmodel.transfer.guard._alone import Alone
+from costmodel.transfer.guard._proposal import Proposal
+from costmodel.transfer.guard._turns import transfer_turns
 from costmodel.transfer.guard._units import in_common_unit
 from costmodel.transfer.models import FromScratch
 from costmodel.transfer.uncertainty import Codes, Familiarity, group_codes, group_folds, std_of
-
-# Numbers of measurements at which the transfer model may be refuted, and the weight below which it is.
-_LOOKS = (1, 2, 4, 8, 16, 32, 64)
-_REFUTED = 0.05
 
 
 @register()
 class Guarded(StorableModel):
     """A transfer model beside one that learns the new task from nothing; the measurements decide.
 
-    **Before anything is measured.** Source tasks in another unit than most are left out (``in_common_unit``).
+    **Before anything is measured.** The transfer model learns from no source task whose unit is another than
+    that of most (``in_common_unit``).
     ``fit`` leaves groups of source tasks out in folds: the share of their tasks that the transfer model ranks
     better than chance (rank correlation above ``least_correlation``) is its prior probability to be the right
     one for a new task, up to ``trust``. Sources whose labels mean nothing are found out that way: a model
@@ -35,23 +34,19 @@ class Guarded(StorableModel):
     Hoeting et al., Statistical Science 14, 1999). Its odds are the prior odds, lowered where the measured
     candidates are unfamiliar, times the ratio of the two evidences: the chance that each gave to the
     measurements' contrasts (``Calibrated.log_evidence``) and, for a model that predicts latency, to their
-    level. Against a transfer model that is right the inverse ratio is an e-value: it exceeds k with
-    probability at most 1 / k. Once its weight was below 0.05 after 1, 2, 4, 8 ... measurements the transfer
-    model is refuted and stays so: from then on the fallback serves alone.
+    level.
 
     **Proposals.** Evidence comes too late for a model that is wrong where it matters, among the best few. So
-    a search that follows ``propose`` measures the transfer model's choice first, and after that gives it at
-    most one measurement in ``allowed / (allowed - 1)``, none once it is refuted. All others are the
-    fallback's own, made from what it chose itself and from what the transfer model found that was better than
-    all of that: slow configs, which a misled model finds, would make a greedy search settle for the first
-    mediocre one. Where the transfer model finds nothing better than the fallback, the search is the
-    fallback's own with the transfer model's measurements in between, so for each task and draw
+    a search that follows ``propose`` is the fallback's own, with the transfer model's choices in between, as
+    many as ``allowed`` leaves room for (``transfer_turns``). The fallback's choices are those that it would
+    make alone (``Alone``): what the transfer model measured enters only where the fallback comes to it. A
+    good config that somebody else found would draw it away from better ones, and beside a bad one the first
+    mediocre config would content it. So for each task, each draw and each order of ties
 
-    ``measurements <= max(own + 1, allowed * own)``
+    ``measurements <= allowed * own``
 
-    with ``own`` those that the fallback needs by itself. Not covered: a good config found early that draws
-    the fallback away from a better one, and own choices that the transfer model has measured already, in
-    whose place the fallback's next best is measured.
+    with ``own`` those that the fallback needs by itself, whatever the sources are. The transfer model chooses
+    by all measurements. It proposes nothing where it is refused.
 
     Args:
         model: The transfer model; its predictors must weigh evidence, as ``Calibrated`` does.
@@ -63,7 +58,8 @@ class Guarded(StorableModel):
         folds: Folds; each costs a fit.
         level_doubt: Standard deviation of the level if the transfer model is wrong, in its own ones.
         allowed: Most measurements of a search relative to the fallback's, above 1. More lets a transfer model
-            that is right find the best sooner.
+            that is right find the best sooner: with 1.25 its first choice is the fourth measurement, with 2
+            the first.
     """
 
     def __init__(  # noqa: PLR0913 (settings, most with defaults)
@@ -103,14 +99,14 @@ class Guarded(StorableModel):
         """
         if not self.allowed > 1.0:
             raise ValueError(f"allowed must be above 1, but got {self.allowed}")
-        common = in_common_unit(X, y, task_ids, self.bound_column)
-        X, y, task_ids = X[common], y[common], task_ids[common]
         order = np.lexsort([y, *X.T[::-1], task_ids])  # what is learned does not depend on the order given
         X, y, task_ids = X[order], y[order], task_ids[order]
+        self.fallback.fit(X, y, task_ids)  # as without a guard, so that it is the same search
+        common = in_common_unit(X, y, task_ids, self.bound_column)
+        X, y, task_ids = X[common], y[common], task_ids[common]
         groups = group_codes(X, self.group_columns, task_ids)
         self.prior_trust_ = self._cross_validate(X, y, task_ids, group_folds(groups, self.folds, 0))
         self.model.fit(X, y, task_ids)
-        self.fallback.fit(X, y, task_ids)
         self.familiarity_ = Familiarity().fit(X, groups)
         return self
 
@@ -126,9 +122,9 @@ class Guarded(StorableModel):
             y: ``(m,)`` their latencies in seconds; inf for a config that failed.
         """
         check_measured(X, y)
-        if self._refuted_after(X, y) is not None:
+        if self.refuses:
             return self.fallback.adapt(X, y)
-        return self._mixture(X, y)
+        return Mixture(self.model.adapt(X, y), self.fallback.adapt(X, y), self.weight(X, y))
 
     def propose(self, X: FloatArray, y: FloatArray) -> Predictor:
         """What to measure next by its score, and the latencies that ``adapt`` predicts.
@@ -136,27 +132,11 @@ class Guarded(StorableModel):
         Who proposed what is worked out from the order of the measurements, each taken to be the best score of
         the proposals before it.
         """
-        check_measured(X, y)
-        refuted = self._refuted_after(X, y)
-        transferred = transfer_schedule(len(y) + 1, self.allowed, refuted)
-        mixture = self._mixture(X, y) if refuted is None else None
-        if mixture and transferred[-1]:  # whoever is refuted has no turns left
-            return Proposal(mixture.informed, mixture)
-        known = own_and_better(y, transferred[:-1])
-        own = self.fallback.adapt(X[known], y[known]) if known.any() else self.fallback
-        return Proposal(own, mixture or self.fallback.adapt(X, y))
-
-    def _mixture(self, X: FloatArray, y: FloatArray) -> "Mixture":
-        return Mixture(self.model.adapt(X, y), self.fallback.adapt(X, y), self.weight(X, y))
-
-    def _refuted_after(self, X: FloatArray, y: FloatArray) -> int | None:
-        """After how many measurements the transfer model was refuted; 0 if before, None if it was not."""
         if self.refuses:
-            return 0
-        for m in _LOOKS:
-            if m <= len(y) and self.weight(X[:m], y[:m]) < _REFUTED:
-                return m
-        return None
+            return self.fallback.propose(X, y)
+        turns = transfer_turns(len(y) + 1, self.allowed)
+        proposer = self.model.propose(X, y) if turns[-1] else Alone.after(self.fallback, X, y, turns[:-1])
+        return Proposal(proposer, self.adapt(X, y) if y.size else self)
 
     def weight(self, X: FloatArray, y: FloatArray) -> float:
         """Weight of the transfer model in [0, 1] after these measurements."""

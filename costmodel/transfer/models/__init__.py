@@ -1,21 +1,15 @@
 """Models that learn from source tasks and adapt to a new one."""
 
 from costmodel.transfer.models._calibrated import Calibrated
-from costmodel.transfer.models._multitask import PooledMultitask
-from costmodel.transfer.models._predicted_optimum import PredictedOptimum
 from costmodel.transfer.models._residual import Residual
 from costmodel.transfer.models._ridge_on_sources import RidgeOnSources
 from costmodel.transfer.models._scratch import FromScratch
-from costmodel.transfer.models._source_choice import SimilarSources
 from costmodel.transfer.models._source_mixture import SourceMixture
 
 __all__ = [
     "Calibrated",
     "FromScratch",
-    "PooledMultitask",
-    "PredictedOptimum",
     "Residual",
     "RidgeOnSources",
-    "SimilarSources",
     "SourceMixture",
 ]

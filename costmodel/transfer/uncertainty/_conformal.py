@@ -144,9 +144,10 @@ class Conformal(StorableModel):
         """The model's adaptation, with intervals for as many measurements as ran."""
         return self._with_intervals(self.model.adapt(X, y), y)
 
-    def propose(self, X: FloatArray, y: FloatArray) -> "AdaptedInterval":
-        """The model's proposals, with the intervals of ``adapt``."""
-        return self._with_intervals(self.model.propose(X, y), y)
+    def propose(self, X: FloatArray, y: FloatArray) -> Predictor:
+        """The model's proposals, with the intervals of ``adapt``; with none before anything was measured."""
+        proposer = self.model.propose(X, y)
+        return self._with_intervals(proposer, y) if y.size else proposer
 
     def unfamiliarity(self, X: FloatArray) -> FloatArray:
         """``(n,)`` how unlike all that was learned from; above 1 the intervals promise nothing."""

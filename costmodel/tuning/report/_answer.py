@@ -19,6 +19,7 @@ def answer(found: Findings) -> tuple[str, ...]:
         *compared,
         *_sources(found),
         *_library(found),
+        *_finalists(found.search),
         *_ties(found.search),
         *_drifts(found.search),
         *(_beside(found.service) if found.service else ()),
@@ -47,7 +48,8 @@ def _for_several(found: Findings) -> Iterator[str]:
     names = ", ".join(sorted(_name(found, kernel) for kernel in kernels))
     device = search.platforms[-1].device.name
     regret = search.regret_of(found.ranges)
-    yield f"Run {names} on {device}: {_above(regret, 'best measured')} at each of {len(search.sms)} budgets."
+    above = _above(regret, "best measured")
+    yield f"Run {names} on {device}: {above} at each of {len(search.sms)} SM budgets."
     if found.best_known:
         best_s = np.array([found.best_known[sms] for sms in search.sms])
         excess = (1.0 + regret) * search.latency_s.min(axis=0) / best_s - 1.0
@@ -105,13 +107,22 @@ def _library(found: Findings) -> Iterator[str]:
 
 def _mean_over(budgets: Sized) -> str:
     """What a figure of all of them is."""
-    return "" if len(budgets) == 1 else ", in the geometric mean over budgets"
+    return "" if len(budgets) == 1 else ", in the geometric mean over SM budgets"
 
 
 def _ties(search: SearchResult) -> Iterator[str]:
     """That the model could not tell what to measure first, where it could not."""
     if (tied := search.trials[0].tied) > 1:
         yield f"The model scored {tied} candidates alike at first, and chose among them at random."
+
+
+def _finalists(search: SearchResult) -> Iterator[str]:
+    """What was measured beside others."""
+    if search.finalists:
+        yield (
+            "Others may have measured on the device meanwhile: "
+            f"the {len(search.finalists)} best kernels were measured again alone."
+        )
 
 
 def _drifts(search: SearchResult) -> Iterator[str]:

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from costmodel.collector.device._job import Argument
 from costmodel.collector.device.runtimes._base import Kernel, Runtime
+from costmodel.kernels.metaschedule import import_tvm_for
 from costmodel.records import TargetKind
 
 
@@ -26,6 +27,7 @@ class TvmRuntime(Runtime):
     """TVM's runtime: shared libraries that it built."""
 
     def __init__(self, kind: TargetKind) -> None:
+        import_tvm_for(kind)
         import tvm
 
         self._tvm = tvm

@@ -197,5 +197,7 @@ PROGRAM_TABLE = Format(
     lambda file, _: Source.of(file.path, ()),
 )
 METASCHEDULE = Format(
-    "database of MetaSchedule", lambda file, _: file.head.lstrip().startswith(b"["), _read_database
+    "database of MetaSchedule",
+    lambda file, _: file.head.lstrip().startswith(b"[") and not file.is_list,
+    _read_database,
 )

@@ -61,6 +61,7 @@ class ColumnMap(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     Attributes:
         workload: Name of the workload.
+        dims: By letter, the column of a size; sizes stand behind the name, as in ``suite.gemm-m64-n64``.
         parameters: By name, the column of a parameter; a bare text is a column of numbers.
         latency: The repeats.
         outcome: How it ended, by the values of ``Outcome``; ok everywhere if not given.
@@ -86,6 +87,7 @@ class ColumnMap(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     measured_at: Column | None = None
     visit: int | Column = 0
     error: Column | None = None
+    dims: dict[str, str] = {}
     delimiter: Annotated[str, msgspec.Meta(min_length=1, max_length=1)] = ","
 
     @property
@@ -103,7 +105,7 @@ class ColumnMap(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         single = (self.workload, *where, self.outcome, self.measured_at, self.visit, self.error)
         named = [field.column for field in single if isinstance(field, Column)]
         named += [parameter.column for parameter in self.typed_parameters.values()]
-        return tuple(dict.fromkeys([*named, *self.latency.columns]))
+        return tuple(dict.fromkeys([*named, *self.dims.values(), *self.latency.columns]))
 
 
 def read_column_map(path: Path) -> ColumnMap:

@@ -13,6 +13,7 @@ from costmodel.dataset.importers._entry import LEAST_S, MOST_S, PER_SECOND, Entr
 from costmodel.dataset.importers._origin import Origin
 from costmodel.dataset.importers._source import Entry
 from costmodel.dataset.importers.tables._blocks import Block, RowError
+from costmodel.dataset.importers.tables._column_map import Column
 from costmodel.dataset.importers.tables._row import Row, RowReader
 from costmodel.dataset.table import Records, codes_of, number
 from costmodel.records import Measurement, Outcome
@@ -36,7 +37,8 @@ class ColumnReader:
         self._rows = rows
         columns = rows.columns
         self._latency = columns.latency
-        self._of_candidate = _names(columns.workload, *rows.parameters.values())
+        sizes = map(Column, columns.dims.values())
+        self._of_candidate = _names(columns.workload, *sizes, *rows.parameters.values())
         self._of_platform = _names(columns.device, columns.sms, columns.isolation)
         self._of_outcome = _names(columns.outcome, columns.error)
 

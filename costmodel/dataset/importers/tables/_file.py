@@ -39,7 +39,7 @@ def _read_table(file: InputFile, options: ReadOptions) -> Source:
 
 def _is_table(file: InputFile, options: ReadOptions) -> bool:
     """Whether columns are named for a file that is no JSON, or its first line looks like a header of CSV."""
-    if file.first_key:
+    if file.first_key or file.is_list:
         return False
     header, newline, _ = file.head.partition(b"\n")
     looks_like_csv = newline and header.isascii() and any(separator in header for separator in b",;\t")

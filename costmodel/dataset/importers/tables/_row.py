@@ -25,6 +25,7 @@ from costmodel.records import (
 
 Row = Mapping[str, Any]
 _MOST_SMS = 2**31
+_MOST_SIZE = 2**62
 _MOST_KNOWN = 4096  # texts whose value is kept
 
 
@@ -67,7 +68,15 @@ class RowReader:
     def candidate(self, row: Row) -> Candidate:
         """What was measured, from the cells of its workload and parameters."""
         config = Config({name: self._decision(name, row[by.column]) for name, by in self.parameters.items()})
-        return Candidate(_workload(_cell(row, self.columns.workload, "")), self._space, config)
+        return Candidate(_workload(self._workload_name(row)), self._space, config)
+
+    def _workload_name(self, row: Row) -> str:
+        """The name that a row says, with the sizes that columns say behind it."""
+        sizes = (
+            f"-{letter}{_integer(row[name], _MOST_SIZE, 'dims')}"
+            for letter, name in self.columns.dims.items()
+        )
+        return "".join([str(_cell(row, self.columns.workload, "")), *sizes])
 
     def _decision(self, name: str, cell: Any) -> Decision:
         """The value of a parameter; texts, which repeat, are read once."""
@@ -195,9 +204,9 @@ def _outcome(text: Any) -> Outcome:
 
 
 @lru_cache(maxsize=1024)
-def _workload(name: Any) -> Workload:
+def _workload(name: str) -> Workload:
     try:
-        return Workload.parse(str(name))
+        return Workload.parse(name)
     except CostModelError:
         raise EntryError("workload must be spelled as suite.kernel-x4096 or matmul-m128-n768-k3072") from None
 
