@@ -138,7 +138,7 @@ class _Notebook:
 
 
 class _Log:
-    """A line every half a minute, with the rate since the line before."""
+    """A line every half a minute, with the rate since the line before, or what keeps it waiting."""
 
     def __init__(self, what: str) -> None:
         self._what = what
@@ -149,12 +149,15 @@ class _Log:
 
     def show(self, text: str, count: _Count) -> None:
         passed_s = time.monotonic() - self._told_at
-        if passed_s < LOG_EVERY_S or count.done == self._done_before:
+        if passed_s < LOG_EVERY_S:
             return
-        rate = (count.done - self._done_before) / passed_s
-        left = duration(max(0, count.total - count.done) / rate)
-        pace = f"{rate:.1f}/s" if rate >= 1 else f"{1 / rate:.1f} s each"
-        line = f"{self._what}: {count.done:,} of about {count.total:,}, {pace}, {left} left"
+        if count.done == self._done_before:
+            line = f"{text}: {count.done:,} of about {count.total:,}"
+        else:
+            rate = (count.done - self._done_before) / passed_s
+            left = duration(max(0, count.total - count.done) / rate)
+            pace = f"{rate:.1f}/s" if rate >= 1 else f"{1 / rate:.1f} s each"
+            line = f"{self._what}: {count.done:,} of about {count.total:,}, {pace}, {left} left"
         print(line, file=sys.stderr, flush=True)
         self._done_before, self._told_at = count.done, time.monotonic()
 

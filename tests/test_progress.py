@@ -25,6 +25,18 @@ def test_a_log_gets_a_line_now_and_then_at_the_rate_of_late(
     assert second == "measuring: 107 of about 1,000, 5.0 s each, 1 h 14 min left"
 
 
+def test_a_log_tells_what_keeps_long_work_waiting(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = iter([0.0, 31.0, 31.0, 40.0, 62.0, 62.0])
+    monkeypatch.setattr(progress_module.time, "monotonic", lambda: next(now))
+    with Progress("measuring", total=16) as progress:
+        progress.advance()
+        progress.show("paused")
+        progress.show("paused")
+    assert capsys.readouterr().err.splitlines()[1:] == ["measuring paused: 1 of about 16"]
+
+
 def test_a_terminal_gets_a_bar(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     monkeypatch.setenv("TERM", "xterm")

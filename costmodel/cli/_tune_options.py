@@ -1,8 +1,13 @@
 """What the texts of the options of ``costmodel tune`` mean."""
 
 from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from costmodel.errors import CostModelError
+
+if TYPE_CHECKING:
+    from costmodel.shadow import ServiceWatch
 
 
 def share_of(option: str, text: str | None) -> float | None:
@@ -51,3 +56,19 @@ def budgets_of(text: str | None) -> tuple[int, ...]:
 def names_of(text: str | None) -> tuple[str, ...] | None:
     """Names such as ``cuda,library``; None for None."""
     return None if text is None else tuple(part.strip() for part in text.split(","))
+
+
+def service_watch_of(beside: Path | None, may_lose: str | None) -> "ServiceWatch | None":
+    """The watch of a service by the file of its latencies and what its p99 may rise by; None for no file.
+
+    Raises:
+        CostModelError: The share is none, or there is no service that it is of.
+    """
+    share = share_of("--may-lose", may_lose)
+    if beside is None:
+        if share is not None:
+            raise CostModelError("--may-lose must be what a service may lose: name its file with --beside.")
+        return None
+    from costmodel.shadow import ServiceWatch
+
+    return ServiceWatch(beside) if share is None else ServiceWatch(beside, may_lose=share)

@@ -20,7 +20,7 @@ from costmodel.cli._tracking import (
     TrialLog,
     options_of,
 )
-from costmodel.cli._tune_options import budgets_of, names_of, numbers_of, share_of
+from costmodel.cli._tune_options import budgets_of, names_of, numbers_of, service_watch_of, share_of
 
 if TYPE_CHECKING:
     from costmodel.tuning import TuneResult
@@ -144,6 +144,24 @@ def tune(
             show_default=False,
         ),
     ] = None,
+    beside: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Measure beside a running service, on SMs that it leaves: the file to which it appends a "
+            "line a request that begins with its latency in seconds. The search pauses where p99 rises too "
+            "far.",
+            show_default=False,
+        ),
+    ] = None,
+    may_lose: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SHARE",
+            help="By how much the p99 of such a service may rise; 5% if not given.",
+            show_default=False,
+        ),
+    ] = None,
     learner: Annotated[
         str | None,
         typer.Option(
@@ -236,6 +254,7 @@ def tune(
     - `costmodel tune matmul-m16-n1024-k1024 --sms 16,32,132` finds one kernel that is good on all three.
     - `costmodel tune matmul-m16-n1024-k1024 --portfolio 3 --dispatch out/dispatch.json` finds three for all.
     - `costmodel tune matmul-m16-n1024-k1024 --free-sms 4%` finds how many SMs can be left to others.
+    - `costmodel tune KERNEL --runner cuda --sms 16 --beside latencies.log` leaves a running service its p99.
     - `costmodel tune KERNEL --learn-from HISTORY --replay NEW` tunes on recorded kernels of a new device.
     - `costmodel tune matmul-m16-n1024-k1024 --sms 32 --track` logs every trial while it is measured.
     """
@@ -280,7 +299,8 @@ def tune(
                 study=study,
                 stop_gain=request.stop_gain,
                 seed=seed,
-                measure_curves=bool(plot or report),
+                measure_curves=bool(plot or report) and not beside,
+                beside=service_watch_of(beside, may_lose),
                 on_trial=log.add,
             )
             _print(result)

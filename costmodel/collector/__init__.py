@@ -16,6 +16,7 @@ from costmodel.collector.runners import (
     ReplayRunner,
     Request,
     Runner,
+    WrappedRunner,
     default_builders,
 )
 
@@ -32,6 +33,7 @@ __all__ = [
     "Runner",
     "Timed",
     "Timing",
+    "WrappedRunner",
     "campaign_status",
     "default_builders",
     "estimate_campaign",

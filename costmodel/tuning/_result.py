@@ -35,6 +35,7 @@ class TuneResult(Findings):
         most: Kernels that were allowed.
         free: The fewest SMs that are enough; None where that was not asked.
         curves: Latency over SM budgets of the choice and of others.
+        service: What a service beside it lost; None where there was none.
         searches: What found it, one a source.
 
     Example:

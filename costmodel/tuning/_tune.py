@@ -22,8 +22,10 @@ from costmodel.search import (
     quiet_optuna,
     tune_together,
 )
+from costmodel.shadow import ServiceWatch, WatchedRunner, WatchedService
 from costmodel.spaces import SearchSpace
 from costmodel.transfer import Model
+from costmodel.tuning._beside import as_far_as_it_may, watched
 from costmodel.tuning._finalists import with_finalists_alone
 from costmodel.tuning._history import GivenHistory, History, ShippedHistory
 from costmodel.tuning._knowledge import NOTHING, Knowledge, best_recorded, from_model, known_from
@@ -73,6 +75,7 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
     stop_gain: float | None = None,
     seed: int = 0,
     measure_curves: bool = False,
+    beside: ServiceWatch | Path | str | None = None,
     on_trial: Callable[[Trial], None] | None = None,
 ) -> TuneResult:
     """Find the kernel to run for the SMs that it will have, measuring only a shortlist.
@@ -128,11 +131,15 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
         seed: Seed of all random choices.
         measure_curves: On a device, measure the chosen kernel at other SM budgets too, and search the whole
             device for the kernel to compare it with; a replay knows both.
+        beside: Watch of a service that runs on the other SMs meanwhile, or the file to which it appends
+            latencies: kernels are measured one by one, the search pauses where the service's p99 rises by
+            more than it may, and ends with what it has where it cannot go on. See
+            ``costmodel.shadow.ServiceWatch``.
         on_trial: Called after each candidate was measured.
 
     Raises:
         CostModelError: The options do not go together, a dataset or the workload cannot be found, a device
-            cannot be opened, or every kernel failed.
+            cannot be opened, every kernel failed, or a service beside it does not tell its latencies.
         EngineLostError: The engine was lost.
 
     Example:
@@ -147,7 +154,11 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
     )
     if model is not None and learn_from is not None:
         raise CostModelError("A model or a history must be given, but got both. Leave one of them out.")
-    with opened_runner(runner or REPLAY, subject, replay, device, engine, lanes=lanes) as measuring:
+    with (
+        watched(beside, request, measure_curves=measure_curves, lanes=lanes) as service,
+        opened_runner(runner or REPLAY, subject, replay, device, engine, lanes=lanes) as usual,
+    ):
+        measuring = WatchedRunner(usual, service) if service else usual
         replayed = measuring.known_latencies(subject.workload) is not None
         stored = records is not None and not replayed
         opened = RecordedRunner(measuring, Path(str(records))) if stored else measuring
@@ -205,7 +216,7 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
             else [kernel for each in recorded_at for kernel in best_recorded(each, asked, platforms)]
         )
         kept = partial(_kept_study, study, study_name)
-        searches = _searched(opened, list(samplers.values()), request, kept, on_trial, known_best)
+        searches = _searched(opened, list(samplers.values()), request, kept, on_trial, known_best, service)
         found = {name: search.result for name, search in zip(names, searches, strict=True)}
         joined = SearchResult.joined(found) if len(found) > 1 else found[names[0]]
         result = with_finalists_alone(opened, joined, request.most(len(platforms)))
@@ -222,7 +233,8 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
         free = None if free_sms is None else result.free_sms(free_sms)
         is_ours = not replayed and not isinstance(runner, Runner)
         left_out = subject.left_out("cpu" if on.kind == "cpu" else "cuda") if is_ours else {}
-        return TuneResult(result, ranges, request.most(len(platforms)), free, curves, left_out, searches)
+        most, lost = request.most(len(platforms)), service.report if service else None
+        return TuneResult(result, ranges, most, free, curves, left_out, lost, searches)
 
 
 def _history(
@@ -249,6 +261,7 @@ def _searched(  # noqa: PLR0913, PLR0917 (searches, where they are kept, and who
     study_of: Callable[[str], Any],
     on_trial: Callable[[Trial], None] | None,
     known_best: Sequence[Candidate] = (),
+    service: WatchedService | None = None,
 ) -> tuple[Search, ...]:
     """Search in turn, with a progress bar, in studies by name.
 
@@ -275,7 +288,8 @@ def _searched(  # noqa: PLR0913, PLR0917 (searches, where they are kept, and who
     budgets = ", ".join(str(platform.sms_granted) for platform in samplers[0].space.platforms)
     with quiet_optuna():
         searches = tuple(search_of(sampler) for sampler in samplers)
-        with Progress(f"measuring on {budgets}", sum(each.total for each in searches)) as progress:
+        progress = Progress(f"measuring on {budgets}", sum(each.total for each in searches))
+        with progress, as_far_as_it_may(service, progress.show):
             tune_together(searches)
     return searches
 

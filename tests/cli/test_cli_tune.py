@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from fake_service import FakeService
 from msgspec import structs
 from typer.testing import CliRunner, Result
 
@@ -241,3 +242,21 @@ def test_a_convolution_is_tuned_for_real_on_the_gpu(tmp_path: Path) -> None:
     assert report["platforms"][0]["sms_granted"] == 32
     assert report["platforms"][0]["isolation"] == "green_context"
     assert "23 other workloads" in report["provenance"]["knowledge"]["trained_on"]
+
+
+def test_a_service_beside_it_is_watched_and_told(dataset: Path, tmp_path: Path) -> None:
+    with FakeService(tmp_path) as service:
+        options = ("--sms", 8, "--trials", 2, "--beside", service.log, "--may-lose", "30%")
+        result = tune(dataset, tmp_path, *options)
+    assert result.exit_code == 0, result.output
+    assert "Beside a service, whose p99 may rise by 30 %." in result.stdout
+    assert "The service beside it: p99 1.0" in result.stdout
+    assert json.loads((tmp_path / "tune.json").read_text())["service"]["requests"] > 0
+
+
+def test_what_a_service_may_lose_needs_one(dataset: Path, tmp_path: Path) -> None:
+    assert_refused(tune(dataset, tmp_path, "--sms", 8, "--may-lose", "5%"), "--may-lose", "--beside")
+    missing = ("--sms", 8, "--beside", tmp_path / "none.log")
+    assert_refused(tune(dataset, tmp_path, *missing), "none.log cannot be read", "Start the service first")
+    wrong = ("--sms", 8, "--beside", tmp_path / "none.log", "--may-lose", "much")
+    assert_refused(tune(dataset, tmp_path, *wrong), "--may-lose must be a share")

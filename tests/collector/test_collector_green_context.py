@@ -121,6 +121,16 @@ def test_partitions_are_made_once(driver: FakeDriver) -> None:
     assert driver.splits == [(2, 32), (1, 32)]
 
 
+@pytest.mark.parametrize(("sms", "left"), [(16, 116), (9, 116), (128, 4)])
+def test_the_rest_is_what_a_first_partition_leaves(driver: FakeDriver, sms: int, left: int) -> None:
+    contexts = GreenContexts()
+    stream, granted = contexts.rest(sms)
+    (part,), _ = contexts.streams(sms)
+    assert len(driver.streams[stream]) == granted == left
+    assert driver.streams[stream] | driver.streams[part] == set(range(SMS))
+    assert not driver.streams[stream] & driver.streams[part]
+
+
 @pytest.mark.parametrize("sizes", [(64, 64), (32, 96), (96, 32), (16, 112), (10, 20, 40)])
 def test_partitions_of_any_sizes_are_disjoint(driver: FakeDriver, sizes: tuple[int, ...]) -> None:
     found = GreenContexts().disjoint(sizes)

@@ -108,6 +108,10 @@ def test_what_another_process_stored_first_stays(records, case, tmp_path):
     assert len(list(read_records(path))) == 1
 
 
+def test_it_repeats_measurements_where_the_other_runner_does(records, tmp_path):
+    assert RecordedRunner(ReplayRunner(records), tmp_path / "records.jsonl").repeats is False
+
+
 def test_a_store_must_be_json_lines(records, tmp_path):
     with pytest.raises(CostModelError, match=r"must be a \.jsonl file"):
         RecordedRunner(ReplayRunner(records), tmp_path / "records.json")

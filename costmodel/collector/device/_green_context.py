@@ -51,6 +51,23 @@ class GreenContexts:
             self._streams[key] = self._whole() if key == (self.total_sms, 1) else self._split(sms, partitions)
         return self._streams[key]
 
+    def rest(self, sms: int) -> tuple[int, int]:
+        """A stream on the SMs that a first partition of ``sms`` leaves, in whatever process that is.
+
+        A service that runs there meets no kernel on its SMs that another process measures on the partition.
+
+        Args:
+            sms: SMs that are left to others, at least.
+
+        Returns:
+            The stream's handle, and the SMs that it has.
+
+        Raises:
+            RuntimeError: The driver refuses, or nothing is left.
+        """
+        _, _, left = self._split_up(self._all_sms, sms)
+        return self._stream([left]), int(left.sm.smCount)
+
     def disjoint(self, sizes: Sequence[int]) -> list[tuple[int, int]]:
         """A stream on each of some disjoint partitions that need not be equal, made anew at each call.
 
@@ -65,7 +82,7 @@ class GreenContexts:
         """
         found, left = [], self._all_sms
         for sms in sizes:
-            groups, made, left = self.call(self.driver.cuDevSmResourceSplitByCount(1, left, 0, sms))
+            groups, made, left = self._split_up(left, sms)
             if not made:
                 raise RuntimeError(f"the driver made no partition of {sms} SMs beside others of {sizes}")
             found.append((self._stream([groups[0]]), int(groups[0].sm.smCount)))
@@ -105,12 +122,16 @@ class GreenContexts:
         return [int(self.call(self.driver.cuStreamCreate(flags)))], self.total_sms
 
     def _split(self, sms: int, partitions: int) -> tuple[list[int], int]:
-        groups, made, _ = self.call(
-            self.driver.cuDevSmResourceSplitByCount(partitions, self._all_sms, 0, sms)
-        )
+        groups, made, _ = self._split_up(self._all_sms, sms, partitions)
         if made < partitions:
             raise RuntimeError(f"the driver made {made} of {partitions} partitions of {sms} SMs")
         return [self._stream([group]) for group in groups[:partitions]], int(groups[0].sm.smCount)
+
+    def _split_up(self, whole: Any, sms: int, partitions: int = 1) -> tuple[list[Any], int, Any]:
+        """Partitions, how many were made, and what they leave."""
+        split = self.driver.cuDevSmResourceSplitByCount(partitions, whole, 0, sms)
+        groups, made, left = self.call(split)
+        return groups, made, left
 
     def _stream(self, groups: list[Any]) -> int:
         """A stream on these parts of one split."""

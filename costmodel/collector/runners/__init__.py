@@ -8,6 +8,7 @@ from costmodel.collector.runners._device_runner import default_builders
 from costmodel.collector.runners._mps import MpsDaemon, check_shared_daemon, percentage_of
 from costmodel.collector.runners._recorded import RecordedRunner
 from costmodel.collector.runners._replay import ReplayRunner
+from costmodel.collector.runners._wrapped import WrappedRunner
 
 __all__ = [
     "CpuRunner",
@@ -18,6 +19,7 @@ __all__ = [
     "ReplayRunner",
     "Request",
     "Runner",
+    "WrappedRunner",
     "check_shared_daemon",
     "default_builders",
     "percentage_of",

@@ -6,9 +6,10 @@ import numpy as np
 
 from costmodel.arrays import FloatArray
 from costmodel.search import FreeSms, SearchResult, served_s
+from costmodel.shadow import ServiceReport
 from costmodel.tuning.report._curves import BEST_KNOWN, LIBRARY, WHOLE_CHOICE
 from costmodel.tuning.report._findings import Findings
-from costmodel.tuning.report._words import budget, decisions, microseconds, origin
+from costmodel.tuning.report._words import budget, decisions, microseconds, milliseconds, origin
 
 
 def answer(found: Findings) -> tuple[str, ...]:
@@ -21,6 +22,7 @@ def answer(found: Findings) -> tuple[str, ...]:
         *_finalists(found.search),
         *_ties(found.search),
         *_drifts(found.search),
+        *(_beside(found.service) if found.service else ()),
         *origin(found.search.provenance),
     )
 
@@ -130,6 +132,23 @@ def _drifts(search: SearchResult) -> Iterator[str]:
             f"Measured times drifted by x{drift.ratio:.2f} from trial {drift.since} on, and earlier ones are "
             "multiplied by that: look for other clocks, software or neighbours."
         )
+
+
+def _beside(service: ServiceReport) -> Iterator[str]:
+    """What a service lost meanwhile, and why the search did not come to its end."""
+    yield (
+        f"The service beside it: p99 {milliseconds(service.p99_while_s)} ms, "
+        f"{milliseconds(service.p99_before_s)} ms before ({100 * service.p99_rise:+.1f} %, at most "
+        f"{100 * service.may_lose:+g} %), over {service.requests:,} requests; {service.pauses} "
+        f"{'pause' if service.pauses == 1 else 'pauses'}, {service.paused_s:.1f} s in all."
+    )
+    if service.slower_by_itself:
+        yield (
+            "It has become slower by itself, which is not the search's: without it p99 is "
+            f"{milliseconds(service.p99_alone_s)} ms now."
+        )
+    if service.ended:
+        yield f"The search went no further: {service.ended}"
 
 
 def _freed(found: Findings, free: FreeSms) -> str:

@@ -6,6 +6,7 @@ from functools import cached_property
 
 from costmodel.records import Workload
 from costmodel.search import BudgetRange, DispatchTable, FreeSms, SearchResult
+from costmodel.shadow import ServiceReport
 from costmodel.tuning.report._curves import BEST_KNOWN, CHOSEN, BudgetCurve
 from costmodel.tuning.report._words import budget, unit_of
 
@@ -21,6 +22,7 @@ class Findings:
         free: The fewest SMs that are enough; None where that was not asked.
         curves: Latency over SM budgets of the choice and of others; none where nobody measured them.
         left_out: Why a source was left out, by its name.
+        service: What a service beside it lost; None where there was none.
     """
 
     search: SearchResult
@@ -29,6 +31,7 @@ class Findings:
     free: FreeSms | None
     curves: Sequence[BudgetCurve]
     left_out: Mapping[str, str] = field(default_factory=dict)
+    service: ServiceReport | None = None
 
     @cached_property
     def dispatch_table(self) -> DispatchTable:

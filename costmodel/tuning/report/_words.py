@@ -27,6 +27,11 @@ def microseconds(latency_s: float | None) -> str:
     )
 
 
+def milliseconds(latency_s: float) -> str:
+    """Milliseconds with three or more digits."""
+    return f"{1e3 * latency_s:#.3g}" if latency_s < 0.1 else f"{1e3 * latency_s:.0f}"
+
+
 def budget(platform: Platform) -> str:
     """Such as ``32 SMs``; ``all SMs`` of a device of which nobody knows how many it has."""
     unit = unit_of(platform)

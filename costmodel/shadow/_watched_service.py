@@ -1,0 +1,232 @@
+"""Looks at a service while something runs beside it, and pauses that so that the bound on p99 is kept."""
+
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from costmodel.errors import CostModelError
+from costmodel.shadow._latency_log import LatencyLog
+from costmodel.shadow._service_report import ServiceReport
+from costmodel.shadow._service_watch import ServiceWatch
+
+_TAIL = 0.01  # of requests are slower than p99
+# A service that has become slower has more than so many over the bound. Where one in a hundred is, as usual,
+# more than two are by chance in two windows of 1,000 requests out of a thousand (Poisson).
+_SLOWER_SHARE = 0.02
+# Time at rest, without any tuning, over the time of what was measured before: the load of a service changes.
+_REST_SHARE = 0.1
+_POLL_S = 0.02
+_KEPT = 1_000_000  # latencies that the report is of, at most: 32 MB
+
+
+def _nobody(_: object) -> None:
+    """Is told something, and does nothing."""
+
+
+class CannotGoOnError(CostModelError):
+    """A search beside a service must end: with what it has, if it has anything."""
+
+
+class WatchedService:
+    """Keeps the p99 of a service within a bound while kernels are measured beside it.
+
+    The bound is ``1 + may_lose`` times the p99 of the last ``window`` requests without tuning, which are
+    collected before anything else, in a short rest after each measurement, and in pauses. Each request since
+    then is judged by the bound of its time, whatever the tuner did meanwhile. After a measurement at most one
+    request in a hundred may have been over it, which is what p99 within the bound means; where there were
+    more, there is a pause until enough others have made up for them. The more a measurement took, the longer
+    it is, and the first requests count like all others: one slow one takes a pause of a hundred.
+
+    Where a pause finds the service over the bound without any tuning, it has become slower by itself: its
+    p99 of now is the one to keep from then on, and what was over the bound until then is forgiven.
+
+    Args:
+        watch: The service, and what it may lose.
+        on_requests: Called with the number of requests that were heard of at first, again and again.
+
+    Attributes:
+        tell: Called with a few words while there is a pause.
+
+    Raises:
+        CostModelError: The file of latencies cannot be read.
+        CannotGoOnError: The service does not append to it.
+    """
+
+    def __init__(self, watch: ServiceWatch, on_requests: Callable[[int], None] = _nobody) -> None:
+        """Learn the p99 of the service alone: nothing may run beside it yet."""
+        self._watch, self._log = watch, LatencyLog(Path(watch.latencies))
+        self._alone = deque[float](maxlen=watch.window)
+        self._pauses, self._paused_s, self._slower_by_itself = 0, 0.0, 0
+        self._ended = ""
+        self.tell: Callable[[str], None] = _nobody
+        self._heard_at = time.monotonic()
+        try:
+            while len(self._alone) < watch.window:
+                self._alone.extend(heard := self._heard())
+                on_requests(len(heard))
+        except BaseException:  # an interrupt too
+            self.close()
+            raise
+        self._p99_before_s, self._median_before_s = p99(self._alone), _median(self._alone)
+        self._since = deque[float](maxlen=_KEPT)
+        self._requests = self._over = self._forgiven = 0
+
+    @contextmanager
+    def burst(self) -> Iterator[None]:
+        """What is measured within is followed by a rest, a look, and a pause where the bound is not kept.
+
+        Raises:
+            CannotGoOnError: After the last burst the bound could not be kept, or the service was silent.
+        """
+        if self._ended:
+            raise CannotGoOnError(self._ended)
+        start, bound_s = time.monotonic(), self.bound_s
+        yield
+        try:
+            self._look(time.monotonic() - start, bound_s)
+        except CannotGoOnError as error:  # what was measured counts
+            self._ended = str(error)
+
+    @property
+    def may_lose(self) -> float:
+        """Share by which p99 may rise."""
+        return self._watch.may_lose
+
+    @property
+    def bound_s(self) -> float:
+        """Latency that one request in a hundred may exceed."""
+        return (1.0 + self.may_lose) * p99(self._alone)
+
+    @property
+    def report(self) -> ServiceReport:
+        """What the service lost."""
+        return ServiceReport(
+            may_lose=self.may_lose,
+            p99_before_s=self._p99_before_s,
+            p99_while_s=p99(self._since),
+            p99_alone_s=p99(self._alone),
+            median_before_s=self._median_before_s,
+            median_while_s=_median(self._since),
+            requests=self._requests,
+            requests_over=self._over,
+            pauses=self._pauses,
+            paused_s=self._paused_s,
+            slower_by_itself=self._slower_by_itself,
+            ended=self._ended,
+        )
+
+    def close(self) -> None:
+        """Close the file; what was counted stays."""
+        self._log.close()
+
+    def _look(self, burst_s: float, bound_s: float) -> None:
+        """Count what a burst took, look at the service alone for a while, and pause if need be.
+
+        Args:
+            burst_s: How long it was.
+            bound_s: The bound before it.
+
+        Raises:
+            CannotGoOnError: The pause takes too long, or the service is silent.
+        """
+        time.sleep(p99(self._alone))  # requests that were running in the burst have ended then
+        self._count(self._listen())
+        counted, end = self._requests, time.monotonic() + _REST_SHARE * burst_s
+        while time.monotonic() < end:
+            self._hear_alone()
+        if self._is_over:
+            self._pause(bound_s, counted)
+
+    def _pause(self, bound_s: float, counted: int) -> None:
+        """Wait until the bound is kept again, or the service is known to be slower by itself.
+
+        Args:
+            bound_s: The bound before the burst.
+            counted: Requests until its end; those since then are without tuning.
+
+        Raises:
+            CannotGoOnError: That takes too long.
+        """
+        start = time.monotonic()
+        self._pauses += 1
+        try:
+            while self._is_over:
+                self.tell(f"paused, as p99 of the service is over {1e3 * bound_s:.3g} ms")
+                self._hear_alone()
+                all_now = self._requests - counted >= self._watch.window
+                if all_now and _over(self._alone, bound_s) > _SLOWER_SHARE * len(self._alone):
+                    self._slower_by_itself += 1
+                    self._forgiven = self._over
+                if time.monotonic() - start > self._watch.longest_pause_s:
+                    raise CannotGoOnError(self._cannot_make_up())
+        finally:
+            self._paused_s += time.monotonic() - start
+            self.tell("")
+
+    @property
+    def _is_over(self) -> bool:
+        """Whether more than one request in a hundred was over the bound, but for what is forgiven."""
+        return self._over - self._forgiven > _TAIL * self._requests
+
+    def _count(self, latencies_s: Collection[float]) -> None:
+        """Judge requests by the bound of now."""
+        self._since.extend(latencies_s)
+        self._requests += len(latencies_s)
+        self._over += _over(latencies_s, self.bound_s)
+
+    def _hear_alone(self) -> None:
+        """Count requests while nothing else runs."""
+        heard = self._heard()
+        self._alone.extend(heard)
+        self._count(heard)
+
+    def _heard(self) -> list[float]:
+        """Requests that end in a short while."""
+        time.sleep(_POLL_S)
+        return self._listen()
+
+    def _listen(self) -> list[float]:
+        """Requests that ended since the last call.
+
+        Raises:
+            CannotGoOnError: There has been none for too long.
+        """
+        heard, now = self._log.read(), time.monotonic()
+        if heard:
+            self._heard_at = now
+        elif now - self._heard_at > self._watch.silence_s:
+            malformed = self._log.malformed
+            why = f" ({malformed} lines began with no positive number)" if malformed else ""
+            raise CannotGoOnError(
+                f"A service must append a line for each request, but {self._watch.latencies} had none for "
+                f"{self._watch.silence_s:g} s{why}. Start the service, name its file, or wait longer."
+            )
+        return heard
+
+    def _cannot_make_up(self) -> str:
+        return (
+            f"At most one request in a hundred may take over {1e3 * self.bound_s:.3g} ms, but "
+            f"{self._over} of {self._requests} did, and a pause of {self._watch.longest_pause_s:g} s did not "
+            f"make up for it (p99 without tuning: {1e3 * p99(self._alone):.3g} ms). Let the service lose "
+            "more, tune on fewer SMs, or allow a longer pause."
+        )
+
+
+def p99(latencies_s: Collection[float]) -> float:
+    """The latency that at most one in a hundred exceeds; NaN of none."""
+    if not latencies_s:
+        return float("nan")
+    return float(np.quantile(list(latencies_s), 1.0 - _TAIL, method="inverted_cdf"))
+
+
+def _over(latencies_s: Collection[float], bound_s: float) -> int:
+    """How many are over the bound."""
+    return sum(each > bound_s for each in latencies_s)
+
+
+def _median(latencies_s: Collection[float]) -> float:
+    return float(np.median(list(latencies_s))) if latencies_s else float("nan")

@@ -1,0 +1,131 @@
+"""``costmodel.tune`` beside a service that is a process of its own."""
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+from fake_service import FakeService
+from msgspec import structs
+
+import costmodel
+from costmodel.errors import CostModelError
+from costmodel.shadow import ServiceWatch
+from costmodel.testing import gpu_landscape
+
+WORKLOAD = "matmul-m512-n512-k512"
+
+
+@pytest.fixture(scope="module")
+def dataset():
+    return gpu_landscape(seed=2, workloads=[WORKLOAD], configs_per_workload=40, sms=(8, 132))
+
+
+@pytest.fixture
+def service(tmp_path: Path):
+    with FakeService(tmp_path) as service:
+        yield service
+
+
+class Disturbing(costmodel.ReplayRunner):
+    """Takes something from a service while it measures, from one measurement on."""
+
+    def __init__(self, measurements, service: FakeService, requests: int, since: int = 0) -> None:
+        super().__init__(measurements)
+        self.service, self.requests, self.left = service, requests, since
+
+    def measure(self, candidates, platform, *, visit=0):
+        if self.left == 0:
+            self.service.disturb(self.requests)
+        self.left = max(0, self.left - 1)
+        return super().measure(candidates, platform, visit=visit)
+
+
+def tune(dataset, **settings):
+    return costmodel.tune(WORKLOAD, **{"sms": 8, "trials": 4, "learn_from": "nothing", **settings})
+
+
+def watch(service: FakeService, **settings: float) -> ServiceWatch:
+    return ServiceWatch(service.log, window=300, **settings)
+
+
+def test_a_search_beside_a_service_finds_what_it_finds_alone(dataset, service):
+    alone = tune(dataset, replay=dataset)
+    beside = tune(dataset, replay=dataset, beside=watch(service))
+    assert beside.search.trials == alone.search.trials
+    assert alone.service is None
+    assert not [sentence for sentence in alone.answer if "service" in sentence]
+    assert beside.service.pauses == 0
+    (told,) = [sentence for sentence in beside.answer if "service" in sentence]
+    assert told.startswith("The service beside it: p99 1.0")
+    assert "at most +5 %" in told
+    assert "; 0 pauses, 0.0 s in all." in told
+
+
+def test_a_search_that_takes_too_much_pauses_and_finds_the_same(dataset, service):
+    runner = Disturbing(dataset.to_measurements(WORKLOAD), service, requests=3)
+    result = tune(dataset, runner=runner, beside=watch(service, may_lose=0.1))
+    assert result.search.trials == tune(dataset, replay=dataset).search.trials
+    lost = result.service
+    assert lost.pauses == 4
+    assert lost.requests_over >= 4 * 3
+    assert 100 * lost.requests_over <= lost.requests
+    assert lost.p99_rise <= 0.1
+    assert any("4 pauses" in sentence for sentence in result.answer)
+    told = json.loads(msgspec.json.encode(result.to_dict()["service"]))
+    assert told["requests_over"] == lost.requests_over
+
+
+def test_a_search_that_cannot_go_on_ends_with_what_it_has(dataset, service):
+    runner = Disturbing(dataset.to_measurements(WORKLOAD), service, requests=100, since=2)
+    result = tune(dataset, runner=runner, beside=watch(service, longest_pause_s=0.2))
+    assert result.search.trials == tune(dataset, replay=dataset, trials=3).search.trials
+    assert "did not make up for it" in result.service.ended
+    assert f"The search went no further: {result.service.ended}" in result.answer
+
+
+def test_of_several_sources_those_count_that_were_measured(dataset, service):
+    """The second source has nothing where the first measurement of the first is the last."""
+    landscape = dataset.to_measurements(WORKLOAD)
+    called = [
+        structs.replace(m, candidate=structs.replace(m.candidate, space="library-1")) for m in landscape
+    ]
+    runner = Disturbing([*landscape, *called], service, requests=100)
+    assert len(runner.sources(WORKLOAD)) == 2
+    result = tune(dataset, runner=runner, beside=watch(service, longest_pause_s=0.2))
+    assert len(result.trials) == 1
+    assert result.service.ended
+
+
+def test_a_service_that_is_slower_by_itself_is_told(dataset, service):
+    class Slowing(costmodel.ReplayRunner):
+        def measure(self, candidates, platform, *, visit=0):
+            service.times(1.5)
+            service.await_requests(50)
+            return super().measure(candidates, platform, visit=visit)
+
+    runner = Slowing(dataset.to_measurements(WORKLOAD))
+    result = tune(dataset, runner=runner, beside=watch(service))
+    assert len(result.trials) == 4
+    assert any("slower by itself" in sentence and "p99 is 1.5" in sentence for sentence in result.answer)
+
+
+def test_nothing_is_opened_before_the_service_is_heard(tmp_path: Path):
+    with pytest.raises(CostModelError, match="Start the service first"):
+        costmodel.tune("no-such-workload-m1", sms=8, beside=tmp_path / "none.log", source="cuda")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"sms": None},
+        {"sms": None, "portfolio": 2},
+        {"free_sms": 0.04},
+        {"measure_curves": True},
+        {"lanes": True},
+    ],
+    ids=str,
+)
+def test_the_sms_of_the_service_are_left_to_it(dataset, service, settings):
+    with pytest.raises(CostModelError, match="Beside a service the SMs that it leaves must be named"):
+        tune(dataset, replay=dataset, beside=watch(service), **settings)
