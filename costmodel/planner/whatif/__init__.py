@@ -14,6 +14,8 @@ from costmodel.planner.whatif._launches import GRAPH_GAP_S, remove_launches
 from costmodel.planner.whatif._parse import FORMS, Transform, parse_what_if
 from costmodel.planner.whatif._profiler import USUAL_HOST_SHARE, without_profiler
 from costmodel.planner.whatif._scale import on_sms, replace_latencies, scale
+from costmodel.planner.whatif._schedule import Kernels, on_best_streams
+from costmodel.planner.whatif._sharing import WAIT_S, Contention, Slowdown, beside_others
 from costmodel.planner.whatif._streams import minimum_equivalent, on_streams
 
 __all__ = [
@@ -21,13 +23,19 @@ __all__ = [
     "FORMS",
     "GRAPH_GAP_S",
     "USUAL_HOST_SHARE",
+    "WAIT_S",
+    "Contention",
+    "Kernels",
     "OnDevice",
+    "Slowdown",
     "Transform",
     "WorkloadKernels",
+    "beside_others",
     "fuse",
     "fused_optimizer",
     "half_precision",
     "minimum_equivalent",
+    "on_best_streams",
     "on_device",
     "on_sms",
     "on_streams",
