@@ -27,7 +27,7 @@ MOST_STREAMS = 8
 # Nodes of a network, from its longest to its shortest, that are run side by side in pairs.
 _PAIRED_NODES = 8
 # What of the time is for measuring, once kernels are recorded.
-_SHARE_OF_TIMES = 0.6
+_SHARE_OF_TIMES = 0.5
 # The longest that the kernels of one network may take to record.
 _PATIENCE_S = 30
 
