@@ -97,7 +97,7 @@ def estimated(program: Program, name: str, values: Mapping[str, Any]) -> list[Ke
         return []
     numbers = values[name].numel()
     found = {
-        "name": "elementwise",
+        "name": f"{type(layer).__name__ if layer else name.rstrip('_0123456789')}_elementwise",
         "sms": _SMS,
         "blocks": -(-numbers // 1024),
         "block_warps": 4,
@@ -106,7 +106,7 @@ def estimated(program: Program, name: str, values: Mapping[str, Any]) -> list[Ke
     if isinstance(layer, nn.Conv2d | nn.Linear) and getattr(layer, "groups", 1) == 1:
         outputs = layer.weight.shape[0]
         tiles = -(-numbers // outputs // 64) * -(-outputs // 64)
-        found |= {"name": "xmma_f16f16", "blocks": tiles, "sm_blocks": 4}
+        found |= {"name": "xmma_f16f16_conv", "blocks": tiles, "sm_blocks": 4}
         rounds = -(-tiles // (4 * _SMS))
         return [
             found

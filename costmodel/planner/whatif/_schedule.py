@@ -9,10 +9,10 @@ import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
 
 import numpy as np
 
+from costmodel.errors import CostModelError
 from costmodel.planner.graphs import KernelGraph
 from costmodel.planner.replay import replay
 from costmodel.planner.whatif._base import positive
@@ -24,40 +24,23 @@ MOST_STREAMS = 8
 _LEAST_GAIN = 0.02
 # Orders that are tried, and kernels in all of them together: some seconds.
 _TRIED_ORDERS, _TRIED_KERNELS = 300, 100_000
-# How far the order of an attempt may be from that of the best so far.
+# How far the urgency of kernels in an attempt is from that in the best so far.
 _SPREAD = 0.3
-# How often an attempt keeps the rule that was best.
-_SAME_RULE = 0.5
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """Which stream runs which kernel when; both are ``(n,)``.
+    """Which stream runs which kernel when.
 
     Attributes:
-        stream_of: -1 for tasks of the host.
-        starts_s: Seconds.
+        stream_of: ``(n,)`` -1 for tasks of the host.
+        starts_s: ``(n,)`` seconds.
         makespan_s: Until the last kernel ends.
     """
 
     stream_of: Sequence[int]
     starts_s: Sequence[float]
     makespan_s: float
-
-
-@dataclass(frozen=True)
-class Rule:
-    """How a list of kernels is worked through.
-
-    Attributes:
-        streams: Streams at most.
-        patience_s: A kernel waits for the stream of what it needs if that will be free so soon.
-        fills: Whether kernels start while others keep all SMs busy.
-    """
-
-    streams: int
-    patience_s: float
-    fills: bool
 
 
 @dataclass(frozen=True)
@@ -70,19 +53,25 @@ class Kernels:
         gaps_s: ``(n,)`` seconds that pass since the one before on its stream.
         ready_s: ``(n,)`` when the host could have launched them.
         contention: Tells of a graph what kernels that work at once take.
-        wait_s: Seconds that a kernel waits for one of another stream.
+        wait_s: Seconds from the end of a kernel to the start of one of another stream that needs it.
     """
 
     graph: KernelGraph
     needs: list[list[int]]
     gaps_s: list[float]
     ready_s: list[float]
-    contention: Contention
-    wait_s: float
+    contention: Contention = shared_out
+    wait_s: float = WAIT_S
 
     @classmethod
-    def of(cls, graph: KernelGraph, wait_s: float = WAIT_S, contention: Contention = shared_out) -> "Kernels":
-        """Those of a graph that says what they need."""
+    def of(
+        cls, graph: KernelGraph, *, contention: Contention = shared_out, wait_s: float = WAIT_S
+    ) -> "Kernels":
+        """Those of a graph that says what they need.
+
+        Raises:
+            CostModelError: It does not, or has too many tasks.
+        """
         graph, gaps_s = without_streams(graph)
         edges, device = graph.dependencies, graph.on_device
         needs: list[list[int]] = [[] for _ in range(len(graph))]
@@ -90,22 +79,16 @@ class Kernels:
         for source, target in zip(between.sources.tolist(), between.targets.tolist(), strict=True):
             needs[target].append(source)
         calls = edges.where(~device[edges.sources] & device[edges.targets])
-        starts = replay(graph).starts_s
-        ended = starts[calls.sources] + np.where(calls.from_start, 0, graph.durations_s[calls.sources])
+        since = replay(graph).starts_s[calls.sources]
+        since += np.where(calls.from_start, 0.0, graph.durations_s[calls.sources])
         ready = np.zeros(len(graph))
-        np.maximum.at(ready, calls.targets, ended + calls.lags_s)
-        return cls(graph, needs, gaps_s.tolist(), ready.tolist(), contention, wait_s)
+        np.maximum.at(ready, calls.targets, since + calls.lags_s)
+        return cls(graph, needs, gaps_s.tolist(), ready.tolist(), contention, positive(wait_s, "wait"))
 
     @cached_property
     def tasks(self) -> list[int]:
         """Kernels, copies and memsets."""
         found: list[int] = np.flatnonzero(self.graph.on_device).tolist()
-        return found
-
-    @cached_property
-    def alone_s(self) -> list[float]:
-        """``(n,)`` what each takes alone."""
-        found: list[float] = self.graph.durations_s.tolist()
         return found
 
     @cached_property
@@ -122,14 +105,12 @@ class Kernels:
                 found[needed].append(task)
         return found
 
+    @cached_property
     def seconds_to_end(self) -> list[float]:
-        """``(n,)`` of the longest chain from the start of each, alone."""
-        found, alone = list(self.alone_s), self.alone_s
-        behind = [0.0] * len(found)
-        for task in range(len(found) - 1, -1, -1):
-            found[task] = alone[task] + behind[task]
-            for needed in self.needs[task]:
-                behind[needed] = max(behind[needed], found[task])
+        """``(n,)`` of the longest chain from the start of each, if all run as fast as alone."""
+        found: list[float] = self.graph.durations_s.tolist()
+        for task in reversed(self.tasks):
+            found[task] += max((found[each] for each in self.successors[task]), default=0.0)
         return found
 
 
@@ -140,124 +121,129 @@ def on_best_streams(
     wait_s: float = WAIT_S,
     contention: Contention = shared_out,
 ) -> KernelGraph:
-    """Kernels, copies and memsets on as many streams as pay, on one if others gain nothing."""
-    kernels = Kernels.of(graph, positive(wait_s, "wait"), contention)
-    return scheduled(kernels, best_schedule(kernels, most))
+    """Kernels, copies and memsets on as many streams as make them fastest; on one if others gain nothing.
+
+    Args:
+        graph: A graph that says what tasks need of each other: ``after`` in a JSON of one's own.
+        most: Streams at most.
+        wait_s: Seconds from the end of a kernel to the start of one of another stream that needs it.
+        contention: Tells of a graph what kernels that work at once take; they share SMs if not given.
+
+    Raises:
+        CostModelError: The graph has no dependencies of data, as one of a trace, or too many tasks, or an
+            argument is wrong.
+    """
+    if most < 1:
+        raise CostModelError(f"Streams must be at least 1, but got {most}.")
+    kernels = Kernels.of(graph, contention=contention, wait_s=wait_s)
+    schedule = best_schedule(kernels, most)
+    used = len(set(schedule.stream_of) - {-1})
+    if used < 2:
+        return scheduled(kernels, schedule).assuming(
+            f"{len(kernels.tasks):,} kernels stay on one stream: others gain less than {_LEAST_GAIN:.0%}."
+        )
+    return beside_others(scheduled(kernels, schedule), wait_s=wait_s, contention=contention).assuming(
+        f"{len(kernels.tasks):,} kernels are on {used:,} of up to {most:,} streams, by the critical path."
+    )
 
 
-def best_schedule(kernels: Kernels, most: int) -> Schedule:
-    priority = kernels.seconds_to_end()
-    one = listed(kernels, Rule(1, 0.0, fills=True), priority)
-    rules = [
-        Rule(streams, patience * kernels.wait_s, fills)
-        for streams, patience, fills in product(range(2, most + 1), (0.0, 1.0, 3.0), (True, False))
-    ]
-    found = [(listed(kernels, rule, priority), rule) for rule in rules]
-    best, rule = min(found, key=lambda each: each[0].makespan_s)
+def best_schedule(kernels: Kernels, most: int = MOST_STREAMS) -> Schedule:
+    """The best of lists by the critical path on each number of streams, and of lists near to the best.
+
+    Args:
+        kernels: What is scheduled.
+        most: Streams at most.
+    """
+    urgency = kernels.seconds_to_end
+    one, *others = (listed(kernels, streams, urgency) for streams in range(1, most + 1))
+    streams, best = min(enumerate([one, *others], 1), key=lambda each: each[1].makespan_s)
     draw = np.random.default_rng(0)
-    for _ in range(min(_TRIED_ORDERS, _TRIED_KERNELS // max(len(kernels.tasks), 1))):
-        tried = (np.array(priority) * (1 + _SPREAD * draw.standard_normal(len(priority)))).tolist()
-        other = rule if draw.random() < _SAME_RULE else rules[draw.integers(len(rules))]
-        schedule = listed(kernels, other, tried)
-        if schedule.makespan_s < best.makespan_s:
-            best, priority = schedule, tried
+    for _ in range(min(_TRIED_ORDERS, _TRIED_KERNELS // max(len(kernels.tasks), 1)) if streams > 1 else 0):
+        other = (np.array(urgency) * (1 + _SPREAD * draw.standard_normal(len(urgency)))).tolist()
+        tried = listed(kernels, streams, other)
+        if tried.makespan_s < best.makespan_s:
+            best, urgency = tried, other
     return best if best.makespan_s < one.makespan_s * (1 - _LEAST_GAIN) else one
 
 
-def listed(kernels: Kernels, rule: Rule, priority: Sequence[float]) -> Schedule:
-    """Kernels started as soon as a stream is free and all that they need is there, the most urgent first."""
-    return _Listing(kernels, rule, priority).schedule()
+def listed(kernels: Kernels, streams: int, urgency: Sequence[float]) -> Schedule:
+    """Kernels started as soon as what they need is done and a stream is free, the most urgent first.
+
+    Args:
+        kernels: What is scheduled.
+        streams: Streams at most.
+        urgency: ``(n,)``.
+    """
+    return _List(kernels, streams, urgency).schedule()
 
 
-class _Listing:
+class _List:
     """One pass over the list.
 
     Attributes:
-        lines: Kernels of each stream that have not ended, the running one first.
-        last: The last kernel of each stream that was started.
+        last: The last kernel of each stream.
+        free: Streams that run nothing.
+        pool: Kernels that could start, the most urgent first.
     """
 
-    def __init__(self, kernels: Kernels, rule: Rule, priority: Sequence[float]) -> None:
+    def __init__(self, kernels: Kernels, streams: int, urgency: Sequence[float]) -> None:
         n = len(kernels.graph)
-        self.kernels, self.rule, self.priority = kernels, rule, priority
+        self.kernels, self.urgency = kernels, urgency
         self.machine = Machine(kernels.graph, kernels.slowdown)
-        self.stream_of = [-1] * n
-        self.starts_s, self.ends_s = [0.0] * n, [0.0] * n
-        self.lines: list[list[int]] = []
-        self.last: list[int] = []
+        self.stream_of, self.starts_s, self.ends_s = [-1] * n, [0.0] * n, [0.0] * n
+        self.last: list[int | None] = [None] * streams
+        self.free = list(range(streams))
         self.pool: list[tuple[float, int]] = []
 
     def schedule(self) -> Schedule:
         waiting = [len(each) for each in self.kernels.needs]
-        self._give([task for task in self.kernels.tasks if not waiting[task]])
+        self._start([task for task in self.kernels.tasks if not waiting[task]])
         while (ended := self.machine.next_end()) is not None:
             self.ends_s[ended] = self.machine.now_s
-            line = self.lines[self.stream_of[ended]]
-            line.pop(0)
-            if line:
-                self._start(line[0])
-            ready = []
+            self.free.append(self.stream_of[ended])
             for successor in self.kernels.successors[ended]:
                 waiting[successor] -= 1
-                if not waiting[successor]:
-                    ready.append(successor)
-            self._give(ready)
-        return Schedule(self.stream_of, self.starts_s, max(self.ends_s, default=0.0))
+            self._start([each for each in self.kernels.successors[ended] if not waiting[each]])
+        return Schedule(self.stream_of, self.starts_s, self.machine.now_s)
 
-    def _give(self, ready: Sequence[int]) -> None:
-        """Put the most urgent kernels on streams until no stream is free."""
-        for task in ready:
-            heapq.heappush(self.pool, (-self.priority[task], task))
-        while self.pool and (len(self.lines) < self.rule.streams or not all(self.lines)):
+    def _start(self, ready: Sequence[int]) -> None:
+        """Start the most urgent kernels, as many as there are free streams."""
+        for task in set(ready):
+            heapq.heappush(self.pool, (-self.urgency[task], task))
+        while self.pool and self.free:
             _, task = heapq.heappop(self.pool)
             stream = self._stream(task)
-            self.stream_of[task] = stream
-            self.lines[stream].append(task)
-            if len(self.lines[stream]) == 1:
-                self._start(task)
+            self.starts_s[task] = max(self.machine.now_s, self._earliest_s(task, stream))
+            self.stream_of[task], self.last[stream] = stream, task
+            self.free.remove(stream)
+            self.machine.start(task, self.starts_s[task])
 
     def _stream(self, task: int) -> int:
-        """The free stream of what was needed last; else one that is free soon enough; else any free one."""
-        needs = self.kernels.needs[task]
-        free = [stream for stream, line in enumerate(self.lines) if not line]
-        own = [stream for stream in free if self.last[stream] in needs]
-        if own:
-            return max(own, key=lambda stream: self.ends_s[self.last[stream]])
-        if self.rule.fills or not self.machine.is_full():
-            busy = {self.stream_of[each] for each in needs} - set(free)
-            soon = self.rule.patience_s
-        else:
-            busy, soon = set(range(len(self.lines))) - set(free), np.inf
-        left = {stream: self._left_s(stream) for stream in sorted(busy)}
-        if left and min(left.values()) < soon:
-            return min(left, key=lambda stream: left[stream])
-        if len(self.lines) < self.rule.streams:
-            self.lines.append([])
-            self.last.append(-1)
-            return len(self.lines) - 1
-        return min(free, key=lambda stream: self.ends_s[self.last[stream]])
+        """The free stream on which a kernel starts first; of several, one that was not used or not lately."""
 
-    def _left_s(self, stream: int) -> float:
-        first, *others = self.lines[stream]
-        return self.machine.left_s(first) + sum(self.kernels.alone_s[task] for task in others)
+        def cost(stream: int) -> tuple[float, float]:
+            last = self.last[stream]
+            return self._earliest_s(task, stream), -1.0 if last is None else self.ends_s[last]
 
-    def _start(self, task: int) -> None:
-        stream, moment = self.stream_of[task], max(self.machine.now_s, self.kernels.ready_s[task])
-        if self.last[stream] >= 0:
-            moment = max(moment, self.ends_s[self.last[stream]] + self.kernels.gaps_s[task])
-        for needed in self.kernels.needs[task]:
-            if self.stream_of[needed] != stream:
-                moment = max(moment, self.ends_s[needed] + self.kernels.wait_s)
-        self.starts_s[task] = moment
-        self.last[stream] = task
-        self.machine.start(task, moment)
+        return min(self.free, key=cost)
+
+    def _earliest_s(self, task: int, stream: int) -> float:
+        last = self.last[stream]
+        since = 0.0 if last is None else self.ends_s[last] + self.kernels.gaps_s[task]
+        waits = (
+            self.ends_s[each] + self.kernels.wait_s
+            for each in self.kernels.needs[task]
+            if self.stream_of[each] != stream
+        )
+        return max(self.kernels.ready_s[task], since, *waits)
 
 
 def scheduled(kernels: Kernels, schedule: Schedule) -> KernelGraph:
-    """The graph with its kernels on the streams of a schedule, and what they take there."""
-    graph = kernels.graph
-    starts = np.where(graph.on_device, schedule.starts_s, replay(graph).starts_s)
-    graph, by_start = in_time(graph, starts)
-    stream_of = np.array(schedule.stream_of)[by_start]
-    placed_graph = placed(graph, stream_of, np.array(kernels.gaps_s)[by_start])
-    return beside_others(placed_graph, wait_s=kernels.wait_s, contention=kernels.contention)
+    """The graph with its kernels on the streams of a schedule, where they take what they take alone."""
+    of_host = replay(kernels.graph).starts_s
+    starts = np.where(kernels.graph.on_device, schedule.starts_s, of_host)
+    graph, by_start = in_time(kernels.graph, starts)
+    used = np.unique(schedule.stream_of)
+    number = {stream: i for i, stream in enumerate(used[used >= 0].tolist())} | {-1: -1}
+    stream_of = np.array([number[schedule.stream_of[task]] for task in by_start.tolist()])
+    return placed(graph, stream_of, np.array(kernels.gaps_s)[by_start])

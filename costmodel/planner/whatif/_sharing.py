@@ -15,7 +15,8 @@ from costmodel.planner.whatif._bounds import START_S, sm_share
 Slowdown = Callable[[Sequence[int]], Sequence[float]]
 # Tells that for the tasks of a graph, by their positions.
 Contention = Callable[[KernelGraph], Slowdown]
-# Seconds from the end of a kernel of a CUDA graph to the start of one of another stream that needs it.
+# Seconds from the end of a kernel of a CUDA graph to the start of one of another stream that needs it. Taken
+# for granted: experiments/streams/measure.py measures it.
 WAIT_S = 1.0e-6
 # What is left of a task's work when it counts as done, beside rounding.
 _DONE_S = 1e-15
@@ -131,19 +132,6 @@ class Machine:
                 return task
             self._factors = self._slowdown(self._working)
         return None
-
-    def is_full(self) -> bool:
-        """Whether those that run take longer than alone, as they fill the SMs."""
-        running = [*self._working, *(task for _, task in self._started)]
-        return max(self._slowdown(running), default=1.0) > 1.0
-
-    def left_s(self, task: int) -> float:
-        """Seconds until a task that runs ends, if nothing else starts."""
-        if task in self._working:
-            place = self._working.index(task)
-            return self._left_s[place] * self._factors[place]
-        begun = next(moment for moment, started in self._started if started == task)
-        return begun - self.now_s + self._work_s[task]
 
     def _pass(self, moment: float) -> None:
         passed = moment - self.now_s

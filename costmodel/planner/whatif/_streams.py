@@ -65,11 +65,12 @@ def without_streams(graph: KernelGraph) -> tuple[KernelGraph, FloatArray]:
     """
     device = np.flatnonzero(graph.on_device)
     edges = graph.dependencies
-    data = np.isin(edges.kinds, _DATA) & graph.on_device[edges.sources] & graph.on_device[edges.targets]
+    data = edges.kinds == DependencyKind.DATA
+    data &= graph.on_device[edges.sources] & graph.on_device[edges.targets]
     if len(device) > 1 and not data.any():
         raise CostModelError(
             "Streams can be chosen only where it is known which kernel needs which, but the graph has the "
-            "order of its streams alone, as traces do: write it as JSON with `after`."
+            "order of its streams and their waits alone, as traces do: write it as JSON with `after`."
         )
     if len(device) > _MOST_TASKS:
         raise CostModelError(
