@@ -135,7 +135,7 @@ def test_small_kernels_are_put_side_by_side_and_large_ones_are_not() -> None:
     assert us(small) == pytest.approx(2 + 1 + 240 + 2)
     assert us(large) == pytest.approx(2 + 480 + 2)
     assert "8 kernels are on 2 of up to 8 streams" in small.assumptions[-1]
-    assert "stay on one stream: others gain less than 2%" in large.assumptions[-1]
+    assert "stay on one stream: more gain less than 2 %" in large.assumptions[-1]
     assert streams(on_best_streams(branches(0.3), most=1)) == 1
 
 
@@ -176,6 +176,21 @@ def test_gaps_stay_and_the_host_is_waited_for() -> None:
     assert us(changed) == pytest.approx(5 + 4 + 1 + 4 + 1)
     assert us(on_streams(graph_of(tasks, "a test"), 2)) == pytest.approx(15)
     assert [each.name for each in changed.resources] == ["thread 0", "stream 0"]
+
+
+def test_what_the_host_waits_for_comes_before_what_it_launches_then() -> None:
+    """The second kernel is more urgent than the first, but is launched once the first is done."""
+    tasks = [
+        JsonTask("a", 2e-6),
+        JsonTask("decide", 1e-6, kind="sync", after=["a"]),
+        JsonTask("b", 9e-6, launched_by="decide"),
+        JsonTask("c", 2e-6, after=["b"]),
+    ]
+    assert us(on_best_streams(graph_of(tasks, "a test"))) == pytest.approx(2 + 9 + 2)
+    kernels = Kernels.of(graph_of(tasks, "a test"))
+    named = {kernels.graph.name(task): task for task in range(len(tasks))}
+    assert kernels.needs[named["b"]] == [named["a"]]
+    assert kernels.needs[named["decide"]] == []
 
 
 def test_what_streams_wait_for_is_not_all_that_kernels_need(tmp_path: Path) -> None:

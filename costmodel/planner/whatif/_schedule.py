@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from costmodel.errors import CostModelError
-from costmodel.planner.graphs import KernelGraph
+from costmodel.planner.graphs import KernelGraph, grouped
 from costmodel.planner.replay import replay
 from costmodel.planner.whatif._base import positive
 from costmodel.planner.whatif._sharing import WAIT_S, Contention, Machine, Slowdown, beside_others, shared_out
@@ -49,7 +49,7 @@ class Kernels:
 
     Attributes:
         graph: Tasks in topological order; kernels have no streams.
-        needs: Kernels that each needs.
+        needs: Kernels that each needs, also those that the host waits for before it launches it.
         gaps_s: ``(n,)`` seconds that pass since the one before on its stream.
         ready_s: ``(n,)`` when the host could have launched them.
         contention: Tells of a graph what kernels that work at once take.
@@ -74,16 +74,14 @@ class Kernels:
         """
         graph, gaps_s = without_streams(graph)
         edges, device = graph.dependencies, graph.on_device
-        needs: list[list[int]] = [[] for _ in range(len(graph))]
-        between = edges.where(device[edges.sources] & device[edges.targets])
-        for source, target in zip(between.sources.tolist(), between.targets.tolist(), strict=True):
-            needs[target].append(source)
         calls = edges.where(~device[edges.sources] & device[edges.targets])
         since = replay(graph).starts_s[calls.sources]
         since += np.where(calls.from_start, 0.0, graph.durations_s[calls.sources])
         ready = np.zeros(len(graph))
         np.maximum.at(ready, calls.targets, since + calls.lags_s)
-        return cls(graph, needs, gaps_s.tolist(), ready.tolist(), contention, positive(wait_s, "wait"))
+        return cls(
+            graph, _needs(graph), gaps_s.tolist(), ready.tolist(), contention, positive(wait_s, "wait")
+        )
 
     @cached_property
     def tasks(self) -> list[int]:
@@ -114,6 +112,17 @@ class Kernels:
         return found
 
 
+def _needs(graph: KernelGraph) -> list[list[int]]:
+    """Kernels that each kernel waits for, itself or through tasks of the host; nothing for these."""
+    first, sources = grouped(len(graph), graph.dependencies.targets, graph.dependencies.sources)
+    on_device = graph.on_device.tolist()
+    found: list[set[int]] = []
+    for task in range(len(graph)):
+        waited = sources[first[task] : first[task + 1]]
+        found.append(set[int]().union(*({each} if on_device[each] else found[each] for each in waited)))
+    return [sorted(each) if kernel else [] for each, kernel in zip(found, on_device, strict=True)]
+
+
 def on_best_streams(
     graph: KernelGraph,
     *,
@@ -140,7 +149,7 @@ def on_best_streams(
     used = len(set(schedule.stream_of) - {-1})
     if used < 2:
         return scheduled(kernels, schedule).assuming(
-            f"{len(kernels.tasks):,} kernels stay on one stream: others gain less than {_LEAST_GAIN:.0%}."
+            f"{len(kernels.tasks):,} kernels stay on one stream: more gain less than {100 * _LEAST_GAIN:g} %."
         )
     return beside_others(scheduled(kernels, schedule), wait_s=wait_s, contention=contention).assuming(
         f"{len(kernels.tasks):,} kernels are on {used:,} of up to {most:,} streams, by the critical path."
