@@ -141,7 +141,7 @@ def test_partitions_of_any_sizes_are_disjoint(driver: FakeDriver, sizes: tuple[i
 
 
 def test_sizes_that_do_not_fit_together_are_refused(driver: FakeDriver) -> None:
-    with pytest.raises(RuntimeError, match=r"no partition of 64 SMs beside others of \(96, 64\)"):
+    with pytest.raises(RuntimeError, match=r"whole units of 8 SMs, up to 128, but got 96 to 160"):
         GreenContexts().disjoint((96, 64))
 
 

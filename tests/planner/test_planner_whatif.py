@@ -406,7 +406,7 @@ def says_what_kernels_need(graph: KernelGraph) -> bool:
     return bool(data.any()) or on_device.sum() < 2
 
 
-CHANGES = ["fuse", "fuse:mm", "graphs", "half", "optimizer=0.5", "sms=4", "streams=2"]
+CHANGES = ["fuse", "fuse:mm", "graphs", "half", "optimizer=0.5", "sms=4", "streams=2", "streams=auto"]
 
 
 @settings(max_examples=100, deadline=None)

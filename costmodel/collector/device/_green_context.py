@@ -5,6 +5,7 @@ so a partition is entered through a stream of the green context, never by making
 """
 
 from collections.abc import Sequence
+from itertools import accumulate, pairwise
 from typing import Any
 
 
@@ -65,28 +66,27 @@ class GreenContexts:
         Raises:
             RuntimeError: The driver refuses, or nothing is left.
         """
-        _, _, left = self._split_up(self._all_sms, sms)
+        _, _, left = self._split_up(sms, 1)
         return self._stream([left]), int(left.sm.smCount)
 
     def disjoint(self, sizes: Sequence[int]) -> list[tuple[int, int]]:
-        """A stream on each of some disjoint partitions that need not be equal, made anew at each call.
+        """A stream on each of some disjoint partitions that need not be equal.
+
+        They are lanes, one behind the other: what a split leaves cannot be split again.
 
         Args:
             sizes: SMs of each partition, at least.
 
         Returns:
-            For each, its stream's handle and the SMs that the driver granted.
+            For each, its stream's handle and the SMs that it has.
 
         Raises:
-            RuntimeError: The driver refuses, or too few SMs are left for one of them.
+            RuntimeError: The driver refuses, or the device has too few SMs.
         """
-        found, left = [], self._all_sms
-        for sms in sizes:
-            groups, made, left = self._split_up(left, sms)
-            if not made:
-                raise RuntimeError(f"the driver made no partition of {sms} SMs beside others of {sizes}")
-            found.append((self._stream([groups[0]]), int(groups[0].sm.smCount)))
-        return found
+        _, unit = self._split_into_units()
+        ends = list(accumulate(-(-sms // unit) * unit for sms in sizes))
+        lanes = [range(start, end) for start, end in pairwise([0, *ends])]
+        return [(self.lane(each), len(each)) for each in lanes]
 
     def lane(self, sms: range) -> int:
         """A stream on certain SMs: lanes that do not overlap are disjoint, whichever processes make them.
@@ -122,14 +122,14 @@ class GreenContexts:
         return [int(self.call(self.driver.cuStreamCreate(flags)))], self.total_sms
 
     def _split(self, sms: int, partitions: int) -> tuple[list[int], int]:
-        groups, made, _ = self._split_up(self._all_sms, sms, partitions)
+        groups, made, _ = self._split_up(sms, partitions)
         if made < partitions:
             raise RuntimeError(f"the driver made {made} of {partitions} partitions of {sms} SMs")
         return [self._stream([group]) for group in groups[:partitions]], int(groups[0].sm.smCount)
 
-    def _split_up(self, whole: Any, sms: int, partitions: int = 1) -> tuple[list[Any], int, Any]:
+    def _split_up(self, sms: int, partitions: int) -> tuple[list[Any], int, Any]:
         """Partitions, how many were made, and what they leave."""
-        split = self.driver.cuDevSmResourceSplitByCount(partitions, whole, 0, sms)
+        split = self.driver.cuDevSmResourceSplitByCount(partitions, self._all_sms, 0, sms)
         groups, made, left = self.call(split)
         return groups, made, left
 

@@ -10,7 +10,7 @@ from costmodel.planner.graphs._base import (
 )
 from costmodel.planner.graphs._float16 import in_float16
 from costmodel.planner.graphs._inspection import RULES, Inspection
-from costmodel.planner.graphs._json_graph import JsonGraph, JsonTask, read_graph
+from costmodel.planner.graphs._json_graph import JsonGraph, JsonTask, graph_of, read_graph
 from costmodel.planner.graphs._order import grouped, topological_order
 from costmodel.planner.graphs._recorded import RecordedGraph
 from costmodel.planner.graphs._relax import is_module_place, read_relax
@@ -28,6 +28,7 @@ __all__ = [
     "RecordedGraph",
     "Resource",
     "TaskKind",
+    "graph_of",
     "grouped",
     "in_float16",
     "is_module_place",

@@ -1,5 +1,6 @@
 """What-if transforms: each takes a kernel graph and gives another, and says what it assumed."""
 
+from costmodel.planner.whatif._bounds import sm_share
 from costmodel.planner.whatif._device import OnDevice, on_device
 from costmodel.planner.whatif._fuse import ELEMENTWISE, fuse, fused_optimizer
 from costmodel.planner.whatif._half import half_precision
@@ -14,6 +15,8 @@ from costmodel.planner.whatif._launches import GRAPH_GAP_S, remove_launches
 from costmodel.planner.whatif._parse import FORMS, Transform, parse_what_if
 from costmodel.planner.whatif._profiler import USUAL_HOST_SHARE, without_profiler
 from costmodel.planner.whatif._scale import on_sms, replace_latencies, scale
+from costmodel.planner.whatif._schedule import Kernels, best_schedule, on_best_streams
+from costmodel.planner.whatif._sharing import WAIT_S, Contention, Machine, Slowdown, beside_others, shared_out
 from costmodel.planner.whatif._streams import minimum_equivalent, on_streams
 
 __all__ = [
@@ -21,13 +24,21 @@ __all__ = [
     "FORMS",
     "GRAPH_GAP_S",
     "USUAL_HOST_SHARE",
+    "WAIT_S",
+    "Contention",
+    "Kernels",
+    "Machine",
     "OnDevice",
+    "Slowdown",
     "Transform",
     "WorkloadKernels",
+    "beside_others",
+    "best_schedule",
     "fuse",
     "fused_optimizer",
     "half_precision",
     "minimum_equivalent",
+    "on_best_streams",
     "on_device",
     "on_sms",
     "on_streams",
@@ -36,6 +47,8 @@ __all__ = [
     "replace_latencies",
     "same_kernels_on_sms",
     "scale",
+    "shared_out",
+    "sm_share",
     "tuned",
     "unfused",
     "without_profiler",

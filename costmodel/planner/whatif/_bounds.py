@@ -89,7 +89,7 @@ def pace_on(graph: KernelGraph, had: NDArray[np.integer[Any]], sms: int) -> Floa
         had: ``(n,)`` SMs that kernels were recorded on.
         sms: SMs that they have.
     """
-    busy = np.where(products(graph), _BUSY_WARPS_OF_PRODUCTS, _BUSY_WARPS)
+    busy = _busy_warps(graph)
     rounds = _rounds(graph, sms, busy) / np.maximum(_rounds(graph, had, busy), 1.0)
     return np.where(graph.blocks > 0, rounds, had / sms)
 
@@ -105,11 +105,36 @@ def with_memory(graph: KernelGraph, pace: FloatArray, memory: float = 1.0) -> Fl
     return np.asarray(np.hypot(shared * memory, (1 - shared) * pace) / np.hypot(shared, 1 - shared))
 
 
+def sm_share(graph: KernelGraph) -> FloatArray:
+    """``(n,)`` share of the GPU's SMs that a kernel keeps busy while it works: what a neighbour cannot have.
+
+    Warps of all blocks, over what SMs could have done until the fullest one is done with its own. 1 where
+    nobody knows blocks or SMs, 0 of what is no kernel.
+    """
+    busy = _busy_warps(graph)
+    is_known = (graph.blocks > 0) & (graph.sms > 0)
+    could = np.maximum(graph.sms, 1) * _rounds(graph, np.maximum(graph.sms, 1), busy)
+    share = graph.blocks * _warps(graph, busy) / np.maximum(could, 1.0)
+    return np.where(graph.of_kind(TaskKind.KERNEL), np.where(is_known, np.minimum(share, 1.0), 1.0), 0.0)
+
+
+def _busy_warps(graph: KernelGraph) -> FloatArray:
+    return np.where(products(graph), _BUSY_WARPS_OF_PRODUCTS, _BUSY_WARPS)
+
+
+def _is_held(graph: KernelGraph) -> Mask:
+    """``(n,)`` whether it is known what an SM holds of a kernel."""
+    return (graph.sm_blocks > 0) & (graph.block_warps > 0)
+
+
+def _warps(graph: KernelGraph, busy: FloatArray) -> FloatArray:
+    """``(n,)`` warps of a block; where nobody knows what an SM holds, as many as keep it busy."""
+    return np.where(_is_held(graph), graph.block_warps, busy)
+
+
 def _rounds(graph: KernelGraph, sms: NDArray[np.integer[Any]] | int, busy: FloatArray) -> FloatArray:
     """``(n,)`` work of the SM with most blocks, in warps."""
-    is_known = (graph.sm_blocks > 0) & (graph.block_warps > 0)
-    at_once = np.where(is_known, graph.sm_blocks, 1)
-    warps = np.where(is_known, graph.block_warps, busy)
+    at_once, warps = np.where(_is_held(graph), graph.sm_blocks, 1), _warps(graph, busy)
     full, rest = np.divmod(np.ceil(graph.blocks / sms), at_once)
     return np.asarray(full * np.maximum(at_once * warps, busy) + (rest > 0) * np.maximum(rest * warps, busy))
 

@@ -11,6 +11,7 @@ from costmodel.planner.whatif._half import half_precision
 from costmodel.planner.whatif._kernels import same_kernels_on_sms, tuned, unfused
 from costmodel.planner.whatif._launches import GRAPH_GAP_S, remove_launches
 from costmodel.planner.whatif._scale import on_sms, replace_latencies, scale
+from costmodel.planner.whatif._schedule import on_best_streams
 from costmodel.planner.whatif._streams import on_streams
 from costmodel.records import find_device, hypothetical, quantity
 
@@ -26,7 +27,7 @@ FORMS = {
     "graphs": "graphs or graphs=GAP_SECONDS",
     "half": "half or half=FACTOR",
     "optimizer": "optimizer or optimizer=FACTOR",
-    "streams": "streams=K or streams:SLOWDOWN=K",
+    "streams": "streams=K, streams:SLOWDOWN=K or streams=auto",
     "sms": "sms=N or sms:RECORDED=N",
     "device": "device:RECORDED=DEVICE or device:RECORDED=sms:N+bandwidth:GB_S",
     "tuned": "tuned or tuned:PATTERN",
@@ -102,6 +103,9 @@ def _optimizer(detail: str, value: str) -> Transform:
 
 
 def _streams(detail: str, value: str) -> Transform:
+    if value == "auto":
+        _nothing(detail)
+        return on_best_streams
     streams, slowdown = int(value), float(detail or 1.0)
     return lambda graph: on_streams(graph, streams, slowdown=slowdown)
 

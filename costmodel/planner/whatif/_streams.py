@@ -12,7 +12,7 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import maximum_bipartite_matching
 
-from costmodel.arrays import Positions
+from costmodel.arrays import FloatArray, Positions
 from costmodel.errors import CostModelError
 from costmodel.planner.graphs import Dependencies, DependencyKind, KernelGraph, Resource, grouped
 from costmodel.planner.replay import replay
@@ -44,58 +44,79 @@ def on_streams(graph: KernelGraph, streams: int, *, slowdown: float = 1.0) -> Ke
         raise CostModelError(
             f"Streams must be at least 1 and a slowdown positive, but got {streams} and {slowdown}."
         )
+    free, gaps_s = without_streams(graph)
+    device = np.flatnonzero(free.on_device)
+    chains = _chains(free, device)
+    stream_of, used = _share_out(chains, free.durations_s, streams)
+    return placed(free, stream_of, gaps_s).assuming(
+        f"{len(device):,} kernels in {len(chains):,} chains run on {used:,} streams of one device; kernels "
+        f"on different streams take {slowdown:g} times as long as alone, and waits between streams nothing.",
+        durations_s=free.durations_s * np.where(free.on_device & (used > 1), slowdown, 1.0),
+    )
+
+
+def without_streams(graph: KernelGraph) -> tuple[KernelGraph, FloatArray]:
+    """The graph with what its kernels need alone, its tasks in the order in which they could start then.
+
+    With it come ``(n,)`` the seconds that passed between a task and the one before on its resource.
+
+    Raises:
+        CostModelError: The graph has no dependencies of data, as one of a trace, or too many tasks.
+    """
     device = np.flatnonzero(graph.on_device)
     edges = graph.dependencies
-    data = np.isin(edges.kinds, _DATA) & graph.on_device[edges.sources] & graph.on_device[edges.targets]
+    data = edges.kinds == DependencyKind.DATA
+    data &= graph.on_device[edges.sources] & graph.on_device[edges.targets]
     if len(device) > 1 and not data.any():
         raise CostModelError(
             "Streams can be chosen only where it is known which kernel needs which, but the graph has the "
-            "order of its streams alone, as traces do: write it as JSON with `after`."
+            "order of its streams and their waits alone, as traces do: write it as JSON with `after`."
         )
     if len(device) > _MOST_TASKS:
         raise CostModelError(
             f"Streams can be chosen for up to {_MOST_TASKS:,} kernels, but got {len(device):,}."
         )
-    free = _in_time(_without_streams(graph))
-    device = np.flatnonzero(free.on_device)
-    chains = _chains(free, device)
-    stream_of, used = _share_out(chains, free.durations_s, streams)
-    others = [i for i, resource in enumerate(graph.resources) if not resource.is_stream]
-    number = np.full(len(graph.resources), -1)
-    number[others] = np.arange(len(others))
-    resource_ids = number[free.resource_ids]
-    resource_ids[device] = len(others) + stream_of[device]
-    resources = [graph.resources[i] for i in others]
-    resources += [Resource(f"stream {i}", is_stream=True) for i in range(used)]
-    ids = resource_ids.astype(np.int32)
-    kept = free.dependencies.where(free.dependencies.kinds != DependencyKind.ORDER)
-    order = program_order(ids, gaps(free))
-    return free.assuming(
-        f"{len(device):,} kernels in {len(chains):,} chains run on {used:,} streams of one device; kernels "
-        f"on different streams take {slowdown:g} times as long as alone, and waits between streams nothing.",
-        resources=tuple(resources),
-        resource_ids=ids,
-        durations_s=free.durations_s * np.where(free.on_device & (used > 1), slowdown, 1.0),
-        dependencies=Dependencies.joined([order, kept]),
-    )
-
-
-def _without_streams(graph: KernelGraph) -> KernelGraph:
-    edges = graph.dependencies
     of_stream = (edges.kinds == DependencyKind.ORDER) & graph.on_device[edges.targets]
-    return replace(graph, dependencies=edges.where(~of_stream))
+    free = replace(graph, dependencies=edges.where(~of_stream))
+    ordered, by_start = in_time(free, replay(free).starts_s)
+    return ordered, gaps(graph)[by_start]
 
 
-def _in_time(graph: KernelGraph) -> KernelGraph:
-    """The same, its tasks in the order in which they could start: any order along it has no circle."""
+def in_time(graph: KernelGraph, starts_s: FloatArray) -> tuple[KernelGraph, Positions]:
+    """The same, its tasks in the order of their starts, and where each was.
+
+    Any order along it has no circle.
+    """
     rank = np.empty(len(graph), dtype=np.intp)
     rank[graph.order] = np.arange(len(graph))
-    by_start = np.lexsort((rank, replay(graph).starts_s))
+    by_start = np.lexsort((rank, starts_s))
     place = np.empty_like(by_start)
     place[by_start] = np.arange(len(graph))
     edges = graph.dependencies
     moved = replace(edges, sources=place[edges.sources], targets=place[edges.targets])
-    return chosen(graph, by_start, moved)
+    return chosen(graph, by_start, moved), by_start
+
+
+def placed(graph: KernelGraph, stream_of: Positions, gaps_s: FloatArray) -> KernelGraph:
+    """The graph with its kernels on streams, which run them in the graph's order.
+
+    Args:
+        graph: Kernels without streams, in an order that their dependencies allow.
+        stream_of: ``(n,)`` number of each kernel's stream, all of them from 0; -1 for tasks of the host.
+        gaps_s: ``(n,)`` seconds that pass between a task and the one before on its stream or thread.
+    """
+    others = [i for i, resource in enumerate(graph.resources) if not resource.is_stream]
+    number = np.full(len(graph.resources), -1)
+    number[others] = np.arange(len(others))
+    ids = np.where(graph.on_device, len(others) + stream_of, number[graph.resource_ids]).astype(np.int32)
+    streams = [Resource(f"stream {i}", is_stream=True) for i in range(stream_of.max(initial=-1) + 1)]
+    kept = graph.dependencies.where(graph.dependencies.kinds != DependencyKind.ORDER)
+    return replace(
+        graph,
+        resources=(*(graph.resources[i] for i in others), *streams),
+        resource_ids=ids,
+        dependencies=Dependencies.joined([program_order(ids, gaps_s), kept]),
+    )
 
 
 def _chains(graph: KernelGraph, device: Positions) -> list[list[int]]:
