@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from costmodel.collector import RecordedRunner, Runner
-from costmodel.dataset import DatasetLike, load_dataset
+from costmodel.dataset import DatasetLike
 from costmodel.engines import Engine
 from costmodel.errors import CostModelError
 from costmodel.progress import Progress
-from costmodel.records import Candidate, Device, Workload
+from costmodel.records import Candidate, Workload
 from costmodel.search import (
     BudgetRange,
     ModelSampler,
@@ -27,9 +27,8 @@ from costmodel.spaces import SearchSpace
 from costmodel.transfer import Model
 from costmodel.tuning._beside import as_far_as_it_may, watched
 from costmodel.tuning._finalists import with_finalists_alone
-from costmodel.tuning._history import GivenHistory, History, ShippedHistory
-from costmodel.tuning._knowledge import NOTHING, Knowledge, best_recorded, from_model, known_from
 from costmodel.tuning._measuring import REPLAY, opened_runner
+from costmodel.tuning._prior_knowledge import PriorKnowledge
 from costmodel.tuning._request import TuneRequest
 from costmodel.tuning._result import TuneResult
 from costmodel.tuning._subject import subject_of
@@ -164,57 +163,36 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
         opened = RecordedRunner(measuring, Path(str(records))) if stored else measuring
         platforms, asked = request.platforms(opened), subject.workload
         on = platforms[0].device
-        history = (
-            GivenHistory()
-            if model is not None
-            else _history(learn_from, replay, on, asked, replayed=replayed)
-        )
-
         names = subject.among(opened.sources(asked), replayed=replayed)
-        apart = keep_twins_apart if replayed else None
-
-        def known_of(space: SearchSpace) -> Knowledge:
-            """What is known of the kernels of a space; of a single source a model must know them."""
-            if model is not None:
-                saw = space.family if len(names) > 1 else ""
-                return from_model(model, saw, (asked.name, on.name) if replayed else None)
-            ready = history.model(space.family) if learner is None else None
-            if ready is not None:
-                return from_model(ready, "", None)
-            return known_from(
-                history.of(space.family),
-                asked,
-                on.name,
-                space.family,
-                learner=learner,
-                seed=seed,
-                keep_twins_apart=apart,
-                kernels=space.size,
-            )
+        spaces = {name: opened.space(asked, platforms, source=name) for name in names}
+        known = PriorKnowledge.of(
+            asked,
+            on,
+            replayed=replayed,
+            model=model,
+            learn_from=learn_from,
+            replay=replay,
+            learner=learner,
+            seed=seed,
+            keep_twins_apart=keep_twins_apart,
+            start_from=start_from,
+        )
 
         def sampler_of(space: SearchSpace) -> ModelSampler:
             """What proposes the kernels of one source."""
-            known = known_of(space)
+            prior = known.known_of(space, is_only=len(names) == 1)
             return ModelSampler(
-                space.in_columns(known.columns),
-                known.model,
+                space.in_columns(prior.columns),
+                prior.model,
                 objective=request.objective_for(platforms),
                 goal=request.goal,
-                knowledge=known.facts,
+                knowledge=prior.facts,
                 screened=screened,
                 seed=seed,
             )
 
-        spaces = {name: opened.space(asked, platforms, source=name) for name in names}
         samplers = {name: sampler_of(space) for name, space in spaces.items()}
-        recorded_at = history.recorded([space.family for space in spaces.values()])
-        if start_from is not None:
-            recorded_at = [load_dataset(start_from)]
-        known_best = (
-            []
-            if replayed
-            else [kernel for each in recorded_at for kernel in best_recorded(each, asked, platforms)]
-        )
+        known_best = known.best_recorded(spaces.values(), platforms)
         kept = partial(_kept_study, study, study_name)
         searches = _searched(opened, list(samplers.values()), request, kept, on_trial, known_best, service)
         found = {name: search.result for name, search in zip(names, searches, strict=True)}
@@ -235,23 +213,6 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
         left_out = subject.left_out("cpu" if on.kind == "cpu" else "cuda") if is_ours else {}
         most, lost = request.most(len(platforms)), service.report if service else None
         return TuneResult(result, ranges, most, free, curves, left_out, lost, searches)
-
-
-def _history(
-    learn_from: DatasetLike | None,
-    replay: DatasetLike | None,
-    device: Device,
-    workload: Workload,
-    *,
-    replayed: bool,
-) -> History:
-    """What to learn from; unless told, what is replayed, on a GPU what ships, on a CPU nothing."""
-    chosen = replay if learn_from is None else learn_from
-    if chosen == NOTHING or (chosen is None and device.kind == "cpu"):
-        return GivenHistory()
-    if chosen is None and not replayed:
-        return ShippedHistory(workload)
-    return GivenHistory(load_dataset(chosen))
 
 
 def _searched(  # noqa: PLR0913, PLR0917 (searches, where they are kept, and whom to tell)
