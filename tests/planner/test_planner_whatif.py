@@ -328,6 +328,18 @@ def test_a_kernel_that_something_else_waits_for_ends_a_chain(tmp_path: Path) -> 
     assert replay(changed).makespan_s == pytest.approx(2e-6)
 
 
+def test_host_work_that_others_wait_for_is_not_moved_behind_them(tmp_path: Path) -> None:
+    step = {"scope": "Optimizer.step#SGD.step"}
+    tasks = [
+        {"id": "begin", "kind": "host", "duration_s": 1e-6, **step},
+        {"id": "log", "kind": "host", "duration_s": 1e-6, "after": ["begin"]},
+        {"id": "launch", "kind": "launch", "duration_s": 1e-6, **step},
+    ]
+    changed = fused_optimizer(load(tmp_path, tasks))
+    assert networkx.is_directed_acyclic_graph(changed.to_networkx())
+    assert replay(changed).makespan_s == pytest.approx(3e-6)
+
+
 def test_a_step_of_an_optimiser_becomes_one_kernel_and_one_launch(tmp_path: Path) -> None:
     machine = Machine()
     machine.operator("aten::mm", "mm", 30.0)

@@ -5,7 +5,7 @@ Three lines make a tuning script one for 32 SMs of a GPU, here a part of the thr
 ```python
 from costmodel.integrations.tvm import tuning_options
 
-options = tuning_options("tuned.jsonl", sms=1, kind="cpu")  # on a GPU: sms=32, model="model.costmodel"
+options = tuning_options("tuned.jsonl", sms=1, kind="cpu")  # on a GPU: sms=32, model="default"
 database = ms.tune_tir(module, target, work_dir, max_trials_global=16, **options)
 ```
 """

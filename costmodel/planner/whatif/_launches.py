@@ -52,8 +52,9 @@ def _runs(graph: KernelGraph, among: Mask | None) -> Positions:
     """``(n,)`` the run that a task of the host is captured in; -1 for what stays."""
     edges, host = graph.dependencies, ~graph.on_device
     may = host if among is None else host & among
-    # Whoever waits for a device, or for work that stays, cannot be done before it.
-    foreign = ~may[edges.sources] & (edges.kinds != DependencyKind.ORDER)
+    # Whoever waits for a device, or for work that stays, cannot be done before it, nor what stays before what
+    # it waits for.
+    foreign = ~(may[edges.sources] & may[edges.targets]) & (edges.kinds != DependencyKind.ORDER)
     waits = np.zeros(len(graph), dtype=bool)
     waits[edges.targets[host[edges.targets] & foreign]] = True
     breaks = waits | (is_launch(graph) & ~may)
