@@ -19,14 +19,14 @@ pytestmark = pytest.mark.tvm
 A100 = tvm.target.Target("nvidia/nvidia-a100")
 
 
-def add(database: Any, seconds: float | None, which: int = 0, target: Any = None) -> Any:
+def add(database: Any, seconds: float | list[float] | None, which: int = 0, target: Any = None) -> Any:
     """Commit a measurement as MetaSchedule's callback does, failures included."""
     context, candidates = drawn("matmul")
     candidate = candidates[which]
     record = ms.database.TuningRecord(
         candidate.sch.trace,
         database.commit_workload(context.mod),
-        [1e10 if seconds is None else seconds],
+        [1e10] if seconds is None else [seconds] if isinstance(seconds, float) else seconds,
         target or context.target,
         candidate.args_info,
     )
@@ -73,6 +73,14 @@ def test_a_query_gives_a_schedule_that_is_the_fastest_ones(tmp_path: Path) -> No
     module = database.query(matmul(), cuda(), kind="ir_module")
     assert tvm_ffi.structural_equal(module, candidates[1].sch.mod)
     assert database.query(row_sums(), cuda(), kind="schedule") is None
+
+
+def test_one_disturbed_repeat_does_not_make_a_kernel_slow(tmp_path: Path) -> None:
+    database = Database(tmp_path / "a.jsonl", on_h100())
+    add(database, [1e-3, 1e-3, 9e-3], 0)
+    add(database, [2e-3, 2e-3, 2e-3], 1)
+    assert database.best_for(matmul()).latency_s == 1e-3
+    assert seconds_of(database.get_top_k(database.commit_workload(matmul()), 1)) == [1e-3]
 
 
 def test_a_query_is_answered_for_its_target_whoever_is_the_host(tmp_path: Path) -> None:

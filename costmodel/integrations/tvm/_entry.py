@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from costmodel.integrations.tvm._results import latency_of
 from costmodel.records import Isolation, Platform
 
 
@@ -51,8 +52,11 @@ class MeasuredEntry(msgspec.Struct, frozen=True, tag="measured", forbid_unknown_
 
     @property
     def latency_s(self) -> float:
-        """Mean of the repeats in seconds, which MetaSchedule ranks by; inf for one that failed."""
-        return sum(self.latencies_s) / len(self.latencies_s) if self.latencies_s else float("inf")
+        """Median of the repeats in seconds, as in MetaSchedule's table of tasks; inf for one that failed.
+
+        MetaSchedule's own database ranks by the mean, which one disturbed repeat may decide.
+        """
+        return latency_of(self.latencies_s)
 
     def is_on(self, platform: Platform) -> bool:
         """Whether it was made on the device, SMs and isolation of a platform."""
