@@ -1,7 +1,7 @@
 """What a search learns from: a dataset that was named, or what ships with the package."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 from costmodel.dataset import Dataset
@@ -45,7 +45,7 @@ class GivenHistory:
         return [] if self.dataset is None else [self.dataset]
 
 
-@dataclass
+@dataclass(frozen=True)
 class ShippedHistory:
     """What ships: of each family the dataset that has it, and the model that ``pretrain`` made of that.
 
@@ -54,12 +54,11 @@ class ShippedHistory:
     """
 
     workload: Workload
-    _loaded: dict[str, Dataset] = field(default_factory=dict)
 
     def of(self, family: str) -> Dataset | None:
         """The dataset of this family."""
         found = shipped_for(family, self.workload)
-        return self._load(found) if found else None
+        return found.load() if found else None
 
     def model(self, family: str) -> Model | None:
         """The model of this family; None where the workload itself was measured, of which a new one knows."""
@@ -69,12 +68,7 @@ class ShippedHistory:
     def recorded(self, families: Sequence[str]) -> list[Dataset]:
         """The datasets of these families that have the workload."""
         found = {each.name: each for family in families if (each := shipped_for(family, self.workload))}
-        return [self._load(each) for each in found.values() if self._is_in(each)]
+        return [each.load() for each in found.values() if self._is_in(each)]
 
     def _is_in(self, dataset: ShippedDataset) -> bool:
         return any(self.workload.name in names for names in dataset.families.values())
-
-    def _load(self, dataset: ShippedDataset) -> Dataset:
-        if dataset.name not in self._loaded:
-            self._loaded[dataset.name] = dataset.load()
-        return self._loaded[dataset.name]

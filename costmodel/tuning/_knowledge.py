@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -117,14 +118,15 @@ def learn(  # noqa: PLR0913 (what to learn, from what and how)
         nothing = Knowledge()
         return replace(nothing, facts={**nothing.facts, **left_out})
     rows = rows[learned]
-    candidates = [history.candidates[i] for i in rows["candidate"]]
-    table = extract(candidates, [history.platforms[i] for i in rows["platform"]])
     own = rows.loc[rows["workload"] == workload.name, "candidate"].nunique()
-    chosen = learner or learner_for(candidates[0], own, kernels)
-    model = make_model(chosen, table.columns, seed)
+    chosen = learner or learner_for(history.candidates[rows["candidate"].iloc[0]], own, kernels)
+    if of_held_out.any():
+        model, columns = _fitted(history, rows, chosen, seed)
+    else:
+        model, columns = _fitted_to_all(history, family, chosen, seed)
     return Knowledge(
-        model.fit(table.values, rows["latency_s"].to_numpy(dtype=np.float64), rows["task"].to_numpy()),
-        tuple(column.name for column in table.columns),
+        model,
+        columns,
         {
             "model": chosen,
             "trained_on": f"{_described(rows, workload.name, device)} of {history.name}",
@@ -132,6 +134,25 @@ def learn(  # noqa: PLR0913 (what to learn, from what and how)
             "dataset_sha256": history.sha256,
         },
     )
+
+
+@lru_cache(maxsize=4)
+def _fitted_to_all(
+    history: Dataset, family: str, learner: str, seed: int
+) -> tuple[TransferModel, tuple[str, ...]]:
+    """A model of all kernels of a family: searches that follow each other, as those of a job, share it."""
+    return _fitted(history, history.rows[_related(history, family)], learner, seed)
+
+
+def _fitted(
+    history: Dataset, rows: "pd.DataFrame", learner: str, seed: int
+) -> tuple[TransferModel, tuple[str, ...]]:
+    """A model of some rows, and the names of its columns."""
+    candidates = [history.candidates[i] for i in rows["candidate"]]
+    table = extract(candidates, [history.platforms[i] for i in rows["platform"]])
+    latency_s = rows["latency_s"].to_numpy(dtype=np.float64)
+    model = make_model(learner, table.columns, seed).fit(table.values, latency_s, rows["task"].to_numpy())
+    return model, tuple(column.name for column in table.columns)
 
 
 def best_recorded(history: Dataset, workload: Workload, platforms: Sequence[Platform]) -> list[Candidate]:

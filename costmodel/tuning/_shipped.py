@@ -3,7 +3,7 @@
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from costmodel.dataset import Dataset, dataset_hash, families_in, find_dataset, load_dataset
@@ -46,8 +46,8 @@ class ShippedDataset:
         return models_folder() / f"{self.name}.costmodel"
 
     def load(self) -> Dataset:
-        """Its measurements."""
-        return load_dataset(self.name)
+        """Its measurements, read by the first call."""
+        return _loaded(self.name)
 
     def model(self) -> Model | None:
         """The model of it; None where there is none of these measurements and this version."""
@@ -139,6 +139,11 @@ def pretrained(family: str = "", workload: Workload | None = None) -> Model:
             f"{models_folder()}, but is not: run `costmodel train`."
         )
     return model
+
+
+@lru_cache(maxsize=2)
+def _loaded(name: str) -> Dataset:
+    return load_dataset(name)
 
 
 @cache

@@ -9,7 +9,7 @@ from costmodel.dataset import build_dataset, families_in, load_dataset
 from costmodel.errors import CostModelError
 from costmodel.records import RecordStore, Workload
 from costmodel.testing import gpu_landscape
-from costmodel.tuning import _shipped, models_folder, pretrain, pretrained
+from costmodel.tuning import _knowledge, _shipped, models_folder, pretrain, pretrained
 from costmodel.tuning._history import ShippedHistory
 from costmodel.tuning._shipped import ShippedDataset, shipped_for
 
@@ -87,6 +87,19 @@ def test_on_a_device_what_ships_is_learned_from_unless_told_otherwise(only, land
     assert known["model"] == "known-elsewhere"
     assert known["trained_on"] == "this one here of built"
     assert knowledge_of(landscape, KNOWN, learn_from="nothing")["model"] == "scratch"
+
+
+def test_searches_of_one_process_train_once(only, landscape, monkeypatch):
+    learned = []
+    fitted = _knowledge._fitted
+    monkeypatch.setattr(_knowledge, "_fitted", lambda *told: learned.append(told) or fitted(*told))
+    _knowledge._fitted_to_all.cache_clear()
+    runner = Measuring(landscape.to_measurements(UNKNOWN))
+    first, again = (costmodel.tune(UNKNOWN, sms=8, trials=6, runner=runner).search.trials for _ in range(2))
+    assert first == again  # what the first search measured did not change the model
+    assert len(learned) == 1
+    knowledge_of(landscape, UNKNOWN, learner="ridge")
+    assert len(learned) == 2
 
 
 def test_what_ships_of_the_very_workload_is_measured_first(only, landscape):
