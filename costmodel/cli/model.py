@@ -116,7 +116,7 @@ def predict(
     what is so unlike all that it learned from that nothing is promised.
 
     Examples:
-    - `costmodel model predict default matmul-m16-n1024-k1024 --sms 32` asks the model of what ships
+    - `costmodel model predict default matmul-m16-n1024-k1024 --device H200 --sms 32`, after `train`
     - `costmodel model predict h100.costmodel matmul-m16-n1024-k1024 --device "H100 SXM" --sms 32`
     - `costmodel model predict h100.costmodel matmul-m16-n1024-k1024 mine.jsonl --device H200 --top 3`
     - `costmodel model predict h100.costmodel matmul-m16-n1024-k1024 --own my-gpu.toml`

@@ -74,16 +74,23 @@ def models_folder() -> Path:
     return Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share").expanduser() / "costmodel" / "models"
 
 
-def shipped_for(family: str, workload: Workload | None) -> ShippedDataset | None:
+def shipped_for(family: str, workload: Workload) -> ShippedDataset | None:
     """The dataset that ships and tells most of a family's kernels for a workload; None where none does.
 
     That is one that has the workload, else one that has others of its kind, else any with the family.
 
     Args:
         family: What the parameters of the kernels are known by, see ``Candidate.family``.
-        workload: What they compute; None for any.
+        workload: What they compute.
     """
-    with_family = [each for each in _installed() if family in each.families]
+    return _telling(_installed(), family, workload)
+
+
+def _telling(
+    datasets: Sequence[ShippedDataset], family: str, workload: Workload | None
+) -> ShippedDataset | None:
+    """The one of some datasets that tells most, as ``shipped_for`` says; None as workload is any."""
+    with_family = [each for each in datasets if family in each.families]
 
     def tells(each: ShippedDataset) -> tuple[bool, bool]:
         names = each.families[family]
@@ -131,7 +138,7 @@ def pretrained(family: str = "", workload: Workload | None = None) -> Model:
     Raises:
         CostModelError: There is none of this version.
     """
-    dataset = shipped_for(family, workload)
+    dataset = _telling(_without_repeats(_installed()), family, workload)
     model = dataset.model() if dataset else None
     if model is None:
         raise CostModelError(

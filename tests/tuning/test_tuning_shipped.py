@@ -132,6 +132,12 @@ def test_a_model_of_another_version_or_of_other_measurements_is_not_used(only, m
     assert only.model() is None
 
 
-def test_a_dataset_whose_families_others_have_is_left_out_of_training(dataset):
-    again = replace(dataset, name="again")
-    assert _shipped._without_repeats([dataset, again]) == [dataset]
+def test_a_dataset_whose_families_others_have_is_left_out_and_the_model_of_these_used(
+    only, monkeypatch, landscape
+):
+    larger = replace(only, families={"": frozenset({"softmax-m512-n512"}), "cuda.gemm": frozenset()})
+    monkeypatch.setattr(_shipped, "_installed", lambda: (larger, only))
+    assert _shipped._without_repeats([larger, only]) == [larger]
+    pretrain()
+    assert shipped_for("", Workload.parse(KNOWN)) is only
+    assert pretrained("", Workload.parse(KNOWN)).metadata.workloads == (KNOWN,)
