@@ -74,6 +74,12 @@ def folds_option(text: str) -> Any:
     )
 
 
+def said(context: typer.Context) -> set[str]:
+    """Names of the parameters that the command line says itself, and not by their defaults."""
+    sources = {name: context.get_parameter_source(name) for name in context.params}
+    return {name for name, source in sources.items() if source and source.name == "COMMANDLINE"}
+
+
 def dims_of(text: str | None) -> dict[str, int]:
     """Sizes by dimension of ``--dims``, such as ``m=64,n=64``; none for None.
 

@@ -15,6 +15,7 @@ from costmodel.cli._options import (
     KeepTwinsApartOption,
     count_option,
     output_option,
+    said,
     seed_option,
 )
 from costmodel.cli._output import print_line, write_json
@@ -175,9 +176,7 @@ def evaluate(
 
 def _given(context: typer.Context) -> dict[str, Any]:
     """What the command line says itself and not by its defaults, by the keys of a file."""
-    sources = {name: context.get_parameter_source(name) for name in context.params}
-    said = {name for name, source in sources.items() if source and source.name == "COMMANDLINE"}
-    given = {name: context.params[name] for name in said}
+    given = {name: context.params[name] for name in said(context)}
     if "learner" in given:
         given["learners"] = given["learner"]
     if "shots" in given:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
-from costmodel.cli._options import DatasetArgument, JsonOption, folds_option, output_option, seed_option
+from costmodel.cli._options import DatasetArgument, JsonOption, folds_option, output_option, said, seed_option
 from costmodel.cli._output import console, print_line, write_json
 from costmodel.cli._tracking import (
     ExperimentOption,
@@ -93,10 +93,7 @@ def train(
 
 def _train_default(context: typer.Context, seed: int, json: Path | None) -> None:
     """Learn from all that ships, and keep the models where they are looked for."""
-    given = [
-        name for name in context.params if name not in ("out", "seed", "json") and _is_given(context, name)
-    ]
-    if given:
+    if said(context) - {"seed", "json"}:
         raise typer.BadParameter(
             "It must say where to write the model where a dataset or how to learn from it is given, as in "
             "--out mine.costmodel.",
@@ -115,11 +112,6 @@ def _train_default(context: typer.Context, seed: int, json: Path | None) -> None
             for name, each in models.items()
         },
     )
-
-
-def _is_given(context: typer.Context, name: str) -> bool:
-    source = context.get_parameter_source(name)
-    return source is not None and source.name != "DEFAULT"
 
 
 def _print_trained(model: "Model", out: Path) -> None:

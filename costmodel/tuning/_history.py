@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from costmodel.dataset import Dataset
-from costmodel.records import Workload
+from costmodel.dataset import Dataset, DatasetLike, load_dataset
+from costmodel.records import Device, Workload
 from costmodel.transfer import Model
+from costmodel.tuning._knowledge import NOTHING
 from costmodel.tuning._shipped import ShippedDataset, shipped_for
 
 
@@ -72,3 +73,31 @@ class ShippedHistory:
 
     def _is_in(self, dataset: ShippedDataset) -> bool:
         return any(self.workload.name in names for names in dataset.families.values())
+
+
+def open_history(
+    learn_from: DatasetLike | None,
+    replay: DatasetLike | None,
+    workload: Workload,
+    device: Device,
+    *,
+    replayed: bool,
+) -> History:
+    """What to learn from: unless told, what is replayed, on a GPU what ships, on a CPU nothing.
+
+    Args:
+        learn_from: A dataset, its name or its path, or ``NOTHING``.
+        replay: What is replayed.
+        workload: What is tuned.
+        device: Where.
+        replayed: Whether measurements are replayed.
+
+    Raises:
+        CostModelError: A dataset cannot be found.
+    """
+    chosen = replay if learn_from is None else learn_from
+    if chosen == NOTHING or (chosen is None and device.kind == "cpu"):
+        return GivenHistory()
+    if chosen is None and not replayed:
+        return ShippedHistory(workload)
+    return GivenHistory(load_dataset(chosen))

@@ -3,14 +3,13 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
 
 from costmodel.dataset import DatasetLike, load_dataset
 from costmodel.records import Candidate, Device, Platform, Workload
 from costmodel.spaces import SearchSpace
 from costmodel.transfer import Model
-from costmodel.tuning._history import GivenHistory, History, ShippedHistory
-from costmodel.tuning._knowledge import NOTHING, Knowledge, best_recorded, from_model, known_from
+from costmodel.tuning._history import History
+from costmodel.tuning._knowledge import Knowledge, best_recorded, from_model, known_from
 
 
 @dataclass(frozen=True)
@@ -21,8 +20,8 @@ class PriorKnowledge:
         workload: What is tuned.
         device: Where.
         replayed: Whether measurements are replayed: what all but tells their answer is left out.
-        model: A trained model; None to learn from the history.
-        history: What was measured.
+        model: A trained model, or its file; None to learn from the history.
+        history: What was measured, see ``open_history``.
         learner: What learns from it; None for what suits the kernels, see ``known_from``.
         seed: Seed of its random choices.
         keep_twins_apart: In a replay, whether near-twins of the device are learned from.
@@ -38,48 +37,6 @@ class PriorKnowledge:
     seed: int
     keep_twins_apart: bool
     start_from: DatasetLike | None
-
-    @classmethod
-    def of(  # noqa: PLR0913 (settings of a search, all of them)
-        cls,
-        workload: Workload,
-        device: Device,
-        *,
-        replayed: bool,
-        model: Model | Path | str | None,
-        learn_from: DatasetLike | None,
-        replay: DatasetLike | None,
-        learner: str | None,
-        seed: int,
-        keep_twins_apart: bool,
-        start_from: DatasetLike | None,
-    ) -> Self:
-        """That of a model or a history; unless told, what is replayed, on a GPU what ships, on a CPU nothing.
-
-        Args:
-            workload: What is tuned.
-            device: Where.
-            replayed: Whether measurements are replayed.
-            model: A trained model, or its file; not beside ``learn_from``.
-            learn_from: The history: a dataset, its name or its path, or ``NOTHING``.
-            replay: What is replayed.
-            learner: As the attribute, like those that follow.
-            seed: Seed of its random choices.
-            keep_twins_apart: Whether near-twins are learned from.
-            start_from: What to begin with.
-
-        Raises:
-            CostModelError: A dataset cannot be found.
-        """
-        chosen = replay if learn_from is None else learn_from
-        history: History
-        if model is not None or chosen == NOTHING or (chosen is None and device.kind == "cpu"):
-            history = GivenHistory()
-        elif chosen is None and not replayed:
-            history = ShippedHistory(workload)
-        else:
-            history = GivenHistory(load_dataset(chosen))
-        return cls(workload, device, replayed, model, history, learner, seed, keep_twins_apart, start_from)
 
     def known_of(self, space: SearchSpace, *, is_only: bool) -> Knowledge:
         """What is known of the kernels of a space.

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from pathlib import Path
 
@@ -123,7 +123,7 @@ def pretrain(seed: int = 0) -> dict[str, Model]:
         data = each.load()
         model = train(data, learner_for(data.candidates[0]), seed=seed)
         model.save(each.model_file)
-        found[each.name] = load_model(each.model_file)
+        found[each.name] = replace(model, path=each.model_file)
     return found
 
 

@@ -27,6 +27,7 @@ from costmodel.spaces import SearchSpace
 from costmodel.transfer import Model
 from costmodel.tuning._beside import as_far_as_it_may, watched
 from costmodel.tuning._finalists import with_finalists_alone
+from costmodel.tuning._history import GivenHistory, open_history
 from costmodel.tuning._measuring import REPLAY, opened_runner
 from costmodel.tuning._prior_knowledge import PriorKnowledge
 from costmodel.tuning._request import TuneRequest
@@ -165,17 +166,13 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
         on = platforms[0].device
         names = subject.among(opened.sources(asked), replayed=replayed)
         spaces = {name: opened.space(asked, platforms, source=name) for name in names}
-        known = PriorKnowledge.of(
-            asked,
-            on,
-            replayed=replayed,
-            model=model,
-            learn_from=learn_from,
-            replay=replay,
-            learner=learner,
-            seed=seed,
-            keep_twins_apart=keep_twins_apart,
-            start_from=start_from,
+        history = (
+            open_history(learn_from, replay, asked, on, replayed=replayed)
+            if model is None
+            else GivenHistory()
+        )
+        known = PriorKnowledge(
+            asked, on, replayed, model, history, learner, seed, keep_twins_apart, start_from
         )
 
         def sampler_of(space: SearchSpace) -> ModelSampler:

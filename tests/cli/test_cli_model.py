@@ -9,7 +9,7 @@ from msgspec import structs
 from typer.testing import CliRunner, Result
 
 from costmodel.cli import app
-from costmodel.dataset import CardHeader, build_dataset, families_in
+from costmodel.dataset import build_dataset, families_in
 from costmodel.features import extract
 from costmodel.records import Candidate, RecordStore, hypothetical
 from costmodel.testing import LANDSCAPE_DEVICE, gpu_landscape, landscape_platform
@@ -179,11 +179,10 @@ def test_sweep_options_that_make_no_sense_are_refused(files, options, message) -
 
 
 @pytest.fixture
-def shipped(data, tmp_path, monkeypatch) -> Path:
+def shipped(data, tmp_path, monkeypatch, header) -> Path:
     """A dataset that is all that ships, and a folder for its model."""
     with RecordStore(tmp_path / "records.jsonl") as store:
         store.append(data.to_measurements(WORKLOADS[1]))
-    header = CardHeader("Landscape", "For tests.", "Not at all.", "Not real.", "CC-BY-4.0", "Nobody, 2026.")
     path = build_dataset([tmp_path / "records.jsonl"], tmp_path / "built", header=header).path
     monkeypatch.setattr(_shipped, "_installed", lambda: (ShippedDataset(str(path), families_in(path)),))
     monkeypatch.setattr(ShippedDataset, "model_file", tmp_path / "models" / "built.costmodel")

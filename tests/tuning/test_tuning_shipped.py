@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from unrecorded import Unrecorded
 
 import costmodel
 from costmodel.dataset import build_dataset, families_in, load_dataset
@@ -41,16 +42,9 @@ def only(dataset, monkeypatch, tmp_path):
     return dataset
 
 
-class Measuring(costmodel.ReplayRunner):
-    """A device, as far as a search can tell."""
-
-    def known_latencies(self, workload, *, sources=None):
-        return None
-
-
 def knowledge_of(landscape, workload, **settings):
     """What a search on a device says that it learned from."""
-    runner = Measuring(landscape.to_measurements(workload))
+    runner = Unrecorded(landscape.to_measurements(workload))
     return costmodel.tune(workload, sms=8, trials=1, runner=runner, **settings).search.provenance.knowledge
 
 
@@ -94,7 +88,7 @@ def test_searches_of_one_process_train_once(only, landscape, monkeypatch):
     fitted = _knowledge._fitted
     monkeypatch.setattr(_knowledge, "_fitted", lambda *told: learned.append(told) or fitted(*told))
     _knowledge._fitted_to_all.cache_clear()
-    runner = Measuring(landscape.to_measurements(UNKNOWN))
+    runner = Unrecorded(landscape.to_measurements(UNKNOWN))
     first, again = (costmodel.tune(UNKNOWN, sms=8, trials=6, runner=runner).search.trials for _ in range(2))
     assert first == again  # what the first search measured did not change the model
     assert len(learned) == 1
@@ -103,7 +97,7 @@ def test_searches_of_one_process_train_once(only, landscape, monkeypatch):
 
 
 def test_what_ships_of_the_very_workload_is_measured_first(only, landscape):
-    runner = Measuring(landscape.to_measurements(KNOWN))
+    runner = Unrecorded(landscape.to_measurements(KNOWN))
     result = costmodel.tune(KNOWN, sms=8, trials=1, runner=runner)
     rows = landscape.rows[(landscape.rows["workload"] == KNOWN) & (landscape.rows["sms_granted"] == 8)]
     assert result.best.latency_s == pytest.approx((rows["latency_s"].min(),))

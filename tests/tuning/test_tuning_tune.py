@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from msgspec import structs
+from unrecorded import Unrecorded
 
 import costmodel
 from costmodel.dataset import CardHeader, build_dataset, dataset_from_measurements, load_dataset
@@ -104,13 +105,6 @@ def test_a_replay_learns_from_no_sibling_of_what_it_searches(dataset):
 TWIN = structs.replace(LANDSCAPE_DEVICE, name="twin of the landscape GPU")
 
 
-class Measuring(costmodel.ReplayRunner):
-    """A device, as far as a search can tell."""
-
-    def known_latencies(self, workload, *, sources=None):
-        return None
-
-
 @pytest.fixture(scope="module")
 def with_twin(dataset):
     """The workload on two devices that measured the same, and a history of one of them."""
@@ -160,12 +154,12 @@ def test_a_near_twin_is_held_out_that_measured_a_sibling_of_the_workload_alone(d
 
 def test_on_a_device_all_of_its_history_and_its_near_twins_is_learned_from(dataset, with_twin):
     measured = dataset.to_measurements(WORKLOAD)
-    knowledge, found = told_by(with_twin, Measuring(measured))
+    knowledge, found = told_by(with_twin, Unrecorded(measured))
     assert knowledge["trained_on"].startswith("this one here and on 1 other device")
     assert "left_out" not in knowledge
     assert found
     of_twin = [m for m in with_twin.to_measurements(WORKLOAD) if m.platform.device == TWIN]
-    knowledge, found = told_by(dataset_from_measurements(of_twin), Measuring(measured))
+    knowledge, found = told_by(dataset_from_measurements(of_twin), Unrecorded(measured))
     assert knowledge["trained_on"].startswith("this one on 1 other device")
     assert found
 
@@ -254,16 +248,9 @@ def test_weights_follow_their_budgets_into_the_order_of_the_platforms(dataset):
     assert request.objective_for(platforms).weights == (9.0, 1.0, 2.0)
 
 
-class Device(costmodel.ReplayRunner):
-    """Records of which nobody knows before they are measured."""
-
-    def known_latencies(self, workload, *, sources=None):
-        return None
-
-
 def test_what_is_measured_is_stored_and_served_to_the_next_search(dataset, tmp_path):
     store, settings = tmp_path / "records.jsonl", {"sms": 8, "trials": 5, "learn_from": "nothing"}
-    device = Device(dataset.to_measurements(WORKLOAD))
+    device = Unrecorded(dataset.to_measurements(WORKLOAD))
     first = costmodel.tune(WORKLOAD, runner=device, records=store, **settings)
     stored = {m.candidate.candidate_id: m.latency_s for m in read_records(store)}
     trials = first.search.trials

@@ -110,10 +110,9 @@ class GreenContexts:
     def _split_into_units(self) -> tuple[list[Any], int]:
         """The device in parts as small as the driver makes them, and the SMs of each."""
         if self._units is None:
-            split, least = self.driver.cuDevSmResourceSplitByCount, 1
-            first, _, _ = self.call(split(1, self._all_sms, 0, least))
+            first, _, _ = self._split_up(1, 1)
             size = int(first[0].sm.smCount)
-            units, made, _ = self.call(split(self.total_sms // size, self._all_sms, 0, size))
+            units, made, _ = self._split_up(size, self.total_sms // size)
             self._units = units[:made], size
         return self._units
 
