@@ -1,50 +1,19 @@
 """How far is what is said of kernels beside each other from what was measured? See README.md here."""
 
 import argparse
-import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
+from measured import Array, Measured, read
 
 from costmodel.files import write_json
 from costmodel.planner.neighbours import SharedMemory
-from costmodel.records import Device
 
 sys.path.append(str(Path(__file__).parents[1]))
 from options import parse_options
-
-Array = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Measured:
-    """Pairs of kernels; arrays are ``(pairs, 2)``, left and right, unless said otherwise.
-
-    Attributes:
-        device: What they ran on.
-        kernels: Names.
-        sms: SMs of their partitions.
-        alone_s: What they take alone on these.
-        slowdowns: What they take beside each other over that.
-        whole_s: What they take alone on the whole device.
-        sizes_bytes: What they read and write, each byte once.
-        again: ``(repeated, 2, 2)`` slowdowns of pairs that were measured twice: visit, side.
-    """
-
-    device: Device
-    kernels: NDArray[Any]
-    sms: NDArray[Any]
-    alone_s: Array
-    slowdowns: Array
-    whole_s: Array
-    sizes_bytes: NDArray[Any]
-    again: Array
 
 
 def main() -> None:
@@ -63,56 +32,6 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("data", type=Path, help="folder that measure.py wrote")
     parser.add_argument("--json", type=Path, metavar="FILE", help="where results go")
     return parse_options(parser, __file__, argv)
-
-
-def read(folder: Path) -> Measured:
-    """What was measured of pairs whose kernels ran on the whole device, too."""
-    about, *_ = lines(folder / "about.jsonl")
-    sizes = {row["kernel"]: moved_bytes(row) for row in lines(folder / "kernels.jsonl")}
-    whole: dict[str, list[float]] = {}
-    for row in lines(folder / "whole.jsonl"):
-        whole.setdefault(row["kernel"], []).extend(row["latency_s"])
-    pairs = [row for row in lines(folder / "pairs.jsonl") if set(row["kernels"]) <= set(whole)]
-    first = {key(row): row for row in pairs if row["visit"] == 0}
-    rows = list(first.values())
-    twice = [
-        [slowdowns(first[key(row)]), slowdowns(row)] for row in pairs if row["visit"] and key(row) in first
-    ]
-    names = np.array([row["kernels"] for row in rows])
-    return Measured(
-        msgspec.convert(about["device"], Device),
-        names,
-        np.array([row["sms"] for row in rows]),
-        np.array([np.median(row["alone_s"], axis=1) for row in rows]),
-        np.array([slowdowns(row) for row in rows]),
-        np.vectorize(lambda name: np.median(whole[name]))(names),
-        np.vectorize(sizes.__getitem__)(names),
-        np.array(twice).reshape(-1, 2, 2),
-    )
-
-
-def lines(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
-
-
-def key(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    return *row["kernels"], *row["sms"]
-
-
-def slowdowns(row: Mapping[str, Any]) -> Array:
-    """``(2,)`` what each takes beside the other over what it takes alone, by medians of the rounds."""
-    return np.asarray(np.median(row["beside_s"], axis=1) / np.median(row["alone_s"], axis=1))
-
-
-def moved_bytes(kernel: Mapping[str, Any]) -> int:
-    """What a kernel reads and writes, each byte once: of a table no more than what it looks up."""
-    launches = kernel["candidate"].get("launches", ())
-    of_data = sum(launch.get("device_bytes", 0) for launch in launches)
-    of_threads = sum(
-        launch.get("global_load_bytes", 0) + launch.get("global_store_bytes", 0) for launch in launches
-    )
-    arguments = int(kernel["argument_bytes"])
-    return min(arguments, of_data or of_threads or arguments)
 
 
 def predictions(measured: Measured) -> dict[str, Array]:

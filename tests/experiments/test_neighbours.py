@@ -20,9 +20,9 @@ from costmodel.planner.neighbours import SharedMemory
 from costmodel.records import DeviceState, find_device
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "neighbours"
-MODULES = ["measure", "machine", "kernels", "run"]
+MODULES = ["measure", "machine", "kernels", "measured", "run"]
 KERNELS = ["a", "b", "c"]
-PAIRED = ("kernels", "sms", "alone_s", "slowdowns", "whole_s", "sizes_bytes")
+PAIRED = ("kernels", "sms", "alone_s", "slowdowns", "whole_s", "sizes_bytes", "requested_bytes", "flops")
 DEVICE = find_device("NVIDIA H100 80GB HBM3")
 ALONE_S = {"a": 1e-5, "b": 4e-5, "c": 2e-4}
 
@@ -364,12 +364,13 @@ def test_kernels_run_together_where_that_takes_less_than_in_turn_on_all_sms(judg
 
 
 def test_of_a_table_only_what_is_looked_up_counts(judge) -> None:
+    measured = sys.modules["measured"]
     launch = {"global_load_bytes": 300, "device_bytes": 200}
     row = {"argument_bytes": 1000, "candidate": {"launches": [launch]}}
-    assert judge.moved_bytes(row) == 200
+    assert measured.moved_bytes(row) == 200
     del launch["device_bytes"]
-    assert judge.moved_bytes(row) == 300
-    assert judge.moved_bytes({"argument_bytes": 1000, "candidate": {}}) == 1000
+    assert measured.moved_bytes(row) == 300
+    assert measured.moved_bytes({"argument_bytes": 1000, "candidate": {}}) == 1000
 
 
 def test_a_table_and_a_file_come_out(judge, tmp_path: Path, monkeypatch, capsys) -> None:
