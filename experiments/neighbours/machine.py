@@ -1,7 +1,7 @@
 """An NVIDIA GPU that runs a kernel on each of two disjoint partitions, or one on all of its SMs."""
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -26,6 +26,7 @@ from costmodel.kernels import KernelSource
 from costmodel.records import Workload
 
 WHOLE = "whole"
+_FILLING_BYTES = 192 << 20  # three times the L2 cache
 Layout = tuple[int, int]
 Place = tuple[Layout | str, int]  # a layout and 0 or 1, its left or right; or the whole device and 0
 
@@ -63,6 +64,8 @@ class Machine:
         self._streams: dict[Place, int] = {(WHOLE, 0): whole}
         self._runtimes: dict[str, Runtime] = {}
         self._loaded: dict[str, _Loaded] = {}
+        self._filling: Any = None
+        self._fills: dict[int, Lane] = {}
 
     def split(self, layout: Layout) -> tuple[int, int]:
         """SMs that kernels were seen on, on the left and on the right of a layout.
@@ -74,6 +77,9 @@ class Machine:
         if left == right:
             streams, granted = self._contexts.streams(left, 2)
             found = [(stream, granted) for stream in streams]
+        elif left + right == self._contexts.total_sms:
+            (stream,), granted = self._contexts.streams(left)
+            found = [(stream, granted), self._contexts.rest(left)]
         else:
             found = self._contexts.disjoint(layout)
         seen = [self._spin.sm_ids(stream) for stream, _ in found]
@@ -137,10 +143,7 @@ class Machine:
         loaded.runtime.use_stream(stream)
         launch()  # what it makes at its first launch on a stream, it makes outside of a graph
         self._contexts.synchronize()
-        contexts = self._contexts
-        lane = Lane(contexts.driver, contexts.call, stream, launch)
-        self._timer.prepare(lane)
-        loaded.lanes[place] = lane
+        loaded.lanes[place] = self._lane(stream, launch)
 
     def time(self, kernels: Sequence[tuple[str, Place]], window_s: float) -> list[float]:
         """Seconds of one run of each kernel, each on its partition, beside the others."""
@@ -148,6 +151,40 @@ class Machine:
             self.prepare(*kernel)
         lanes = [self._loaded[name].lanes[place] for name, place in kernels]
         return self._timer.time(lanes, window_s)
+
+    def time_cold(self, name: str, place: Place, window_s: float, rounds: int) -> list[float]:
+        """Seconds of one run of a kernel alone that finds nothing of its own in the L2 cache, some times.
+
+        The cache is filled with something else before each run, and the time of that taken off.
+        """
+        self.prepare(name, place)
+        loaded, stream = self._loaded[name], self._streams[place]
+        loaded.runtime.use_stream(stream)
+        kernel, fill = loaded.launches[place[1]], partial(self._fill_cache, stream)
+
+        def cold() -> None:
+            fill()
+            kernel()
+
+        if stream not in self._fills:
+            self._fills[stream] = self._lane(stream, fill)
+        lane = self._lane(stream, cold)
+        times = [
+            [self._timer.time([e], window_s)[0] for e in (lane, self._fills[stream])] for _ in range(rounds)
+        ]
+        lane.graph.close()
+        return [of_both - of_fill for of_both, of_fill in times]
+
+    def _lane(self, stream: int, launch: Callable[[], Any]) -> Lane:
+        lane = Lane(self._contexts.driver, self._contexts.call, stream, launch)
+        self._timer.prepare(lane)
+        return lane
+
+    def _fill_cache(self, stream: int) -> None:
+        contexts = self._contexts
+        if self._filling is None:
+            self._filling = contexts.call(contexts.driver.cuMemAlloc(_FILLING_BYTES))
+        contexts.call(contexts.driver.cuMemsetD8Async(self._filling, 0, _FILLING_BYTES, stream))
 
     def sensors(self) -> dict[str, Any]:
         """Clock, power, and what holds the clock down."""

@@ -26,11 +26,12 @@ from costmodel.host import cpu_threads
 from costmodel.kernels import Built, KernelSource, open_sources
 from costmodel.records import Candidate, Workload
 
-LAYOUTS: tuple[Layout, ...] = ((64, 64), (32, 96), (16, 112))
+LAYOUTS: tuple[Layout, ...] = ((64, 64), (32, 100), (16, 116), (40, 80))
 ROUNDS = 3
 ALONE_S, BESIDE_S = 1.5e-3, 4e-3  # of one round
 BUILDING = 0.6  # of the time at most: kernels that are not built by then are left out
 AGAIN = 0.1  # of the time that is left: pairs that are measured once more
+COLD = 0.12  # of that time: kernels alone that find nothing in the cache
 ARCHITECTURE = "sm_90"
 BUILDS = Path(tempfile.gettempdir()) / "costmodel-neighbours"
 
@@ -49,6 +50,7 @@ class Parts(Protocol):
     def load(self, name: str, artifact: Path, data: WorkloadData) -> None: ...
     def is_broken(self) -> bool: ...
     def time(self, kernels: Sequence[tuple[str, Place]], window_s: float) -> list[float]: ...
+    def time_cold(self, name: str, place: Place, window_s: float, rounds: int) -> list[float]: ...
     def sensors(self) -> dict[str, Any]: ...
 
 
@@ -212,19 +214,26 @@ def measure(machine: Parts, names: Sequence[str], rows: Rows, until: float) -> N
         )
     ]
     order = np.random.default_rng(0).permutation(len(pairs))
-    reserve_s = AGAIN * (until - time.time())
+    left_s = until - time.time()
     done = []
     for i in order:
-        if time.time() > until - reserve_s:
+        if time.time() > until - (AGAIN + COLD) * left_s:
             break
         done.append(pairs[i])
         measure_pair(machine, pairs[i], rows, 0)
     say(f"{len(done)} of {len(pairs)} pairs")
     alone_on_whole(machine, names, rows, 1)
     for pair in done:
-        if time.time() > until:
+        if time.time() > until - COLD * left_s:
             break
         measure_pair(machine, pair, rows, 1)
+    for layout, sms in granted.items():
+        for name, side in product(names, (0, 1)):
+            if time.time() > until:
+                return
+            with noted(machine, rows, name):
+                times = machine.time_cold(name, (layout, side), ALONE_S, ROUNDS)
+                rows.add("cold", {"kernel": name, "sms": sms, "side": side, "latency_s": times})
 
 
 def split_all(machine: Parts, rows: Rows) -> Iterator[tuple[Layout, tuple[int, int]]]:

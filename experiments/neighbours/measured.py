@@ -76,7 +76,7 @@ def read(folder: Path) -> Measured:
         np.array([slowdowns(row) for row in rows]),
         np.vectorize(lambda name: np.median(whole[name]))(names),
         *(
-            np.vectorize({name: of_kernel(row) for name, row in kernels.items()}.__getitem__)(names)
+            np.vectorize({name: float(of_kernel(row)) for name, row in kernels.items()}.__getitem__)(names)
             for of_kernel in (moved_bytes, requested_bytes, flops)
         ),
         np.array(twice).reshape(-1, 2, 2),
