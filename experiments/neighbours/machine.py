@@ -1,5 +1,6 @@
 """An NVIDIA GPU that runs a kernel on each of two disjoint partitions, or one on all of its SMs."""
 
+import os
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -46,6 +47,8 @@ class Machine:
     """
 
     def __init__(self) -> None:
+        # Of the driver's work queues streams share 8 by default: a kernel would wait for one beside it.
+        os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
         try:
             self._contexts = contexts = GreenContexts()
         except (ImportError, RuntimeError) as error:

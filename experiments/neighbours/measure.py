@@ -7,7 +7,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from itertools import combinations_with_replacement, product
 from pathlib import Path
@@ -29,7 +29,8 @@ from costmodel.records import Candidate, Workload
 LAYOUTS: tuple[Layout, ...] = ((64, 64), (32, 96), (16, 112))
 ROUNDS = 3
 ALONE_S, BESIDE_S = 1.5e-3, 4e-3  # of one round
-AGAIN = 0.1  # of the time: pairs that are measured once more
+BUILDING = 0.6  # of the time at most: kernels that are not built by then are left out
+AGAIN = 0.1  # of the time that is left: pairs that are measured once more
 ARCHITECTURE = "sm_90"
 BUILDS = Path(tempfile.gettempdir()) / "costmodel-neighbours"
 
@@ -85,6 +86,7 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--until", type=float, help="the same as seconds since 1970: for a process started anew"
     )
+    parser.add_argument("--only", action="append", default=[], metavar="KERNEL", help="again for more")
     parser.add_argument("--without", action="append", default=[], metavar="KERNEL", help="again for more")
     parser.add_argument("--builds", type=Path, default=BUILDS, metavar="DIR", help="where kernels are kept")
     args = parser.parse_args(argv)
@@ -93,16 +95,17 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def load_all(machine: Parts, args: argparse.Namespace, rows: Rows) -> list[str]:
-    """Build all kernels, and load those whose output is right; the names of these.
+    """Build kernels, and load those that are ready in time and whose output is right; the names of these.
 
     Raises:
         BrokenDeviceError: A kernel faults.
     """
-    wanted = {each.name: each for each in KERNELS if each.name not in args.without}
+    late = time.time() + BUILDING * (args.until - time.time())
+    names = [name for name in args.only or [each.name for each in KERNELS] if name not in args.without]
+    wanted = {each.name: each for each in KERNELS if each.name in names}
     sources = dict(installed(sorted({each.source for each in wanted.values()}), rows))
     candidates = dict(chosen(wanted, sources, rows))
-    machine.open_runtimes({source.artifact for source in sources.values()})
-    found = []
+    found = set()
 
     def prepare(name: str) -> tuple[Path, Built, WorkloadData]:
         """What takes the host long, for several kernels at once."""
@@ -112,19 +115,25 @@ def load_all(machine: Parts, args: argparse.Namespace, rows: Rows) -> list[str]:
         data = machine.data(sources[wanted[name].source], candidates[name].workload, reference)
         return built.library, built, data
 
-    with opened_builders(list(sources.values()), args.builds) as builders, ThreadPoolExecutor(8) as threads:
+    with opened_builders(list(sources.values()), args.builds) as builders, ThreadPoolExecutor(16) as threads:
         builders.prefetch(list(candidates.values()))
-        jobs = {name: threads.submit(prepare, name) for name in candidates}
-        for name, job in jobs.items():
-            with noted(machine, rows, name):
-                artifact, built, data = job.result()
-                machine.load(name, artifact, data)
-                found.append(name)
-                row = {"kernel": name, "candidate": msgspec.to_builtins(candidates[name])}
-                row |= {"argument_bytes": data.bytes // 2, "resources": msgspec.to_builtins(built.resources)}
-                rows.add("kernels", row)
-    say(f"{len(found)} of {len(KERNELS)} kernels are loaded, {args.until - time.time():.0f} s are left")
-    return found
+        machine.open_runtimes({source.artifact for source in sources.values()})  # takes seconds, too
+        jobs = {threads.submit(prepare, name): name for name in candidates}
+        try:
+            for job in as_completed(jobs, max(0.0, late - time.time())):
+                with noted(machine, rows, name := jobs.pop(job)):
+                    artifact, built, data = job.result()
+                    machine.load(name, artifact, data)
+                    found.add(name)
+                    row = {"kernel": name, "candidate": msgspec.to_builtins(candidates[name])}
+                    row |= {"argument_bytes": data.bytes // 2}
+                    rows.add("kernels", row | {"resources": msgspec.to_builtins(built.resources)})
+        except TimeoutError:
+            threads.shutdown(wait=False, cancel_futures=True)
+            builders.close()
+            rows.add("errors", {"kernels": sorted(jobs.values()), "error": "not built in time"})
+    say(f"{len(found)} of {len(wanted)} kernels are loaded, {args.until - time.time():.0f} s are left")
+    return [name for name in wanted if name in found]
 
 
 def installed(names: Sequence[str], rows: Rows) -> Iterator[tuple[str, KernelSource]]:
@@ -167,9 +176,10 @@ def opened_builders(sources: Sequence[KernelSource], folder: Path) -> Iterator[B
 def start_anew(args: argparse.Namespace, without: Sequence[str]) -> None:
     """This process again, without kernels that broke the device for it."""
     say(f"starting anew without {', '.join(without)}")
-    left_out = [word for name in (*args.without, *without) for word in ("--without", name)]
+    kernels = [word for name in args.only for word in ("--only", name)]
+    kernels += [word for name in (*args.without, *without) for word in ("--without", name)]
     command = [sys.argv[0], "--out", str(args.out), "--builds", str(args.builds), "--until", str(args.until)]
-    os.execv(sys.executable, [sys.executable, *command, *left_out])
+    os.execv(sys.executable, [sys.executable, *command, *kernels])
 
 
 class Pair(NamedTuple):

@@ -74,3 +74,13 @@ def test_what_the_driver_refuses_is_raised(driver, watch, monkeypatch) -> None:
     monkeypatch.setattr(driver, "cuEventSynchronize", refuse)
     with pytest.raises(RuntimeError, match="LAUNCH_FAILED"):
         watch.time(3)
+
+
+def test_a_stream_is_free_again_after_a_launch_that_fails(driver) -> None:
+    def launch() -> None:
+        raise RuntimeError("CUDA_ERROR_INVALID_VALUE")
+
+    watch = GraphStopwatch(driver, call, STREAM, launch, lambda: None)
+    with pytest.raises(RuntimeError, match="INVALID_VALUE"):
+        watch.time(1)
+    assert driver._captured is None

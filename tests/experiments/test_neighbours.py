@@ -284,6 +284,16 @@ def test_kernels_that_are_wrong_are_not_timed(script, tmp_path: Path, monkeypatc
     assert [row["kernels"] for row in rows.read("errors")] == [["cuda:cuda.nbody-n64"]]
 
 
+def test_kernels_that_are_not_built_in_time_are_left_out(script, tmp_path: Path) -> None:
+    name = "cuda:cuda.transpose-m1000-n1000"
+    args = script.parse(["--out", str(tmp_path / "out"), "--time-limit", "1e-3", "--only", name])
+    args.builds = tmp_path / "builds"
+    machine = SimpleNamespace(open_runtimes=lambda artifacts: None)
+    rows = script.Rows(args.out)
+    assert script.load_all(machine, args, rows) == []
+    assert rows.read("errors") == [{"kernels": [name], "error": "not built in time"}]
+
+
 def recorded(folder: Path, slowdown: Any, again: float = 1.0) -> Path:
     """A folder of pairs of three kernels, whose slowdowns a function of their names says."""
     sizes = {"a": 4 * 10**7, "b": 10**8, "c": 3 * 10**8}

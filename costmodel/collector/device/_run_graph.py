@@ -32,8 +32,12 @@ class RunGraph:
         driver, call = self._driver, self._call
         mode = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
         call(driver.cuStreamBeginCapture(self._stream, mode))
-        for _ in range(runs):
-            self._launch()
+        try:
+            for _ in range(runs):
+                self._launch()
+        except Exception:
+            driver.cuStreamEndCapture(self._stream)  # or it would take in all that follows on the stream
+            raise
         graph = call(driver.cuStreamEndCapture(self._stream))
         self._graph, self.runs = call(driver.cuGraphInstantiate(graph, 0)), runs
         call(driver.cuGraphDestroy(graph))
