@@ -32,7 +32,22 @@ def recorded_tasks(network: str, device: str, folder: Path, *, half: bool) -> li
     with torch.no_grad():
         streams, program = Streams(device, 1), Program.of(network, device, half=half)
         program.warm_up(streams)
-        return kernel_tasks(program.needs, kernels_of_nodes(program, streams, folder / "trace.json"))
+        found = kernels_of_nodes(program, streams, folder / "trace.json")
+        named = {
+            node: [each | {"name": f"{layer_of(program, node)} {each['name']}"} for each in kernels]
+            for node, kernels in found.items()
+        }
+        return kernel_tasks(program.needs, named)
+
+
+def layer_of(program: Program, name: str) -> str:
+    """What a node is: ``Conv2d``, ``DepthwiseConv2d``, ``BatchNorm2d``, ``cat``."""
+    node = program.nodes[name]
+    if node.op != "call_module":
+        return name.rstrip("_0123456789")
+    layer = program.module.get_submodule(str(node.target))
+    kind = type(layer).__name__
+    return f"Depthwise{kind}" if getattr(layer, "groups", 1) > 1 else kind
 
 
 def kernels_of_nodes(program: Program, streams: Streams, trace: Path) -> dict[str, list[Kernel]]:
@@ -97,7 +112,7 @@ def estimated(program: Program, name: str, values: Mapping[str, Any]) -> list[Ke
         return []
     numbers = values[name].numel()
     found = {
-        "name": f"{type(layer).__name__ if layer else name.rstrip('_0123456789')}_elementwise",
+        "name": "elementwise",
         "sms": _SMS,
         "blocks": -(-numbers // 1024),
         "block_warps": 4,
@@ -157,7 +172,9 @@ def waits_s(streams: Streams) -> dict[str, float]:
     }
     times = {name: min(each) / _STAGES for name, each in interleaved_s(ways, _ROUNDS, streams).items()}
     return {
-        name: (each - times["chain"]) / 2 + GRAPH_GAP_S for name, each in times.items() if name != "chain"
+        name: max(each - times["chain"], 0.0) / 2 + GRAPH_GAP_S
+        for name, each in times.items()
+        if name != "chain"
     }
 
 
