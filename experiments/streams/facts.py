@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
-from runs import Program, Streams, captured, interleaved_s
+from runs import Captured, Program, Streams, captured, interleaved_s
 from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
@@ -18,7 +19,7 @@ from costmodel.planner.graphs import JsonTask
 from costmodel.planner.whatif import GRAPH_GAP_S, WAIT_S
 
 _TRACED = 3
-_ROUNDS = 20
+_ROUNDS = 12
 _STAGES = 32
 _LAUNCH = ("sms", "blocks", "block_warps", "sm_blocks")
 # Of an H100, for estimates on a machine that has none to look at.
@@ -102,6 +103,34 @@ def _kernel(graph: KernelGraph, runs: Sequence[int]) -> Kernel:
         "duration_s": median(float(graph.durations_s[each]) for each in runs),
         **{key: int(getattr(graph, key)[task]) for key in _LAUNCH},
     }
+
+
+def kernels_of_replay(way: Captured, streams: Streams) -> list[Kernel]:
+    """Kernels of a replay of a CUDA graph, by their nodes of it; seconds count from the first kernel."""
+    for _ in range(2):
+        way.replay()
+    torch.cuda.synchronize()
+    with profile(activities=[ProfilerActivity.CUDA]) as profiler:
+        with torch.cuda.stream(streams.main):
+            way.replay()
+        torch.cuda.synchronize()
+    with TemporaryDirectory() as folder:
+        trace = Path(folder) / "trace.json"
+        profiler.export_chrome_trace(str(trace))
+        events = json.loads(trace.read_text(encoding="utf-8"))["traceEvents"]
+    kernels = [each for each in events if str(each.get("cat")) in ("kernel", "gpu_memset", "gpu_memcpy")]
+    first = min(each["ts"] for each in kernels)
+    found = [
+        {
+            "name": each["name"],
+            "start_s": round((each["ts"] - first) * 1e-6, 9),
+            "duration_s": round(each["dur"] * 1e-6, 9),
+            "stream": each["args"].get("stream"),
+            "node": each["args"].get("graph node id", 0),
+        }
+        for each in kernels
+    ]
+    return sorted(found, key=lambda each: (each["node"], each["start_s"]))
 
 
 def estimated(program: Program, name: str, values: Mapping[str, Any]) -> list[Kernel]:

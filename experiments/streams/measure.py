@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 import torch
-from facts import pairs, recorded_tasks, waits_s
+from facts import kernels_of_replay, pairs, recorded_tasks, waits_s
 from networks import NETWORKS
 from runs import Placement, Program, Streams, captured, interleaved_s
 from stages import MeasuredStages
@@ -29,14 +29,14 @@ Label = dict[str, str]
 
 MOST_STREAMS = 8
 # Networks whose stages are few enough to be measured.
-STAGED = [{"network": f"inception-{block}", "dtype": "float16"} for block in "ace"]
+STAGED = ("inception-a", "inception-c", "inception-e")
 # Ways of the tables that are printed.
 ROW_WAYS = ("module", "one", "one again", "nimble", "ours")
 STAGE_WAYS = ("one", "one again", "stages", "ours")
 # Nodes of a network, from its longest to its shortest, that are run side by side in pairs.
 _PAIRED_NODES = 8
 # What of the time is for measuring, once kernels are recorded.
-_SHARE_OF_TIMES = 0.4
+_SHARE_OF_TIMES = 0.65
 # The longest that the kernels of one network may take to record.
 _PATIENCE_S = 30
 
@@ -98,26 +98,27 @@ def main() -> None:
         streams = Streams(args.device, MOST_STREAMS)
         waits = waits_s(streams)
         write(args.out / "about.jsonl", {"waits_s": waits})
-        rows: dict[str, list[dict[str, Any]]] = {}
-        for part, measure in PARTS.items():
-            rows[part] = []
+        rows: dict[str, list[dict[str, Any]]] = {part: [] for part in PARTS}
+        for part, dtype in ORDER:
             for label, found in zip(labels, tasks, strict=True):
-                if part == "stages" and label not in STAGED:
+                if label["dtype"] != dtype or (part == "stages" and label["network"] not in STAGED):
                     continue
 
-                def measured(label: Label = label, found: Any = found, measure: Any = measure) -> Any:
+                def measured(label: Label = label, found: Any = found, part: str = part) -> dict[str, Any]:
                     half = label["dtype"] == "float16" and streams.is_cuda
-                    return measure(
+                    return PARTS[part](
                         Case(label["network"], half, tasks_of(found), streams, waits["2"], args.rounds, end)
                     )
 
                 rows[part].append(label | attempt(measured, end))
                 write(args.out / f"{part}.jsonl", rows[part][-1])
-            write(args.out / "about.jsonl", {"part": part, "done_in_s": time.monotonic() - began})
+            done = {"part": part, "dtype": dtype, "done_in_s": time.monotonic() - began}
+            write(args.out / "about.jsonl", done)
     print(f"waits, us: { {name: round(each * 1e6, 2) for name, each in waits.items()} }")
     print(table(rows["rows"], ROW_WAYS), table(rows["stages"], STAGE_WAYS), sep="\n\n")
-    failed = [f"pairs of {each['network']}: {each['error']}" for each in rows["pairs"] if "error" in each]
-    print(*failed, sep="\n")
+    for part in ("pairs", "traces"):
+        failed = (f"{part} of {each['network']}: {each['error']}" for each in rows[part] if "error" in each)
+        print(*failed, sep="\n")
 
 
 def tasks_of(found: dict[str, Any]) -> list[JsonTask]:
@@ -235,8 +236,34 @@ def paired(case: Case) -> dict[str, Any]:
     return {"pairs": pairs(case.program(), nodes, case.streams)}
 
 
+def traced(case: Case) -> dict[str, Any]:
+    """When each kernel of a network starts and ends, on one stream and on ours."""
+    if not case.streams.is_cuda:
+        return {}
+    program, streams = case.program(), case.streams
+    found = {}
+    for way, graph in {"one": case.graph(), "ours": case.ours()}.items():
+        placed = placement(program, graph)
+        run = captured(lambda placed=placed: program.run(placed, streams), streams)
+        found[way] = {"order": list(placed.order), "kernels": kernels_of_replay(run, streams)}
+    return {"traces": found}
+
+
 # What is measured of each network, by the file that keeps it.
-PARTS: dict[str, Callable[[Case], dict[str, Any]]] = {"rows": ways_of, "pairs": paired, "stages": staged}
+PARTS: dict[str, Callable[[Case], dict[str, Any]]] = {
+    "rows": ways_of,
+    "stages": staged,
+    "pairs": paired,
+    "traces": traced,
+}
+# In which order, in case time is short; a profiler slows down what its process does later.
+ORDER = (
+    ("rows", "float16"),
+    ("stages", "float16"),
+    ("pairs", "float16"),
+    ("rows", "float32"),
+    ("traces", "float16"),
+)
 
 
 def placement(program: Program, graph: KernelGraph) -> Placement:
