@@ -10,6 +10,9 @@ import numpy as np
 
 OURS, CONSENSUS = "ours", "mean over the other GPUs"
 NEAR = {"5 %": 1.05, "1 %": 1.01}
+_COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#56B4E9")  # Okabe and Ito's
+_DASHES = ("--", "-", "-.", ":")
+_MARKERS = ("o", "s", "^", "v", "D", "P", "X")
 Rows = Sequence[Mapping[str, Any]]
 
 
@@ -106,7 +109,7 @@ def _shown(column: str, figure: float | None, evaluations: int) -> str:
 
 def draw(rows: Rows, names: Sequence[str], evaluations: int, path: Path) -> None:
     """Best time over the best so far, after each evaluation: the median over cases of that over seeds."""
-    figure, axes = plt.subplots(figsize=(7.0, 4.2), layout="constrained")
+    figure, axes = plt.subplots(figsize=(8.0, 4.2), layout="constrained")
     cases = sorted({(row["kernel"], row["device"]) for row in rows})
     for name in names:
         curves = [
@@ -124,14 +127,28 @@ def draw(rows: Rows, names: Sequence[str], evaluations: int, path: Path) -> None
             np.arange(1, evaluations + 1),
             np.median(curves, axis=0),
             label=name,
-            linewidth=2.2 if name == OURS else 1.2,
-            linestyle="--" if name == CONSENSUS else "-",
+            **_style(names, name),
         )
     axes.set(xscale="log", xlabel="evaluations", ylabel="best of all / best so far", ylim=(0.3, 1.01))
     axes.grid(alpha=0.3)
-    axes.legend(fontsize=8)
+    figure.legend(fontsize=8, loc="outside right upper")
     figure.savefig(path, dpi=110)
     plt.close(figure)
+
+
+def _style(names: Sequence[str], name: str) -> dict[str, Any]:
+    """How a line looks: marker and dashes tell it without its colour."""
+    if name == OURS:
+        return {"color": "black", "linewidth": 2.2}
+    place = names.index(name)
+    return {
+        "color": _COLOURS[place % len(_COLOURS)],
+        "linestyle": _DASHES[place % len(_DASHES)],
+        "marker": _MARKERS[place % len(_MARKERS)],
+        "markevery": [round(1.35**step) for step in range(3 + place % 3, 19, 3)],
+        "markersize": 5,
+        "linewidth": 1.2,
+    }
 
 
 def best_so_far(ratios: Sequence[float], evaluations: int) -> list[float]:

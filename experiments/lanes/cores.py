@@ -2,16 +2,18 @@
 
 import os
 import threading
+import time
 from types import TracebackType
 from typing import Self
 
+import numpy as np
 import psutil
 
 _LOOK_EVERY_S = 0.25
 
 
 class BuilderCores:
-    """Watches the build processes among all that this process started, until the ``with`` block ends.
+    """Watches the build processes among all that this process starts until the ``with`` block ends.
 
     Attributes:
         seconds: Processor seconds that they took, with the linkers that they started.
@@ -20,12 +22,20 @@ class BuilderCores:
     def __init__(self) -> None:
         self._own = os.nice(0)
         self._done = threading.Event()
+        self._before = {process.pid for process in psutil.Process().children(recursive=True)}
         self._by_process: dict[tuple[int, float], float] = {}
+        self._looks: list[tuple[float, float]] = [(time.time(), 0.0)]
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
     @property
     def seconds(self) -> float:
         return sum(self._by_process.values())
+
+    def between(self, start: float, end: float) -> float:
+        """Those that they took between two moments, in seconds since the epoch."""
+        times, seconds = zip(*self._looks, strict=True)
+        first, last = np.interp([start, end], times, seconds)
+        return float(last - first)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -43,6 +53,8 @@ class BuilderCores:
 
     def _look(self) -> None:
         for process in psutil.Process().children(recursive=True):
+            if process.pid in self._before:
+                continue
             try:
                 with process.oneshot():
                     is_builder = process.nice() > self._own and "spawn_main" in "".join(process.cmdline())
@@ -51,6 +63,7 @@ class BuilderCores:
                 continue
             if is_builder:
                 self._by_process[key] = sum(times[:4])
+        self._looks.append((time.time(), self.seconds))
 
 
 def cores() -> int:

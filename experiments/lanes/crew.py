@@ -2,11 +2,10 @@
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from multiprocessing import get_context
 from pathlib import Path
-from threading import BrokenBarrierError
-from typing import Any, NamedTuple
+from typing import Any
 
 from cores import burn
 
@@ -33,107 +32,119 @@ def measured(runner: Any, candidates: Sequence[Candidate], sms: int, visit: int,
     return [one.latency_s if one.latencies_s else None for one in found]
 
 
-class Crew(NamedTuple):
-    """Processes that measure at once.
+class Crew:
+    """Processes that have opened a GPU each, and measure at once when they are told to.
 
     Attributes:
-        kind: Of the device.
-        kernels: Folder where the kernels were built.
         sms: That each kernel is measured on.
-        processes: How many.
         lanes: Whether they measure on lanes; in turns if not.
     """
 
-    kind: str
-    kernels: Path
-    sms: int
-    processes: int
-    lanes: bool
+    def __init__(self, kind: str, kernels: Path, sms: int, processes: int, *, lanes: bool) -> None:
+        """Start the processes, with the environment as it is now.
 
-    def measure(self, tasks: Tasks, limit_s: float) -> dict[str, Any]:
+        Args:
+            kind: Of the device.
+            kernels: Folder where the kernels are built.
+            sms: That each kernel is measured on.
+            processes: How many.
+            lanes: Whether they measure on lanes.
+        """
+        self.sms, self.lanes = sms, lanes
+        self._members = [_Member(kind, kernels, lanes=lanes) for _ in range(processes)]
+
+    def wait_ready(self, limit_s: float) -> float:
+        """Wait until each has opened its device; seconds that it took.
+
+        Raises:
+            RuntimeError: One fails.
+            TimeoutError: They are not ready in time.
+        """
+        start = time.monotonic()
+        for member in self._members:
+            member.answer(start + limit_s)
+        return time.monotonic() - start
+
+    def measure(self, tasks: Tasks, limit_s: float, *, first_alone: bool = False) -> dict[str, Any]:
         """Each process measures its share of the tasks while the others do.
 
-        On lanes the first process measures its share before the others begin, too.
+        Args:
+            tasks: Kernels by workload.
+            limit_s: Seconds that it may take.
+            first_alone: The first process measures its share, and the others nothing.
 
         Returns:
             Seconds from the first to the last measurement, and latencies by task.
 
         Raises:
             RuntimeError: One fails.
-            Empty: They are not done in time.
+            TimeoutError: They are not done in time.
         """
-        shares = [dict(list(tasks.items())[i :: self.processes]) for i in range(self.processes)]
-        signals = Signals(_SPAWN.Barrier(self.processes + 1), _SPAWN.Event(), _SPAWN.Queue())
-        processes = [
-            _SPAWN.Process(target=_share, args=(self, share, i, signals)) for i, share in enumerate(shares)
-        ]
-        for process in processes:
-            process.start()
+        start = time.monotonic()
+        shares = [dict(list(tasks.items())[i :: len(self._members)]) for i in range(len(self._members))]
+        at_work = list(zip(self._members, shares, strict=True))[: 1 if first_alone else None]
+        for member, share in at_work:
+            member.ask((share, self.sms, self.lanes))
+        told = [member.answer(start + limit_s) for member, _ in at_work]
+        seconds = time.monotonic() - start
+        return {
+            "seconds": seconds,
+            "latency_s": {name: found for each in told for name, found in each.items()},
+        }
+
+    def close(self) -> None:
+        """End the processes."""
+        for member in self._members:
+            member.close()
+
+
+class _Member:
+    """One process of a crew."""
+
+    def __init__(self, kind: str, kernels: Path, *, lanes: bool) -> None:
+        self._ours, theirs = _SPAWN.Pipe()
+        self._process = _SPAWN.Process(target=_serve, args=(theirs, kind, kernels, lanes))
+        self._process.start()
+        theirs.close()
+
+    def ask(self, work: tuple[Tasks, int, bool]) -> None:
+        self._ours.send(work)
+
+    def answer(self, deadline: float) -> dict[str, Any]:
+        """What it has to say by a moment.
+
+        Raises:
+            RuntimeError: It failed.
+            TimeoutError: It says nothing.
+        """
+        if not self._ours.poll(max(0.0, deadline - time.monotonic())):
+            raise TimeoutError("a process says nothing in time")
         try:
-            with suppress(BrokenBarrierError):  # who broke it tells why
-                signals.ready.wait(limit_s)
-            alone = _told(signals, limit_s) if self.lanes else {}
-            start = time.monotonic()
-            signals.go.set()
-            told = [_told(signals, limit_s) for _ in processes]
-            seconds = time.monotonic() - start
-            return {
-                "seconds": seconds,
-                "latency_s": {name: found for each in told for name, found in each["latency_s"].items()},
-                "lane_alone_s": alone.get("latency_s", {}),
-            }
-        finally:
-            for process in processes:
-                process.kill()
-                process.join()
+            told: dict[str, Any] = self._ours.recv()
+        except EOFError:
+            raise RuntimeError("a process died") from None
+        if "error" in told:
+            raise RuntimeError(told["error"])
+        return told
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.join()
 
 
-class Signals(NamedTuple):
-    """What the processes of a crew tell each other.
-
-    Attributes:
-        ready: All are ready to measure.
-        go: All may.
-        results: What each found.
-    """
-
-    ready: Any
-    go: Any
-    results: Any
-
-
-def _told(signals: Signals, limit_s: float) -> dict[str, Any]:
-    """What a process has to say.
-
-    Raises:
-        RuntimeError: It failed.
-    """
-    told: dict[str, Any] = signals.results.get(timeout=limit_s)
-    if "error" in told:
-        raise RuntimeError(told["error"])
-    return told
-
-
-def _share(crew: Crew, share: Tasks, position: int, signals: Signals) -> None:
-    """Measure a share of the tasks."""
+def _serve(pipe: Any, kind: str, kernels: Path, lanes: bool) -> None:
+    """Open the device, and measure what is asked for until this is ended."""
     try:
-        with opened(crew.kind, crew.kernels, lanes=crew.lanes) as runner:
-            for candidates in share.values():  # which reads the kernels, and puts inputs on the device
-                measured(runner, candidates[:1], crew.sms, 2, lane=crew.lanes)
-            signals.ready.wait()
-            if crew.lanes and position == 0:
-                signals.results.put({"latency_s": _all(runner, share, crew)})
-            signals.go.wait()
-            signals.results.put({"latency_s": _all(runner, share, crew)})
-            time.sleep(600)  # until all are done, and this is ended
+        with opened(kind, kernels, lanes=lanes) as runner:
+            runner.platform()
+            pipe.send({})
+            while True:
+                share, sms, on_lane = pipe.recv()
+                pipe.send(
+                    {name: measured(runner, some, sms, 0, lane=on_lane) for name, some in share.items()}
+                )
     except Exception as error:  # noqa: BLE001 (it is told)
-        signals.ready.abort()
-        signals.results.put({"error": f"{type(error).__name__}: {error}"})
-        time.sleep(600)
-
-
-def _all(runner: Any, share: Tasks, crew: Crew) -> dict[str, list[Any]]:
-    return {name: measured(runner, each, crew.sms, 0, lane=crew.lanes) for name, each in share.items()}
+        pipe.send({"error": f"{type(error).__name__}: {error}"})
 
 
 def count_lanes(sms: int, lanes: int, limit_s: float) -> dict[str, Any]:

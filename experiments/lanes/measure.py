@@ -9,19 +9,18 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import wait
 from contextlib import ExitStack
 from datetime import datetime
 from functools import partial
 from pathlib import Path
+from threading import Event
 from typing import Any
 from unittest import mock
 
 import numpy as np
 from cores import BuilderCores, cores
-from crew import Crew, count_lanes, load, measured, opened
+from crew import Crew, Tasks, count_lanes, load, measured, opened
 
-from costmodel.collector import Request
 from costmodel.collector.runners import MpsDaemon
 from costmodel.errors import CostModelError
 from costmodel.jobs import JobFile, JobStore, TuneSettings
@@ -34,10 +33,6 @@ from options import parse_options
 AFTER, TURNS, LANES = "one after another", "at once, in turns", "at once, on lanes"
 ALONE, AGAIN, LANE_ALONE = "alone", "alone again (A/A)", "on a lane, nothing beside it"
 TURNS_AGAIN = "at once, in turns, again (A/A)"
-# What the winners take at least, and what four jobs at once do.
-WINNERS_S, AGAIN_S = 60.0, 35.0
-# Jobs get so long, one after the other and at once.
-MOST_S = 90.0, 50.0
 FINALISTS = 3
 
 
@@ -72,23 +67,27 @@ def main() -> None:
     """Count lanes, tune one after another and at once, and look for winners."""
     args = parse()
     notes = Notes(args.out, args.time_limit)
-    cuda = args.runner == "cuda"
     check_device(args.runner)
+    signal.signal(signal.SIGTERM, end_all)
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        daemon = mps_environment(stack) if cuda else {}
-        if cuda:
-            notes.add("lanes counted", partial(counted, args, daemon))
-            notes.add("lanes counted without MPS", partial(counted, args, {}))
-        notes.add(AFTER, partial(tuned, args, folder / "after", notes, crew=1))
-        notes.add(TURNS, partial(tuned, args, folder / "turns", notes, crew=args.lanes))
-        if daemon and notes.left_s > WINNERS_S + 30.0:
-            on_lanes = partial(tuned, args, folder / "lanes", notes, crew=args.lanes, environment=daemon)
-            notes.add(LANES, on_lanes)
-        notes.add("winners", partial(winners, args, folder / "winners", notes, daemon))
-        if notes.left_s > AGAIN_S:
-            notes.add(TURNS_AGAIN, partial(tuned, args, folder / "again", notes, crew=args.lanes))
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True)))
+        comparison = Comparison(args, args.keep or folder / "kernels", notes)
+        notes.add("prepared", partial(comparison.prepare, stack))
+        jobs = partial(tuned, args, notes)
+        notes.add(AFTER, partial(jobs, folder / "after", crew=1))
+        notes.add(TURNS, partial(jobs, folder / "turns", crew=args.lanes))
+        comparison.measure()
+        if comparison.daemon and notes.left_s > args.most_at_once / 2:
+            daemon = mps_environment(stack)  # one that never had another client
+            notes.add(LANES, partial(jobs, folder / "lanes", crew=args.lanes, environment=daemon))
+        if notes.left_s > args.most_at_once / 2:
+            notes.add(TURNS_AGAIN, partial(jobs, folder / "again", crew=args.lanes))
     print(tables(notes.found))
+
+
+def end_all(*_: Any) -> None:
+    """End as an error does, with all that was started."""
+    sys.exit("It was told to end.")
 
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
@@ -99,9 +98,13 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--lanes", type=int, help="of the GPU, and jobs at once")
     parser.add_argument("--workload", action="append", help="of a job each; again for more")
     parser.add_argument("--trials", type=int, help="of each job")
-    parser.add_argument("--builders", type=int, help="build processes of each worker")
+    parser.add_argument("--builders", type=int, help="build processes of a worker that is alone")
+    parser.add_argument("--builders-at-once", type=int, help="build processes of each of several workers")
     parser.add_argument("--tasks", type=int, help="whose winners are looked for")
     parser.add_argument("--kernels", type=int, help="of each of these tasks")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="keeps the kernels of these tasks")
+    parser.add_argument("--most-after", type=float, help="s after which one worker is ended")
+    parser.add_argument("--most-at-once", type=float, help="s after which several are")
     parser.add_argument("--time-limit", type=float, help="s in all")
     return parse_options(parser, __file__, argv)
 
@@ -128,8 +131,8 @@ def counted(args: argparse.Namespace, environment: Mapping[str, str]) -> dict[st
 
 def tuned(
     args: argparse.Namespace,
-    folder: Path,
     notes: Notes,
+    folder: Path,
     *,
     crew: int,
     environment: Mapping[str, str] | None = None,
@@ -137,7 +140,8 @@ def tuned(
     """Do a job for each workload with so many workers, which begin at once.
 
     Returns:
-        Seconds from their start to their end, what was measured, and how busy builders kept the machine.
+        Seconds from their start to their end, what was measured, and how busy builders kept the machine. A
+        kernel counts once, also where the best are measured again alone.
     """
     folder.mkdir()
     store, records = JobStore(str(folder / "jobs.db")), folder / "records"
@@ -152,10 +156,11 @@ def tuned(
                 settings=settings,
             ).job()
         )
+    builders = args.builders_at_once if crew > 1 else args.builders
     line = [sys.executable, "-m", "costmodel", "jobs", "work", "--once", "--runner", args.runner]
-    line += ["--store", store.place, "--records", str(records), "--engine", f"local://{args.builders}"]
+    line += ["--store", store.place, "--records", str(records), "--engine", f"local://{builders}"]
     line += ["--lanes"] if environment else []
-    start = time.monotonic()
+    start, started_at = time.monotonic(), time.time()
     with BuilderCores() as building, (folder / "log").open("wb") as log:
         workers = [
             subprocess.Popen(
@@ -163,77 +168,129 @@ def tuned(
             )
             for _ in range(crew)
         ]
-        end = start + min(MOST_S[crew > 1], notes.left_s)
-        while time.monotonic() < end and any(worker.poll() is None for worker in workers):
-            time.sleep(0.05)
-        codes = [worker.poll() for worker in workers]  # None of one that is not done: what it measured counts
-        for worker in workers:
-            if worker.poll() is None:
-                os.killpg(worker.pid, signal.SIGKILL)
-                worker.wait()
-    seconds = time.monotonic() - start
+        end = start + min(args.most_at_once if crew > 1 else args.most_after, notes.left_s)
+        try:
+            while time.monotonic() < end and any(worker.poll() is None for worker in workers):
+                time.sleep(0.05)
+        finally:
+            codes = [worker.poll() for worker in workers]  # None of one that is not done
+            for worker in workers:
+                if worker.poll() is None:  # what it measured counts
+                    os.killpg(worker.pid, signal.SIGKILL)
+                    worker.wait()
+        seconds = time.monotonic() - start
     rows = [m for path in sorted(records.glob("*.jsonl")) for m in read_records(path)]
-    valid = [m for m in rows if m.latencies_s]
-    times = sorted(datetime.fromisoformat(m.measured_at).timestamp() for m in valid)
+    valid = {m.candidate.candidate_id for m in rows if m.latencies_s}
+    measured_at = sorted(datetime.fromisoformat(m.measured_at).timestamp() for m in rows) or [started_at]
+    window_s = measured_at[-1] - measured_at[0]
     return {
         "seconds": seconds,
         "codes": codes,
+        "builders": builders,
         "measured": len(rows),
         "valid": len(valid),
         "beside_others": sum(bool(m.co_runners) for m in rows),
         "valid_per_hour": 3600 * len(valid) / seconds,
-        "window_s": times[-1] - times[0] if times else 0.0,
+        "window_s": window_s,
+        "before_window_s": measured_at[0] - started_at,
         "builder_s": building.seconds,
         "cores": cores(),
         "builders_used": building.seconds / seconds / cores(),
+        "builders_used_in_window": building.between(measured_at[0], measured_at[-1])
+        / max(window_s, 1e-9)
+        / cores(),
         "best_s": {job.name: job.latency_s for job in store.list()},
         "states": {job.name: job.state for job in store.list()},
         "log": (folder / "log").read_text(errors="replace")[-1500:],
     }
 
 
-def winners(args: argparse.Namespace, folder: Path, notes: Notes, daemon: Mapping[str, str]) -> None:
-    """Measure the kernels of some tasks alone, in turns, on lanes, and alone again."""
-    kernels = folder / "kernels"
-    with opened(args.runner, kernels, builders=args.builders) as runner:
-        tasks = built(runner, args, notes)
-        notes.add(
-            "kernels", lambda: {name: [each.candidate_id for each in some] for name, some in tasks.items()}
-        )
-        for candidates in tasks.values():  # off the clock: puts inputs on the device
-            measured(runner, candidates[:1], args.sms, 2, lane=False)
+class Comparison:
+    """Measures the kernels of some tasks alone, in turns, on lanes, and alone again.
 
-        def alone(visit: int) -> dict[str, Any]:
-            return {name: measured(runner, some, args.sms, visit, lane=False) for name, some in tasks.items()}
+    What does so, and the kernels, is there before the jobs start, and waits without work.
 
-        notes.add(ALONE, partial(alone, 0))
+    Args:
+        args: Options.
+        kernels: Folder of the kernels.
+        notes: What is known.
+
+    Attributes:
+        daemon: Variables of MPS clients; none where there is no MPS.
+    """
+
+    def __init__(self, args: argparse.Namespace, kernels: Path, notes: Notes) -> None:
+        self._args, self._kernels, self._notes = args, kernels, notes
+        self.daemon: dict[str, str] = {}
+        self._crews: dict[str, Crew] = {}
+        self._tasks: dict[str, list[Candidate]] = {}
+
+    def prepare(self, stack: ExitStack) -> dict[str, list[str]]:
+        """Build, open processes, and count lanes meanwhile.
+
+        Args:
+            stack: Ends all that is opened.
+
+        Returns:
+            Ids of the kernels of each task.
+        """
+        args, notes = self._args, self._notes
+        deadline = time.monotonic() + min(50.0, notes.left_s / 2)
+        self.daemon = mps_environment(stack) if args.runner == "cuda" else {}
+        self._open_crews(stack)
+        self._runner = stack.enter_context(opened(args.runner, self._kernels, builders=args.builders))
+        chosen = drawn(self._runner, args) if args.runner == "cpu" else recorded(args)
+        built = {name: Event() for name in chosen}
+        for name, some in chosen.items():
+            self._runner._builders.when_built(some, built[name].set)
+        if args.runner == "cuda":
+            notes.add("lanes counted", partial(counted, args, self.daemon))
+            notes.add("lanes counted without MPS", partial(counted, args, {}))
+        for name, event in built.items():
+            if event.wait(max(0.0, deadline - time.monotonic())):
+                self._tasks[name] = chosen[name]
+        self._runner._builders.close()  # what is not built by now would be in the way
+        first = {name: some[:1] for name, some in self._tasks.items()}
+        self._alone(first, 2)  # off the clock: it puts inputs on the device
+        for name, crew in list(self._crews.items()):
+            self._told(name, f"{name}: opened in s", partial(crew.wait_ready, 30.0))
+        for name, crew in list(self._crews.items()):
+            self._told(name, f"{name}: warmed up", partial(crew.measure, first, 20.0))
+        return {name: [each.candidate_id for each in some] for name, some in self._tasks.items()}
+
+    def _open_crews(self, stack: ExitStack) -> None:
+        for name, environment in {TURNS: {}, LANES: self.daemon}.items():
+            if name == TURNS or environment:
+                args = self._args
+                with mock.patch.dict(os.environ, environment):
+                    crew = Crew(args.runner, self._kernels, args.sms, args.lanes, lanes=name == LANES)
+                self._crews[name] = crew
+                stack.callback(crew.close)
+
+    def _told(self, name: str, note: str, work: Callable[[], Any]) -> None:
+        """Note what a crew does; one that fails is done with: what it says later would be taken for more."""
+        if name in self._crews and self._notes.add(note, work) is None:
+            self._crews.pop(name).close()
+
+    def measure(self) -> None:
+        """Measure; both visits alone frame the others."""
+        if not self._tasks:
+            return
+        notes, limit_s = self._notes, max(10.0, self._notes.left_s / 2)
+        notes.add(ALONE, partial(self._alone, self._tasks, 0))
         with load(cores() - 1):
-            for name, lanes in {TURNS: False, LANES: True}.items():
-                if lanes and not daemon:
-                    continue
-                crew = Crew(args.runner, kernels, args.sms, args.lanes, lanes)
-                with mock.patch.dict(os.environ, daemon if lanes else {}):
-                    limit_s = max(10.0, notes.left_s - 12.0)
-                    notes.add(f"winners {name}", partial(crew.measure, tasks, limit_s))
-        notes.add(AGAIN, partial(alone, 1))
+            for name, crew in list(self._crews.items()):
+                if crew.lanes:
+                    first = partial(crew.measure, self._tasks, limit_s, first_alone=True)
+                    self._told(name, LANE_ALONE, first)
+                self._told(name, f"winners {name}", partial(crew.measure, self._tasks, limit_s))
+        notes.add(AGAIN, partial(self._alone, self._tasks, 1))
+        for crew in self._crews.values():
+            crew.close()
 
-
-def built(runner: Any, args: argparse.Namespace, notes: Notes) -> dict[str, list[Candidate]]:
-    """The kernels of those tasks that are built in time: on a CPU drawn ones, else recorded ones."""
-    chosen = drawn(runner, args) if args.runner == "cpu" else recorded(args)
-    platform, deadline = runner.platform(args.sms), time.monotonic() + max(5.0, notes.left_s - 45.0)
-    jobs = {
-        name: [runner.submit([Request(each, platform, 3)]) for each in some] for name, some in chosen.items()
-    }
-    waits = [job for some in jobs.values() for job in some]
-    wait(waits, deadline - time.monotonic())
-    for job in waits:
-        job.cancel()
-    return {name: chosen[name] for name, some in jobs.items() if all(_is_done(job) for job in some)}
-
-
-def _is_done(job: Any) -> bool:
-    return job.done() and not job.cancelled()
+    def _alone(self, tasks: Tasks, visit: int) -> dict[str, Any]:
+        sms = self._args.sms
+        return {name: measured(self._runner, some, sms, visit, lane=False) for name, some in tasks.items()}
 
 
 def recorded(args: argparse.Namespace) -> dict[str, list[Candidate]]:
@@ -264,15 +321,19 @@ def drawn(runner: Any, args: argparse.Namespace) -> dict[str, list[Candidate]]:
 
 def tables(found: Mapping[str, Any]) -> str:
     """Markdown: throughput, and how good winners are."""
-    lines = ["| jobs | seconds | first to last | valid | an hour | times | cores builders used |"]
-    lines += ["| --- |" + " ---: |" * 6]
+    lines = [
+        "| jobs | seconds | valid | an hour | times | first to last | an hour | times | cores builders used "
+        "| first to last |"
+    ]
+    lines += ["| --- |" + " ---: |" * 9]
     base = found.get(AFTER)
     for name in (AFTER, TURNS, LANES, TURNS_AGAIN):
         if one := found.get(name):
-            times = f"{one['valid_per_hour'] / base['valid_per_hour']:.2f}" if base else ""
             lines.append(
-                f"| {name} | {one['seconds']:.1f} | {one['window_s']:.1f} | {one['valid']} "
-                f"| {one['valid_per_hour']:,.0f} | {times} | {one['builders_used']:.0%} |"
+                f"| {name} | {one['seconds']:.1f} | {one['valid']} "
+                f"| {one['valid_per_hour']:,.0f} | {times(one, base, 'seconds')} "
+                f"| {one['window_s']:.1f} | {an_hour(one, 'window_s'):,.0f} | {times(one, base, 'window_s')} "
+                f"| {one['builders_used']:.0%} | {one['builders_used_in_window']:.0%} |"
             )
     lines += [
         "",
@@ -281,12 +342,24 @@ def tables(found: Mapping[str, Any]) -> str:
     lines += ["| --- |" + " ---: |" * 8]
     if ALONE in found and AGAIN in found:
         ways = {AGAIN: found[AGAIN]}
-        for name in (TURNS, LANES):
-            if one := found.get(f"winners {name}"):
-                ways[name] = one["latency_s"]
-                ways |= {LANE_ALONE: one["lane_alone_s"]} if one["lane_alone_s"] else {}
+        for name, key in {
+            TURNS: f"winners {TURNS}",
+            LANE_ALONE: LANE_ALONE,
+            LANES: f"winners {LANES}",
+        }.items():
+            ways |= {name: found[key]["latency_s"]} if found.get(key) else {}
         lines += [row(name, way, found[ALONE], found[AGAIN]) for name, way in ways.items()]
     return "\n".join(lines)
+
+
+def an_hour(one: Mapping[str, Any], of: str) -> float:
+    """Valid measurements an hour of a kind of seconds."""
+    return float(3600 * one["valid"] / max(one[of], 1e-9))
+
+
+def times(one: Mapping[str, Any], base: Mapping[str, Any] | None, of: str) -> str:
+    """How many times as many those are as one after another; empty where that is unknown."""
+    return f"{an_hour(one, of) / an_hour(base, of):.2f}" if base and base["valid"] else ""
 
 
 def row(name: str, way: Mapping[str, Any], alone: Mapping[str, Any], again: Mapping[str, Any]) -> str:

@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -46,6 +47,11 @@ class Pooled(WrappedRunner):
         super().__init__(runner)
         self.runner, self.pools, self.spans = runner, pools, list[tuple[float, float]]()
 
+    @property
+    def in_flight(self) -> int:
+        """One, as all is built: with the watch and without it a search learns after each kernel."""
+        return 1
+
     def space(
         self, workload: Workload | str, platforms: Sequence[Platform], *, source: str | None = None
     ) -> SearchSpace:
@@ -88,6 +94,7 @@ class Record:
 
 def main() -> None:
     args = parse()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # the service and MPS must end too
     args.out.mkdir(parents=True, exist_ok=True)
     if (args.out / "record.jsonl").exists():
         sys.exit(f"{args.out} must hold no other measurement. Name another folder.")

@@ -19,12 +19,23 @@ Rows = Sequence[dict[str, Any]]
 
 def table(rows: Rows, log: Path) -> str:
     """Markdown: what the service lost in each phase, what the watch did, what tuning found, what failed."""
-    lines = [*_of_service(rows, log), "", *_of_watch(rows), "", *_of_answers(rows)]
+    lines = [*_of_sms(rows), *_of_service(rows, log), "", *_of_watch(rows), "", *_of_answers(rows)]
     return "\n".join([*lines, *(f"error: {row['what']}: {row['error']}" for row in _of("error", rows))])
 
 
 def _of(kind: str, rows: Rows) -> Rows:
     return [row for row in rows if row["kind"] == kind]
+
+
+def _of_sms(rows: Rows) -> list[str]:
+    """How many SMs the service and the kernels had, counted, and how many of them were the same."""
+    part = {i for row in _of("part", rows) for i in row["sm_ids"]}
+    return [
+        f"SMs: {len(row['sm_ids'])} of the service, {len(part)} of the kernels, "
+        f"{len(row['shared_sm_ids'])} of both.\n"
+        for row in _of("service", rows)
+        if part
+    ]
 
 
 def _of_service(rows: Rows, log: Path) -> list[str]:

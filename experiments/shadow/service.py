@@ -2,7 +2,7 @@
 
 On a GPU it runs on the SMs that a partition of so many leaves. A line of the log has the seconds of a request
 and the moment of its end (monotonic clock). The file ``ready.json`` says what it runs on; it serves from when
-``go`` is there until ``stop`` is.
+``go`` is there until ``stop`` is, or until the process that started it has ended.
 """
 
 import argparse
@@ -47,12 +47,12 @@ def serve(folder: Path, sms: int, think_s: float) -> None:
     for _ in range(200):
         work()
     (folder / "ready.json").write_text(json.dumps(where))
-    draw, stop = random.Random(0), folder / "stop"
-    while not (folder / "go").exists():
+    draw, stop, parent = random.Random(0), folder / "stop", os.getppid()
+    while not (folder / "go").exists() and not stop.exists() and os.getppid() == parent:
         time.sleep(0.01)
     gc.disable()
     with (folder / "latencies.log").open("a", buffering=1) as log:
-        while not stop.exists():
+        while not stop.exists() and os.getppid() == parent:  # nor longer than the one that started it
             for _ in range(100):  # a look at the disk now and then
                 wait_until(time.perf_counter() + draw.expovariate(1.0 / think_s))
                 start = time.perf_counter()

@@ -17,8 +17,11 @@ from costmodel.planner.whatif import GRAPH_GAP_S
 TRACES = Path(__file__).parents[2] / "datasets" / "traces" / "traces.zip"
 # CUDA graphs at batch 1 or of one token: kernels as small as those of the networks.
 DRAWN_FROM = ("resnet50/graph.json", "resnet50/half-graph.json", "gpt-decode/graph.json", "dlrm/graph.json")
+# How the names of kernels of convolutions begin, and those of what their epilogue does, which
+# ``facts.layer_of`` gives them.
+CONVOLUTIONS = ("Conv2d", "DepthwiseConv2d")
 # What an epilogue of a convolution does, in the order in which it follows.
-_EPILOGUE = ("batch_norm", "BatchNorm2d", "relu", "ReLU")
+EPILOGUE = ("BatchNorm2d", "ReLU")
 # Of kernels drawn at random: what one needs at most, among how many before it, and how often not the first.
 _MOST_NEEDS, _NEAREST, _NEAR = 3, 6, 0.9
 
@@ -44,8 +47,8 @@ def with_epilogues(tasks: Sequence[JsonTask]) -> list[JsonTask]:
     for task in tasks:
         after = sorted({into[each] for each in task.after})
         first = kept.get(after[0]) if len(after) == 1 else None
-        alone = first is not None and "conv" in first.name.lower() and readers[last[first.id]] == 1
-        if alone and task.name.startswith(_EPILOGUE):
+        alone = first is not None and first.name.startswith(CONVOLUTIONS) and readers[last[first.id]] == 1
+        if alone and task.name.startswith(EPILOGUE):
             into[task.id] = first.id
         else:
             into[task.id] = task.id

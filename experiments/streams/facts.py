@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
-from runs import Program, Streams, captured, interleaved_s
+from runs import Captured, Program, Streams, captured, interleaved_s
 from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
@@ -18,7 +19,7 @@ from costmodel.planner.graphs import JsonTask
 from costmodel.planner.whatif import GRAPH_GAP_S, WAIT_S
 
 _TRACED = 3
-_ROUNDS = 20
+_ROUNDS = 12
 _STAGES = 32
 _LAUNCH = ("sms", "blocks", "block_warps", "sm_blocks")
 # Of an H100, for estimates on a machine that has none to look at.
@@ -32,7 +33,22 @@ def recorded_tasks(network: str, device: str, folder: Path, *, half: bool) -> li
     with torch.no_grad():
         streams, program = Streams(device, 1), Program.of(network, device, half=half)
         program.warm_up(streams)
-        return kernel_tasks(program.needs, kernels_of_nodes(program, streams, folder / "trace.json"))
+        found = kernels_of_nodes(program, streams, folder / "trace.json")
+        named = {
+            node: [each | {"name": f"{layer_of(program, node)} {each['name']}"} for each in kernels]
+            for node, kernels in found.items()
+        }
+        return kernel_tasks(program.needs, named)
+
+
+def layer_of(program: Program, name: str) -> str:
+    """What a node is: ``Conv2d``, ``DepthwiseConv2d``, ``BatchNorm2d``, ``cat``."""
+    node = program.nodes[name]
+    if node.op != "call_module":
+        return name.rstrip("_0123456789")
+    layer = program.module.get_submodule(str(node.target))
+    kind = type(layer).__name__
+    return f"Depthwise{kind}" if getattr(layer, "groups", 1) > 1 else kind
 
 
 def kernels_of_nodes(program: Program, streams: Streams, trace: Path) -> dict[str, list[Kernel]]:
@@ -89,6 +105,34 @@ def _kernel(graph: KernelGraph, runs: Sequence[int]) -> Kernel:
     }
 
 
+def kernels_of_replay(way: Captured, streams: Streams) -> list[Kernel]:
+    """Kernels of a replay of a CUDA graph, by their nodes of it; seconds count from the first kernel."""
+    for _ in range(2):
+        way.replay()
+    torch.cuda.synchronize()
+    with profile(activities=[ProfilerActivity.CUDA]) as profiler:
+        with torch.cuda.stream(streams.main):
+            way.replay()
+        torch.cuda.synchronize()
+    with TemporaryDirectory() as folder:
+        trace = Path(folder) / "trace.json"
+        profiler.export_chrome_trace(str(trace))
+        events = json.loads(trace.read_text(encoding="utf-8"))["traceEvents"]
+    kernels = [each for each in events if str(each.get("cat")) in ("kernel", "gpu_memset", "gpu_memcpy")]
+    first = min(each["ts"] for each in kernels)
+    found = [
+        {
+            "name": each["name"],
+            "start_s": round((each["ts"] - first) * 1e-6, 9),
+            "duration_s": round(each["dur"] * 1e-6, 9),
+            "stream": each["args"].get("stream"),
+            "node": each["args"].get("graph node id", 0),
+        }
+        for each in kernels
+    ]
+    return sorted(found, key=lambda each: (each["node"], each["start_s"]))
+
+
 def estimated(program: Program, name: str, values: Mapping[str, Any]) -> list[Kernel]:
     """What a node would launch on an H100 in float16, roughly: tiles of 64 x 64, or what it writes."""
     node = program.nodes[name]
@@ -97,7 +141,7 @@ def estimated(program: Program, name: str, values: Mapping[str, Any]) -> list[Ke
         return []
     numbers = values[name].numel()
     found = {
-        "name": f"{type(layer).__name__ if layer else name.rstrip('_0123456789')}_elementwise",
+        "name": "elementwise",
         "sms": _SMS,
         "blocks": -(-numbers // 1024),
         "block_warps": 4,
@@ -157,7 +201,9 @@ def waits_s(streams: Streams) -> dict[str, float]:
     }
     times = {name: min(each) / _STAGES for name, each in interleaved_s(ways, _ROUNDS, streams).items()}
     return {
-        name: (each - times["chain"]) / 2 + GRAPH_GAP_S for name, each in times.items() if name != "chain"
+        name: max(each - times["chain"], 0.0) / 2 + GRAPH_GAP_S
+        for name, each in times.items()
+        if name != "chain"
     }
 
 

@@ -9,27 +9,73 @@ import platform
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import torch
-from facts import pairs, recorded_tasks, waits_s
+from facts import kernels_of_replay, pairs, recorded_tasks, waits_s
 from networks import NETWORKS
 from runs import Placement, Program, Streams, captured, interleaved_s
+from stages import MeasuredStages
 
 from costmodel.planner import KernelGraph, beside_others, on_best_streams, on_streams, replay
 from costmodel.planner.graphs import JsonTask, graph_of
+from costmodel.planner.whatif import Kernels
+
+Label = dict[str, str]
 
 MOST_STREAMS = 8
+# Networks whose stages are few enough to be measured.
+STAGED = ("inception-a", "inception-c", "inception-e")
+# Ways of the tables that are printed.
+ROW_WAYS = ("module", "one", "one again", "nimble", "ours")
+STAGE_WAYS = ("one", "one again", "stages", "ours")
 # Nodes of a network, from its longest to its shortest, that are run side by side in pairs.
 _PAIRED_NODES = 8
 # What of the time is for measuring, once kernels are recorded.
-_SHARE_OF_TIMES = 0.5
+_SHARE_OF_TIMES = 0.65
 # The longest that the kernels of one network may take to record.
 _PATIENCE_S = 30
+
+
+@dataclass(frozen=True)
+class Case:
+    """A network that is measured, and on what.
+
+    Attributes:
+        network: Its name.
+        half: Whether it computes in float16.
+        tasks: Its kernels.
+        streams: Of the device.
+        wait_s: Seconds that a wait for another stream takes.
+        rounds: How often each way is timed.
+        end: When measuring must be over, on the monotonic clock.
+    """
+
+    network: str
+    half: bool
+    tasks: list[JsonTask]
+    streams: Streams
+    wait_s: float
+    rounds: int
+    end: float
+
+    def program(self) -> Program:
+        """The network, warmed up."""
+        found = Program.of(self.network, "cuda" if self.streams.is_cuda else "cpu", half=self.half)
+        found.warm_up(self.streams)
+        return found
+
+    def graph(self) -> KernelGraph:
+        """Its kernels."""
+        return graph_of(self.tasks, self.network)
+
+    def ours(self) -> KernelGraph:
+        """Its kernels on our streams."""
+        return on_best_streams(self.graph(), most=MOST_STREAMS, wait_s=self.wait_s)
 
 
 def main() -> None:
@@ -39,27 +85,52 @@ def main() -> None:
             "A GPU that PyTorch can use is needed, but there is none: --device cpu is a rehearsal."
         )
     args.out.mkdir(parents=True, exist_ok=True)
-    end = time.monotonic() + args.time_limit
-    cases = [
+    began = time.monotonic()
+    end = began + args.time_limit
+    labels = [
         {"network": name, "dtype": dtype}
         for dtype in ("float16", "float32")
         for name in args.only or NETWORKS
     ]
-    tasks = list(recorded(cases, args, end - _SHARE_OF_TIMES * args.time_limit))
+    tasks = list(recorded(labels, args, end - _SHARE_OF_TIMES * args.time_limit))
+    write(args.out / "about.jsonl", about(args.device) | {"recorded_in_s": time.monotonic() - began})
     with torch.no_grad():
         streams = Streams(args.device, MOST_STREAMS)
         waits = waits_s(streams)
-        write(args.out / "about.jsonl", about(args.device) | {"waits_s": waits})
-        rows = []
-        for case, found in zip(cases, tasks, strict=True):
-            row = case | attempt(
-                lambda found=found, case=case: measured(case, found, streams, waits["2"], args), end
-            )
-            rows.append(row)
-            write(args.out / "rows.jsonl", row)
-    write(args.out / "about.jsonl", {"seconds": args.time_limit - (end - time.monotonic())})
+        write(args.out / "about.jsonl", {"waits_s": waits})
+        rows: dict[str, list[dict[str, Any]]] = {part: [] for part in PARTS}
+        for part, dtype in ORDER:
+            for label, found in zip(labels, tasks, strict=True):
+                if label["dtype"] != dtype or (part == "stages" and label["network"] not in STAGED):
+                    continue
+
+                def measured(label: Label = label, found: Any = found, part: str = part) -> dict[str, Any]:
+                    half = label["dtype"] == "float16" and streams.is_cuda
+                    return PARTS[part](
+                        Case(label["network"], half, tasks_of(found), streams, waits["2"], args.rounds, end)
+                    )
+
+                rows[part].append(label | attempt(measured, end))
+                write(args.out / f"{part}.jsonl", rows[part][-1])
+            done = {"part": part, "dtype": dtype, "done_in_s": time.monotonic() - began}
+            write(args.out / "about.jsonl", done)
     print(f"waits, us: { {name: round(each * 1e6, 2) for name, each in waits.items()} }")
-    print(table(rows))
+    print(table(rows["rows"], ROW_WAYS), table(rows["stages"], STAGE_WAYS), sep="\n\n")
+    for part in ("pairs", "traces"):
+        failed = (f"{part} of {each['network']}: {each['error']}" for each in rows[part] if "error" in each)
+        print(*failed, sep="\n")
+
+
+def tasks_of(found: dict[str, Any]) -> list[JsonTask]:
+    """What was recorded of a network.
+
+    Raises:
+        RuntimeError: Nothing was.
+    """
+    if "error" in found:
+        raise RuntimeError(found["error"])
+    tasks: list[JsonTask] = found["tasks"]
+    return tasks
 
 
 def recorded(cases: Sequence[dict[str, str]], args: argparse.Namespace, end: float) -> Iterator[Any]:
@@ -107,50 +178,92 @@ def about(device: str) -> dict[str, Any]:
     return found
 
 
-def measured(
-    case: dict[str, str], found: dict[str, Any], streams: Streams, wait_s: float, args: argparse.Namespace
-) -> dict[str, Any]:
-    """Predicted and measured seconds of each way to run a network, and of pairs of its kernels."""
-    if "error" in found:
-        raise RuntimeError(found["error"])
-    tasks: list[JsonTask] = found["tasks"]
-    graph = graph_of(tasks, case["network"])
-    placed, chosen_in_s = {}, {}
+def ways_of(case: Case) -> dict[str, Any]:
+    """Predicted and measured seconds of each way to run a network."""
+    graph, placed, chosen_in_s = case.graph(), {}, {}
     for way, assign in {
-        "one": lambda graph: graph,
-        "nimble": lambda graph: beside_others(on_streams(graph, MOST_STREAMS), wait_s=wait_s),
-        "ours": lambda graph: on_best_streams(graph, most=MOST_STREAMS, wait_s=wait_s),
+        "one": lambda: graph,
+        "nimble": lambda: beside_others(on_streams(graph, MOST_STREAMS), wait_s=case.wait_s),
+        "ours": case.ours,
     }.items():
         began = time.perf_counter()
-        placed[way] = assign(graph)
+        placed[way] = assign()
         chosen_in_s[way] = time.perf_counter() - began
-    half = case["dtype"] == "float16" and streams.is_cuda
-    program = Program.of(case["network"], args.device, half=half)
-    program.warm_up(streams)
+    program, streams = case.program(), case.streams
     placements = {way: placement(program, each) for way, each in placed.items()}
     ways = {"module": captured(lambda: program.module(program.x), streams)}
     for way, each in [*placements.items(), ("one again", placements["one"])]:
         ways[way] = captured(lambda each=each: program.run(each, streams), streams)
-    row = {
+    return {
         "predicted_s": {way: replay(each).makespan_s for way, each in placed.items()},
         "streams": {way: int(each.is_stream.sum()) for way, each in placed.items()},
         "chosen_in_s": chosen_in_s,
         "placements": {way: asdict(each) for way, each in placements.items() if way != "one"},
-        "measured_s": interleaved_s(ways, args.rounds, streams),
+        "measured_s": interleaved_s(ways, case.rounds, streams),
         "same": {way: same(program, ways["one"].values, ways[way].values) for way in placements},
     }
-    if streams.is_cuda:
-        longest = sorted(tasks, key=lambda task: -task.duration_s)
-        row |= attempt_pairs(program, [task.id for task in longest], streams)
-    return row
 
 
-def attempt_pairs(program: Program, nodes: Sequence[str], streams: Streams) -> dict[str, Any]:
-    """What some of the nodes take beside each other; nothing else is lost if that fails."""
-    found = attempt(
-        lambda: {"pairs": pairs(program, spread(nodes, _PAIRED_NODES), streams)}, time.monotonic() + 1
-    )
-    return {"pairs_error": found["error"]} if "error" in found else found
+def staged(case: Case) -> dict[str, Any]:
+    """A network by the best stages that are measured, beside one stream and ours."""
+    program, streams = case.program(), case.streams
+    found = MeasuredStages(program, streams, case.end)
+    began = time.perf_counter()
+    stages = found.best(Kernels.of(case.graph()))
+    chosen_in_s = time.perf_counter() - began
+    placements = {"one": placement(program, case.graph()), "ours": placement(program, case.ours())}
+    ways = {
+        way: captured(lambda each=each: program.run(each, streams), streams)
+        for way, each in placements.items()
+    }
+    ways["stages"] = found.captured(stages)
+    ways["one again"] = captured(lambda: program.run(placements["one"], streams), streams)
+    return {
+        "stages": stages,
+        "stages_measured": found.measured,
+        "chosen_in_s": {"stages": chosen_in_s},
+        "measured_s": interleaved_s(ways, case.rounds, streams),
+        "same": {"stages": same(program, ways["one"].values, ways["stages"].values)},
+    }
+
+
+def paired(case: Case) -> dict[str, Any]:
+    """What some of the nodes of a network take beside each other."""
+    if not case.streams.is_cuda:
+        return {}
+    longest = sorted(case.tasks, key=lambda task: -task.duration_s)
+    nodes = spread([task.id for task in longest], _PAIRED_NODES)
+    return {"pairs": pairs(case.program(), nodes, case.streams)}
+
+
+def traced(case: Case) -> dict[str, Any]:
+    """When each kernel of a network starts and ends, on one stream and on ours."""
+    if not case.streams.is_cuda:
+        return {}
+    program, streams = case.program(), case.streams
+    found = {}
+    for way, graph in {"one": case.graph(), "ours": case.ours()}.items():
+        placed = placement(program, graph)
+        run = captured(lambda placed=placed: program.run(placed, streams), streams)
+        found[way] = {"order": list(placed.order), "kernels": kernels_of_replay(run, streams)}
+    return {"traces": found}
+
+
+# What is measured of each network, by the file that keeps it.
+PARTS: dict[str, Callable[[Case], dict[str, Any]]] = {
+    "rows": ways_of,
+    "stages": staged,
+    "pairs": paired,
+    "traces": traced,
+}
+# In which order, in case time is short; a profiler slows down what its process does later.
+ORDER = (
+    ("rows", "float16"),
+    ("stages", "float16"),
+    ("pairs", "float16"),
+    ("rows", "float32"),
+    ("traces", "float16"),
+)
 
 
 def placement(program: Program, graph: KernelGraph) -> Placement:
@@ -187,9 +300,8 @@ def write(path: Path, row: dict[str, Any]) -> None:
         file.write(json.dumps(row) + "\n")
 
 
-def table(rows: Sequence[dict[str, Any]]) -> str:
+def table(rows: Sequence[dict[str, Any]], ways: Sequence[str]) -> str:
     """A line for each network: microseconds measured, the difference of halves in %, and predicted."""
-    ways = ("module", "one", "one again", "nimble", "ours")
     lines = [
         f"{'network':16}{'dtype':9}"
         + "".join(f"{way:>18}" for way in ways)
@@ -200,24 +312,25 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
         if "error" in row:
             lines.append(head + row["error"])
             continue
-        cells = []
-        for way in ways:
-            first, second = row["measured_s"][way]
-            said = row["predicted_s"].get(way)
-            cells.append(
-                f"{first * 1e6:8.1f}{100 * (second / first - 1):+5.1f}"
-                + (f"{said * 1e6:5.0f}" if said else " " * 5)
-            )
-        measured = {way: sum(row["measured_s"][way]) for way in ways}
-        gain, said = (
-            measured["one"] / measured["ours"],
-            row["predicted_s"]["one"] / row["predicted_s"]["ours"],
-        )
+        said = row.get("predicted_s", {})
+        cells = [cell(row["measured_s"][way], said.get(way)) for way in ways]
+        gain = sum(row["measured_s"]["one"]) / sum(row["measured_s"]["ours"])
+        gain_said = said["one"] / said["ours"] if said else float("nan")
         wrong = "" if all(row["same"].values()) else "  RESULTS DIFFER"
         lines.append(
-            head + "".join(cells) + f"{gain:8.3f}{said:8.3f}{row['chosen_in_s']['ours']:7.1f}{wrong}"
+            head
+            + "".join(cells)
+            + f"{gain:8.3f}{gain_said:8.3f}{max(row['chosen_in_s'].values()):7.1f}{wrong}"
         )
     return "\n".join(lines)
+
+
+def cell(halves: Sequence[float], said: float | None) -> str:
+    """Microseconds of the first half, what the second differs by in %, and the prediction."""
+    first, second = halves
+    return f"{first * 1e6:8.1f}{100 * (second / first - 1):+5.1f}" + (
+        f"{said * 1e6:5.0f}" if said else " " * 5
+    )
 
 
 if __name__ == "__main__":

@@ -4,9 +4,11 @@ Reference:
     Y. Ding et al., IOS: Inter-operator scheduler for CNN acceleration, MLSys 2021.
 """
 
-from collections.abc import Iterator, Sequence
-from functools import cache
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, partial
 from math import inf
+
+from cases import EPILOGUE
 
 from costmodel.planner.whatif import Kernels, Machine
 
@@ -69,12 +71,28 @@ def _every(tasks: Sequence[int]) -> Iterator[list[list[int]]]:
 
 
 def stages_s(kernels: Kernels) -> float:
-    """Seconds of the best division of each block into stages, as IOS finds it.
+    """Seconds of the best division of each block into stages, by the model."""
+    cost = partial(stage_s, kernels)
+    return sum(cost(stage) for stage in best_stages(kernels, cost))
+
+
+def best_stages(kernels: Kernels, cost: Callable[[Lines], float]) -> list[Lines]:
+    """The best division of each block into stages, one after the other, as IOS finds it.
 
     A block reaches up to the next concatenation. In a stage, groups of operators run at once, the operators
     of each one by one; the next stage starts when all are done.
+
+    Args:
+        kernels: Those of all blocks.
+        cost: Seconds of a stage, of which lines are the groups.
     """
-    return sum(_Stages(kernels, block).best_s() for block in _blocks(kernels))
+    return [stage for block in _blocks(kernels) for stage in _Stages(kernels, block, cost).best()]
+
+
+def stage_s(kernels: Kernels, lines: Lines) -> float:
+    """Seconds of a stage by the model, with those until the next begins."""
+    between = kernels.wait_s if len(lines) > 1 else kernels.gaps_s[lines[0][0]]
+    return makespan_s(kernels, lines) + between
 
 
 def _blocks(kernels: Kernels) -> list[list[int]]:
@@ -94,12 +112,14 @@ def _is_join(kernels: Kernels, task: int) -> bool:
 
 
 def _operators(kernels: Kernels, block: Sequence[int]) -> list[list[int]]:
-    """Kernels that follow each other without a branch, up to a convolution."""
+    """Kernels that follow each other without a branch, up to a convolution and its epilogue."""
     found: dict[int, list[int]] = {}
+    name = kernels.graph.name
     for task in block:
         needs = kernels.needs[task]
         chain = found.get(needs[0]) if len(needs) == 1 and len(kernels.successors[needs[0]]) == 1 else None
-        if chain and "xmma" not in kernels.graph.name(chain[-1]):
+        is_whole = chain is not None and any(name(each).startswith("Conv2d") for each in chain)
+        if chain and (not is_whole or name(task).startswith(EPILOGUE)):
             chain.append(task)
             found[task] = chain
         else:
@@ -110,8 +130,8 @@ def _operators(kernels: Kernels, block: Sequence[int]) -> list[list[int]]:
 class _Stages:
     """The dynamic program over what of a block is done; sets of operators are numbers of bits."""
 
-    def __init__(self, kernels: Kernels, block: Sequence[int]) -> None:
-        self.kernels, self.operators = kernels, _operators(kernels, block)
+    def __init__(self, kernels: Kernels, block: Sequence[int], cost: Callable[[Lines], float]) -> None:
+        self.operators = _operators(kernels, block)
         number = {task: i for i, tasks in enumerate(self.operators) for task in tasks}
         self.successors = [0] * len(self.operators)
         for task in block:
@@ -122,16 +142,25 @@ class _Stages:
         for i, bits in enumerate(self.successors):
             for j in _members(bits):
                 self.linked[j] |= 1 << i
-        self.stage_s = cache(self._stage_s)
-        self.done_s = cache(self._done_s)
+        self.stage_s = cache(lambda stage: cost(self._lines(stage)))
+        self.last_stage = cache(self._last_stage)
 
-    def best_s(self) -> float:
-        return self.done_s((1 << len(self.operators)) - 1)
+    def best(self) -> list[Lines]:
+        """Stages in their order."""
+        done, found = (1 << len(self.operators)) - 1, []
+        while done:
+            found.append(self._lines(self.last_stage(done)[1]))
+            done &= ~self.last_stage(done)[1]
+        return found[::-1]
 
-    def _done_s(self, done: int) -> float:
+    def _last_stage(self, done: int) -> tuple[float, int]:
+        """Seconds of what is done at best, and its last stage."""
         if not done:
-            return 0.0
-        return min(self.done_s(done & ~stage) + self.stage_s(stage) for stage in self._last_stages(done))
+            return 0.0, 0
+        return min(
+            (self.last_stage(done & ~stage)[0] + self.stage_s(stage), stage)
+            for stage in self._last_stages(done)
+        )
 
     def _last_stages(self, done: int) -> set[int]:
         """What nothing else of what is done needs, in groups that are not too large."""
@@ -158,12 +187,9 @@ class _Stages:
             groups = [*(group for group in groups if group not in joined), sum(joined) | 1 << i]
         return groups
 
-    def _stage_s(self, stage: int) -> float:
-        lines = [
-            [task for i in _members(group) for task in self.operators[i]] for group in self._groups(stage)
-        ]
-        between = self.kernels.wait_s if len(lines) > 1 else self.kernels.gaps_s[lines[0][0]]
-        return makespan_s(self.kernels, lines) + between
+    def _lines(self, stage: int) -> Lines:
+        groups = self._groups(stage)
+        return [[task for i in _members(group) for task in self.operators[i]] for group in groups]
 
 
 def _members(bits: int) -> Iterator[int]:

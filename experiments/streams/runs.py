@@ -12,8 +12,9 @@ from networks import NETWORKS
 from torch import Tensor, fx, nn
 from torch.profiler import record_function
 
-# Cycles that the GPU is kept busy with while what is timed is queued: a millisecond.
-_QUEUEING_CYCLES = 2_000_000
+# Cycles of the GPU in a second, at most, and how many times as long as a launch took it is kept busy with
+# them while what is timed is queued, half a millisecond at least.
+_CYCLES_PER_S, _QUEUEING, _LEAST_QUEUEING_S = 2e9, 3.0, 0.5e-3
 
 
 @dataclass(frozen=True)
@@ -191,14 +192,29 @@ def captured(run: Callable[[], Any], streams: Streams) -> Captured:
 def interleaved_s(ways: Mapping[str, Captured], rounds: int, streams: Streams) -> dict[str, list[float]]:
     """Medians of the first and of the second half of the rounds; in each, every way is timed once."""
     times: dict[str, list[float]] = {name: [] for name in ways}
+    launch_s = {name: launched_in_s(way.replay, streams) for name, way in ways.items()}
     for turn in range(rounds):
         names = list(ways) if turn % 2 else list(ways)[::-1]
         for name in names:
-            times[name].append(seconds(ways[name].replay, streams))
+            times[name].append(seconds(ways[name].replay, streams, launch_s[name]))
     return {name: [median(each[: rounds // 2]), median(each[rounds // 2 :])] for name, each in times.items()}
 
 
-def seconds(replay: Callable[[], Any], streams: Streams) -> float:
+def launched_in_s(replay: Callable[[], Any], streams: Streams) -> float:
+    """Seconds of the host for a launch, after the first, which prepares the others."""
+    if not streams.is_cuda:
+        return 0.0
+    with torch.cuda.stream(streams.main):
+        replay()
+        torch.cuda.synchronize()
+        began = perf_counter()
+        replay()
+        found = perf_counter() - began
+        torch.cuda.synchronize()
+    return found
+
+
+def seconds(replay: Callable[[], Any], streams: Streams, launch_s: float) -> float:
     """Of the device, from the start of what is launched to its end, all of it queued before it starts."""
     if not streams.is_cuda:
         began = perf_counter()
@@ -206,7 +222,7 @@ def seconds(replay: Callable[[], Any], streams: Streams) -> float:
         return perf_counter() - began
     first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     with torch.cuda.stream(streams.main):
-        torch.cuda._sleep(_QUEUEING_CYCLES)
+        torch.cuda._sleep(int(_CYCLES_PER_S * max(_QUEUEING * launch_s, _LEAST_QUEUEING_S)))
         first.record()
         replay()
         last.record()

@@ -52,8 +52,10 @@ def test_all_of_it_runs_on_this_cpu(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     measure = import_module("measure")
-    monkeypatch.setattr(measure, "MOST_S", (300.0, 300.0))
-    options = "--runner cpu --sms 1 --lanes 2 --trials 4 --builders 1 --tasks 2 --kernels 2 --time-limit 600"
+    options = (
+        "--runner cpu --sms 1 --lanes 2 --trials 4 --builders 1 --builders-at-once 1 --tasks 2 --kernels 2"
+    )
+    options += " --most-after 300 --most-at-once 300 --time-limit 900"
     jobs = [word for name in JOBS for word in ("--workload", name)]
     monkeypatch.setattr(sys, "argv", ["measure.py", "--out", str(tmp_path), *options.split(), *jobs])
     measure.main()

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -85,8 +86,27 @@ def test_answers_are_compared_as_they_were_measured_again(report: Any, tmp_path:
         {**tuned, "way": "watched", "best": "a"},
         {"kind": "again", "workload": "w", "best_of_pool": "c", "latency_s": {"a": 2.0, "b": 3.0, "c": 1.0}},
         {"kind": "again", "workload": "w", "best_of_pool": "c", "latency_s": {"a": 2.2, "b": 3.3, "c": 1.1}},
+        {"kind": "part", "sm_ids": [0, 1, 2]},
+        {"kind": "service", "sm_ids": [2, 3], "shared_sm_ids": [2]},
         {"kind": "error", "what": "this", "error": "that"},
     ]
     lines = report.table(rows, tmp_path / "none.log").splitlines()
     assert "| w | 0 | 10.00% | 1.500 | 1.000 | 2.000 |" in lines
+    assert lines[0] == "SMs: 2 of the service, 3 of the kernels, 1 of both."
     assert lines[-1] == "error: this: that"
+
+
+@pytest.mark.rehearsal
+@pytest.mark.tvm
+def test_nothing_stays_behind_when_it_is_told_to_end(tmp_path: Path) -> None:
+    """At a time when the service waits for its beginning."""
+    command = [sys.executable, FOLDER / "measure.py", "--out", tmp_path, *CPU, "--time-limit", "60"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        while not (tmp_path / "ready.json").exists():
+            time.sleep(0.05)
+        process.terminate()
+        _, said = process.communicate(timeout=20)
+    assert process.returncode == 1
+    assert said.endswith("terminated\n")
+    assert (tmp_path / "stop").exists()
+    assert not (tmp_path / "latencies.log").read_text()

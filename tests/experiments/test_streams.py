@@ -23,7 +23,7 @@ FOLDER = Path(__file__).parents[2] / "experiments" / "streams"
 
 @pytest.fixture
 def references() -> Iterator[ModuleType]:
-    with found_beside(FOLDER, ["references"]):
+    with found_beside(FOLDER, ["references", "cases"]):
         import references  # type: ignore[import-not-found, unused-ignore]
 
         yield references
@@ -77,17 +77,17 @@ def test_stages_wait_for_all_of_the_one_before(references: ModuleType) -> None:
 
 def test_epilogues_become_part_of_their_convolution(cases: ModuleType) -> None:
     tasks = [
-        task("conv", 8),
-        task("BatchNorm2d", 2, "conv"),
+        task("Conv2d", 8),
+        task("BatchNorm2d", 2, "Conv2d"),
         task("ReLU", 2, "BatchNorm2d"),
         task("pool", 2, "ReLU"),
         task("ReLU_again", 2, "ReLU"),  # two read what the first wrote, so it is no epilogue
         task("cat", 2, "pool ReLU_again"),
     ]
     found = {each.id: each for each in cases.with_epilogues(tasks)}
-    assert list(found) == ["conv", "pool", "ReLU_again", "cat"]
-    assert found["conv"].duration_s == pytest.approx(8e-6)
-    assert found["pool"].after == ["conv"]
+    assert list(found) == ["Conv2d", "pool", "ReLU_again", "cat"]
+    assert found["Conv2d"].duration_s == pytest.approx(8e-6)
+    assert found["pool"].after == ["Conv2d"]
 
 
 def test_schedules_stand_beside_references(tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_kernels_of_a_trace_are_those_of_nodes(tmp_path: Path) -> None:
 def test_networks_run_on_streams_as_rehearsed(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     command = [sys.executable, FOLDER / "measure.py", "--out", tmp_path, "--device", "cpu", "--rounds", "2"]
-    command += ["--only", "inception-e"]
+    command += ["--only", "inception-a"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     rows = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
@@ -149,6 +149,11 @@ def test_networks_run_on_streams_as_rehearsed(tmp_path: Path) -> None:
         assert set(row["measured_s"]) == {"module", "one", "one again", "nimble", "ours"}
         assert row["streams"]["ours"] > 1
         assert row["predicted_s"]["ours"] <= row["predicted_s"]["nimble"] < row["predicted_s"]["one"]
+    (staged,) = [json.loads(line) for line in (tmp_path / "stages.jsonl").read_text().splitlines()]
+    assert staged["same"] == {"stages": True}
+    assert staged["stages_measured"] > len(staged["stages"]) > 1
+    nodes = [node for stage in staged["stages"] for line in stage for node in line]
+    assert sorted(nodes) == sorted(rows[0]["placements"]["ours"]["order"])
     late = subprocess.run([*command, "--time-limit", "0"], capture_output=True, text=True, check=False)
     assert "no time was left" in late.stdout
 

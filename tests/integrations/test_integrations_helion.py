@@ -231,6 +231,12 @@ def test_the_time_limit_of_helion_holds(path: Path) -> None:
     assert landscape.timed == []
 
 
+@pytest.mark.parametrize(("sms", "isolated"), [(32, False), (132, True)])
+def test_on_a_part_of_the_gpu_no_other_process_times(path: Path, sms: int, isolated: bool) -> None:
+    search = Landscape(sms=sms).search(path, autotune_benchmark_subprocess=True)
+    assert search.settings.autotune_benchmark_subprocess is isolated
+
+
 def test_settings_are_checked(path: Path) -> None:
     with pytest.raises(CostModelError, match="shortlist and batch must be at least 1, but got 0 and 4"):
         Landscape().search(path, shortlist=0)

@@ -69,6 +69,9 @@ class CostModelSearch(BaseSearch):  # type: ignore[misc]
         self._shortlist, self._batch = shortlist, batch
         self._seed, self._screened = seed, screened
         self._platform = platform() if callable(platform) else platform or current_platform()
+        if self._platform.isolation == "green_context":
+            # Helion's worker process knows nothing of the stream here, and would time on the whole GPU.
+            self.settings.autotune_benchmark_subprocess = False
         self._asked = question(kernel, args)
         self._knowledge = _knowledge(model, self._asked.family)
 
