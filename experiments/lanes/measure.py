@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from datetime import datetime
 from functools import partial
@@ -34,6 +35,7 @@ AFTER, TURNS, LANES = "one after another", "at once, in turns", "at once, on lan
 ALONE, AGAIN, LANE_ALONE = "alone", "alone again (A/A)", "on a lane, nothing beside it"
 TURNS_AGAIN = "at once, in turns, again (A/A)"
 FINALISTS = 3
+WINNERS_S = 40.0  # what measuring winners takes
 
 
 class Notes:
@@ -74,8 +76,8 @@ def main() -> None:
         comparison = Comparison(args, args.keep or folder / "kernels", notes)
         notes.add("prepared", partial(comparison.prepare, stack))
         jobs = partial(tuned, args, notes)
-        notes.add(AFTER, partial(jobs, folder / "after", crew=1))
-        notes.add(TURNS, partial(jobs, folder / "turns", crew=args.lanes))
+        notes.add(AFTER, partial(jobs, folder / "after", crew=1, spare_s=WINNERS_S))
+        notes.add(TURNS, partial(jobs, folder / "turns", crew=args.lanes, spare_s=WINNERS_S))
         comparison.measure()
         if comparison.daemon and notes.left_s > args.most_at_once / 2:
             daemon = mps_environment(stack)  # one that never had another client
@@ -129,15 +131,16 @@ def counted(args: argparse.Namespace, environment: Mapping[str, str]) -> dict[st
         return count_lanes(args.sms, args.lanes, 40.0)
 
 
-def tuned(
+def tuned(  # noqa: PLR0913 (what is done, where, and how long)
     args: argparse.Namespace,
     notes: Notes,
     folder: Path,
     *,
     crew: int,
     environment: Mapping[str, str] | None = None,
+    spare_s: float = 0.0,
 ) -> dict[str, Any]:
-    """Do a job for each workload with so many workers, which begin at once.
+    """Do a job for each workload with so many workers, which begin at once, and leave that much time.
 
     Returns:
         Seconds from their start to their end, what was measured, and how busy builders kept the machine. A
@@ -168,7 +171,7 @@ def tuned(
             )
             for _ in range(crew)
         ]
-        end = start + min(args.most_at_once if crew > 1 else args.most_after, notes.left_s)
+        end = start + min(args.most_at_once if crew > 1 else args.most_after, notes.left_s - spare_s)
         try:
             while time.monotonic() < end and any(worker.poll() is None for worker in workers):
                 time.sleep(0.05)
@@ -254,8 +257,12 @@ class Comparison:
         self._alone(first, 2)  # off the clock: it puts inputs on the device
         for name, crew in list(self._crews.items()):
             self._told(name, f"{name}: opened in s", partial(crew.wait_ready, 30.0))
-        for name, crew in list(self._crews.items()):
-            self._told(name, f"{name}: warmed up", partial(crew.measure, first, 20.0))
+
+        def warm_up(crew: tuple[str, Crew]) -> None:
+            self._told(crew[0], f"{crew[0]}: warmed up", partial(crew[1].measure, first, 30.0))
+
+        with ThreadPoolExecutor() as threads:
+            list(threads.map(warm_up, list(self._crews.items())))
         return {name: [each.candidate_id for each in some] for name, some in self._tasks.items()}
 
     def _open_crews(self, stack: ExitStack) -> None:

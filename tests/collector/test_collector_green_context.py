@@ -1,4 +1,4 @@
-"""Partitions, on a driver that splits a GPU of 132 SMs in steps of 8."""
+"""Partitions, on a driver that splits a GPU of 132 SMs in steps of 8, or of 2 from anywhere on the chip."""
 
 import sys
 from collections.abc import Sequence
@@ -10,6 +10,8 @@ import pytest
 from costmodel.collector.device import GreenContexts
 
 SMS, STEP = 132, 8
+ANYWHERE, UNIT = 1, 2
+MOST = 15  # parts of 8 SMs, as an H200 had them
 SUCCESS, REFUSED = SimpleNamespace(name="CUDA_SUCCESS"), SimpleNamespace(name="CUDA_ERROR_INVALID_RESOURCE")
 
 
@@ -22,6 +24,9 @@ class FakeDriver:
 
     CUresult = SimpleNamespace(CUDA_SUCCESS=SUCCESS)
     CUdevResourceType = SimpleNamespace(CU_DEV_RESOURCE_TYPE_SM="sm")
+    CUdevSmResourceSplitByCount_flags = SimpleNamespace(
+        CU_DEV_SM_RESOURCE_SPLIT_IGNORE_SM_COSCHEDULING=ANYWHERE
+    )
     CUstream_flags = SimpleNamespace(CU_STREAM_NON_BLOCKING=1)
     CUgreenCtxCreate_flags = SimpleNamespace(CU_GREEN_CTX_DEFAULT_STREAM=1)
 
@@ -49,10 +54,11 @@ class FakeDriver:
 
     def cuDevSmResourceSplitByCount(self, count: int, whole: Any, flags: int, least: int) -> Any:  # noqa: N802
         self.splits.append((count, least))
-        size = max(STEP, -(-least // STEP) * STEP)
+        step = UNIT if flags == ANYWHERE else STEP
+        size = max(step, -(-least // step) * step)
         if size > SMS:
             return (REFUSED, None, None, None)
-        made = min(count, whole.sm.smCount // size)
+        made = min(count, MOST if size == STEP else whole.sm.smCount // size)
         ids = sorted(whole.ids)
         groups = [resource(ids[i * size : (i + 1) * size]) for i in range(made)]
         return SUCCESS, groups, made, resource(ids[made * size :])
@@ -101,7 +107,7 @@ def test_a_budget_is_granted_rounded_up(driver: FakeDriver, sms: int, granted: i
     assert driver.splits == [(1, sms)]
 
 
-@pytest.mark.parametrize(("sms", "partitions"), [(8, 16), (32, 4), (30, 4), (64, 2), (40, 3)])
+@pytest.mark.parametrize(("sms", "partitions"), [(8, 15), (32, 4), (30, 4), (64, 2), (40, 3)])
 def test_partitions_are_disjoint_and_of_one_split(driver: FakeDriver, sms: int, partitions: int) -> None:
     streams, granted = GreenContexts().streams(sms, partitions)
     groups = [driver.streams[stream] for stream in streams]
@@ -131,17 +137,17 @@ def test_the_rest_is_what_a_first_partition_leaves(driver: FakeDriver, sms: int,
     assert not driver.streams[stream] & driver.streams[part]
 
 
-@pytest.mark.parametrize("sizes", [(64, 64), (32, 96), (96, 32), (16, 112), (10, 20, 40)])
+@pytest.mark.parametrize("sizes", [(64, 64), (32, 96), (96, 32), (16, 112), (9, 20, 41)])
 def test_partitions_of_any_sizes_are_disjoint(driver: FakeDriver, sizes: tuple[int, ...]) -> None:
     found = GreenContexts().disjoint(sizes)
     groups = [driver.streams[stream] for stream, _ in found]
     assert [len(group) for group in groups] == [granted for _, granted in found]
-    assert all(sms <= granted < sms + STEP for sms, (_, granted) in zip(sizes, found, strict=True))
+    assert all(sms <= granted < sms + UNIT for sms, (_, granted) in zip(sizes, found, strict=True))
     assert len(set().union(*groups)) == sum(granted for _, granted in found)
 
 
 def test_sizes_that_do_not_fit_together_are_refused(driver: FakeDriver) -> None:
-    with pytest.raises(RuntimeError, match=r"whole units of 8 SMs, up to 128, but got 96 to 160"):
+    with pytest.raises(RuntimeError, match=r"whole units of 2 SMs, up to 132, but got 96 to 160"):
         GreenContexts().disjoint((96, 64))
 
 
@@ -155,13 +161,13 @@ def test_lanes_of_any_size_are_the_sms_that_they_are_called_by(driver: FakeDrive
     lanes = [range(0, 32), range(32, 48), range(48, 128), range(64, 96)]
     for lane in lanes:
         assert driver.streams[contexts.lane(lane)] == set(lane)
-    assert driver.splits == [(1, 1), (16, 8)]  # all of them of one split
+    assert driver.splits == [(1, 1), (66, 2)]  # all of them of one split
     assert contexts.lane(range(0, 32)) == contexts.lane(range(0, 32))
 
 
-@pytest.mark.parametrize("lane", [range(0, 12), range(4, 12), range(96, 136)])
+@pytest.mark.parametrize("lane", [range(0, 11), range(3, 12), range(96, 136)])
 def test_a_lane_that_the_driver_cannot_make_is_refused(driver: FakeDriver, lane: range) -> None:
-    with pytest.raises(RuntimeError, match="a lane must be of whole units of 8 SMs, up to 128, but got"):
+    with pytest.raises(RuntimeError, match="a lane must be of whole units of 2 SMs, up to 132, but got"):
         GreenContexts().lane(lane)
 
 

@@ -108,11 +108,17 @@ class GreenContexts:
         return self._lanes[sms]
 
     def _split_into_units(self) -> tuple[list[Any], int]:
-        """The device in parts as small as the driver makes them, and the SMs of each."""
+        """The device in parts as small as the driver makes them, and the SMs of each.
+
+        Wherever on the chip they are: of SMs that can be scheduled together, an H200 of 132 SMs gave 15 parts
+        of 8, too few for four lanes of 32. A kernel with large thread block clusters may not start there.
+        """
         if self._units is None:
-            first, _, _ = self._split_up(1, 1)
+            anywhere = self.driver.CUdevSmResourceSplitByCount_flags
+            flag = int(anywhere.CU_DEV_SM_RESOURCE_SPLIT_IGNORE_SM_COSCHEDULING)
+            first, _, _ = self._split_up(1, 1, flag)
             size = int(first[0].sm.smCount)
-            units, made, _ = self._split_up(size, self.total_sms // size)
+            units, made, _ = self._split_up(size, self.total_sms // size, flag)
             self._units = units[:made], size
         return self._units
 
@@ -126,9 +132,9 @@ class GreenContexts:
             raise RuntimeError(f"the driver made {made} of {partitions} partitions of {sms} SMs")
         return [self._stream([group]) for group in groups[:partitions]], int(groups[0].sm.smCount)
 
-    def _split_up(self, sms: int, partitions: int) -> tuple[list[Any], int, Any]:
+    def _split_up(self, sms: int, partitions: int, flags: int = 0) -> tuple[list[Any], int, Any]:
         """Partitions, how many were made, and what they leave."""
-        split = self.driver.cuDevSmResourceSplitByCount(partitions, self._all_sms, 0, sms)
+        split = self.driver.cuDevSmResourceSplitByCount(partitions, self._all_sms, flags, sms)
         groups, made, left = self.call(split)
         return groups, made, left
 
