@@ -26,6 +26,7 @@ from costmodel.shadow import CannotGoOnError, ServiceWatch
 from costmodel.spaces import Pool, SearchSpace
 
 sys.path.append(str(Path(__file__).parent))
+import apart
 import service
 
 sys.path.append(str(Path(__file__).parents[1]))
@@ -34,6 +35,7 @@ from report import ALONE, BESIDE, BUILDING, EXCLUSIVE, WATCHED, table
 
 SOURCE = {"cuda": "cuda", "cpu": "metaschedule"}  # of kernels, by runner
 BUILDS = 16  # kernels to build beside the service: done within the seconds that the phase takes
+SERVICE_CORES = 2
 RESERVE_S = 8.0  # for what comes after the watched tuning and a last look
 STARTED = time.monotonic()
 
@@ -159,25 +161,40 @@ def start_service(
     if args.in_thread or (sms and not started_mps(record, stack)):
         os.environ[service.FOLDER] = f"{args.out.resolve()}|{sms}|{args.think}"
         return DeviceJobs(describe=service.describe_with_service), None
-    script = [sys.executable, service.__file__]
+    if sms:
+        look_whether_apart(sms, record)
+    command = [sys.executable, service.__file__, "--folder", str(args.out), "--sms", str(sms)]
     said = stack.enter_context((args.out / "service.txt").open("wb"))
     process = subprocess.Popen(
-        [*script, "--folder", str(args.out), "--sms", str(sms), "--think", str(args.think)],
+        [*command, "--think", str(args.think)],
         env=os.environ | {"OMP_NUM_THREADS": "1"},
         stdout=said,
         stderr=said,
     )
     stack.callback(end, process, args.out / "stop")
-    if sms:
-        with record.caught("part"):
-            done = subprocess.run(
-                [*script, "--folder", ".", "--sms", str(sms), "--part"],
-                capture_output=True,
-                check=True,
-                timeout=60,
-            )
-            record.add("part", sm_ids=json.loads(done.stdout))
+    set_cores_apart(process.pid, record)
     return DeviceJobs(), process
+
+
+def look_whether_apart(sms: int, record: Record) -> None:
+    """Note whether the SMs of two processes are apart."""
+    with record.caught("apart"):
+        command = [sys.executable, apart.__file__, "--sms", str(sms)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+        if done.returncode:
+            raise CostModelError(done.stderr[-400:])
+        record.add("apart", **json.loads(done.stdout))
+
+
+def set_cores_apart(pid: int, record: Record) -> None:
+    """Give a process two cores that this one, and those that it starts from now on, leave alone."""
+    cores = sorted(os.sched_getaffinity(0))
+    if len(cores) < 2 * SERVICE_CORES:
+        return
+    with record.caught("cores"):
+        os.sched_setaffinity(pid, cores[:SERVICE_CORES])
+        os.sched_setaffinity(0, cores[SERVICE_CORES:])
+        record.add("cores", service=cores[:SERVICE_CORES], others=len(cores) - SERVICE_CORES)
 
 
 def started_mps(record: Record, stack: ExitStack) -> bool:
@@ -216,8 +233,7 @@ def await_ready(args: argparse.Namespace, record: Record, process: "subprocess.P
             raise CostModelError(f"The service must get ready within a minute, but did not: {said}")
         time.sleep(0.05)
     where = json.loads(ready.read_text())
-    shared = sorted({i for row in record.of("part") for i in row["sm_ids"]} & set(where["sm_ids"]))
-    record.add("service", **where, shared_sm_ids=shared)
+    record.add("service", **where)
 
 
 def drawn(runner: Runner, name: str, platform: Platform, count: int, seed: int) -> list[Candidate]:

@@ -10,6 +10,9 @@ import numpy as np
 
 from costmodel.shadow import p99
 
+sys.path.append(str(Path(__file__).parent))
+from apart import apart_line
+
 EXCLUSIVE, BESIDE, WATCHED = "exclusive", "beside", "watched"
 ALONE = ("alone", "alone again", "alone at last")
 BUILDING = "building"
@@ -28,14 +31,8 @@ def _of(kind: str, rows: Rows) -> Rows:
 
 
 def _of_sms(rows: Rows) -> list[str]:
-    """How many SMs the service and the kernels had, counted, and how many of them were the same."""
-    part = {i for row in _of("part", rows) for i in row["sm_ids"]}
-    return [
-        f"SMs: {len(row['sm_ids'])} of the service, {len(part)} of the kernels, "
-        f"{len(row['shared_sm_ids'])} of both.\n"
-        for row in _of("service", rows)
-        if part
-    ]
+    """Whether the SMs of the service and those of the kernels are apart."""
+    return [apart_line(row) for row in _of("apart", rows)]
 
 
 def _of_service(rows: Rows, log: Path) -> list[str]:

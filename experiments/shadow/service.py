@@ -30,12 +30,8 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, required=True, help="where its files go")
     parser.add_argument("--sms", type=int, default=0, help="SMs that are left to others; 0 serves on a CPU")
     parser.add_argument("--think", type=float, default=2.5e-4, help="mean seconds between two requests")
-    parser.add_argument("--part", action="store_true", help="only print the SMs that are left to others")
     args = parser.parse_args()
-    if args.part:
-        print(json.dumps(part_sms(args.sms)))
-    else:
-        serve(args.folder, args.sms, args.think)
+    serve(args.folder, args.sms, args.think)
 
 
 def serve(folder: Path, sms: int, think_s: float) -> None:
@@ -122,13 +118,6 @@ def on_cpu() -> tuple[Callable[[], None], dict[str, Any]]:
 
     a = np.random.default_rng(0).standard_normal((96, 96))
     return lambda: (a @ a, None)[1], {"sms_granted": 0, "sm_ids": []}
-
-
-def part_sms(sms: int) -> list[int]:
-    """The SMs of the partition that kernels are tuned on, as a process of its own sees them."""
-    contexts = GreenContexts()
-    (handle, *_), _ = contexts.streams(sms)
-    return sorted(SpinKernel(contexts.driver, contexts.call).sm_ids(handle))
 
 
 def describe_with_service(setup: DeviceSetup) -> tuple[Device, dict[str, str]]:

@@ -14,7 +14,7 @@ import pytest
 from experiment_folder import found_beside
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "shadow"
-MODULES = ("measure", "service", "report", "options")
+MODULES = ("measure", "service", "report", "options", "apart")
 CPU = ("--runner", "cpu", "--sms", "1", "--workload", "matmul-m64-n64-k64", "--pool", "3", "--trials", "2")
 
 
@@ -86,13 +86,20 @@ def test_answers_are_compared_as_they_were_measured_again(report: Any, tmp_path:
         {**tuned, "way": "watched", "best": "a"},
         {"kind": "again", "workload": "w", "best_of_pool": "c", "latency_s": {"a": 2.0, "b": 3.0, "c": 1.0}},
         {"kind": "again", "workload": "w", "best_of_pool": "c", "latency_s": {"a": 2.2, "b": 3.3, "c": 1.1}},
-        {"kind": "part", "sm_ids": [0, 1, 2]},
-        {"kind": "service", "sm_ids": [2, 3], "shared_sm_ids": [2]},
+        {
+            "kind": "apart",
+            "service_sms": 2,
+            "part_sm_ids": [0],
+            "alone_ms": [1.0, 1.1, 1.0],
+            "part_filled_ms": [1.0],
+            "rest_filled_ms": [9.0, 10.0],
+        },
         {"kind": "error", "what": "this", "error": "that"},
     ]
     lines = report.table(rows, tmp_path / "none.log").splitlines()
     assert "| w | 0 | 10.00% | 1.500 | 1.000 | 2.000 |" in lines
-    assert lines[0] == "SMs: 2 of the service, 3 of the kernels, 1 of both."
+    assert "takes 1.000 ms, 1.000 ms while another process fills" in lines[0]
+    assert lines[0].endswith("9.500 ms while that fills its own.")
     assert lines[-1] == "error: this: that"
 
 

@@ -103,9 +103,9 @@ class SpinKernel:
         """Keep a stream busy for a while, so that what is launched next waits there, ready to start."""
         self.launch(stream, _HOLD_CYCLES)
 
-    def launch(self, stream: int, cycles: int) -> None:
-        """Put a block on a stream that spins for some cycles of its SM."""
-        self._launch(stream, 1, cycles)
+    def launch(self, stream: int, cycles: int, blocks: int = 1) -> None:
+        """Put blocks of one warp on a stream that spin for some cycles of their SM; 4,096 at most."""
+        self._launch(stream, blocks, cycles)
 
     def close(self) -> None:
         """Free what it has on the device."""
