@@ -26,7 +26,6 @@ TUNERS = {
     "helion-again": "the same, timed again",
     "ours": "ours, a tenth of its configs",
     "random": "random, as many",
-    "known": "ours, no model",
     "default": "Helion's default config",
     "helion-of-whole": "its search's on the whole GPU",
 }
@@ -74,7 +73,8 @@ def measure(options: argparse.Namespace) -> Iterator[str]:
             ended += line is None
             if line:
                 row = json.loads(line)
-                told = [str(row.get(key, "")) for key in ("kernel", "what", "tuner", "shape", "place", "us")]
+                keys = ("kernel", "what", "tuner", "shape", "place", "timed", "search_s", "us")
+                told = [str(row.get(key, "")) for key in keys]
                 print(f"{time.monotonic() - start:6.1f} s:", *told, row.get("failed", ""), flush=True)
                 yield line
     finally:

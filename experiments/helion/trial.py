@@ -51,8 +51,8 @@ class Turns:
         fcntl.flock(self._file, fcntl.LOCK_EX)
         try:
             yield
-        finally:
             torch.cuda.synchronize()
+        finally:
             fcntl.flock(self._file, fcntl.LOCK_UN)
 
     def rule_helion(self) -> None:
@@ -97,25 +97,27 @@ class KernelTrial:
         self.turns.rule_helion()
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """First what ours finds without a model, then in each cell what all find, and how fast it runs."""
-        known = {}
-        for cell in self.cells:
-            known[cell] = self.answer(cell, lambda cell=cell: self.ours(cell, self.store(cell), "known"))
-            yield {"what": "known", **_place(cell), **known[cell]}
-        for shape in self.case.shapes:
+        """For each shape: what ours finds of the other without a model, then what all find of this one."""
+        for shape, other in zip(self.case.shapes, reversed(self.case.shapes), strict=True):
+            for cell in [(other, place) for place in self.streams]:
+                found = self.answer(cell, lambda cell=cell: self.ours(cell, self.store(cell), "known"))
+                yield {"what": "known", **_place(cell), **found}
             yield self.learn(shape)
-        of_whole: dict[Shape, dict[str, Any]] = {}
-        for cell in self.cells:
-            shape, place = cell
-            found = {"known": known[cell], "helion": self.answer(cell, lambda cell=cell: self.helions(cell))}
-            few = max(2, round(self.options.share * found["helion"]["timed"]))
-            found["ours"] = self.answer(cell, lambda cell=cell, few=few: self.informed(cell, few))
-            found["random"] = self.answer(cell, lambda cell=cell, few=few: self.random(cell, few))
-            if place == "whole":
-                of_whole[shape] = found["helion"]
-            else:
-                found["helion-of-whole"] = of_whole[shape]
-            yield from self.compared(found, cell)
+            of_whole: dict[str, Any] = {}
+            for cell in [(shape, place) for place in self.streams]:
+                found = self.found(cell)
+                yield from self.compared({**found, **of_whole}, cell)
+                of_whole = {"helion-of-whole": found["helion"]}
+
+    def found(self, cell: Cell) -> dict[str, dict[str, Any]]:
+        """What each tuner finds in a cell."""
+        own = self.answer(cell, lambda: self.helions(cell))
+        few = max(2, round(self.options.share * own["timed"]))
+        return {
+            "helion": own,
+            "ours": self.answer(cell, lambda: self.informed(cell, few)),
+            "random": self.answer(cell, lambda: self.random(cell, few)),
+        }
 
     def answer(self, cell: Cell, search: Callable[[], Any]) -> dict[str, Any]:
         """The config that a search finds in a cell, how many it timed and how long it took."""

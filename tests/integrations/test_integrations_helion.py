@@ -231,6 +231,14 @@ def test_the_time_limit_of_helion_holds(path: Path) -> None:
     assert landscape.timed == []
 
 
+def test_what_helion_did_not_try_in_time_is_no_failure(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    landscape = Landscape(status=lambda _: "ok" if len(landscape.timed) <= 4 else "error")
+    search = landscape.search(path, shortlist=40)
+    monkeypatch.setattr(search, "_autotune_budget_exceeded", lambda: len(landscape.timed) > 4)
+    search.autotune()
+    assert [each.outcome for each in stored(path)] == [Outcome.OK] * 4
+
+
 @pytest.mark.parametrize(("sms", "isolated"), [(32, False), (132, True)])
 def test_on_a_part_of_the_gpu_no_other_process_times(path: Path, sms: int, isolated: bool) -> None:
     search = Landscape(sms=sms).search(path, autotune_benchmark_subprocess=True)

@@ -117,10 +117,15 @@ class CostModelSearch(BaseSearch):  # type: ignore[misc]
         results = self.benchmark_batch(
             [space.helion_config(config) for config in configs], raise_if_no_viable_config=False
         )
-        candidates = [Candidate(self._asked.workload, self._asked.space, config) for config in configs]
-        made = [measurement_of(timings, *pair) for pair in zip(candidates, results, strict=True)]
-        timings.keep(made)
-        for trial, measured in zip(trials, made, strict=True):
+        # Past its time limit, Helion says "error" of what it did not try.
+        untried = {"error"} if self._autotune_budget_exceeded() else set()
+        for trial, config, result in zip(trials, configs, results, strict=True):
+            if result.status in untried:
+                study.tell(trial, state=TrialState.FAIL)
+                continue
+            candidate = Candidate(self._asked.workload, self._asked.space, config)
+            measured = measurement_of(timings, candidate, result)
+            timings.keep([measured])
             study.tell(trial, **_told(measured))
 
     def _study(self, space: HelionSpace, timings: KernelTimings) -> optuna.Study:

@@ -1,0 +1,54 @@
+"""The experiment's kernels compile for all that is asked, and what becomes of what is measured."""
+
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+from experiment_folder import found_beside
+
+FOLDER = Path(__file__).parents[2] / "experiments" / "helion"
+
+
+@pytest.fixture
+def measure() -> Iterator[Any]:
+    with found_beside(FOLDER, ("measure", "options")):
+        yield import_module("measure")
+
+
+@pytest.mark.triton
+@pytest.mark.parametrize("name", ["matmul", "softmax", "layer_norm"])
+def test_helion_compiles_the_kernels(name: str) -> None:
+    helion, torch = pytest.importorskip("helion"), pytest.importorskip("torch")
+    with found_beside(FOLDER, ("kernels",)):
+        case = import_module("kernels").CASES[name]
+        inputs = case.inputs(case.shapes[0], "cpu")
+        bound = helion.kernel(case.kernel, static_shapes=True).bind(inputs)
+        assert "triton.jit" in bound.to_triton_code(bound.config_spec.default_config())
+        assert case.expected(*inputs).shape == torch.Size((case.shapes[0][0], case.shapes[0][1]))
+
+
+def answer(tuner: str, shape: int, us: float | None, **told: Any) -> dict[str, Any]:
+    place = {"kernel": "softmax", "what": "answer", "shape": [shape, 8], "place": "part"}
+    return {**place, "tuner": tuner, "us": us, "error": 1e-4, "timed": 50, "search_s": 2.0, **told}
+
+
+def test_a_summary_compares_with_helions_search(measure: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [
+        {"what": "place", "device": "X1", "part_sms": 32},
+        answer("helion", 4, 10.0),
+        answer("ours", 4, 11.0, timed=5),
+        answer("helion", 5, 20.0),
+        answer("ours", 5, 18.0, timed=7, error=0.5),
+        answer("random", 5, None, failed="no config"),
+        answer("ours", 6, 5.0),  # Helion's own failed there
+    ]
+    found = measure.summary(rows)
+    ours = found["tuners"]["ours"]
+    assert (ours["cells"], ours["timed"], ours["within_5_percent"], ours["wrong"]) == (2, 6.0, 1, 1)
+    assert (ours["best"], ours["over_helion"], ours["worst"]) == pytest.approx((0.9, 1.0, 1.1))
+    assert found["tuners"]["random"]["failed"] == 1
+    assert found["tuners"]["default"]["over_helion"] is None
+    measure.print_table(found)
+    assert "ours, a tenth of its configs" in capsys.readouterr().out
