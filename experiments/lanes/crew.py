@@ -162,6 +162,8 @@ def count_lanes(sms: int, lanes: int, limit_s: float) -> dict[str, Any]:
         "disjoint_of_split": _are_disjoint(of_split),
         "spin_alone_s": found[0]["alone_s"],
         "spin_at_once_s": [each["at_once_s"] for each in found],
+        "full_alone_s": found[0]["full_alone_s"],
+        "full_at_once_s": [each["full_at_once_s"] for each in found],
     }
 
 
@@ -170,6 +172,7 @@ def _are_disjoint(ids: Sequence[Sequence[int]]) -> bool:
 
 
 _BEGIN: list[Any] = []
+_FULL_SM = 32  # blocks that an SM of a GPU of compute capability 9.0 holds
 
 
 def _join(begin: Any) -> None:
@@ -184,6 +187,11 @@ def _count(lane: range) -> dict[str, Any]:
     alone_s = _spin_s(device, lane) if lane.start == 0 else 0.0
     begin.wait()
     at_once_s = _spin_s(device, lane)
+    begin.wait()
+    full_alone_s = _spin_s(device, lane, _FULL_SM * len(lane)) if lane.start == 0 else 0.0
+    begin.wait()
+    full_at_once_s = _spin_s(device, lane, _FULL_SM * len(lane))
+    begin.wait()
     ids = set(device.sm_ids(lane))
     for _ in range(20):  # while the others do the same
         ids |= device.sm_ids(lane)
@@ -195,15 +203,17 @@ def _count(lane: range) -> dict[str, Any]:
         "ids_of_split": sorted(of_split),
         "alone_s": alone_s,
         "at_once_s": at_once_s,
+        "full_alone_s": full_alone_s,
+        "full_at_once_s": full_at_once_s,
     }
 
 
-def _spin_s(device: Any, lane: range) -> float:
-    """Seconds of a block that spins for some 100 ms."""
+def _spin_s(device: Any, lane: range, blocks: int = 1) -> float:
+    """Seconds of blocks that spin for some 100 ms each; they all fit on the lane unless others run there."""
     contexts = device._contexts
     stream = contexts.lane(lane)
     start = time.monotonic()
-    device._spin.launch(stream, 200_000_000)
+    device._spin._launch(stream, blocks, 200_000_000)
     contexts.call(contexts.driver.cuStreamSynchronize(stream))
     return time.monotonic() - start
 

@@ -35,7 +35,7 @@ AFTER, TURNS, LANES = "one after another", "at once, in turns", "at once, on lan
 ALONE, AGAIN, LANE_ALONE = "alone", "alone again (A/A)", "on a lane, nothing beside it"
 TURNS_AGAIN = "at once, in turns, again (A/A)"
 FINALISTS = 3
-WINNERS_S = 40.0  # what measuring winners takes
+WINNERS_S = 15.0  # what measuring winners takes
 
 
 class Notes:
