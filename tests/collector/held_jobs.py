@@ -3,6 +3,7 @@
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 from costmodel.collector.device import (
     DeviceSetup,
@@ -15,6 +16,9 @@ from costmodel.collector.device import (
 
 _LONGER_S = 0.3
 _PATIENCE_S = 20.0  # of the thirty that a job has
+_BLOCKS_OF_SM = 32  # that an SM holds at once
+_SPIN_CYCLES = 200_000_000  # 0.1 s
+_MEETING: list[Any] = []
 
 
 def time_and_note(folder: Path, setup: DeviceSetup, job: KernelJob) -> TimedKernels:
@@ -46,3 +50,23 @@ def sms_of_lane(lane: range) -> frozenset[int]:
     """The SMs that kernels of a lane of a GPU run on, as this process sees it."""
     device = open_device(DeviceSetup("cuda", 1, artifacts=(".cubin",)))
     return device.sm_ids(lane)  # type: ignore[attr-defined, no-any-return]
+
+
+def meet_at(barrier: Any) -> None:
+    """What processes wait at before they fill their lanes."""
+    _MEETING.append(barrier)
+
+
+def seconds_to_fill(lane: range) -> float:
+    """How long blocks spin that take all room on a lane, while other processes have theirs spin.
+
+    Where two lanes had SMs in common, blocks of one would wait for those of the other.
+    """
+    device: Any = open_device(DeviceSetup("cuda", 1, artifacts=(".cubin",)))
+    stream, blocks = device._contexts.lane(lane), _BLOCKS_OF_SM * len(lane)
+    for cycles in (1000, _SPIN_CYCLES):  # the first loads the kernel
+        _MEETING[0].wait()
+        begin = time.monotonic()
+        device._spin._launch(stream, blocks, cycles)
+        device._contexts.call(device._contexts.driver.cuStreamSynchronize(stream))
+    return time.monotonic() - begin
