@@ -21,6 +21,7 @@ from unittest import mock
 import numpy as np
 from cores import BuilderCores, cores
 from crew import Crew, Tasks, count_lanes, load, measured, opened
+from report import AFTER, AGAIN, ALONE, COUNTED, LANE_ALONE, LANES, TURNS, TURNS_AGAIN, report, tables
 
 from costmodel.collector.runners import MpsDaemon
 from costmodel.errors import CostModelError
@@ -31,10 +32,6 @@ from costmodel.records import Candidate, Workload, read_records
 sys.path.append(str(Path(__file__).parents[1]))
 from options import parse_options
 
-AFTER, TURNS, LANES = "one after another", "at once, in turns", "at once, on lanes"
-ALONE, AGAIN, LANE_ALONE = "alone", "alone again (A/A)", "on a lane, nothing beside it"
-TURNS_AGAIN = "at once, in turns, again (A/A)"
-FINALISTS = 3
 WINNERS_S = 15.0  # what measuring winners takes
 
 
@@ -84,7 +81,7 @@ def main() -> None:
             notes.add(LANES, partial(jobs, folder / "lanes", crew=args.lanes, environment=daemon))
         if notes.left_s > args.most_at_once / 2:
             notes.add(TURNS_AGAIN, partial(jobs, folder / "again", crew=args.lanes))
-    print(tables(notes.found))
+    print(tables(report(notes.found)))
 
 
 def end_all(*_: Any) -> None:
@@ -195,7 +192,7 @@ def tuned(  # noqa: PLR0913 (what is done, where, and how long)
         "beside_others": sum(bool(m.co_runners) for m in rows),
         "valid_per_hour": 3600 * len(valid) / seconds,
         "window_s": window_s,
-        "before_window_s": measured_at[0] - started_at,
+        "at_s": [round(each - started_at, 2) for each in measured_at],
         "builder_s": building.seconds,
         "cores": cores(),
         "builders_used": building.seconds / seconds / cores(),
@@ -247,8 +244,8 @@ class Comparison:
         for name, some in chosen.items():
             self._runner._builders.when_built(some, built[name].set)
         if args.runner == "cuda":
-            notes.add("lanes counted", partial(counted, args, self.daemon))
-            notes.add("lanes counted without MPS", partial(counted, args, {}))
+            notes.add(COUNTED[0], partial(counted, args, self.daemon))
+            notes.add(COUNTED[1], partial(counted, args, {}))
         for name, event in built.items():
             if event.wait(max(0.0, deadline - time.monotonic())):
                 self._tasks[name] = chosen[name]
@@ -324,77 +321,6 @@ def drawn(runner: Any, args: argparse.Namespace) -> dict[str, list[Candidate]]:
     names = [f"matmul-m{16 * (i + 1)}-n32-k32" for i in range(args.tasks)]
     jobs = {name: runner.draw(sample_candidates, Workload.parse(name), args.kernels, 0) for name in names}
     return {name: job.result() for name, job in jobs.items()}
-
-
-def tables(found: Mapping[str, Any]) -> str:
-    """Markdown: throughput, and how good winners are."""
-    lines = [
-        "| jobs | seconds | valid | an hour | times | first to last | an hour | times | cores builders used "
-        "| first to last |"
-    ]
-    lines += ["| --- |" + " ---: |" * 9]
-    base = found.get(AFTER)
-    for name in (AFTER, TURNS, LANES, TURNS_AGAIN):
-        if one := found.get(name):
-            lines.append(
-                f"| {name} | {one['seconds']:.1f} | {one['valid']} "
-                f"| {one['valid_per_hour']:,.0f} | {times(one, base, 'seconds')} "
-                f"| {one['window_s']:.1f} | {an_hour(one, 'window_s'):,.0f} | {times(one, base, 'window_s')} "
-                f"| {one['builders_used']:.0%} | {one['builders_used_in_window']:.0%} |"
-            )
-    lines += [
-        "",
-        "| winners | tasks | shift: median | p90 | worst | score: median | worst | finalists | worst |",
-    ]
-    lines += ["| --- |" + " ---: |" * 8]
-    if ALONE in found and AGAIN in found:
-        ways = {AGAIN: found[AGAIN]}
-        for name, key in {
-            TURNS: f"winners {TURNS}",
-            LANE_ALONE: LANE_ALONE,
-            LANES: f"winners {LANES}",
-        }.items():
-            ways |= {name: found[key]["latency_s"]} if found.get(key) else {}
-        lines += [row(name, way, found[ALONE], found[AGAIN]) for name, way in ways.items()]
-    return "\n".join(lines)
-
-
-def an_hour(one: Mapping[str, Any], of: str) -> float:
-    """Valid measurements an hour of a kind of seconds."""
-    return float(3600 * one["valid"] / max(one[of], 1e-9))
-
-
-def times(one: Mapping[str, Any], base: Mapping[str, Any] | None, of: str) -> str:
-    """How many times as many those are as one after another; empty where that is unknown."""
-    return f"{an_hour(one, of) / an_hour(base, of):.2f}" if base and base["valid"] else ""
-
-
-def row(name: str, way: Mapping[str, Any], alone: Mapping[str, Any], again: Mapping[str, Any]) -> str:
-    """How far latencies of a way of measuring are off, and what its winners are worth.
-
-    Winners of measuring alone are chosen by the first visit, and all are judged by the second. Finalists are
-    the three best of a way, of which the first visit, alone, chooses one.
-    """
-    shifts, scores, finals = [], [], []
-    for task, latencies in way.items():
-        first, second, here = (np.array(each, float) for each in (alone[task], again[task], latencies))
-        works = np.isfinite(first) & np.isfinite(second) & np.isfinite(here)
-        if works.sum() < 2:
-            continue
-        first, second, here = first[works], second[works], here[works]
-        shifts.append(np.abs(here / first - 1))
-        best_s = second[first.argmin()]
-        scores.append(best_s / second[here.argmin()])
-        finalists = here.argsort()[:FINALISTS]
-        finals.append(best_s / second[finalists[first[finalists].argmin()]])
-    if not shifts:
-        return f"| {name} | 0 |" + " |" * 7
-    shift = np.concatenate(shifts)
-    return (
-        f"| {name} | {len(scores)} | {np.median(shift):.2%} | {np.quantile(shift, 0.9):.2%} "
-        f"| {shift.max():.2%} | {np.median(scores):.4f} | {min(scores):.4f} | {np.median(finals):.4f} "
-        f"| {min(finals):.4f} |"
-    )
 
 
 if __name__ == "__main__":

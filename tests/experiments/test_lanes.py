@@ -17,7 +17,7 @@ JOBS = ["matmul-m32-n32-k32", "softmax-m16-n32"]
 def folder_on_path() -> Iterator[None]:
     """The experiment's modules are found beside each other."""
     pytest.importorskip("tvm")
-    with found_beside(FOLDER, ("measure", "crew", "cores")):
+    with found_beside(FOLDER, ("measure", "report", "crew", "cores")):
         yield
 
 
@@ -31,12 +31,21 @@ def test_winners_are_chosen_by_one_visit_and_judged_by_the_other() -> None:
     first = {"a": [1.0, 2.0, 1.5, 1.2], "b": [2.0, 1.0, None, 4.0]}
     again = {"a": [1.1, 2.0, 2.2, 1.0], "b": [2.0, 1.0, 1.0, 4.0]}
     way = {"a": [1.4, None, 1.2, 1.3], "b": [2.0, 1.0, 1.0, 4.0]}
-    row = import_module("measure").row("beside", way, first, again)
-    name, tasks, median, _, worst, score, least, finalists, of_those = row.strip("| ").split(" | ")
-    assert (name, tasks) == ("beside", "2")
-    assert (median, worst) == ("4.17%", "40.00%")  # of .4, .2, .083 and three zeros
-    assert (score, least) == ("0.7500", "0.5000")  # 1.1 / 2.2, and 1
-    assert (finalists, of_those) == ("1.0000", "1.0000")
+    found = import_module("report").quality(way, first, again)
+    assert (found["tasks"], found["kernels"]) == (2, 6)
+    assert found["shift"]["median"] == pytest.approx(0.25 / 6)  # of .4, .2, .083 and three zeros
+    assert found["shift"]["worst"] == pytest.approx(0.4)
+    assert found["score"] == pytest.approx({"median": 0.75, "worst": 0.5})  # 1.1 / 2.2, and 1
+    assert found["finalists"] == {"median": 1.0, "worst": 1.0}
+    assert found["second_best"] == pytest.approx({"median": 0.6, "least": 0.2})
+
+
+def test_what_was_recorded_gives_the_figures_that_are_committed() -> None:
+    report = import_module("report")
+    lines = map(json.loads, (FOLDER / "measured.jsonl").read_text().splitlines())
+    found = report.report({line["name"]: line.get("found") for line in lines})
+    assert json.loads((FOLDER / "result.json").read_text()) == json.loads(json.dumps(found))
+    assert "| at once, on lanes | 4 | 95 |" in report.tables(found)
 
 
 def test_a_gpu_that_is_not_there_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
