@@ -49,6 +49,7 @@ def main() -> None:
         "kill_the_workers",
         "plan_a_block",
         "multitask",
+        "shadow",
     )
     results = {name: json.loads((EXPERIMENTS / name / "result.json").read_text()) for name in names}
     document = {
@@ -80,6 +81,7 @@ def main() -> None:
         "workers": results["kill_the_workers"],
         "crowd": json.loads((EXPERIMENTS / "kill_the_workers" / "crowd.json").read_text()),
         "multitask": results["multitask"],
+        "shadow": shadow(results["shadow"]),
         "planned_block": part_over_whole(results["plan_a_block"]["measured_us"]),
         "ablation": {row["model"].strip(): -row.get("difference", 0.0) for row in results["ablation"]},
         "search": searches("result.json"),
@@ -126,6 +128,19 @@ def capacity(goals: dict[str, dict[str, Any]]) -> dict[str, Any]:
             n: seconds[f"{n} at once, 15 builders"] / seconds[f"{n} at once, 30 builders, two GPUs"]
             for n in ("8", "16")
         },
+    }
+
+
+def shadow(result: dict[str, Any]) -> dict[str, Any]:
+    """What a service lost beside searches with the watch and without, and how far their answers are off."""
+    return {
+        way: {
+            "p99_rise": result["phases"][way]["p99_rise"],
+            "low": result["phases"][way]["p99_rise_95"][0],
+            "high": result["phases"][way]["p99_rise_95"][1],
+            "worst_answer": max(answer[way] for answer in result["answers"]) - 1.0,
+        }
+        for way in ("beside", "watched")
     }
 
 
