@@ -7,6 +7,8 @@ found is written to ``measured.jsonl`` at once, so that a process that ends earl
 import argparse
 import json
 import math
+import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -14,6 +16,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -35,6 +38,7 @@ GRACE_S = 12.0  # after the time limit, a kernel's process is ended
 
 def main() -> None:
     options = parse()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what was started ends too
     options.out.mkdir(parents=True, exist_ok=True)
     if options.kernel:
         sys.path.append(str(Path(__file__).parent))
@@ -64,7 +68,7 @@ def measure(options: argparse.Namespace) -> Iterator[str]:
     readers = [threading.Thread(target=read, args=(each, lines)) for each in processes]
     for reader in readers:
         reader.start()
-    timer = threading.Timer(options.time_limit + GRACE_S, lambda: [each.kill() for each in processes])
+    timer = threading.Timer(options.time_limit + GRACE_S, lambda: [*map(end, processes)])
     timer.start()
     try:
         ended = 0
@@ -79,23 +83,31 @@ def measure(options: argparse.Namespace) -> Iterator[str]:
                 yield line
     finally:
         timer.cancel()
-        for each in processes:
-            each.kill()
-            each.wait()
+        for each, reader in zip(processes, readers, strict=True):
+            end(each)
+            reader.join()
+
+
+def end(process: "subprocess.Popen[str]") -> None:
+    """End a process and those that it made, which compile and would keep its output open."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 def start_kernel(name: str, options: argparse.Namespace) -> "subprocess.Popen[str]":
     command = [sys.executable, __file__, *sys.argv[1:], "--kernel", name, "--work", options.work]
     log = (options.work / f"{name}.log").open("w")
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True)
 
 
 def read(process: "subprocess.Popen[str]", lines: "SimpleQueue[str | None]") -> None:
     """Pass on what a process says in whole lines of JSON, then None."""
     assert process.stdout
-    for line in process.stdout:
-        if line.startswith("{") and line.endswith("}\n"):
-            lines.put(line)
+    with process.stdout as said:
+        for line in said:
+            if line.startswith("{") and line.endswith("}\n"):
+                lines.put(line)
     lines.put(None)
 
 

@@ -42,12 +42,14 @@ def main() -> None:
         "transfer",
         "irregular",
         "triton_autotune",
+        "helion",
         "another_gpu",
         "capacity",
         "foreign_spaces",
         "kill_the_workers",
         "plan_a_block",
         "multitask",
+        "shadow",
     )
     results = {name: json.loads((EXPERIMENTS / name / "result.json").read_text()) for name in names}
     document = {
@@ -72,12 +74,14 @@ def main() -> None:
         "transfer": {f"{row['held_out']} {row['learner']}": row for row in results["transfer"]},
         "irregular": irregular(results["irregular"]),
         "autotune": results["triton_autotune"]["tuners"],
+        "helion": results["helion"]["tuners"],
         "another_gpu": another_gpu(results["another_gpu"]["parts_of_a_gpu"]),
         "capacity": capacity({goal["name"]: goal for goal in results["capacity"]["goals"]}),
         "foreign": {row["rule"]: row for row in results["foreign_spaces"]["summary"]["device"]},
         "workers": results["kill_the_workers"],
         "crowd": json.loads((EXPERIMENTS / "kill_the_workers" / "crowd.json").read_text()),
         "multitask": results["multitask"],
+        "shadow": shadow(results["shadow"]),
         "planned_block": part_over_whole(results["plan_a_block"]["measured_us"]),
         "ablation": {row["model"].strip(): -row.get("difference", 0.0) for row in results["ablation"]},
         "search": searches("result.json"),
@@ -124,6 +128,19 @@ def capacity(goals: dict[str, dict[str, Any]]) -> dict[str, Any]:
             n: seconds[f"{n} at once, 15 builders"] / seconds[f"{n} at once, 30 builders, two GPUs"]
             for n in ("8", "16")
         },
+    }
+
+
+def shadow(result: dict[str, Any]) -> dict[str, Any]:
+    """What a service lost beside searches with the watch and without, and how far their answers are off."""
+    return {
+        way: {
+            "p99_rise": result["phases"][way]["p99_rise"],
+            "low": result["phases"][way]["p99_rise_95"][0],
+            "high": result["phases"][way]["p99_rise_95"][1],
+            "worst_answer": max(answer[way] for answer in result["answers"]) - 1.0,
+        }
+        for way in ("beside", "watched")
     }
 
 

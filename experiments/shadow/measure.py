@@ -31,7 +31,7 @@ import service
 
 sys.path.append(str(Path(__file__).parents[1]))
 from options import parse_options
-from report import ALONE, BESIDE, BUILDING, EXCLUSIVE, WATCHED, table
+from report import ALONE, BESIDE, BUILDING, EXCLUSIVE, WATCHED, read_requests, table
 
 SOURCE = {"cuda": "cuda", "cpu": "metaschedule"}  # of kernels, by runner
 BUILDS = 16  # kernels to build beside the service: done within the seconds that the phase takes
@@ -104,7 +104,7 @@ def main() -> None:
     record.add("start", arguments={name: str(value) for name, value in vars(args).items()})
     with ExitStack() as stack, record.caught("all"):
         measure(args, record, stack)
-    print(table(record.rows, args.out / "latencies.log"))
+    print(table(record.rows, read_requests(args.out)))
     sys.exit(not record.of("tuned"))
 
 

@@ -1,8 +1,11 @@
 """The experiment's kernels compile for all that is asked, and what becomes of what is measured."""
 
+import subprocess
+import time
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -52,3 +55,17 @@ def test_a_summary_compares_with_helions_search(measure: Any, capsys: pytest.Cap
     assert found["tuners"]["default"]["over_helion"] is None
     measure.print_table(found)
     assert "ours, a tenth of its configs" in capsys.readouterr().out
+
+
+def test_what_a_kernels_process_started_ends_with_it(measure: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(*_: Any) -> Any:
+        script = 'sleep 60 & echo \'{"kernel": "matmul"}\'; sleep 60'
+        return subprocess.Popen(
+            ["sh", "-c", script], stdout=subprocess.PIPE, text=True, start_new_session=True
+        )
+
+    monkeypatch.setattr(measure, "start_kernel", start)
+    options = SimpleNamespace(only=["matmul"], time_limit=1.0 - measure.GRACE_S)
+    start_s = time.monotonic()
+    assert list(measure.measure(options)) == ['{"kernel": "matmul"}\n']
+    assert time.monotonic() - start_s < 30.0

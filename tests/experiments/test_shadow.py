@@ -71,15 +71,15 @@ def test_without_a_gpu_it_says_so_and_fails(tmp_path: Path) -> None:
 
 def test_requests_count_where_they_were_at_work(report: Any, tmp_path: Path) -> None:
     """Of 1 s each, ending every second from 1 to 10: those that overlap the time from 3.5 to 5.5."""
-    log = tmp_path / "latencies.log"
-    log.write_text("".join(f"1.0 {end}\n" for end in range(1, 11)) + "0.5")
-    requests = report.read_log(log)
+    text = "".join(f"1.0 {end}\n" for end in range(1, 11)) + "0.5"
+    (tmp_path / "latencies.log").write_text(text)
+    requests = report.read_requests(tmp_path)
     assert requests.shape == (10, 2)
     assert len(report.cut(requests, 3.5, 5.5)) == 3
 
 
 def test_answers_are_compared_as_they_were_measured_again(report: Any, tmp_path: Path) -> None:
-    tuned = {"kind": "tuned", "workload": "w", "seed": 0, "service": None}
+    tuned = {"kind": "tuned", "workload": "w", "seed": 0, "service": None, "best_s": 6.3}
     rows = [
         {**tuned, "way": "exclusive", "best": "a"},
         {**tuned, "way": "beside", "best": "b"},
@@ -96,8 +96,8 @@ def test_answers_are_compared_as_they_were_measured_again(report: Any, tmp_path:
         },
         {"kind": "error", "what": "this", "error": "that"},
     ]
-    lines = report.table(rows, tmp_path / "none.log").splitlines()
-    assert "| w | 0 | 10.00% | 1.500 | 1.000 | 2.000 |" in lines
+    lines = report.table(rows, report.read_requests(tmp_path)).splitlines()
+    assert "| w | 0 | 10.00% | 1.500 | 1.000 | 2.000 | 2.000 | 3.000 |" in lines
     assert "takes 1.000 ms, 1.000 ms while another process fills" in lines[0]
     assert lines[0].endswith("9.500 ms while that fills its own.")
     assert lines[-1] == "error: this: that"
