@@ -49,6 +49,7 @@ def main() -> None:
         "kill_the_workers",
         "plan_a_block",
         "multitask",
+        "lanes",
         "shadow",
     )
     results = {name: json.loads((EXPERIMENTS / name / "result.json").read_text()) for name in names}
@@ -81,6 +82,7 @@ def main() -> None:
         "workers": results["kill_the_workers"],
         "crowd": json.loads((EXPERIMENTS / "kill_the_workers" / "crowd.json").read_text()),
         "multitask": results["multitask"],
+        "lanes": results["lanes"],
         "shadow": shadow(results["shadow"]),
         "planned_block": part_over_whole(results["plan_a_block"]["measured_us"]),
         "ablation": {row["model"].strip(): -row.get("difference", 0.0) for row in results["ablation"]},
