@@ -43,8 +43,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     study = Study(args)
     document = {name: PARTS[name](study) for name in args.parts}
     if args.json:
-        kept = json.loads(args.json.read_text()) if args.json.exists() else {}
-        write_json(args.json, _rounded({name: document.get(name, kept.get(name)) for name in PARTS}))
+        kept = {**(json.loads(args.json.read_text()) if args.json.exists() else {}), **document}
+        write_json(args.json, _rounded({name: kept[name] for name in PARTS if name in kept}))
     if args.plots:
         draw(study.by("shape"), args.best, args.plots)
 
@@ -52,6 +52,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--dataset", help="kernels whose speed depends on data, on parts of a GPU")
+    parser.add_argument("--device", nargs="+", help="names of the devices to look at")
     parser.add_argument("--learner", nargs="+", help="what chooses and times")
     parser.add_argument("--elsewhere", nargs="+", help="the same, where all kernels are known on other SMs")
     parser.add_argument("--best", help="the learner that the pictures show")
@@ -71,7 +72,7 @@ class Study:
 
     def __init__(self, args: argparse.Namespace) -> None:
         self.args = args
-        self.data: Dataset = load_dataset(args.dataset)
+        self.data: Dataset = load_dataset(args.dataset, devices=args.device)
         self._said: dict[str, pd.DataFrame] = {}
 
     @cached_property
@@ -85,12 +86,12 @@ class Study:
         return LearningRows.of(self.data)
 
     def by(self, held_out: str) -> pd.DataFrame:
-        """What each learner says of rows that were held out by shape, distribution or SMs."""
+        """What each learner says of rows that were held out by shape, distribution, SMs or device."""
         if held_out not in self._said:
             args = self.args
             folds, learners = args.folds, args.learner
-            if held_out == "sms":
-                folds, learners = len(self.rows["sms"].unique()), args.elsewhere
+            if held_out in ("sms", "device"):
+                folds, learners = self.rows[held_out].nunique(), args.elsewhere
             self._said[held_out] = predicted(self.learning, self.rows, held_out, folds, learners)
         return self._said[held_out]
 
@@ -160,6 +161,17 @@ def latencies(study: Study) -> dict[str, Rows]:
     return found
 
 
+def another_device(study: Study) -> dict[str, Rows]:
+    """Are latencies and choices right on a device where nothing is known, with all known on the other one?"""
+    said = study.by("device")
+    found = {"latency": errors(said, ["family", "learner"])}
+    _print("latency, device never seen", found["latency"])
+    for family in (PRUNED, DELIVERY, UPDATE, LOOKUPS):
+        found[family] = summary(_choices(study, "device", [family]))
+        _print(f"{family}, device never seen", found[family])
+    return found
+
+
 def intervals(study: Study) -> dict[str, Rows]:
     """How often are latencies within their interval of 90 %, by kind of workload?"""
     found = {}
@@ -217,6 +229,7 @@ PARTS: Mapping[str, Callable[[Study], Any]] = {
     "lookups": lookups,
     "latencies": latencies,
     "intervals": intervals,
+    "another device": another_device,
 }
 
 if __name__ == "__main__":

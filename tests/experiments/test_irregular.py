@@ -1,5 +1,6 @@
 """The experiment in miniature, on latencies from a formula; nothing is measured."""
 
+import itertools
 import json
 from collections.abc import Iterator
 from importlib import import_module
@@ -37,6 +38,7 @@ WORKLOADS = [
 ]
 HEADER = CardHeader("Formula", "For a test.", "A formula.", "None.", "CC0-1.0", "None.")
 CSR_S = 5e-6
+DEVICES = ("NVIDIA H100 80GB HBM3", "NVIDIA H200")
 
 
 @pytest.fixture(autouse=True)
@@ -46,14 +48,14 @@ def folder_on_path() -> Iterator[None]:
         yield
 
 
-def rehearsed() -> Iterator[Measurement]:
-    """Configs of each workload and the library's calls, with times of a formula."""
+def rehearsed(*devices: str) -> Iterator[Measurement]:
+    """Configs of each workload and the library's calls on each device, with times of a formula."""
     for name in WORKLOADS:
         workload = Workload.parse(name)
         for source in (each for each in open_sources(["cuda", "library"]) if each.makes(workload, "cuda")):
             for candidate in sample_from_starts(source.space(workload, "cuda"), 10, seed=0):
-                for sms in (8, 132):
-                    platform = part_of(find_device("NVIDIA H200"), sms)
+                for device, sms in itertools.product(devices, (8, 132)):
+                    platform = part_of(find_device(device), sms)
                     yield Measurement(
                         candidate=candidate,
                         platform=platform,
@@ -76,7 +78,7 @@ def formula_s(candidate: Candidate, sms: int) -> float:
 
 @pytest.fixture(scope="module")
 def data() -> Dataset:
-    return dataset_from_measurements(list(rehearsed()))
+    return dataset_from_measurements(list(rehearsed("NVIDIA H200")))
 
 
 def test_what_is_held_out_together(data: Dataset) -> None:
@@ -175,7 +177,7 @@ def test_intervals_hold_for_each_kind_of_workload_that_is_calibrated_by_itself()
 def test_the_whole_experiment(tmp_path: Path) -> None:
     store, folder = tmp_path / "records.jsonl", tmp_path / "data"
     with RecordStore(store) as records:
-        records.append(list(rehearsed()))
+        records.append(list(rehearsed(*DEVICES)))
     build_dataset([store], folder, header=HEADER)
     out = tmp_path / "result.json"
     options = [
@@ -190,8 +192,15 @@ def test_the_whole_experiment(tmp_path: Path) -> None:
         "--folds",
         "2",
     ]
-    import_module("run").main([*options, "--json", str(out), "--plots", str(tmp_path)])
+    parts = [part for part in import_module("run").PARTS if part != "another device"]
+    one = ["--device", "NVIDIA H200", "--parts", *parts, "--plots", str(tmp_path)]
+    both = ["--device", *DEVICES, "--parts", "another device"]
+    for devices in (one, both):
+        import_module("run").main([*options, "--json", str(out), *devices])
     found = json.loads(out.read_text())
+    assert set(found) == {*parts, "another device"}
+    assert all(row["median_error"] < 0.01 for row in found["another device"]["latency"])
+    assert found["another device"]["sparse_linear"][0]["mean_regret"] == pytest.approx(0.0, abs=0.01)
     ways = {row["chosen_by"]: row for row in found["pruned layers"]["shape"]}
     assert set(ways) == {"kernel-ridge", "cuBLAS, dense", "cuSPARSE"}
     assert ways["cuSPARSE"]["no slower than cuSPARSE"] == 1.0
