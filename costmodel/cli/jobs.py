@@ -173,7 +173,10 @@ def work(
         bool, typer.Option("--once", help="End where no task is left to take, instead of waiting for jobs.")
     ] = False,
     records: Annotated[
-        Path, output_option(metavar="DIR", help="Folder of the record stores of what a device measures.")
+        Path,
+        output_option(
+            metavar="DIR", help="Folder of what a device measures, and of the kernels that are built for it."
+        ),
     ] = Path("out/jobs"),
     engine: Annotated[
         str | None,

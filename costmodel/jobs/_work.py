@@ -64,7 +64,8 @@ def work(  # noqa: PLR0913 (settings, all but one with defaults)
         store: The store.
         runner: Take only jobs that this measures: ``"replay"``, ``"cpu"`` or ``"cuda"``; any unless given.
         once: End where there is no task left to take, instead of waiting for new jobs.
-        records: Folder of the record stores, one a task, that hold each measurement of a device.
+        records: Folder of the record stores, one a task, that hold each measurement of a device. Its folder
+            ``kernels`` keeps what was built for tunes: workers that have the folder build no kernel twice.
         engine: Where kernels are built that a device measures: an engine, which stays open, or the address of
             one, such as ``tls://host:8786``, which is waited for and opened again where it is lost; in
             processes here unless given.
@@ -211,6 +212,7 @@ def _tuned(  # noqa: PLR0913, PLR0917 (what is tuned, with what, and where it is
         study_name=lease.key,
         records=means.records / f"{lease.key}.jsonl",
         engine=means.engine,
+        kernels=means.records / "kernels",
         lanes=means.lanes and job.runner == "cuda",
         on_trial=made,
         **msgspec.structs.asdict(job.settings),

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from costmodel.collector import CpuRunner, CudaRunner, ReplayRunner, Runner
@@ -23,6 +24,7 @@ def opened_runner(  # noqa: PLR0913 (what measures, and with what)
     device: str | None,
     engine: Engine | None = None,
     *,
+    kernels: Path | None = None,
     lanes: bool = False,
 ) -> Iterator[Runner]:
     """The runner; one that is named is opened, and closed in the end.
@@ -33,6 +35,7 @@ def opened_runner(  # noqa: PLR0913 (what measures, and with what)
         replay: What a replay serves.
         device: Name of the device that is replayed, or a part of it; the first by name if None.
         engine: Where a device that is named has its kernels built; processes here if None.
+        kernels: Folder in which a device that is named keeps built kernels; none are kept if None.
         lanes: Whether a GPU that is named measures beside other processes.
 
     Raises:
@@ -55,7 +58,7 @@ def opened_runner(  # noqa: PLR0913 (what measures, and with what)
         yield _replay(subject.name, replay, device)
         return
     kind: TargetKind = "cuda" if runner == CUDA else "cpu"
-    settings: dict[str, Any] = {"sources": subject.sources(kind), "engine": engine}
+    settings: dict[str, Any] = {"sources": subject.sources(kind), "engine": engine, "kernels": kernels}
     with CudaRunner(lanes=lanes, **settings) if runner == CUDA else CpuRunner(**settings) as opened:
         yield opened
 

@@ -60,6 +60,7 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
     runner: Runner | str | None = None,
     device: str | None = None,
     engine: Engine | None = None,
+    kernels: Path | str | None = None,
     lanes: bool = False,
     model: Model | Path | str | None = None,
     learner: str | None = None,
@@ -106,6 +107,9 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
             unless given.
         engine: Where kernels are built for this GPU or CPU, see ``costmodel.engines``; in processes here
             unless given. A replay builds none, and a runner that is given has its own.
+        kernels: Folder that keeps the kernels built for this GPU or CPU, so that no other search has to build
+            them again, in whatever process; it can be deleted at any time between searches. Unless given,
+            none are kept.
         lanes: On this GPU, measure on as many SMs as the kernel will have, while other processes measure on
             the others, and the best kernels alone in the end. It takes an MPS daemon. Unless given, processes
             take turns, and no measurement disturbs another.
@@ -156,7 +160,15 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
         raise CostModelError("A model or a history must be given, but got both. Leave one of them out.")
     with (
         watched(beside, request, measure_curves=measure_curves, lanes=lanes) as service,
-        opened_runner(runner or REPLAY, subject, replay, device, engine, lanes=lanes) as usual,
+        opened_runner(
+            runner or REPLAY,
+            subject,
+            replay,
+            device,
+            engine,
+            kernels=None if kernels is None else Path(kernels),
+            lanes=lanes,
+        ) as usual,
     ):
         measuring = WatchedRunner(usual, service) if service else usual
         replayed = measuring.known_latencies(subject.workload) is not None

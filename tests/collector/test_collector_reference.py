@@ -19,16 +19,16 @@ class Unknown(MetaSchedule):
 
 def test_a_reference_is_written_once(tmp_path: Path) -> None:
     workload = Workload.parse("matmul_bias_relu-m4-n5-k6-float16")
-    path = write_reference(MetaSchedule(), workload, tmp_path)
+    path = write_reference(MetaSchedule(), workload, "right.npz", tmp_path)
     *inputs, output = make_arguments(workload)
     (kept,) = np.load(path).values()
     np.testing.assert_allclose(kept, reference_output(workload, inputs), rtol=1e-6)
     assert kept.shape == output.shape
     before = path.stat().st_mtime_ns
-    assert write_reference(MetaSchedule(), workload, tmp_path) == path
+    assert write_reference(MetaSchedule(), workload, "right.npz", tmp_path) == path
     assert path.stat().st_mtime_ns == before
 
 
 def test_where_nobody_knows_the_output_nothing_is_written(tmp_path: Path) -> None:
-    assert write_reference(Unknown(), Workload.parse("matmul-m4-n5-k6"), tmp_path) is None
+    assert write_reference(Unknown(), Workload.parse("matmul-m4-n5-k6"), "right.npz", tmp_path) is None
     assert not list(tmp_path.iterdir())

@@ -33,7 +33,7 @@ class HostRuntime(Runtime):
 
 
 def make(workload: Workload, folder: Path) -> WorkloadData:
-    reference = write_reference(MetaSchedule(), workload, folder)
+    reference = write_reference(MetaSchedule(), workload, f"{workload.name}.npz", folder)
     return WorkloadData(MetaSchedule(), workload, reference, HostRuntime())
 
 

@@ -109,4 +109,6 @@ def test_a_runner_measures_what_others_built(dask_cluster: Any, tmp_path: Path) 
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {
+        str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("[!.]*") if path.is_file()
+    }

@@ -37,6 +37,21 @@ def test_a_job_finds_what_tune_finds(tmp_path, replayed):
         assert task.expected_gain == alone.expected_gain
 
 
+@pytest.mark.tvm
+def test_what_one_job_built_the_next_one_does_not_build_again(tmp_path):
+    pytest.importorskip("tvm")
+    store = JobStore(str(tmp_path / "jobs.db"))
+    job = JobFile(workloads=("matmul-m32-n32-k32",), sms=(1,), trials=2, runner="cpu").job()
+    built = []
+    for _ in range(2):
+        store.submit(job)
+        assert work(store, once=True, records=tmp_path / "records") == 1
+        kernels = (tmp_path / "records" / "kernels").rglob("*.so")
+        built.append({path.name: path.stat().st_mtime_ns for path in kernels})
+    assert len(built[0]) == 2
+    assert built[0] == built[1]
+
+
 @pytest.mark.faults
 def test_killed_again_and_again_it_ends_as_if_undisturbed(tmp_path):
     """No trial that was told is lost or told again, and a kill costs one trial at most.

@@ -1,6 +1,6 @@
 """From candidates to kernels, in builder processes that need no GPU."""
 
-from costmodel.collector.build._build import write_reference
+from costmodel.collector.build._build import reference_name, write_reference
 from costmodel.collector.build._builders import Builders, compile_effort, start_build_workers
 from costmodel.collector.build._module_build import ModuleBuilders, ModuleSource
 from costmodel.kernels import Built
@@ -11,6 +11,7 @@ __all__ = [
     "ModuleBuilders",
     "ModuleSource",
     "compile_effort",
+    "reference_name",
     "start_build_workers",
     "write_reference",
 ]

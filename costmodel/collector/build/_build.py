@@ -1,5 +1,6 @@
 """What a build worker does: make kernels, and say what they should compute."""
 
+import fcntl
 import hashlib
 import io
 import os
@@ -50,6 +51,15 @@ def build_kernel(
     return build_or_read(source, candidate, kind, architecture, folder)
 
 
+def build_once(
+    source: KernelSource, candidate: Candidate, kind: TargetKind, architecture: str, folder: Path
+) -> Built:
+    """Build a candidate while no other process builds it in ``folder``; one that comes later reads it."""
+    with (folder / ".turns").open("ab") as turns:
+        fcntl.lockf(turns, fcntl.LOCK_EX, 1, int(candidate.candidate_id[:15], 16))  # until it is closed
+        return build_kernel(source, candidate, kind, architecture, folder)
+
+
 def build_or_read(
     source: KernelSource, candidate: Candidate, kind: TargetKind, architecture: str, folder: Path
 ) -> Built:
@@ -63,17 +73,18 @@ def sha256_of(artifact: Path) -> str:
     return hashlib.sha256(artifact.read_bytes()).hexdigest()
 
 
-def reference_file(workload: Workload, folder: Path) -> Path:
-    """Where the right outputs of a workload are kept."""
-    return folder / f"{workload.name}.npz"
+def reference_name(candidate: Candidate) -> str:
+    """Name of the file of a candidate's right outputs: those of an operator are the same in all spaces."""
+    workload = candidate.workload
+    return f"{candidate.space}.{workload.name}.npz" if workload.is_foreign else f"{workload.name}.npz"
 
 
-def write_reference(source: KernelSource, workload: Workload, folder: Path) -> Path | None:
+def write_reference(source: KernelSource, workload: Workload, name: str, folder: Path) -> Path | None:
     """Compute the right outputs on the CPU, once, and keep them in ``folder``; None where nobody knows them.
 
     Floating-point outputs are kept in float32.
     """
-    path = reference_file(workload, folder)
+    path = folder / name
     if not path.exists():
         outputs = source.reference(workload)
         if outputs is None:

@@ -11,9 +11,10 @@ from msgspec.structs import replace
 
 from costmodel.collector.build._build import (
     build_kernel,
+    build_once,
     build_or_read,
     prepare_build_worker,
-    reference_file,
+    reference_name,
     sha256_of,
     write_reference,
 )
@@ -44,7 +45,7 @@ class Builders:
     """Has an engine build candidates and compute reference outputs; each job is done once.
 
     Kernels stay in a subfolder of ``folder`` that is named by the architecture; a build that is there is not
-    made again, not even by another process later.
+    made again by another process, nor made twice where processes of one machine build at the same time.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 (settings of one kind or another)
@@ -105,26 +106,27 @@ class Builders:
         """The build of a candidate and the reference output of its workload."""
         with self._lock:
             self._start(candidate)
-            return self._builds[candidate.candidate_id], self._references[candidate.workload.name]
+            return self._builds[candidate.candidate_id], self._references[reference_name(candidate)]
 
     def _start(self, candidate: Candidate) -> None:
-        name, id_ = candidate.workload.name, candidate.candidate_id
+        reference, id_ = reference_name(candidate), candidate.candidate_id
         source = source_of(candidate, self._sources)
-        if name not in self._references or _has_failed(self._references[name]):
-            self._references[name] = self._submit_reference(source, candidate.workload)
+        if reference not in self._references or _has_failed(self._references[reference]):
+            self._references[reference] = self._submit_reference(source, candidate.workload, reference)
         if id_ not in self._builds:
             self._builds[id_] = self._submit_build(source, candidate)
 
-    def _submit_reference(self, source: KernelSource, workload: Workload) -> "Future[Path | None]":
+    def _submit_reference(self, source: KernelSource, workload: Workload, name: str) -> "Future[Path | None]":
         if self._engine.shares_files:
-            return self._engine.submit(write_reference, source, workload, self._folder)
-        if (known := reference_file(workload, self._folder)).exists():
+            return self._engine.submit(write_reference, source, workload, name, self._folder)
+        if (known := self._folder / name).exists():
             return _done(known)
         return submit_elsewhere(
             self._engine,
             write_reference,
             source,
             workload,
+            name,
             folder=self._folder,
             moved=lambda path: path and self._folder / path.name,
         )
@@ -132,7 +134,7 @@ class Builders:
     def _submit_build(self, source: KernelSource, candidate: Candidate) -> "Future[Built]":
         job = source, candidate, self._kind, self._architecture
         if self._engine.shares_files:
-            return self._engine.submit(build_kernel, *job, self._kernels, timeout_s=self._timeout_s)
+            return self._engine.submit(build_once, *job, self._kernels, timeout_s=self._timeout_s)
         if (self._kernels / f"{candidate.candidate_id}{source.artifact}").exists():
             return _done(build_or_read(*job, self._kernels))  # which only reads it
         return submit_elsewhere(

@@ -19,7 +19,17 @@ from costmodel.errors import CostModelError, DeviceUnavailableError
 from costmodel.host import cpu_threads
 from costmodel.kernels import KernelSource, source_for
 from costmodel.kernels.metaschedule import MetaSchedule
-from costmodel.records import Candidate, Device, Isolation, Measurement, Platform, TargetKind, Workload
+from costmodel.records import (
+    Candidate,
+    Device,
+    Isolation,
+    Measurement,
+    Platform,
+    TargetKind,
+    Workload,
+    content_id,
+)
+from costmodel.version import __version__
 
 if TYPE_CHECKING:
     from costmodel.spaces import SearchSpace
@@ -71,7 +81,8 @@ class DeviceRunner(Runner):
             run_timeout_s: Seconds after which a job on the device is given up: one kernel on the platforms
                 asked for, or several that are timed side by side.
             timing: How to time.
-            kernels: Folder that keeps the built kernels; a temporary one unless given.
+            kernels: Folder that keeps the built kernels, by the software that they were built with, for other
+                processes too; a temporary one unless given.
             devices: Physical devices of one model that measure at once.
             device_jobs: What the devices' processes are asked to do.
             engine: Where kernels are built, such as a ``DaskEngine``, which stays open; ``build_workers``
@@ -99,9 +110,8 @@ class DeviceRunner(Runner):
             self._sources, kind, architecture, count, scratch
         )
         self._owns_engine = engine is None
-        self._builders = Builders(
-            self._engine, self._sources, kind, architecture, kernels or scratch, build_timeout_s
-        )
+        kept = kernels / content_id({**self._software, "costmodel": __version__})[:8] if kernels else scratch
+        self._builders = Builders(self._engine, self._sources, kind, architecture, kept, build_timeout_s)
 
     @property
     def description(self) -> str:
