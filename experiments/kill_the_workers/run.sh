@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A quarter of an hour on two cores; options of run.py may follow.
+# Half an hour on two cores; options of run.py may follow.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 here=experiments/kill_the_workers

@@ -74,6 +74,10 @@ def main() -> None:
         "drift": drift(results["drift"]),
         "transfer": {f"{row['held_out']} {row['learner']}": row for row in results["transfer"]},
         "irregular": irregular(results["irregular"]),
+        "irregular_h200": irregular(json.loads((EXPERIMENTS / "irregular" / "result_h200.json").read_text())),
+        "irregular_devices": another_device(
+            json.loads((EXPERIMENTS / "irregular" / "result_devices.json").read_text())["another device"]
+        ),
         "autotune": results["triton_autotune"]["tuners"],
         "helion": results["helion"]["tuners"],
         "another_gpu": another_gpu(results["another_gpu"]["parts_of_a_gpu"]),
@@ -219,12 +223,22 @@ def drift(result: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def by(rows: list[dict[str, Any]], key: str) -> dict[str, Any]:
+    """Rows by one of their values."""
+    return {row[key]: row for row in rows}
+
+
+def another_device(found: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
+    """Choices by family and way of choosing, and errors of latency by both, on a device never seen."""
+    latency = {f"{row['family']}, {row['learner']}": row for row in found["latency"]}
+    return {
+        "latency": latency,
+        **{name: by(rows, "chosen_by") for name, rows in found.items() if name != "latency"},
+    }
+
+
 def irregular(result: dict[str, Any]) -> dict[str, Any]:
     """Choices and errors by part, what is held out, and way of choosing."""
-
-    def by(rows: list[dict[str, Any]], key: str) -> dict[str, Any]:
-        return {row[key]: row for row in rows}
-
     pruned, spikes, bags = (result[part] for part in ("pruned layers", "spiking networks", "lookups"))
     unseen = ("shape", "distribution")
     float16 = [gain for gain in result["borders"]["gain"] if "float16" in gain["workload"]]
