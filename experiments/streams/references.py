@@ -24,7 +24,7 @@ def makespan_s(kernels: Kernels, lines: Lines) -> float:
         kernels: What those in lines need of others counts as done.
         lines: The kernels of each stream, in order.
     """
-    machine = Machine(kernels.graph, kernels.slowdown)
+    machine = Machine(kernels.sharing)
     stream_of = {task: stream for stream, line in enumerate(lines) for task in line}
     waiting = {task: sum(each in stream_of for each in kernels.needs[task]) for task in stream_of}
     place, ends = [0] * len(lines), dict[int, float]()

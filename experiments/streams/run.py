@@ -5,6 +5,7 @@ import json
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from time import process_time
@@ -14,12 +15,13 @@ import numpy as np
 
 sys.path.append(str(Path(__file__).parents[1]))
 from cases import drawn, kernels_of_traces, networks
+from contentions import shared_alike
 from options import parse_options
 from references import exhaustive_s, stages_s
 
 from costmodel.planner import KernelGraph, beside_others, on_best_streams, on_streams, replay
 from costmodel.planner.graphs import JsonTask, graph_of
-from costmodel.planner.whatif import WAIT_S, Contention, Kernels, Slowdown, shared_out, sm_share
+from costmodel.planner.whatif import WAIT_S, Kernels, first_come
 
 MOST_STREAMS = 8
 # Kernels of graphs drawn at random.
@@ -88,37 +90,15 @@ def otherwise_s(graph: KernelGraph, one_s: float) -> dict[str, list[float]]:
     placed = schedule.assuming(durations_s=np.array([alone[scope] for scope in _scopes(schedule)]))
     several = placed.is_stream.sum() > 1
     found = {
-        "waits of 3 us": beside_others(placed, wait_s=3 * WAIT_S),
-        "first come, first served": beside_others(placed, contention=first_come),
-        "neighbours slow down what fits, too": beside_others(placed, contention=slowed_always),
+        "waits of 1.3 us": beside_others(placed, wait_s=3 * WAIT_S),
+        "SMs shared out alike": beside_others(placed, contention=shared_alike),
+        "1.5 times as long beside others": beside_others(placed, contention=partial(first_come, beside=1.5)),
     }
     return {name: [one_s, replay(each).makespan_s if several else one_s] for name, each in found.items()}
 
 
 def _scopes(graph: KernelGraph) -> list[str]:
     return [graph.scopes[scope] for scope in graph.scope_ids.tolist()]
-
-
-def first_come(graph: KernelGraph) -> Slowdown:
-    """Kernels get what SMs those that began before have left, and a hundredth of their share at least."""
-    share = sm_share(graph).tolist()
-
-    def slowdown(tasks: Sequence[int]) -> Sequence[float]:
-        left, found = 1.0, []
-        for task in tasks:
-            got = max(min(share[task], left), 0.01 * share[task])
-            left = max(left - got, 0.0)
-            found.append(share[task] / got if got else 1.0)
-        return found
-
-    return slowdown
-
-
-def slowed_always(graph: KernelGraph) -> Slowdown:
-    """A quarter slower for each neighbour, beside what SMs are shared out."""
-    shared: Contention = shared_out
-    slowdown = shared(graph)
-    return lambda tasks: [each * (1 + 0.25 * (len(tasks) - 1)) for each in slowdown(tasks)]
 
 
 def table(rows: Sequence[dict[str, Any]]) -> str:

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from costmodel.errors import CostModelError
 from costmodel.planner import read_graph
 from costmodel.planner.neighbours import SharedMemory, fair_shares
+from costmodel.planner.whatif import Work
 from costmodel.records import Workload, find_device
 
 MB, US = 10**6, 1e-6
@@ -97,15 +98,14 @@ def test_tasks_of_a_graph_are_known_by_their_workloads(tmp_path: Path) -> None:
         {"id": "a", "duration_s": 1e-4, "sms": 64, "workload": name, "resource": "left"},
         {"id": "b", "duration_s": 2e-4, "sms": 64, "workload": name, "resource": "right"},
         {"id": "unknown", "duration_s": 1e-4, "sms": 64},
-        {"id": "copy", "kind": "copy", "duration_s": 1e-4, "workload": name},
-        {"id": "nothing", "duration_s": 0.0, "sms": 64, "workload": name},
     ]
     file = tmp_path / "graph.json"
     file.write_text(json.dumps({"tasks": tasks}))
     graph = read_graph(file).graph
     number = {graph.name(task): task for task in range(len(graph))}
     beside = shared(graph)
-    assert beside([number["a"], number["b"]]) == shared.slowdowns([1e-4, 2e-4], [size, size])
-    assert max(beside([number["a"], number["b"]])) > 1
-    for other in ("unknown", "copy", "nothing"):
-        assert beside([number["a"], number[other]]) == [1, 1]
+    a, b, unknown = (Work(number[each], 1.0) for each in ("a", "b", "unknown"))
+    assert beside([a, b]) == shared.slowdowns([1e-4, 2e-4], [size, size])
+    assert max(beside([a, b])) > 1
+    assert beside([a, unknown]) == [1, 1]
+    assert beside([a, b._replace(share=0.0)]) == [1, 1]  # it only starts

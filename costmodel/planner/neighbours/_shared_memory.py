@@ -9,11 +9,12 @@ Reference for fair shares:
     D. Bertsekas, R. Gallager, Data Networks, 2nd edition, 1992, section 6.5.2: max-min fairness.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from costmodel.errors import CostModelError
-from costmodel.planner.graphs import KernelGraph, TaskKind
+from costmodel.planner.graphs import KernelGraph
 from costmodel.planner.latencies import L2_BYTES_S
+from costmodel.planner.whatif import Slowdown, Work
 from costmodel.records import Device, Workload
 
 
@@ -65,20 +66,19 @@ class SharedMemory:
         )
         return [max(each) for each in waits]
 
-    def __call__(self, graph: KernelGraph) -> Callable[[Sequence[int]], list[float]]:
-        """The same for tasks of a graph that run at once on disjoint SMs, by their positions.
+    def __call__(self, graph: KernelGraph) -> Slowdown:
+        """The same for kernels of a graph that run at once on disjoint SMs.
 
         A kernel's bytes are those of its workload; one whose workload is not known counts as one that moves
-        none.
+        none, as does one that only starts.
         """
         sizes = [_bytes_of(name) for name in graph.workloads]
-        is_kernel = graph.of_kind(TaskKind.KERNEL).tolist()
-        of_task = [sizes[i] if is_kernel[task] else 0 for task, i in enumerate(graph.workload_ids.tolist())]
+        of_task = [sizes[i] for i in graph.workload_ids.tolist()]
         alone_s = graph.durations_s.tolist()
 
-        def beside(tasks: Sequence[int]) -> list[float]:
-            known = [of_task[task] if alone_s[task] > 0 else 0 for task in tasks]
-            return self.slowdowns([alone_s[task] or 1.0 for task in tasks], known)
+        def beside(works: Sequence[Work]) -> list[float]:
+            known = [of_task[work.task] if work.share else 0 for work in works]
+            return self.slowdowns([alone_s[work.task] for work in works], known)
 
         return beside
 

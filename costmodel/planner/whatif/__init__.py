@@ -1,6 +1,6 @@
 """What-if transforms: each takes a kernel graph and gives another, and says what it assumed."""
 
-from costmodel.planner.whatif._bounds import sm_share
+from costmodel.planner.whatif._bounds import sm_rounds
 from costmodel.planner.whatif._device import OnDevice, on_device
 from costmodel.planner.whatif._fuse import ELEMENTWISE, fuse, fused_optimizer
 from costmodel.planner.whatif._half import half_precision
@@ -16,10 +16,21 @@ from costmodel.planner.whatif._parse import FORMS, Transform, parse_what_if
 from costmodel.planner.whatif._profiler import USUAL_HOST_SHARE, without_profiler
 from costmodel.planner.whatif._scale import on_sms, replace_latencies, scale
 from costmodel.planner.whatif._schedule import Kernels, best_schedule, on_best_streams
-from costmodel.planner.whatif._sharing import WAIT_S, Contention, Machine, Slowdown, beside_others, shared_out
+from costmodel.planner.whatif._sharing import (
+    BESIDE,
+    WAIT_S,
+    Contention,
+    Machine,
+    Sharing,
+    Slowdown,
+    Work,
+    beside_others,
+    first_come,
+)
 from costmodel.planner.whatif._streams import minimum_equivalent, on_streams
 
 __all__ = [
+    "BESIDE",
     "ELEMENTWISE",
     "FORMS",
     "GRAPH_GAP_S",
@@ -29,11 +40,14 @@ __all__ = [
     "Kernels",
     "Machine",
     "OnDevice",
+    "Sharing",
     "Slowdown",
     "Transform",
+    "Work",
     "WorkloadKernels",
     "beside_others",
     "best_schedule",
+    "first_come",
     "fuse",
     "fused_optimizer",
     "half_precision",
@@ -47,8 +61,7 @@ __all__ = [
     "replace_latencies",
     "same_kernels_on_sms",
     "scale",
-    "shared_out",
-    "sm_share",
+    "sm_rounds",
     "tuned",
     "unfused",
     "without_profiler",

@@ -105,17 +105,14 @@ def with_memory(graph: KernelGraph, pace: FloatArray, memory: float = 1.0) -> Fl
     return np.asarray(np.hypot(shared * memory, (1 - shared) * pace) / np.hypot(shared, 1 - shared))
 
 
-def sm_share(graph: KernelGraph) -> FloatArray:
-    """``(n,)`` share of the GPU's SMs that a kernel keeps busy while it works: what a neighbour cannot have.
+def sm_rounds(graph: KernelGraph) -> FloatArray:
+    """``(n,)`` blocks of a kernel over those that all SMs hold at once: how often it fills the GPU.
 
-    Warps of all blocks, over what SMs could have done until the fullest one is done with its own. 1 where
-    nobody knows blocks or SMs, 0 of what is no kernel.
+    1 where nobody knows blocks or SMs, 0 of what is no kernel.
     """
-    busy = _busy_warps(graph)
     is_known = (graph.blocks > 0) & (graph.sms > 0)
-    could = np.maximum(graph.sms, 1) * _rounds(graph, np.maximum(graph.sms, 1), busy)
-    share = graph.blocks * _warps(graph, busy) / np.maximum(could, 1.0)
-    return np.where(graph.of_kind(TaskKind.KERNEL), np.where(is_known, np.minimum(share, 1.0), 1.0), 0.0)
+    rounds = graph.blocks / (np.maximum(graph.sms, 1) * np.maximum(graph.sm_blocks, 1))
+    return np.where(graph.of_kind(TaskKind.KERNEL), np.where(is_known, rounds, 1.0), 0.0)
 
 
 def _busy_warps(graph: KernelGraph) -> FloatArray:

@@ -16,12 +16,12 @@ from costmodel.errors import CostModelError
 from costmodel.planner.graphs import KernelGraph, grouped
 from costmodel.planner.replay import replay
 from costmodel.planner.whatif._base import positive
-from costmodel.planner.whatif._sharing import WAIT_S, Contention, Machine, Slowdown, beside_others, shared_out
+from costmodel.planner.whatif._sharing import WAIT_S, Contention, Machine, Sharing, beside_others, first_come
 from costmodel.planner.whatif._streams import in_time, placed, without_streams
 
 MOST_STREAMS = 8
-# Less is not worth it: predictions are not better than that.
-_LEAST_GAIN = 0.02
+# Less is not worth it: what networks on streams took was predicted to 2 to 5 %.
+_LEAST_GAIN = 0.05
 # Orders that are tried, and kernels in all of them together: some seconds.
 _TRIED_ORDERS, _TRIED_KERNELS = 300, 100_000
 # How far the urgency of kernels in an attempt is from that in the best so far.
@@ -52,7 +52,7 @@ class Kernels:
         needs: Kernels that each needs, also those that the host waits for before it launches it.
         gaps_s: ``(n,)`` seconds that pass since the one before on its stream.
         ready_s: ``(n,)`` when the host could have launched them.
-        contention: Tells of a graph what kernels that work at once take.
+        contention: Tells of a graph what kernels that run at once take.
         wait_s: Seconds from the end of a kernel to the start of one of another stream that needs it.
     """
 
@@ -60,12 +60,12 @@ class Kernels:
     needs: list[list[int]]
     gaps_s: list[float]
     ready_s: list[float]
-    contention: Contention = shared_out
+    contention: Contention = first_come
     wait_s: float = WAIT_S
 
     @classmethod
     def of(
-        cls, graph: KernelGraph, *, contention: Contention = shared_out, wait_s: float = WAIT_S
+        cls, graph: KernelGraph, *, contention: Contention = first_come, wait_s: float = WAIT_S
     ) -> "Kernels":
         """Those of a graph that says what they need.
 
@@ -90,9 +90,9 @@ class Kernels:
         return found
 
     @cached_property
-    def slowdown(self) -> Slowdown:
-        """Of kernels that work at once."""
-        return self.contention(self.graph)
+    def sharing(self) -> Sharing:
+        """What kernels that run at once do to each other."""
+        return Sharing.of(self.graph, self.contention)
 
     @cached_property
     def successors(self) -> list[list[int]]:
@@ -128,7 +128,7 @@ def on_best_streams(
     *,
     most: int = MOST_STREAMS,
     wait_s: float = WAIT_S,
-    contention: Contention = shared_out,
+    contention: Contention = first_come,
 ) -> KernelGraph:
     """Kernels, copies and memsets on as many streams as make them fastest; on one if others gain nothing.
 
@@ -136,7 +136,8 @@ def on_best_streams(
         graph: A graph that says what tasks need of each other: ``after`` in a JSON of one's own.
         most: Streams at most.
         wait_s: Seconds from the end of a kernel to the start of one of another stream that needs it.
-        contention: Tells of a graph what kernels that work at once take; they share SMs if not given.
+        contention: Tells of a graph what kernels that run at once take; who comes first is served first if
+            not given.
 
     Raises:
         CostModelError: The graph has no dependencies of data, as one of a trace, or too many tasks, or an
@@ -198,7 +199,7 @@ class _List:
     def __init__(self, kernels: Kernels, streams: int, urgency: Sequence[float]) -> None:
         n = len(kernels.graph)
         self.kernels, self.urgency = kernels, urgency
-        self.machine = Machine(kernels.graph, kernels.slowdown)
+        self.machine = Machine(kernels.sharing)
         self.stream_of, self.starts_s, self.ends_s = [-1] * n, [0.0] * n, [0.0] * n
         self.last: list[int | None] = [None] * streams
         self.free = list(range(streams))

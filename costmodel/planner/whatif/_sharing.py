@@ -1,61 +1,100 @@
-"""What kernels of several streams take while they share the SMs of one device."""
+"""What kernels of several streams take while they share the SMs of one device.
+
+Constants are those of an H200 and CUDA graphs at batch 1: experiments/streams.
+"""
 
 import heapq
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from math import ceil, inf
+from typing import NamedTuple
 
 import numpy as np
 
 from costmodel.arrays import FloatArray
 from costmodel.planner.graphs import KernelGraph, TaskKind, grouped
 from costmodel.planner.whatif._base import positive
-from costmodel.planner.whatif._bounds import START_S, sm_share
+from costmodel.planner.whatif._bounds import START_S, sm_rounds
 
-# Of tasks that work at once, how many times as long as alone the work of each takes.
-Slowdown = Callable[[Sequence[int]], Sequence[float]]
-# Tells that for the tasks of a graph, by their positions.
+
+class Work(NamedTuple):
+    """What a kernel is at.
+
+    Attributes:
+        task: Its position in the graph.
+        share: What of the room on all SMs its blocks want: none while it starts, all of it while there are
+            more blocks than fit at once, less in its last round.
+    """
+
+    task: int
+    share: float
+
+
+# Of kernels that run at once, in the order of their starts, how many times as long as alone each takes.
+Slowdown = Callable[[Sequence[Work]], Sequence[float]]
+# Tells that for the kernels of a graph.
 Contention = Callable[[KernelGraph], Slowdown]
-# Seconds from the end of a kernel of a CUDA graph to the start of one of another stream that needs it. Taken
-# for granted: experiments/streams/measure.py measures it.
-WAIT_S = 1.0e-6
-# What is left of a task's work when it counts as done, beside rounding.
-_DONE_S = 1e-15
+# Seconds from the end of a kernel of a CUDA graph to the start of one of another stream that needs it, where
+# two streams do. Measured.
+WAIT_S = 0.43e-6
+# How many times as long as alone a kernel takes beside others for which there is room, too. Fitted to what
+# networks take in float16; kernels that are repeated beside each other hardly show it.
+BESIDE = 1.25
+# Of a kernel's work, what counts as none.
+_NOTHING_S = 1e-15
+# Digits of seconds by which starts differ, beside rounding.
+_DIGITS_S = 13
+# Rounds of blocks up to a whole number of them, beside rounding.
+_ROUNDING = 1e-9
 
 
-def shared_out(graph: KernelGraph) -> Slowdown:
-    """All take longer by as much as they want more SMs than there are: who fills them gains nothing."""
-    share = sm_share(graph).tolist()
+def first_come(_: KernelGraph, *, beside: float = BESIDE) -> Slowdown:
+    """Blocks find room in the order in which their kernels started.
 
-    def slowdown(tasks: Sequence[int]) -> Sequence[float]:
-        return [max(1.0, sum(share[task] for task in tasks))] * len(tasks)
+    Args:
+        beside: How many times as long as alone each kernel takes beside others, whether or not there is room.
+    """
+
+    def slowdown(works: Sequence[Work]) -> Sequence[float]:
+        slower, room, found = beside if len(works) > 1 else 1.0, 1.0, []
+        for work in works:
+            got = min(work.share, room)
+            room -= got
+            found.append(slower * (1.0 if got == work.share else work.share / got if got > 0 else inf))
+        return found
 
     return slowdown
 
 
 def beside_others(
-    graph: KernelGraph, *, wait_s: float = WAIT_S, contention: Contention = shared_out
+    graph: KernelGraph, *, wait_s: float = WAIT_S, contention: Contention = first_come
 ) -> KernelGraph:
     """The graph with what kernels take beside those of other streams, whose times are those of kernels alone.
 
     Args:
         graph: Kernels on their streams.
         wait_s: Seconds from the end of a kernel to the start of one of another stream that needs it.
-        contention: What kernels that work at once take. Their starts, which need no SMs, take the same.
+        contention: Tells of a graph what kernels that run at once take.
     """
     edges = graph.dependencies
     between = graph.on_device[edges.sources] & graph.on_device[edges.targets]
     between &= graph.resource_ids[edges.sources] != graph.resource_ids[edges.targets]
     lags = np.where(between, np.maximum(edges.lags_s, positive(wait_s, "wait")), edges.lags_s)
     waiting = replace(graph, dependencies=edges.lagging(lags))
+    how = (
+        f"blocks find room in the order of their kernels, {START_S * 1e6:g} us to start need none, and each "
+        f"kernel takes {BESIDE:g} times as long beside others"
+        if contention is first_come
+        else "what that costs them was told"
+    )
     return waiting.assuming(
-        f"Kernels of {graph.is_stream.sum():,} streams share SMs: together they work no faster than SMs that "
-        f"are full; {START_S * 1e6:g} us to start need none, a wait for another stream takes "
+        f"Kernels of {graph.is_stream.sum():,} streams share SMs: {how}; a wait for another stream takes "
         f"{wait_s * 1e6:g} us.",
-        durations_s=_replayed(waiting, contention(waiting)),
+        durations_s=_replayed(waiting, Sharing.of(waiting, contention)),
     )
 
 
-def _replayed(graph: KernelGraph, slowdown: Slowdown) -> FloatArray:
+def _replayed(graph: KernelGraph, sharing: "Sharing") -> FloatArray:
     """``(n,)`` seconds from start to end of each task, in a replay from event to event."""
     edges, n = graph.dependencies, len(graph)
     first, rows = grouped(n, edges.sources, np.arange(len(edges)))
@@ -63,7 +102,7 @@ def _replayed(graph: KernelGraph, slowdown: Slowdown) -> FloatArray:
     waiting = np.bincount(edges.targets, minlength=n).tolist()
     starts = graph.ready_s.tolist()
     ends = [0.0] * n
-    machine = Machine(graph, slowdown)
+    machine = Machine(sharing)
 
     def reach(task: int, moment: float, *, is_start: bool) -> None:
         for row in rows[first[task] : first[task + 1]]:
@@ -87,51 +126,85 @@ def _replayed(graph: KernelGraph, slowdown: Slowdown) -> FloatArray:
     return durations
 
 
+@dataclass(frozen=True)
+class Sharing:
+    """What tasks of a graph do to each other.
+
+    Attributes:
+        parts: Of each task, seconds and share of one part after the other: its start, full rounds, the last.
+        is_kernel: Whether a task is one.
+        slowdown: Of kernels that run at once.
+    """
+
+    parts: list[list[tuple[float, float]]]
+    is_kernel: list[bool]
+    slowdown: Slowdown
+
+    @classmethod
+    def of(cls, graph: KernelGraph, contention: Contention) -> "Sharing":
+        """That of a graph."""
+        return cls(_parts(graph), graph.of_kind(TaskKind.KERNEL).tolist(), contention(graph))
+
+
 class Machine:
-    """Tasks that run, those that share SMs slower beside each other.
+    """Tasks that run, kernels as fast as others beside them let them.
 
     Attributes:
         now_s: The time; that of the last end.
     """
 
-    def __init__(self, graph: KernelGraph, slowdown: Slowdown) -> None:
+    def __init__(self, sharing: Sharing) -> None:
         self.now_s = 0.0
-        start = np.where(
-            graph.of_kind(TaskKind.KERNEL), np.minimum(START_S, graph.durations_s), graph.durations_s
-        )
-        self._start_s: list[float] = start.tolist()
-        self._work_s: list[float] = (graph.durations_s - start).tolist()
-        self._slowdown = slowdown
-        self._started: list[tuple[float, int]] = []  # when the start of a task is over
-        self._working: list[int] = []
+        self._sharing = sharing
+        self._coming: list[tuple[float, int]] = []  # when a task starts
+        self._works: list[Work] = []
+        self._at: list[int] = []  # which part of it a task is at
         self._left_s: list[float] = []
-        self._factors: Sequence[float] = []
+        self._factors: list[float] = []
 
     def start(self, task: int, at_s: float) -> None:
-        """Start a task at a time from now on."""
-        heapq.heappush(self._started, (at_s + self._start_s[task], task))
+        """Start a task at a time from now on; of those at the same time the one that comes first in the graph."""
+        heapq.heappush(self._coming, (round(at_s, _DIGITS_S), task))
 
     def next_end(self) -> int | None:
         """Go on to the next end of a task; None where none runs."""
-        while self._working or self._started:
+        while self._works or self._coming:
             ends = [left * factor for left, factor in zip(self._left_s, self._factors, strict=True)]
-            soonest = self.now_s + min(ends, default=np.inf)
-            if self._started and self._started[0][0] <= soonest:
-                moment, task = heapq.heappop(self._started)
+            soonest = min(ends, default=inf)
+            if self._coming and self._coming[0][0] <= self.now_s + soonest:
+                moment, task = heapq.heappop(self._coming)
                 self._pass(moment)
-                if self._work_s[task] <= _DONE_S:
-                    return task
-                self._working.append(task)
-                self._left_s.append(self._work_s[task])
+                place = len(self._works)
+                self._works.append(Work(task, 0.0))
+                self._at.append(-1)
+                self._left_s.append(0.0)
             else:
-                place = ends.index(min(ends))
-                self._pass(soonest)
-                task = self._working.pop(place)
-                self._left_s.pop(place)
-                self._factors = self._slowdown(self._working)
-                return task
-            self._factors = self._slowdown(self._working)
+                place = ends.index(soonest)
+                self._pass(self.now_s + soonest)
+            ended = self._go_on(place)
+            self._share()
+            if ended is not None:
+                return ended
         return None
+
+    def _go_on(self, place: int) -> int | None:
+        """Begin the next part of what runs there; its task if there is none."""
+        task = self._works[place].task
+        self._at[place] += 1
+        parts = self._sharing.parts[task]
+        if self._at[place] < len(parts):
+            self._left_s[place], share = parts[self._at[place]]
+            self._works[place] = Work(task, share)
+            return None
+        for each in (self._works, self._at, self._left_s):
+            each.pop(place)
+        return task
+
+    def _share(self) -> None:
+        """Ask how fast all that runs is now."""
+        is_kernel = self._sharing.is_kernel
+        factors = iter(self._sharing.slowdown([work for work in self._works if is_kernel[work.task]]))
+        self._factors = [next(factors) if is_kernel[work.task] else 1.0 for work in self._works]
 
     def _pass(self, moment: float) -> None:
         passed = moment - self.now_s
@@ -139,3 +212,16 @@ class Machine:
             left - passed / factor for left, factor in zip(self._left_s, self._factors, strict=True)
         ]
         self.now_s = moment
+
+
+def _parts(graph: KernelGraph) -> list[list[tuple[float, float]]]:
+    start = np.minimum(START_S, graph.durations_s)
+    start_s = np.where(graph.of_kind(TaskKind.KERNEL), start, graph.durations_s)
+    work_s, rounds = (graph.durations_s - start_s).tolist(), sm_rounds(graph).tolist()
+    found = []
+    for start_of, work, wanted in zip(start_s.tolist(), work_s, rounds, strict=True):
+        before = max(ceil(wanted - _ROUNDING) - 1, 0)
+        each = work / (before + 1)
+        parts = [(start_of, 0.0), (each * before, 1.0), (each, wanted - before)]
+        found.append([part for part in parts if part[0] > _NOTHING_S])
+    return found
