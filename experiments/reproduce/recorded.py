@@ -51,6 +51,7 @@ def main() -> None:
         "multitask",
         "lanes",
         "shadow",
+        "streams",
     )
     results = {name: json.loads((EXPERIMENTS / name / "result.json").read_text()) for name in names}
     document = {
@@ -88,6 +89,9 @@ def main() -> None:
         "multitask": results["multitask"],
         "lanes": results["lanes"],
         "shadow": shadow(results["shadow"]),
+        "streams": streams(
+            json.loads((EXPERIMENTS / "streams" / "live.json").read_text()), results["streams"]["rows"]
+        ),
         "planned_block": part_over_whole(results["plan_a_block"]["measured_us"]),
         "ablation": {row["model"].strip(): -row.get("difference", 0.0) for row in results["ablation"]},
         "search": searches("result.json"),
@@ -147,6 +151,21 @@ def shadow(result: dict[str, Any]) -> dict[str, Any]:
             "worst_answer": max(answer[way] for answer in result["answers"]) - 1.0,
         }
         for way in ("beside", "watched")
+    }
+
+
+def streams(live: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """How much faster networks were on several streams, and what schedules are worth in the model."""
+    assumed = [(row["makespan_s"]["ours"], row["makespan_s"]["one"]) for row in rows]
+    otherwise = [(several, one) for row in rows for one, several in row["otherwise_s"].values()]
+    return live | {
+        "least_faster": min(live["faster_than_one"].values()),
+        "most_faster": max(live["faster_than_one"].values()),
+        "slower_than_nimble": sum(each < 1 for each in live["faster_than_nimble"].values()),
+        "graphs": len(rows),
+        "never_slower": sum(several <= one * (1 + 1e-9) for several, one in assumed + otherwise)
+        / len(assumed + otherwise),
+        "longest_s": max(row["seconds"]["ours"] for row in rows),
     }
 
 

@@ -29,7 +29,7 @@ SIZES = {"small": (6,), "medium": (12,), "large": (24, 48, 96)}
 # Networks whose blocks have few enough operators for the dynamic program.
 STAGED = ("inception-a", "inception-c", "inception-e", "inception-v3", "nasnet-cell")
 # A schedule that is this much slower counts as slower.
-_ROUNDING = 1e-9
+_ROUNDING = 1e-6
 
 
 def main() -> None:

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 
@@ -13,7 +14,7 @@ from experiment_folder import found_beside
 
 from costmodel.planner import beside_others, on_streams, read_kineto, replay
 from costmodel.planner.graphs import JsonTask, graph_of
-from costmodel.planner.whatif import Kernels
+from costmodel.planner.whatif import Kernels, first_come
 
 sys.path.append(str(Path(__file__).parents[1] / "planner"))
 from kineto_traces import Machine
@@ -43,6 +44,7 @@ def task(name: str, us: float, after: str = "", **facts: int) -> JsonTask:
     return JsonTask(name, us * 1e-6, name=name, scope=name, after=after.split(), **(launch | facts))
 
 
+AS_ALONE = partial(first_come, beside=1.0)
 DIAMOND = [
     task("in", 2),
     task("left", 8, "in"),
@@ -54,16 +56,16 @@ DIAMOND = [
 
 def test_all_schedules_are_tried(references: ModuleType) -> None:
     assert [sum(1 for _ in references._every(range(n))) for n in range(5)] == [1, 1, 3, 13, 73]
-    kernels = Kernels.of(graph_of(DIAMOND, "a test"), wait_s=1e-6)
+    kernels = Kernels.of(graph_of(DIAMOND, "a test"), wait_s=1e-6, contention=AS_ALONE)
     assert references.exhaustive_s(kernels) * 1e6 == pytest.approx(2 + 6 + 3 + 2 + 1)  # "left" must wait
 
 
 def test_lines_take_what_their_graph_takes_and_circles_take_forever(references: ModuleType) -> None:
     graph = graph_of(DIAMOND, "a test")
-    kernels = Kernels.of(graph, wait_s=1e-6)
+    kernels = Kernels.of(graph, wait_s=1e-6, contention=AS_ALONE)
     number = {kernels.graph.name(i): i for i in range(len(graph))}
-    lines = [[number[name] for name in line] for line in (["in", "left", "cat"], ["right", "more"])]
-    covered = replay(beside_others(on_streams(graph, 2), wait_s=1e-6)).makespan_s
+    lines = [[number[name] for name in line] for line in (["in", "right", "more", "cat"], ["left"])]
+    covered = replay(beside_others(on_streams(graph, 2), wait_s=1e-6, contention=AS_ALONE)).makespan_s
     assert references.makespan_s(kernels, lines) == pytest.approx(covered)
     backwards = [[number[name] for name in ("in", "left", "cat", "more", "right")]]
     assert references.makespan_s(kernels, backwards) == float("inf")
@@ -71,7 +73,7 @@ def test_lines_take_what_their_graph_takes_and_circles_take_forever(references: 
 
 def test_stages_wait_for_all_of_the_one_before(references: ModuleType) -> None:
     """In; then left beside right and more, one after the other; then the end of the block."""
-    kernels = Kernels.of(graph_of(DIAMOND, "a test"), wait_s=1e-6)
+    kernels = Kernels.of(graph_of(DIAMOND, "a test"), wait_s=1e-6, contention=AS_ALONE)
     assert references.stages_s(kernels) * 1e6 == pytest.approx(2 + (6 + 3 + 1) + 2)
 
 
@@ -109,6 +111,28 @@ def test_schedules_stand_beside_references(tmp_path: Path) -> None:
         assert times.get("exhaustive", 0.0) <= times["ours"] * (1 + 1e-9)
     assert "| 2 small | 6 |" in done.stdout
     assert "| as assumed | 6 | 100.0 % |" in done.stdout
+
+
+def test_what_was_measured_is_reported(tmp_path: Path) -> None:
+    command = [sys.executable, FOLDER / "report.py", "--json", tmp_path / "live.json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    readme = (FOLDER / "README.md").read_text()
+    for table in done.stdout.split("\n\n")[:3]:  # what ways took, measured stages, errors of models
+        assert table in readme
+    found = json.loads((tmp_path / "live.json").read_text())
+    assert found["slower_than_one"] == 0
+    recorded = json.loads((FOLDER / "live.json").read_text())
+    assert found["errors"]["now"]["float16"] == pytest.approx(recorded["errors"]["now"]["float16"], rel=1e-6)
+
+
+def test_stages_that_are_measured_are_those_of_the_model(references: ModuleType) -> None:
+    kernels = Kernels.of(graph_of(DIAMOND, "a test"), wait_s=1e-6, contention=AS_ALONE)
+    stages = references.best_stages(kernels, lambda lines: sum(map(len, lines)) ** 2 / len(lines))
+    names = [[[kernels.graph.name(task) for task in line] for line in lines] for lines in stages]
+    assert sorted(name for lines in names for line in lines for name in line) == sorted(
+        each.id for each in DIAMOND
+    )
 
 
 @pytest.mark.torch

@@ -13,6 +13,8 @@ from costmodel.planner.graphs import Dependencies, DependencyKind, KernelGraph, 
 Mask = NDArray[np.bool_]
 # Into nothing: what ``contracted`` takes away.
 REMOVED = -1
+# Digits of seconds by which starts differ, beside rounding.
+DIGITS_S = 13
 
 
 def matches(text: str, pattern: str) -> bool:

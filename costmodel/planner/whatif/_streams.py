@@ -16,7 +16,7 @@ from costmodel.arrays import FloatArray, Positions
 from costmodel.errors import CostModelError
 from costmodel.planner.graphs import Dependencies, DependencyKind, KernelGraph, Resource, grouped
 from costmodel.planner.replay import replay
-from costmodel.planner.whatif._base import chosen, gaps, program_order
+from costmodel.planner.whatif._base import DIGITS_S, chosen, gaps, program_order
 
 _DATA = (DependencyKind.DATA, DependencyKind.EVENT)
 # Reachability is a square of bits: 50 MB of these.
@@ -85,16 +85,26 @@ def without_streams(graph: KernelGraph) -> tuple[KernelGraph, FloatArray]:
 def in_time(graph: KernelGraph, starts_s: FloatArray) -> tuple[KernelGraph, Positions]:
     """The same, its tasks in the order of their starts, and where each was.
 
-    Any order along it has no circle.
+    Of those that start at the same time the one with the longest way to the end comes first: it should be the
+    first to be given room. Any order along this one has no circle.
     """
     rank = np.empty(len(graph), dtype=np.intp)
     rank[graph.order] = np.arange(len(graph))
-    by_start = np.lexsort((rank, starts_s))
+    by_start = np.lexsort((rank, -_seconds_to_end(graph), starts_s.round(DIGITS_S)))
     place = np.empty_like(by_start)
     place[by_start] = np.arange(len(graph))
     edges = graph.dependencies
     moved = replace(edges, sources=place[edges.sources], targets=place[edges.targets])
     return chosen(graph, by_start, moved), by_start
+
+
+def _seconds_to_end(graph: KernelGraph) -> FloatArray:
+    """``(n,)`` of the longest chain from the start of each task, lags left out."""
+    first, targets = grouped(len(graph), graph.dependencies.sources, graph.dependencies.targets)
+    found: list[float] = graph.durations_s.tolist()
+    for task in graph.order[::-1].tolist():
+        found[task] += max((found[each] for each in targets[first[task] : first[task + 1]]), default=0.0)
+    return np.array(found)
 
 
 def placed(graph: KernelGraph, stream_of: Positions, gaps_s: FloatArray) -> KernelGraph:
