@@ -146,9 +146,13 @@ def told(place: str) -> dict[str, Told]:
 
 
 def studies(place: str) -> list[optuna.Study]:
-    """All studies of a store, by name."""
-    storage = optuna.storages.RDBStorage(database_url(place) if "://" in place else f"sqlite:///{place}")
-    names = sorted(optuna.get_all_study_names(storage))
+    """All studies of a store, by name. Whoever reads makes no tables: workers may be doing so right now."""
+    url = database_url(place) if "://" in place else f"sqlite:///{place}"
+    try:
+        storage = optuna.storages.RDBStorage(url, skip_compatibility_check=True, skip_table_creation=True)
+        names = sorted(optuna.get_all_study_names(storage))
+    except optuna.exceptions.StorageInternalError:  # no tables yet
+        return []
     return [optuna.load_study(study_name=name, storage=storage) for name in names]
 
 
