@@ -1,7 +1,8 @@
 """How good an answer a tenth of the configs of Helion's own search gives, when ours chooses them.
 
-Each kernel has a process of its own: all compile beside each other, one at a time has the GPU. What is
-found is written to ``measured.jsonl`` at once, so that a process that ends early loses little.
+Each kernel has a process of its own: all compile beside each other, one at a time has the GPU; the first two
+go before the third where cores are short. What is found is written to ``measured.jsonl`` at once, so that a
+process that ends early loses little.
 """
 
 import argparse
@@ -28,11 +29,13 @@ TUNERS = {
     "helion": "Helion's search",
     "helion-again": "the same, timed again",
     "ours": "ours, a tenth of its configs",
+    "ours-of-search": "ours, knowing its search",
     "random": "random, as many",
     "default": "Helion's default config",
     "helion-of-whole": "its search's on the whole GPU",
 }
-KERNELS = ("matmul", "softmax", "layer_norm")
+KERNELS = ("matmul", "layer_norm", "softmax")
+NICENESS = {"softmax": 10}  # of processes that leave their cores to others
 GRACE_S = 12.0  # after the time limit, a kernel's process is ended
 
 
@@ -96,7 +99,8 @@ def end(process: "subprocess.Popen[str]") -> None:
 
 
 def start_kernel(name: str, options: argparse.Namespace) -> "subprocess.Popen[str]":
-    command = [sys.executable, __file__, *sys.argv[1:], "--kernel", name, "--work", options.work]
+    nice = ["nice", "-n", str(NICENESS.get(name, 0))]
+    command = [*nice, sys.executable, __file__, *sys.argv[1:], "--kernel", name, "--work", options.work]
     log = (options.work / f"{name}.log").open("w")
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True)
 
@@ -172,6 +176,8 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--time-limit", type=float, metavar="SECONDS", help="after which nothing is begun")
     parser.add_argument("--part-sms", type=int, help="SMs of the part of the GPU")
     parser.add_argument("--search-s", type=int, help="of Helion's own search in a cell")
+    parser.add_argument("--compile-s", type=int, help="after which a config that compiles is given up")
+    parser.add_argument("--jobs", type=int, help="that compile beside each other, of one kernel")
     parser.add_argument("--effort", choices=("quick", "full"), help="of Helion's own search")
     parser.add_argument("--known", type=int, help="configs that ours times first, without a model")
     parser.add_argument("--share", type=float, help="of Helion's configs, for ours and random")

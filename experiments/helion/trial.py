@@ -27,9 +27,10 @@ from triton.testing import do_bench
 from costmodel import CostModelError, train
 from costmodel.collector.device import GreenContexts
 from costmodel.dataset import read_files
-from costmodel.integrations.helion import CostModelSearch
+from costmodel.integrations.helion import CostModelSearch, keep_timings
 
 ROUNDS, ROUND_MS = 7, 10.0  # of the timings that compare answers, in turn
+KNOWN, SEARCHED = "known", "searched"  # what ours knows of a shape: a search of its own, or Helion's
 Shape = tuple[int, ...]
 Cell = tuple[Shape, str]
 
@@ -95,14 +96,16 @@ class KernelTrial:
         self.cells = [(shape, place) for shape in self.case.shapes for place in self.streams]
         self.turns = Turns(options.work / "turn")
         self.turns.rule_helion()
+        self._searched: dict[Cell, dict[str, Any]] = {}
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """For each shape: what ours finds of the other without a model, then what all find of this one."""
+        """For each shape: what is found of the other and learned from, then what all find of this one."""
         for shape, other in zip(self.case.shapes, reversed(self.case.shapes), strict=True):
             for cell in [(other, place) for place in self.streams]:
-                found = self.answer(cell, lambda cell=cell: self.ours(cell, self.store(cell), "known"))
-                yield {"what": "known", **_place(cell), **found}
-            yield self.learn(shape)
+                yield {"what": SEARCHED, **_place(cell), **self.searched(cell)}
+                found = self.answer(cell, lambda cell=cell: self.unknowing(cell))
+                yield {"what": KNOWN, **_place(cell), **found}
+            yield from (self.learn(shape, what) for what in (KNOWN, SEARCHED))
             of_whole: dict[str, Any] = {}
             for cell in [(shape, place) for place in self.streams]:
                 found = self.found(cell)
@@ -111,13 +114,20 @@ class KernelTrial:
 
     def found(self, cell: Cell) -> dict[str, dict[str, Any]]:
         """What each tuner finds in a cell."""
-        own = self.answer(cell, lambda: self.helions(cell))
+        own = self.searched(cell)
         few = max(2, round(self.options.share * own["timed"]))
         return {
             "helion": own,
-            "ours": self.answer(cell, lambda: self.informed(cell, few)),
+            "ours": self.answer(cell, lambda: self.informed(cell, few, KNOWN)),
+            "ours-of-search": self.answer(cell, lambda: self.informed(cell, few, SEARCHED)),
             "random": self.answer(cell, lambda: self.random(cell, few)),
         }
+
+    def searched(self, cell: Cell) -> dict[str, Any]:
+        """What Helion's search finds in a cell; it is asked once."""
+        if cell not in self._searched:
+            self._searched[cell] = self.answer(cell, lambda: self.helions(cell))
+        return self._searched[cell]
 
     def answer(self, cell: Cell, search: Callable[[], Any]) -> dict[str, Any]:
         """The config that a search finds in a cell, how many it timed and how long it took."""
@@ -140,51 +150,58 @@ class KernelTrial:
             "autotune_ignore_errors": True,
             "autotune_random_seed": 0,
             "autotune_budget_seconds": self.options.search_s,
+            "autotune_compile_timeout": self.options.compile_s,
+            "autotune_precompile_jobs": self.options.jobs,
         }
         kernel = helion.kernel(self.case.kernel, static_shapes=True, **{**common, **settings})
         return kernel.bind(self.inputs[shape])
 
     def helions(self, cell: Cell) -> Any:
-        """Helion's default search."""
+        """Helion's default search, whose timings are kept."""
         bound = self.bound(cell[0], autotune_effort=self.options.effort)
         profile = get_effort_profile(self.options.effort)
         settings = LFBOTreeSearch.get_kwargs_from_profile(profile, bound.settings)
-        return LFBOTreeSearch(bound, self.inputs[cell[0]], **settings)
+        search = LFBOTreeSearch(bound, self.inputs[cell[0]], **settings)
+        return keep_timings(search, store=self.store(cell, SEARCHED))
 
     def random(self, cell: Cell, count: int) -> Any:
         """Helion's default config and others drawn at random."""
         return RandomSearch(self.bound(cell[0]), self.inputs[cell[0]], count=count)
 
-    def ours(self, cell: Cell, store: Path, what: str, **settings: Any) -> Any:
-        own = {"shortlist": self.options.known, "batch": 8} if what == "known" else {"batch": 4}
-        return CostModelSearch(self.bound(cell[0]), self.inputs[cell[0]], store=store, **own, **settings)
+    def ours(self, cell: Cell, store: Path, **settings: Any) -> Any:
+        return CostModelSearch(self.bound(cell[0]), self.inputs[cell[0]], store=store, **settings)
 
-    def informed(self, cell: Cell, few: int) -> Any:
-        """Ours with all that is known of the other shape."""
-        store = self.folder / f"{_name(cell)}-asked.jsonl"
-        shutil.copy(self.others(cell[0]), store)
-        return self.ours(cell, store, "ours", model=self.model(cell[0]), shortlist=few)
+    def unknowing(self, cell: Cell) -> Any:
+        """Ours without a model."""
+        return self.ours(cell, self.store(cell, KNOWN), shortlist=self.options.known, batch=8)
 
-    def learn(self, shape: Shape) -> dict[str, Any]:
-        """Put together what was timed of the other shape, and train a model on it."""
+    def informed(self, cell: Cell, few: int, what: str) -> Any:
+        """Ours with what was timed of the other shape in such searches."""
+        store = self.folder / f"{_name(cell)}-asked-{what}.jsonl"
+        shutil.copy(self.others(cell[0], what), store)
+        return self.ours(cell, store, model=self.model(cell[0], what), shortlist=few)
+
+    def learn(self, shape: Shape, what: str) -> dict[str, Any]:
+        """Put together what was timed of the other shape in such searches, and train a model on it."""
         start = time.perf_counter()
-        stores = [self.store(cell) for cell in self.cells if cell[0] != shape]
-        self.others(shape).write_text("".join(each.read_text() for each in stores if each.exists()))
-        told: dict[str, Any] = {"what": "trained", "shape": shape}
+        stores = [self.store(cell, what) for cell in self.cells if cell[0] != shape]
+        lines = [line for each in stores if each.exists() for line in each.read_text().splitlines(True)]
+        self.others(shape, what).write_text("".join(lines))
+        told: dict[str, Any] = {"what": "trained", "on": what, "shape": shape, "timings": len(lines)}
         try:
-            train(read_files([self.others(shape)]), self.options.learner).save(self.model(shape))
+            train(read_files([self.others(shape, what)]), self.options.learner).save(self.model(shape, what))
         except CostModelError as error:
             told["failed"] = str(error)
         return told | {"train_s": time.perf_counter() - start}
 
-    def store(self, cell: Cell) -> Path:
-        return self.folder / f"{_name(cell)}-known.jsonl"
+    def store(self, cell: Cell, what: str) -> Path:
+        return self.folder / f"{_name(cell)}-{what}.jsonl"
 
-    def others(self, shape: Shape) -> Path:
-        return self.folder / f"{'-'.join(map(str, shape))}-others.jsonl"
+    def others(self, shape: Shape, what: str) -> Path:
+        return self.folder / f"{'-'.join(map(str, shape))}-others-{what}.jsonl"
 
-    def model(self, shape: Shape) -> Path:
-        return self.others(shape).with_suffix(".costmodel")
+    def model(self, shape: Shape, what: str) -> Path:
+        return self.others(shape, what).with_suffix(".costmodel")
 
     def compared(self, found: Mapping[str, dict[str, Any]], cell: Cell) -> Iterator[dict[str, Any]]:
         """Answers with their latencies, measured in turn; that of Helion's search twice."""

@@ -20,6 +20,11 @@ def measure() -> Iterator[Any]:
         yield import_module("measure")
 
 
+def test_what_is_to_be_measured_first_goes_before_the_rest(measure: Any) -> None:
+    assert measure.KERNELS[:2] == ("matmul", "layer_norm")
+    assert set(measure.NICENESS) == {*measure.KERNELS[2:]}
+
+
 @pytest.mark.triton
 @pytest.mark.parametrize("name", ["matmul", "softmax", "layer_norm"])
 def test_helion_compiles_the_kernels(name: str) -> None:

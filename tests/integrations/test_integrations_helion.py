@@ -15,13 +15,19 @@ pytest.importorskip("triton")
 torch = pytest.importorskip("torch")
 helion = pytest.importorskip("helion")
 
-import helion.language as hl  # noqa: E402 (behind the checks that it is there)
+import helion.language as hl  # noqa: E402
+from helion.autotuner import RandomSearch  # noqa: E402 (behind the checks that it is there)
 from helion.autotuner.benchmark_provider import BenchmarkProvider, BenchmarkResult  # noqa: E402
 from helion.exc import NoConfigFound  # noqa: E402
 
 from costmodel import CostModelError, train  # noqa: E402
 from costmodel.dataset import read_files  # noqa: E402
-from costmodel.integrations.helion import CostModelSearch, HelionSpace, costmodel_autotuner  # noqa: E402
+from costmodel.integrations.helion import (  # noqa: E402
+    CostModelSearch,
+    HelionSpace,
+    costmodel_autotuner,
+    keep_timings,
+)
 from costmodel.records import Measurement, Outcome, Platform, find_device, part_of, read_records  # noqa: E402
 
 pytestmark = pytest.mark.triton
@@ -49,6 +55,11 @@ class Landscape:
     def milliseconds(self, config: Any) -> float:
         blocks = sum(abs(math.log2(each / 64)) for each in config.config["block_sizes"])
         return 0.1 * (1.0 + 0.5 * blocks + abs(math.log2(config.config["num_warps"] / self.liked_warps)))
+
+    def without_tuning(self, size: int) -> Any:
+        """What Helion runs where nothing tunes."""
+        args = (torch.zeros(size, size), torch.zeros(size, size))
+        return helion.kernel(add).bind(args).config_spec.default_config()
 
     def platform(self) -> Platform:
         return part_of(H100, self.sms)
@@ -195,6 +206,88 @@ def test_other_sizes_and_sms_begin_with_what_was_best(path: Path) -> None:
         warps = best.candidate.config.decisions["num_warps"]
         assert any(each.config["num_warps"] == warps for each in landscape.timed[:6])
         assert min(map(landscape.milliseconds, landscape.timed)) <= best.latency_s * 1e3 * 1.001
+
+
+@pytest.mark.parametrize("learner", ["xgboost", "known-elsewhere"])
+def test_a_model_or_not_helions_own_and_the_best_elsewhere_come_first(
+    path: Path, tmp_path: Path, learner: str
+) -> None:
+    Landscape().search(path, shortlist=24).autotune()
+    best = min(stored(path), key=lambda each: each.latency_s).candidate.config.decisions
+    model = train(read_files([path]), learner)
+    landscape = Landscape()
+    landscape.search(path, 1024, model=model, shortlist=9).autotune()
+    untuned, carried = landscape.timed[:2]
+    assert untuned.config["block_sizes"] == landscape.without_tuning(1024).config["block_sizes"]
+    assert carried.config["num_warps"] == best["num_warps"]
+    assert len(landscape.timed) == 9
+
+
+def test_a_third_of_the_shortlist_is_not_left_to_the_model(path: Path) -> None:
+    Landscape().search(path, shortlist=24).autotune()
+    model = train(read_files([path]), "xgboost")
+    search = Landscape().search(path, 1024, model=model, shortlist=12)
+    assert len(search._first(search._space(), search._timings())) == 4
+    search = Landscape().search(path, 1024, shortlist=12)
+    assert len(search._first(search._space(), search._timings())) == 6
+
+
+def test_a_small_shortlist_draws_little_and_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Landscape().search(path, shortlist=24).autotune()
+    model = train(read_files([path]), "xgboost")
+    drawn, draw = [], HelionSpace.draw
+
+    def counted(space: HelionSpace, size: int, rng: np.random.Generator) -> Any:
+        found = draw(space, size, rng)
+        drawn.append(len(found))
+        return found
+
+    monkeypatch.setattr(HelionSpace, "draw", counted)
+    Landscape().search(path, 1024, model=model, shortlist=6, screened=None).autotune()
+    assert len(drawn) == 1
+    assert drawn[0] < 64 * 6 + 32
+
+
+class TestTimingsOfHelionsSearch:
+    def searched(self, landscape: Landscape, path: Path, size: int = 512, **settings: Any) -> Any:
+        args = (torch.zeros(size, size), torch.zeros(size, size))
+        search = RandomSearch(helion.kernel(add, **settings).bind(args), args, count=12)
+        search._benchmark_provider_cls = landscape.provider
+        return keep_timings(search, store=path, platform=landscape.platform)
+
+    def test_they_are_kept_as_ours_are(self, path: Path) -> None:
+        landscape = Landscape()
+        best = self.searched(landscape, path).autotune()
+        kept = stored(path)
+        configs = list(dict.fromkeys(landscape.timed))
+        assert [each.latency_s * 1e3 for each in kept] == pytest.approx(
+            [*map(landscape.milliseconds, configs)]
+        )
+        again = Landscape()
+        assert landscape.milliseconds(again.search(path, shortlist=len(kept)).autotune()) == (
+            landscape.milliseconds(best)
+        )
+        assert again.timed == []
+
+    def test_other_sizes_begin_with_the_best_of_them(self, path: Path) -> None:
+        landscape, other = Landscape(), Landscape()
+        best = self.searched(landscape, path).autotune()
+        other.search(path, 1024, shortlist=4).autotune()
+        assert min(map(other.milliseconds, other.timed[:2])) <= landscape.milliseconds(best) * 1.001
+
+    def test_what_helion_did_not_try_in_time_is_not_kept(
+        self, path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        landscape = Landscape(status=lambda config: "ok" if config is landscape.timed[0] else "error")
+        search = self.searched(landscape, path)
+        monkeypatch.setattr(search, "_autotune_budget_exceeded", lambda: bool(landscape.timed))
+        search.autotune()
+        assert [each.outcome for each in stored(path)] == [Outcome.OK]
+
+    @pytest.mark.parametrize(("sms", "isolated"), [(32, False), (132, True)])
+    def test_on_a_part_of_the_gpu_no_other_process_times(self, path: Path, sms: int, isolated: bool) -> None:
+        search = self.searched(Landscape(sms=sms), path, autotune_benchmark_subprocess=True)
+        assert search.settings.autotune_benchmark_subprocess is isolated
 
 
 def test_a_model_of_the_store_ranks_what_was_never_timed(path: Path, tmp_path: Path) -> None:

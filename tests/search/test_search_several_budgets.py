@@ -251,9 +251,7 @@ def test_a_portfolio_is_scored_by_expected_improvement_at_any_budget():
     std = [0.1, 0.5, 0.2]
     one, two = Certain([1.0, 1.2, 0.9], std), Certain([2.0, 1.0, 3.0], std)
     X = np.tile(np.arange(3.0)[:, None, None], (1, 2, 1))
-    known = Prior(
-        Adapts([one, two]), Objective.make(ObjectiveName.MEAN, 2), SearchGoal.PORTFOLIO, reference=X
-    )
+    known = Prior(Adapts([one, two]), Objective.make(ObjectiveName.MEAN, 2), SearchGoal.PORTFOLIO, lambda: X)
     scored = known.condition_on(X[:2], np.array([[1.0, 2.0], [1.1, 1.5]]))
     draws = np.random.default_rng(0).normal(size=(200_000, 1))
     improvement = [

@@ -9,7 +9,8 @@ def matmul(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor: ...
 ```
 """
 
+from costmodel.integrations.helion._keeping import keep_timings
 from costmodel.integrations.helion._search import CostModelSearch, costmodel_autotuner
 from costmodel.integrations.helion._space import HelionSpace
 
-__all__ = ["CostModelSearch", "HelionSpace", "costmodel_autotuner"]
+__all__ = ["CostModelSearch", "HelionSpace", "costmodel_autotuner", "keep_timings"]

@@ -1,7 +1,7 @@
 """Helion's search algorithm: an Optuna study, with a model and what a record store knows."""
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,20 +13,24 @@ from helion.autotuner.benchmark_provider import LocalBenchmarkProvider
 from helion.exc import NoConfigFound
 from optuna.trial import TrialState
 
+from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError, InvalidConfigError, SpaceExhaustedError
+from costmodel.integrations.helion._beginning import beginning
 from costmodel.integrations.helion._question import question
 from costmodel.integrations.helion._space import HelionSpace
-from costmodel.integrations.helion._timings import fastest, measurement_of
+from costmodel.integrations.helion._timings import fastest, helion_timings, measurements_of, on_this_stream
 from costmodel.integrations.triton import KernelTimings, by_neighbours, current_platform, open_store
 from costmodel.records import Candidate, Config, Measurement, Outcome, Platform
 from costmodel.search import ModelSampler, quiet_optuna
+from costmodel.transfer import FromScratch
 from costmodel.tuning import Knowledge, from_model
 
 if TYPE_CHECKING:
     from costmodel.transfer import Model
 
-# Of the configs to measure, this share may be carried over from other sizes, SMs and devices.
-_CARRIED = 0.25
+# Configs to score for each that is measured, and at most, as the sampler draws anew after 16: Helion makes 64
+# in a sixteenth of a second, and compiles and times one in about half a second.
+_SCORED, _MOST_SCORED = 64, 1_000
 
 
 class CostModelSearch(BaseSearch):  # type: ignore[misc]
@@ -41,7 +45,8 @@ class CostModelSearch(BaseSearch):  # type: ignore[misc]
         batch: See there.
         platform: See there.
         seed: See there.
-        screened: Configs that are scored at once; Helion makes about a thousand a second.
+        screened: Random configs that are scored at once, of which Helion makes about a thousand a second;
+            unless given, 64 for each config of the shortlist, 1,000 at most.
         benchmark_provider_cls: Measures configs, Helion's own way unless given.
 
     Raises:
@@ -59,7 +64,7 @@ class CostModelSearch(BaseSearch):  # type: ignore[misc]
         batch: int = 4,
         platform: Platform | Callable[[], Platform] | None = None,
         seed: int = 0,
-        screened: int = 2_500,
+        screened: int | None = None,
         benchmark_provider_cls: Callable[..., Any] = LocalBenchmarkProvider,
     ) -> None:
         super().__init__(kernel, args, benchmark_provider_cls=benchmark_provider_cls)
@@ -67,11 +72,10 @@ class CostModelSearch(BaseSearch):  # type: ignore[misc]
             raise CostModelError(f"shortlist and batch must be at least 1, but got {shortlist} and {batch}.")
         self._store = open_store(store)
         self._shortlist, self._batch = shortlist, batch
-        self._seed, self._screened = seed, screened
+        self._seed = seed
+        self._screened = screened or min(_SCORED * shortlist, _MOST_SCORED)
         self._platform = platform() if callable(platform) else platform or current_platform()
-        if self._platform.isolation == "green_context":
-            # Helion's worker process knows nothing of the stream here, and would time on the whole GPU.
-            self.settings.autotune_benchmark_subprocess = False
+        on_this_stream(self, self._platform)
         self._asked = question(kernel, args)
         self._knowledge = _knowledge(model, self._asked.family)
 
@@ -107,8 +111,7 @@ class CostModelSearch(BaseSearch):  # type: ignore[misc]
         return space.helion_config(found)
 
     def _timings(self, *, anew: bool = False) -> KernelTimings:
-        asked = self._asked
-        return KernelTimings(self._store, asked.workload, asked.space, self._platform, "flushed", anew=anew)
+        return helion_timings(self._store, self._asked, self._platform, anew=anew)
 
     def _measure(self, study: optuna.Study, space: HelionSpace, timings: KernelTimings) -> None:
         """Measure a batch, keep it, and let the sampler learn from it."""
@@ -117,21 +120,19 @@ class CostModelSearch(BaseSearch):  # type: ignore[misc]
         results = self.benchmark_batch(
             [space.helion_config(config) for config in configs], raise_if_no_viable_config=False
         )
-        # Past its time limit, Helion says "error" of what it did not try.
-        untried = {"error"} if self._autotune_budget_exceeded() else set()
-        for trial, config, result in zip(trials, configs, results, strict=True):
-            if result.status in untried:
+        told = measurements_of(timings, self._candidates(configs), results, self._autotune_budget_exceeded())
+        for trial, measured in zip(trials, told, strict=True):
+            if measured is None:
                 study.tell(trial, state=TrialState.FAIL)
                 continue
-            candidate = Candidate(self._asked.workload, self._asked.space, config)
-            measured = measurement_of(timings, candidate, result)
             timings.keep([measured])
             study.tell(trial, **_told(measured))
 
     def _study(self, space: HelionSpace, timings: KernelTimings) -> optuna.Study:
         """A study that knows what was timed, and begins with what is known without a model."""
         known = self._knowledge
-        sampler = ModelSampler(space, known.model, knowledge=known.facts, seed=self._seed)
+        model = known.model or FromScratch().scaled_by(space.typical[:, 0])
+        sampler = ModelSampler(space, model, knowledge=known.facts, seed=self._seed)
         study = optuna.create_study(sampler=sampler)
         tried = set()
         for measured in timings.known.values():
@@ -139,34 +140,34 @@ class CostModelSearch(BaseSearch):  # type: ignore[misc]
             if config is not None:
                 tried.add(config.config_id)
                 study.add_trial(_finished(space, config, measured))
-        first = {each.config_id: each for each in self._first(space, timings) if each.config_id not in tried}
-        for config in list(first.values())[: max(0, self._shortlist - len(timings.known))]:
+        first = [each for each in self._first(space, timings) if each.config_id not in tried]
+        for config in first[: max(0, self._shortlist - len(timings.known))]:
             study.enqueue_trial(space.params(config))
         return study
 
-    def _first(self, space: HelionSpace, timings: KernelTimings) -> Iterator[Config]:
-        """Configs to measure before any other, as the filter lets them through.
+    def _first(self, space: HelionSpace, timings: KernelTimings) -> list[Config]:
+        """Configs to measure before any other: those that the user names, then see ``beginning``."""
+        named = _passed(space, [space.repaired(config) for config in self._autotune_seed_configs()])
+        starts, carried = _passed(space, space.starts), _passed(space, self._carried(space, timings))
+        model = self._knowledge.model
 
-        Those that the user names come first, then what was good elsewhere; where no model knows better,
-        Helion's default and the seeds of its compiler too.
-        """
-        named = [space.repaired(config) for config in self._autotune_seed_configs()]
-        helions = () if self._knowledge.model is not None else space.starts
-        for config in (*named, *helions, *self._carried(space, timings)):
-            with suppress(InvalidConfigError):
-                if config is not None:
-                    yield space.candidate(config).config
+        def scores(configs: Sequence[Config]) -> FloatArray:
+            assert model
+            return model.predict(space.features(configs)[:, 0]).score
 
-    def _carried(self, space: HelionSpace, timings: KernelTimings) -> list[Config]:
-        """Configs that did best elsewhere."""
+        chosen = beginning(starts, carried, self._shortlist, scores if model else None)
+        return [*named, *(each for each in chosen if each not in named)]
+
+    def _carried(self, space: HelionSpace, timings: KernelTimings) -> list[Config | None]:
+        """Configs that did best elsewhere, best first: as many as are measured at most."""
         measured = timings.elsewhere
         ran = {each.candidate.config.config_id: each for each in measured if each.outcome is Outcome.OK}
-        found = [config for each in ran.values() if (config := space.recall(each.candidate.config))]
-        if not found:
-            return []
-        candidates = [Candidate(self._asked.workload, self._asked.space, config) for config in found]
-        order = by_neighbours(candidates, self._platform, measured)
-        return [found[i] for i in order[: round(_CARRIED * self._shortlist)]]
+        candidates = self._candidates([each.candidate.config for each in ran.values()])
+        order = by_neighbours(candidates, self._platform, measured) if candidates else []
+        return [space.recall(candidates[i].config) for i in order[: self._shortlist]]
+
+    def _candidates(self, configs: Sequence[Config]) -> list[Candidate]:
+        return [Candidate(self._asked.workload, self._asked.space, config) for config in configs]
 
     def _space(self) -> HelionSpace:
         generation = self.config_spec.create_config_generation(
@@ -231,6 +232,17 @@ def costmodel_autotuner(  # noqa: PLR0913 (settings, all with defaults)
         )
 
     return make
+
+
+def _passed(space: HelionSpace, configs: Sequence[Config | None]) -> list[Config]:
+    """Configs as the filter lets them through, each once."""
+    passed: dict[str, Config] = {}
+    for config in configs:
+        with suppress(InvalidConfigError):
+            if config is not None:
+                found = space.candidate(config).config
+                passed.setdefault(found.config_id, found)
+    return list(passed.values())
 
 
 def _knowledge(model: "Model | Path | str | None", family: str) -> Knowledge:

@@ -24,7 +24,7 @@ from costmodel.spaces import DrawnConfigs, Param, SearchSpace
 # What Optuna sees of a config: when it was first seen.
 PLACE = "place"
 _PLACES = 2**31 - 1
-# Random configs that say which columns there are.
+# Random configs that say which columns there are, and their scale.
 _TYPICAL = 200
 
 ConfigFilter = Callable[[helion.Config], helion.Config | None]
@@ -44,7 +44,7 @@ class HelionSpace(SearchSpace):
             what it gives instead is measured.
         columns: Names of the feature columns, such as those that a model expects; those that random configs
             have if None.
-        most_drawn: Configs to draw at once at most: Helion makes about a thousand a second.
+        most_drawn: Random configs to draw at once at most: Helion makes about a thousand a second.
     """
 
     def __init__(  # noqa: PLR0913 (settings, three with defaults)
@@ -65,6 +65,7 @@ class HelionSpace(SearchSpace):
         self._most_drawn = most_drawn
         self._seen: list[tuple[Config, helion.Config]] = []
         self._places: dict[str, int] = {}
+        self._repaired: list[Config] = []
 
     @property
     def family(self) -> str:
@@ -92,10 +93,15 @@ class HelionSpace(SearchSpace):
 
     @cached_property
     def starts(self) -> tuple[Config, ...]:
-        """Helion's default, and the seeds of its compiler."""
-        default = self._generation.unflatten(self._generation.default_flat())
-        seeds = [seed for _, seed in self._generation.seed_flat_config_pairs()]
-        return tuple(_distinct(map(self._add, [default, *seeds])))
+        """What Helion runs untuned, the seeds of its compiler, and the default of its searches."""
+        untuned = self.repaired(self._generation.config_spec.default_config())
+        seeds = [self._add(seed) for _, seed in self._generation.seed_flat_config_pairs()]
+        return tuple(_distinct([untuned, *seeds, self._made(self._generation.default_flat())]))
+
+    @cached_property
+    def typical(self) -> FloatArray:
+        """``(n, 1, d)`` features of some random configs."""
+        return self.features(self._typical)
 
     def suggest(self, trial: Trial) -> Config:
         """The config that a trial proposes."""
@@ -114,10 +120,9 @@ class HelionSpace(SearchSpace):
         return self._at(params.get(PLACE))
 
     def draw(self, size: int, rng: np.random.Generator) -> DrawnConfigs:
-        """Random configs of Helion's generator, its default and seeds among them."""
-        with _seeded(rng):
-            flats = self._generation.random_population_flat(min(size, self._most_drawn))
-        configs = _distinct(map(self._made, flats))
+        """Random configs of Helion's generator, after its default, its seeds and what was recalled."""
+        drawn = self._random(min(size, self._most_drawn), rng)
+        configs = _distinct([*self.starts, *self._repaired, *drawn])
         return DrawnConfigs(configs, self.features(configs))
 
     def neighbours(self, config: Config, count: int, rng: np.random.Generator) -> list[Config]:
@@ -173,7 +178,10 @@ class HelionSpace(SearchSpace):
     def repaired(self, config: helion.Config) -> Config | None:
         """What Helion makes of one of its configs, such as a seed; None where it makes nothing of it."""
         found = self._generation.user_seed_flat_config_pairs([config])
-        return self._add(found[0][1]) if found else None
+        if not found:
+            return None
+        self._repaired.append(self._add(found[0][1]))
+        return self._repaired[-1]
 
     def helion_config(self, config: Config) -> helion.Config:
         """Helion's config.
@@ -187,10 +195,16 @@ class HelionSpace(SearchSpace):
     def _columns(self) -> tuple[str, ...]:
         if self._given_columns is not None:
             return tuple(self._given_columns)
-        with _seeded(np.random.default_rng(0)):
-            flats = self._generation.random_population_flat(_TYPICAL)
-        typical = _distinct(map(self._made, flats))
-        return tuple(column.name for column in self._table(typical).columns)
+        return tuple(column.name for column in self._table(self._typical).columns)
+
+    @cached_property
+    def _typical(self) -> list[Config]:
+        return self._random(_TYPICAL, np.random.default_rng(0))
+
+    def _random(self, count: int, rng: np.random.Generator) -> list[Config]:
+        with _seeded(rng):
+            flats = self._generation.random_population_flat(count)
+        return _distinct(map(self._made, flats))
 
     def _table(self, configs: Sequence[Config]) -> FeatureTable:
         candidates = [Candidate(self.asked.workload, self.asked.space, config) for config in configs]

@@ -1,10 +1,11 @@
 """Helion's results as measurements."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
-from costmodel.integrations.triton import KernelTimings
-from costmodel.records import Candidate, Measurement, Outcome
+from costmodel.integrations.triton import KernelTimings, Question, TimingStore
+from costmodel.records import Candidate, Measurement, Outcome, Platform
 
 _PER_SECOND = 1e3  # Helion tells milliseconds
 # Helion says "error" of all that fails while it is compiled or run.
@@ -26,8 +27,40 @@ def fastest(timings: KernelTimings) -> Measurement | None:
     return min(ran, key=lambda each: each.latency_s) if ran else None
 
 
-def measurement_of(timings: KernelTimings, candidate: Candidate, result: Any) -> Measurement:
-    """What Helion found out about a candidate."""
+def helion_timings(
+    store: TimingStore, asked: Question, platform: Platform, *, anew: bool = False
+) -> KernelTimings:
+    """Timings of a kernel as Helion takes them."""
+    return KernelTimings(store, asked.workload, asked.space, platform, "flushed", anew=anew)
+
+
+def on_this_stream(search: Any, platform: Platform) -> None:
+    """Let a search time on the SMs of its platform.
+
+    Helion's worker process knows nothing of a green context, and would time on the whole GPU.
+    """
+    if platform.isolation == "green_context":
+        search.settings.autotune_benchmark_subprocess = False
+
+
+def measurements_of(
+    timings: KernelTimings, candidates: Sequence[Candidate], results: Sequence[Any], is_late: bool
+) -> list[Measurement | None]:
+    """What Helion found out about candidates; None for those that it did not try.
+
+    Args:
+        timings: Of the kernel.
+        candidates: What was asked for.
+        results: Helion's, one for each.
+        is_late: Whether the time limit is past: Helion then says "error" of what it did not try.
+    """
+    return [
+        None if is_late and result.status == "error" else _measurement_of(timings, candidate, result)
+        for candidate, result in zip(candidates, results, strict=True)
+    ]
+
+
+def _measurement_of(timings: KernelTimings, candidate: Candidate, result: Any) -> Measurement:
     outcome = _OUTCOMES.get(result.status, Outcome.LAUNCH_ERROR)
     if outcome is Outcome.OK and not (math.isfinite(result.perf) and result.perf > 0.0):
         outcome = Outcome.LAUNCH_ERROR

@@ -52,7 +52,7 @@ def _best_first(space: KernelSpace, model: TransferModel, count: int, seed: int)
     rng = np.random.default_rng(seed)
     objective = Objective.make(ObjectiveName.MEAN, budgets=1)
     reference = space.draw(1, rng).features
-    predictor = Prior(model, objective, SearchGoal.ONE_KERNEL, reference).zero_shot()
+    predictor = Prior(model, objective, SearchGoal.ONE_KERNEL, lambda: reference).zero_shot()
     drawn = screen(space, predictor, _SCREENED, rng)
     for row in choose_first(model, drawn.features[:, 0], count):
         with suppress(InvalidConfigError):

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from functools import cached_property
 
 import numpy as np
 from optuna import Study
@@ -108,8 +109,7 @@ class ModelSampler(SpaceSampler):
         self.screened = max(1, screened // len(space.platforms))
         self.explore_every = explore_every
         self._skipped: set[str] = set()
-        reference = space.draw(_REFERENCE_DRAWS, self.rng(5)).features
-        self._prior = Prior(self.model, self.objective, goal, reference)
+        self._prior = Prior(self.model, self.objective, goal, lambda: self._reference)
         self._screened: tuple[History, DrawnConfigs] | None = None
         self._scored: ScoredConfigs | None = None
 
@@ -143,6 +143,11 @@ class ModelSampler(SpaceSampler):
             self._remember(study, trial, scored, row)
             return candidate.config
         return self._any_left(history)
+
+    @cached_property
+    def _reference(self) -> FloatArray:
+        """``(n, b, d)`` features of kernels that could be chosen; drawn where asked for, as some are slow."""
+        return self.space.draw(_REFERENCE_DRAWS, self.rng(5)).features
 
     def _scored_after(self, history: History) -> ScoredConfigs:
         """The configs to choose from after these measurements, with their scores."""
@@ -257,9 +262,7 @@ class ModelSampler(SpaceSampler):
 
 def _from_nothing(space: SearchSpace, rng: np.random.Generator) -> FromScratch:
     """A model that knows the scale of the features, and what it will be told."""
-    features = space.draw(1000, rng).features[:, 0]
-    unknown = np.full(len(features), np.nan)
-    return FromScratch().fit(features, unknown, unknown)
+    return FromScratch().scaled_by(space.draw(1000, rng).features[:, 0])
 
 
 def _purpose(objective: Objective, goal: SearchGoal) -> dict[str, str]:

@@ -4,7 +4,7 @@ Notations:
     n: kernels, b: SM budgets, d: features of a kernel at one budget. X is ``(n, b, d)``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -48,14 +48,15 @@ class JointPredictor:
         objective: How budgets combine.
         goal: One kernel, or one of a portfolio.
         best_s: ``(b,)`` best measured seconds; inf where nothing works yet.
-        reference: ``(n, b, d)`` kernels that could be chosen, such as a large draw; one or more.
+        reference: Gives ``(n, b, d)`` kernels that could be chosen, such as a large draw; one or more. Asked
+            where there are several budgets only.
     """
 
     predictors: tuple[Predictor, ...]
     objective: Objective
     goal: SearchGoal
     best_s: FloatArray
-    reference: FloatArray
+    reference: Callable[[], FloatArray]
 
     def predict(self, X: FloatArray) -> JointPrediction:
         """Score and latencies of each kernel."""
@@ -124,7 +125,7 @@ class JointPredictor:
     @cached_property
     def _best(self) -> tuple[FloatArray, FloatArray]:
         """``(b,)`` log of the best measured, inf where nothing compares, and of the best predicted."""
-        told = self._at_budgets(self.reference)
+        told = self._at_budgets(self.reference())
         comparable = np.array([prediction.latency_s is not None for prediction in told])
         return np.where(comparable, np.log(self.best_s), np.inf), _log_latencies(told).min(axis=0)
 
@@ -137,17 +138,17 @@ class Prior:
         model: Knows other workloads.
         objective: How budgets combine.
         goal: One kernel, or one of a portfolio.
-        reference: ``(n, b, d)`` kernels that could be chosen.
+        reference: Gives ``(n, b, d)`` kernels that could be chosen.
     """
 
     model: TransferModel
     objective: Objective
     goal: SearchGoal
-    reference: FloatArray
+    reference: Callable[[], FloatArray]
 
     def best_s(self) -> FloatArray | None:
         """``(b,)`` best seconds predicted before anything was measured; None where the model tells none."""
-        predicted = self.zero_shot().predict(self.reference).latency_s
+        predicted = self.zero_shot().predict(self.reference()).latency_s
         return None if predicted is None else np.asarray(predicted.min(axis=0))
 
     def zero_shot(self) -> JointPredictor:

@@ -33,6 +33,11 @@ class FromScratch(StorableModel):
         self.scaler_ = Scaler().fit(X)
         return self
 
+    def scaled_by(self, X: FloatArray) -> Self:
+        """Learn the scale of the columns from candidates of which no latency is known."""
+        unknown = np.full(len(X), np.nan)
+        return self.fit(X, unknown, unknown)
+
     def predict(self, X: FloatArray) -> Prediction:
         """The same score for all."""
         return Prediction(np.zeros(len(X)))
