@@ -5,12 +5,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import msgspec
 import numpy as np
+from learned import KNOWING_COLD, LEARNED, fit_waits, held_out, operators, random_groups, waits
 from measured import Array, Measured, read
+from numpy.typing import NDArray
+from shares import by_shares, of_data_sheet
 
 from costmodel.files import write_json
-from costmodel.planner.neighbours import SharedMemory
 
 sys.path.append(str(Path(__file__).parents[1]))
 from options import parse_options
@@ -19,42 +20,43 @@ from options import parse_options
 def main() -> None:
     args = parse()
     measured = read(args.data)
-    judged = {name: judge(measured, found) for name, found in predictions(measured).items()}
+    names = operators(measured.kernels) if args.hold_out_operators else measured.kernels
+    groups = random_groups(names, args.groups)
+    judged = {name: judge(measured, found) for name, found in predictions(measured, groups).items()}
     again = repeats(measured)
+    weights = fit_waits(measured, waits).tolist()
     print(table(judged, again))
+    print(
+        f"\nWaits fitted to all {len(measured.kernels)} pairs: {', '.join(f'{each:.2f}' for each in weights)}"
+    )
     if args.json:
-        content = {"pairs": len(measured.kernels), "predictions": judged, "again": again}
-        write_json(args.json, content)
+        counts = {"pairs": len(measured.kernels), "kernels": len(np.unique(measured.kernels))}
+        write_json(args.json, counts | {"predictions": judged, "again": again, "waits": weights})
 
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("data", type=Path, help="folder that measure.py wrote")
+    parser.add_argument("--data", type=Path, metavar="DIR", help="folder that measure.py wrote")
+    parser.add_argument("--groups", type=int, help="of kernels, of which two are left out at a time")
+    parser.add_argument(
+        "--hold-out-operators", action="store_true", help="with a kernel leave out all of its operator"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="where results go")
     return parse_options(parser, __file__, argv)
 
 
-def predictions(measured: Measured) -> dict[str, Array]:
-    """``(pairs, 2)`` slowdowns, by what says them."""
-    device, without_cache = measured.device, msgspec.structs.replace(measured.device, l2_bytes=0)
-    models = {
-        "bandwidth": SharedMemory(without_cache, l2_bytes_s=np.inf),
-        "bandwidth, L2 capacity": SharedMemory(device, l2_bytes_s=np.inf),
-        "bandwidth, L2 capacity, L2 bandwidth": SharedMemory(device),
-    }
-    by_model = {
-        name: np.array(
-            [
-                model.slowdowns(*each)
-                for each in zip(measured.alone_s.tolist(), measured.sizes_bytes.tolist(), strict=True)
-            ]
-        )
-        for name, model in models.items()
-    }
-    return {
+def predictions(measured: Measured, groups: NDArray[np.int64]) -> dict[str, Array]:
+    """``(pairs, 2)`` slowdowns, by what says them; what is learned has seen neither kernel of a pair."""
+    found = {
         "no slowdown": np.ones_like(measured.slowdowns),
         "mean of pairs of other kernels": mean_of_others(measured),
-        **by_model,
+    }
+    found |= {name: by_shares(shared, measured) for name, shared in of_data_sheet(measured).items()}
+    found |= {name: held_out(measured, groups, predict) for name, predict in LEARNED.items()}
+    cold = {name: held_out(measured, groups, predict) for name, predict in KNOWING_COLD.items()}
+    found |= {f"{name}, cold latencies known": each for name, each in cold.items()}
+    return found | {
+        "geometric mean of these two": np.exp(np.mean([np.log(each) for each in cold.values()], axis=0))
     }
 
 
