@@ -2,7 +2,7 @@
 
 import gzip
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ class Measured:
         kernels: Names.
         sms: SMs of their partitions.
         alone_s: What they take alone on these.
+        cold_s: The same where nothing of theirs is in the L2 cache; NaN where not known.
         slowdowns: What they take beside each other over that.
         whole_s: What they take alone on the whole device.
         sizes_bytes: What they read and write, each byte once.
@@ -37,9 +38,10 @@ class Measured:
     kernels: NDArray[Any]
     sms: NDArray[Any]
     alone_s: Array
+    cold_s: Array
     slowdowns: Array
     whole_s: Array
-    sizes_bytes: NDArray[Any]
+    sizes_bytes: Array
     requested_bytes: Array
     flops: Array
     again: Array
@@ -67,20 +69,35 @@ def read(folder: Path) -> Measured:
     twice = [
         [slowdowns(first[key(row)]), slowdowns(row)] for row in pairs if row["visit"] and key(row) in first
     ]
-    names = np.array([row["kernels"] for row in rows])
+    names, sms = np.array([row["kernels"] for row in rows]), np.array([row["sms"] for row in rows])
+    alone_s = np.array([np.median(row["alone_s"], axis=1) for row in rows])
+
+    def of_kernels(value: Callable[[str], float]) -> Array:
+        each = {name: value(name) for name in np.unique(names)}
+        return np.vectorize(each.__getitem__, otypes=[np.float64])(names)
+
     return Measured(
-        msgspec.convert(about["device"], Device),
-        names,
-        np.array([row["sms"] for row in rows]),
-        np.array([np.median(row["alone_s"], axis=1) for row in rows]),
-        np.array([slowdowns(row) for row in rows]),
-        np.vectorize(lambda name: np.median(whole[name]))(names),
-        *(
-            np.vectorize({name: float(of_kernel(row)) for name, row in kernels.items()}.__getitem__)(names)
-            for of_kernel in (moved_bytes, requested_bytes, flops)
-        ),
-        np.array(twice).reshape(-1, 2, 2),
+        device=msgspec.convert(about["device"], Device),
+        kernels=names,
+        sms=sms,
+        alone_s=alone_s,
+        cold_s=cold(lines(folder / "cold.jsonl"), names, sms, alone_s),
+        slowdowns=np.array([slowdowns(row) for row in rows]),
+        whole_s=of_kernels(lambda name: float(np.median(whole[name]))),
+        sizes_bytes=of_kernels(lambda name: moved_bytes(kernels[name])),
+        requested_bytes=of_kernels(lambda name: requested_bytes(kernels[name])),
+        flops=of_kernels(lambda name: flops(kernels[name])),
+        again=np.array(twice).reshape(-1, 2, 2),
     )
+
+
+def cold(rows: Sequence[Mapping[str, Any]], names: NDArray[Any], sms: NDArray[Any], alone_s: Array) -> Array:
+    """``(pairs, 2)`` what kernels take alone behind something else in the cache, NaN where not known."""
+    known = {(row["kernel"], *row["sms"], row["side"]): float(np.median(row["latency_s"])) for row in rows}
+    found = np.full(alone_s.shape, np.nan)
+    for pair, side in np.ndindex(*alone_s.shape):
+        found[pair, side] = known.get((names[pair, side], *sms[pair], side), np.nan)
+    return found
 
 
 def lines(path: Path) -> list[dict[str, Any]]:

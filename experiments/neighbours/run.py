@@ -5,12 +5,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import msgspec
 import numpy as np
+from learned import COMBINED, KNOWING_COLD, LEARNED, fit_waits, held_out, operators, random_groups, waits
 from measured import Array, Measured, read
+from numpy.typing import NDArray
+from shares import by_shares, of_data_sheet
 
 from costmodel.files import write_json
-from costmodel.planner.neighbours import SharedMemory
 
 sys.path.append(str(Path(__file__).parents[1]))
 from options import parse_options
@@ -19,53 +20,45 @@ from options import parse_options
 def main() -> None:
     args = parse()
     measured = read(args.data)
-    judged = {name: judge(measured, found) for name, found in predictions(measured).items()}
+    found = {"pairs": len(measured.kernels), "kernels": len(np.unique(measured.kernels))}
+    judged: dict[str, dict[str, dict[str, float]]] = {}
     again = repeats(measured)
-    print(table(judged, again))
+    for what, names in (("kernels", measured.kernels), ("operators", operators(measured.kernels))):
+        told = predictions(measured, random_groups(names, args.groups))
+        judged[what] = {name: judge(measured, each) for name, each in told.items()}
+        print(f"Never seen: the {what} of a pair\n\n{table(judged[what], again)}\n")
+    weights = fit_waits(measured, waits).tolist()
+    print(f"Waits fitted to all {found['pairs']} pairs: {', '.join(f'{each:.2f}' for each in weights)}")
     if args.json:
-        content = {"pairs": len(measured.kernels), "predictions": judged, "again": again}
-        write_json(args.json, content)
+        write_json(args.json, found | {"never_seen": judged, "again": again, "waits": weights})
 
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("data", type=Path, help="folder that measure.py wrote")
+    parser.add_argument("--data", type=Path, metavar="DIR", help="folder that measure.py wrote")
+    parser.add_argument("--groups", type=int, help="of kernels or operators; those of a pair are left out")
     parser.add_argument("--json", type=Path, metavar="FILE", help="where results go")
     return parse_options(parser, __file__, argv)
 
 
-def predictions(measured: Measured) -> dict[str, Array]:
-    """``(pairs, 2)`` slowdowns, by what says them."""
-    device, without_cache = measured.device, msgspec.structs.replace(measured.device, l2_bytes=0)
-    models = {
-        "bandwidth": SharedMemory(without_cache, l2_bytes_s=np.inf),
-        "bandwidth, L2 capacity": SharedMemory(device, l2_bytes_s=np.inf),
-        "bandwidth, L2 capacity, L2 bandwidth": SharedMemory(device),
-    }
-    by_model = {
-        name: np.array(
-            [
-                model.slowdowns(*each)
-                for each in zip(measured.alone_s.tolist(), measured.sizes_bytes.tolist(), strict=True)
-            ]
-        )
-        for name, model in models.items()
-    }
-    return {
+def predictions(measured: Measured, groups: NDArray[np.int64]) -> dict[str, Array]:
+    """``(pairs, 2)`` slowdowns, by what says them; what is learned has seen neither group of a pair."""
+    found = {
         "no slowdown": np.ones_like(measured.slowdowns),
-        "mean of pairs of other kernels": mean_of_others(measured),
-        **by_model,
+        "mean of pairs of other kernels": held_out(measured, groups, mean_of_others),
     }
-
-
-def mean_of_others(measured: Measured) -> Array:
-    """The mean slowdown of pairs that have neither kernel; NaN where there is none."""
-    found = np.full(measured.slowdowns.shape, np.nan)
-    for row, (left, right) in enumerate(measured.kernels):
-        others = ~np.isin(measured.kernels, (left, right)).any(axis=1)
-        if others.any():
-            found[row] = measured.slowdowns[others].mean()
+    found |= {name: by_shares(shared, measured) for name, shared in of_data_sheet(measured).items()}
+    for learned, knowing in ((LEARNED, ""), (KNOWING_COLD, ", cold latencies known")):
+        told = {name: held_out(measured, groups, predict) for name, predict in learned.items()}
+        both = np.sqrt(np.prod([told[name] for name in COMBINED], axis=0))
+        found |= {name + knowing: each for name, each in told.items()}
+        found[f"geometric mean of {' and '.join(COMBINED)}{knowing}"] = both
     return found
+
+
+def mean_of_others(known: Measured, asked: Measured) -> Array:
+    """The mean slowdown of the known pairs, for all."""
+    return np.full(asked.slowdowns.shape, known.slowdowns.mean())
 
 
 def judge(measured: Measured, predicted: Array) -> dict[str, float]:

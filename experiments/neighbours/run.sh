@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Seconds on one core, with the folder that measure.py wrote; options of run.py may follow.
+# Two minutes on one core; options of run.py may follow.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 here=experiments/neighbours

@@ -52,6 +52,7 @@ def main() -> None:
         "lanes",
         "shadow",
         "streams",
+        "neighbours",
     )
     results = {name: json.loads((EXPERIMENTS / name / "result.json").read_text()) for name in names}
     document = {
@@ -92,6 +93,7 @@ def main() -> None:
         "streams": streams(
             json.loads((EXPERIMENTS / "streams" / "live.json").read_text()), results["streams"]["rows"]
         ),
+        "neighbours": neighbours(results["neighbours"]),
         "planned_block": part_over_whole(results["plan_a_block"]["measured_us"]),
         "ablation": {row["model"].strip(): -row.get("difference", 0.0) for row in results["ablation"]},
         "search": searches("result.json"),
@@ -167,6 +169,19 @@ def streams(live: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any]:
         / len(assumed + otherwise),
         "longest_s": max(row["seconds"]["ours"] for row in rows),
     }
+
+
+def neighbours(result: dict[str, Any]) -> dict[str, Any]:
+    """How far slowdowns of kernels that were never seen are off, by the names that the documents use."""
+    names = {
+        "shares or waits": "formula",
+        "geometric mean of shares or waits and trees, cold latencies known": "learned",
+    }
+    told = {
+        what: {names.get(name, name): row for name, row in rows.items()}
+        for what, rows in result["never_seen"].items()
+    }
+    return {"pairs": result["pairs"]} | told
 
 
 def part_over_whole(measured_us: dict[str, float]) -> float:

@@ -52,7 +52,6 @@ def needed(folder: Path) -> list[str]:
         "foreign_spaces": ["data"],
         "kernel_tuner": ["data", "--out", "o"],
         "placement": ["data"],
-        "neighbours": ["data"],
         "live_search": ["--json", "r", "--out", "o", "--model", "m"],
         "transfer": ["--out", "o"],
         "search_on_replay": ["--out", "o"],

@@ -10,52 +10,53 @@ from msgspec.structs import replace
 
 from costmodel.errors import CostModelError
 from costmodel.planner import read_graph
-from costmodel.planner.neighbours import SharedMemory, fair_shares
+from costmodel.planner.neighbours import SharedMemory, Waits, fair_shares
 from costmodel.planner.whatif import Work
 from costmodel.records import Workload, find_device
 
 MB, US = 10**6, 1e-6
-# 1 MB in a microsecond from memory, 4 from the cache, which holds 40 MB.
+# 1 MB in a microsecond from memory; half of the cache, 20 MB, counts.
 DEVICE = replace(find_device("NVIDIA H100 80GB HBM3"), bandwidth_gb_s=1000.0, l2_bytes=40 * MB)
-shared = SharedMemory(DEVICE, l2_bytes_s=4e12)
+shared, patient = SharedMemory(DEVICE), SharedMemory(DEVICE, Waits(0.0, 0.0, 0.0))
 
 
-def of(*kernels: tuple[float, float]) -> list[float]:
-    """Factors of kernels, given by microseconds and MB."""
-    return shared.slowdowns([us * US for us, _ in kernels], [round(mb * MB) for _, mb in kernels])
-
-
-def test_kernels_that_fit_into_the_cache_together_do_not_meet_in_the_memory() -> None:
-    assert of((20, 20), (20, 20)) == [1, 1]
-
-
-def test_kernels_that_ask_for_more_than_the_cache_gives_share_it() -> None:
-    assert of((2.5, 10), (2.5, 10)) == pytest.approx([2, 2])  # each asks for all that there is
-    assert of((2.5, 10), (10, 10)) == pytest.approx([4 / 3, 1])  # who asks for a quarter gets it
+def of(*kernels: tuple[float, float], by: SharedMemory = patient) -> list[float]:
+    """Factors of kernels, given by microseconds and MB; where nothing waits, unless said otherwise."""
+    return by.slowdowns([us * US for us, _ in kernels], [round(mb * MB) for _, mb in kernels])
 
 
 def test_kernels_that_stream_share_the_bandwidth() -> None:
-    """Each of 80 MB misses half alone, in 40 us, and three quarters beside another."""
-    assert of((40, 80), (40, 80)) == pytest.approx([3, 3])
+    assert of((40, 80), (40, 80)) == pytest.approx([2, 2])  # each takes all of it
+    assert of((100, 80), (100, 80)) == pytest.approx([(80 * 160 / 180 / 100) / 0.5] * 2)
 
 
 def test_who_asks_for_little_keeps_its_pace_and_the_other_gets_the_rest() -> None:
     heavy, light = of((40, 80), (4000, 80))
     assert light == 1
-    assert heavy == pytest.approx((60 / 40) / (1 - 60 / 4000))
+    assert heavy == pytest.approx(1 / (1 - 80 * 80 / 100 / 4000))
 
 
-def test_kernels_that_fit_alone_but_not_together_fetch_what_does_not_fit() -> None:
-    alone = of((10, 40))
-    beside = of((10, 40), (10, 40))  # each misses half: 2 MB a microsecond, of which each gets a half
-    assert alone == [1]
-    assert beside == pytest.approx([4, 4])
+def test_a_kernel_misses_more_the_more_passes_through_the_cache_before_it_uses_a_byte_again() -> None:
+    """Alone it asks for half a MB a microsecond; beside another of 20 MB for 40 / 60 of one."""
+    assert of((20, 20)) == [1]
+    assert of((20, 20), (20, 20)) == pytest.approx([4 / 3, 4 / 3])  # and gets half of one
+    assert of((20, 20), (2000, 20)) == [1, 1]  # of which a hundredth passes in its time
 
 
-def test_a_kernel_that_moves_more_than_the_memory_can_give_is_counted_as_one_that_moves_as_much() -> None:
-    """Alone it would fetch 40 MB in 20 us, twice what is possible."""
-    assert of((20, 80)) == [1]
-    assert of((20, 80), (1000, 1)) == pytest.approx([(41 / 81 * 80 / 20 / 2) / (1 - 41 / 81 / 1000), 1])
+def test_waits_grow_with_the_load_of_others() -> None:
+    """80 MB in 800 us take 8 % of the bandwidth, and one who moves nothing waits for them alone."""
+    one = SharedMemory(DEVICE, Waits(0.5, 0.0, 0.0))
+    assert of((100, 0), (800, 80), by=one) == pytest.approx([1 + 0.08 * 0.5, 1])
+    assert of((100, 0), (800, 80), (800, 80), by=one)[0] == pytest.approx(1 + 0.16 * 0.5)
+
+
+def test_short_kernels_and_those_that_stream_wait_longer() -> None:
+    short = SharedMemory(DEVICE, Waits(0.0, 1.0, 0.0))
+    assert of((5, 0), (800, 80), by=short)[0] == pytest.approx(1 + 0.08 / 2)
+    assert of((15, 0), (800, 80), by=short)[0] == pytest.approx(1 + 0.08 / 4)
+    streaming = SharedMemory(DEVICE, Waits(0.0, 0.0, 1.0))
+    asked = 20 * 22 / 42 / 40  # 2 of 80 MB pass in its time
+    assert of((40, 20), (1600, 80), by=streaming)[0] == pytest.approx(1 + 0.04 * asked)
 
 
 def test_what_is_not_known_moves_nothing() -> None:
@@ -64,8 +65,9 @@ def test_what_is_not_known_moves_nothing() -> None:
 
 
 def test_a_device_without_a_known_cache_has_none() -> None:
-    none = SharedMemory(replace(DEVICE, l2_bytes=0))
-    assert none.slowdowns([10 * US, 10 * US], [10 * MB, 10 * MB]) == pytest.approx([2, 2])
+    none = SharedMemory(replace(DEVICE, l2_bytes=0), Waits(0.0, 0.0, 0.0))
+    assert of((20, 1), (20, 10), by=none) == [1, 1]
+    assert of((10, 10), (10, 10), by=none) == pytest.approx([2, 2])
 
 
 def test_a_device_must_have_a_bandwidth() -> None:
@@ -87,8 +89,8 @@ def test_shares_are_fair(asked: list[float], most: float) -> None:
 
 @given(st.lists(st.tuples(st.floats(1, 1e3), st.floats(0, 1e3)), min_size=1, max_size=6))
 def test_nobody_is_faster_beside_others_and_alone_all_take_what_they_take(kernels) -> None:
-    assert all(factor >= 1 for factor in of(*kernels))
-    assert of(kernels[0]) == pytest.approx([1])
+    assert all(factor >= 1 for factor in of(*kernels, by=shared))
+    assert of(kernels[0], by=shared) == pytest.approx([1])
 
 
 def test_tasks_of_a_graph_are_known_by_their_workloads(tmp_path: Path) -> None:
@@ -107,5 +109,5 @@ def test_tasks_of_a_graph_are_known_by_their_workloads(tmp_path: Path) -> None:
     a, b, unknown = (Work(number[each], 1.0) for each in ("a", "b", "unknown"))
     assert beside([a, b]) == shared.slowdowns([1e-4, 2e-4], [size, size])
     assert max(beside([a, b])) > 1
-    assert beside([a, unknown]) == [1, 1]
+    assert beside([a, unknown]) == shared.slowdowns([1e-4, 1e-4], [size, 0])
     assert beside([a, b._replace(share=0.0)]) == [1, 1]  # it only starts

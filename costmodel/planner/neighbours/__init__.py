@@ -1,5 +1,5 @@
 """What kernels take beside others that run on other SMs of the same device."""
 
-from costmodel.planner.neighbours._shared_memory import SharedMemory, fair_shares
+from costmodel.planner.neighbours._shared_memory import SharedMemory, Waits, fair_shares
 
-__all__ = ["SharedMemory", "fair_shares"]
+__all__ = ["SharedMemory", "Waits", "fair_shares"]
