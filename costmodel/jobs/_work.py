@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import msgspec
 
 from costmodel import tuning
-from costmodel.engines import Engine, EngineLostError, open_engine
+from costmodel.engines import Engine, EngineLostError
 from costmodel.errors import CostModelError
+from costmodel.jobs._building import Building
 from costmodel.jobs._database import unanswered
 from costmodel.jobs._faults import is_of_worker
 from costmodel.jobs._job import CampaignTask, Job, TuneTask
@@ -27,8 +27,6 @@ _LOOK_EVERY_S = 2.0
 _RENEWALS = 4
 # Where measurements take less, the store hears of some.
 _TELL_EVERY_S = 0.5
-# A scheduler that was lost is started again within this time, by whoever looks after it.
-_ENGINE_BACK_S = 300.0
 
 
 @dataclass(frozen=True)
@@ -67,8 +65,8 @@ def work(  # noqa: PLR0913 (settings, all but one with defaults)
         records: Folder of the record stores, one a task, that hold each measurement of a device. Its folder
             ``kernels`` keeps what was built for tunes: workers that have the folder build no kernel twice.
         engine: Where kernels are built that a device measures: an engine, which stays open, or the address of
-            one, such as ``tls://host:8786``, which is waited for and opened again where it is lost; in
-            processes here unless given.
+            one, such as ``tls://host:8786``, which is waited for and opened again where it is lost. Unless
+            given, in processes here, which stay from one task to the next.
         lanes: Measure tunes on a GPU beside other workers, see ``costmodel.tune``; unless given, the workers
             of a device take turns.
         on_slice: Called after each lease.
@@ -82,19 +80,21 @@ def work(  # noqa: PLR0913 (settings, all but one with defaults)
         OSError: Its disk is full; the task is left to others.
     """
     count = 0
-    with _Building(engine) as building:
+    with Building(engine) as building:
+        means = _Means(Path(records), building, lanes)
         while True:
             lease = store.lease(runner=runner)
             if lease is not None:
                 count += 1
                 try:
-                    on_slice(_worked(store, lease, _Means(Path(records), building.engine, lanes)))
+                    on_slice(_worked(store, lease, means))
                 except EngineLostError as error:
                     on_slice(Slice(lease.job, f"task {lease.position}", None, str(error)))
                     building.reopen(error)
             elif once:
                 return count
             else:
+                building.rest()
                 time.sleep(_LOOK_EVERY_S)
 
 
@@ -103,48 +103,8 @@ class _Means:
     """What a worker works with: where records go, who builds, and whether it measures beside others."""
 
     records: Path
-    engine: Engine | None
+    building: Building
     lanes: bool
-
-
-class _Building:
-    """The engine that builds kernels; one that has an address is opened again where it was lost.
-
-    Args:
-        engine: See ``work``.
-
-    Attributes:
-        engine: What is open now; None for processes here.
-    """
-
-    def __init__(self, engine: Engine | str | None) -> None:
-        self._address = engine if isinstance(engine, str) else None
-        self.engine = open_engine(engine) if isinstance(engine, str) else engine
-
-    def reopen(self, error: EngineLostError) -> None:
-        """Wait until an engine that was lost is there again.
-
-        Raises:
-            EngineLostError: It was not opened here.
-            CostModelError: It does not come back.
-        """
-        if self._address is None:
-            raise error
-        self.close()
-        self.engine = open_engine(self._address, connect_timeout_s=_ENGINE_BACK_S)
-
-    def close(self) -> None:
-        """Close an engine that was opened here."""
-        if self._address and self.engine:
-            self.engine.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _worked(store: JobStore, lease: Lease, means: _Means) -> Slice:
@@ -191,7 +151,7 @@ def _done(store: JobStore, job: Job, lease: Lease, means: _Means, made: Callable
     """Do a task as far as a lease says."""
     task = job.tasks[lease.position]
     if isinstance(task, CampaignTask):
-        return _collected(task, means.engine, made)
+        return _collected(task, means.building.engine(), made)
     return _tuned(store, job, task, lease, means, made)
 
 
@@ -211,7 +171,7 @@ def _tuned(  # noqa: PLR0913, PLR0917 (what is tuned, with what, and where it is
         study=store.place,
         study_name=lease.key,
         records=means.records / f"{lease.key}.jsonl",
-        engine=means.engine,
+        engine=None if job.runner == "replay" else means.building.engine(),
         kernels=means.records / "kernels",
         lanes=means.lanes and job.runner == "cuda",
         on_trial=made,
@@ -227,7 +187,7 @@ def _tuned(  # noqa: PLR0913, PLR0917 (what is tuned, with what, and where it is
     )
 
 
-def _collected(task: CampaignTask, engine: Engine | None, made: Callable[[Any], None]) -> Progress:
+def _collected(task: CampaignTask, engine: Engine, made: Callable[[Any], None]) -> Progress:
     found = tuning.collect(task.campaign, task.out, engine=engine, on_measurement=made)
     return Progress(found.stored, Answer((found.measured_on, found.sentence)), is_done=found.finished)
 

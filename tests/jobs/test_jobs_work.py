@@ -11,6 +11,7 @@ from postgres import end_connections
 from work_until_killed import WORKLOADS, kill_workers, landscape, told, two_tasks, work_within
 
 import costmodel
+from costmodel.engines import LocalEngine
 from costmodel.errors import CostModelError, DeviceUnavailableError, MissingExtraError
 from costmodel.jobs import JobFile, JobStore, TuneSettings, work
 
@@ -50,6 +51,26 @@ def test_what_one_job_built_the_next_one_does_not_build_again(tmp_path):
         built.append({path.name: path.stat().st_mtime_ns for path in kernels})
     assert len(built[0]) == 2
     assert built[0] == built[1]
+
+
+@pytest.mark.tvm
+def test_one_pool_of_builders_serves_all_slices(tmp_path, monkeypatch):
+    pytest.importorskip("tvm")
+    opened = []
+
+    def engine(*settings):
+        opened.append(LocalEngine(*settings))
+        return opened[-1]
+
+    monkeypatch.setattr("costmodel.jobs._building.LocalEngine", engine)
+    store = JobStore(str(tmp_path / "jobs.db"))
+    job = JobFile(workloads=("matmul-m32-n32-k32",), sms=(1,), trials=2, slice=1, runner="cpu")
+    id_ = store.submit(job.job())
+    assert work(store, once=True, records=tmp_path / "records") == 2
+    assert store.show(id_).tasks[0].trials == 2
+    assert len(opened) == 1
+    assert work(store, once=True, records=tmp_path / "records") == 0
+    assert len(opened) == 1
 
 
 @pytest.mark.faults

@@ -1,0 +1,58 @@
+"""Kernels are built in processes that stay from one task to the next."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from costmodel.engines import EngineLostError, open_engine
+from costmodel.jobs._building import Building
+
+
+def test_processes_here_stay_until_there_is_nothing_to_do() -> None:
+    pytest.importorskip("pebble")
+    with Building(None) as building:
+        engine = building.engine()
+        first = engine.submit(os.getpid).result()
+        assert building.engine() is engine
+        assert first != os.getpid()
+        building.rest()
+        assert not is_alive(first)
+        assert is_alive(second := building.engine().submit(os.getpid).result())
+    assert not is_alive(second)
+
+
+def test_their_temporary_files_go_with_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pebble")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with Building(None) as building:
+        building.engine()
+        assert [path.name.rpartition("-")[0] for path in tmp_path.iterdir()] == ["costmodel-builds"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_engine_with_an_address_stays_while_there_is_nothing_to_do() -> None:
+    pytest.importorskip("pebble")
+    with Building("local://1") as building:
+        engine = building.engine()
+        building.rest()
+        assert building.engine() is engine
+
+
+def test_an_engine_that_is_given_is_left_open() -> None:
+    pytest.importorskip("pebble")
+    with open_engine("local://1") as given:
+        with Building(given) as building:
+            assert building.engine() is given
+            building.rest()
+            with pytest.raises(EngineLostError, match="gone"):
+                building.reopen(EngineLostError("gone"))
+        assert given.submit(divmod, 7, 2).result() == (3, 1)
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
