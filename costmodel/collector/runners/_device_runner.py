@@ -92,8 +92,8 @@ class DeviceRunner(Runner):
             lanes: Measure on SMs of its own, while other processes measure on the others; a GPU only.
 
         Raises:
-            CostModelError: What a source needs is not installed, kernels cannot be written to their folder, or
-                a device cannot be opened.
+            CostModelError: What a source needs is not installed, kernels cannot be kept in their folder, or a
+                device cannot be opened.
         """
         self._sources = tuple(sources or (MetaSchedule(),))
         for source in self._sources:
