@@ -127,6 +127,11 @@ class DeviceRunner(Runner):
         return f"Measuring on {names} ({self.device.sms} {self._unit}){beside}."
 
     @property
+    def has_neighbours(self) -> bool:
+        """Whether it measures on lanes."""
+        return self._lanes
+
+    @property
     def alone(self) -> Runner:
         """The same without lanes."""
         if not self._lanes:
