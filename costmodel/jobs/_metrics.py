@@ -39,7 +39,7 @@ class StoreMetrics:
             {state: sum(job.state == state for job in jobs) for state in _JOB_STATES},
         )
         yield _by_label(
-            GaugeMetricFamily("costmodel_tasks", "Tasks by state; a worker has what is held.", labels=["state"]),
+            GaugeMetricFamily("costmodel_tasks", "Tasks by state; held by a worker.", labels=["state"]),
             {state: by_state[state] for state in _TASK_STATES},
         )
         yield GaugeMetricFamily("costmodel_workers", "Workers that have a task.", value=len(set(held)))
