@@ -6,13 +6,14 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from costmodel.errors import CostModelError, MissingExtraError
+from costmodel.jobs._status import JobStatus, TaskStatus
 from costmodel.jobs._store import JobStore
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
 
 _JOB_STATES = ("waiting", "running", "done", "failed", "cancelled")
-_TASK_STATES = ("open", "held", "done", "failed")
+_TASK_STATES = ("open", "held", "done", "failed", "cancelled")
 
 
 class StoreMetrics:
@@ -32,13 +33,13 @@ class StoreMetrics:
         jobs = self._store.list()
         tasks = [task for job in jobs for task in job.tasks]
         held = [task.worker for task in tasks if task.worker]
-        by_state = Counter("held" if task.worker else task.state for task in tasks)
+        by_state = Counter(_state_of(task, job) for job in jobs for task in job.tasks)
         yield _by_label(
             GaugeMetricFamily("costmodel_jobs", "Jobs by state.", labels=["state"]),
             {state: sum(job.state == state for job in jobs) for state in _JOB_STATES},
         )
         yield _by_label(
-            GaugeMetricFamily("costmodel_tasks", "Tasks by state; held ones are open.", labels=["state"]),
+            GaugeMetricFamily("costmodel_tasks", "Tasks by state; held by a worker.", labels=["state"]),
             {state: by_state[state] for state in _TASK_STATES},
         )
         yield GaugeMetricFamily("costmodel_workers", "Workers that have a task.", value=len(set(held)))
@@ -77,6 +78,12 @@ def serve_metrics(store: JobStore, *, port: int = 9100, host: str = "127.0.0.1")
         raise CostModelError(
             f"Metrics must have a free port, but {host}:{port} is not: {error.strerror}. Name another."
         ) from error
+
+
+def _state_of(task: TaskStatus, job: JobStatus) -> str:
+    if task.worker:
+        return "held"
+    return job.state if job.state == "cancelled" and task.state == "open" else task.state
 
 
 def _by_label(family: Any, values: dict[str, float]) -> Any:

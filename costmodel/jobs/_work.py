@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from costmodel import tuning
+from costmodel.collector import CampaignFolder
 from costmodel.engines import Engine, EngineLostError
 from costmodel.errors import CostModelError
 from costmodel.jobs._building import Building
@@ -21,6 +22,7 @@ from costmodel.jobs._job import CampaignTask, Job, TuneTask
 from costmodel.jobs._ledger import LEASE_S, Lease, LeaseLostError
 from costmodel.jobs._status import Answer
 from costmodel.jobs._store import JobStore, Progress
+from costmodel.records import Measurement, read_records
 
 # A worker with nothing to do looks for work so often.
 _LOOK_EVERY_S = 2.0
@@ -188,7 +190,14 @@ def _tuned(  # noqa: PLR0913, PLR0917 (what is tuned, with what, and where it is
 
 
 def _collected(task: CampaignTask, engine: Engine, made: Callable[[Any], None]) -> Progress:
-    found = tuning.collect(task.campaign, task.out, engine=engine, on_measurement=made)
+    store = CampaignFolder(Path(task.out)).store
+    earlier = iter(range(sum(1 for _ in read_records(store)) if store.exists() else 0))
+
+    def tell(measurement: Measurement) -> None:
+        if next(earlier, None) is None:  # those of earlier leases come first
+            made(measurement)
+
+    found = tuning.collect(task.campaign, task.out, engine=engine, on_measurement=tell)
     return Progress(found.stored, Answer((found.measured_on, found.sentence)), is_done=found.finished)
 
 

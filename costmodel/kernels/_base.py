@@ -49,6 +49,10 @@ class KernelSource(ABC):
             CostModelError: Something is missing.
         """
 
+    def compilers(self, kind: TargetKind) -> dict[str, str]:
+        """Versions of what compiles its kernels here, by name, beside those that a device's process tells."""
+        return {}
+
     def prepare(self, kind: TargetKind, architecture: str) -> None:  # noqa: B027 (nor prepare anything)
         """Pay once in a build worker's life for what every build needs, such as an import."""
 

@@ -12,3 +12,9 @@ def nvrtc_version() -> tuple[int, int] | None:
     except (ImportError, RuntimeError):  # the bindings raise RuntimeError for a library that is not found
         return None
     return major, minor
+
+
+def nvrtc_compiler() -> dict[str, str]:
+    """Its version by its name, as ``KernelSource.compilers`` has it; empty where it is not installed."""
+    version = nvrtc_version()
+    return {"nvrtc": "{}.{}".format(*version)} if version else {}

@@ -2,9 +2,13 @@
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from costmodel.collector import Runner, WrappedRunner
-from costmodel.records import Candidate, Measurement, Platform
+from costmodel.records import UNKNOWN_CO_RUNNERS, Candidate, Measurement, Outcome, Platform
 from costmodel.shadow._watched_service import WatchedService
+
+_NOT_RUN = (Outcome.COMPILE_ERROR, Outcome.INVALID_CONFIG)
 
 
 class WatchedRunner(WrappedRunner):
@@ -33,6 +37,11 @@ class WatchedRunner(WrappedRunner):
         return 1
 
     @property
+    def has_neighbours(self) -> bool:
+        """The service is one."""
+        return True
+
+    @property
     def alone(self) -> Runner:
         """This one: beside a service nothing is alone."""
         return self
@@ -42,6 +51,8 @@ class WatchedRunner(WrappedRunner):
     ) -> list[Measurement]:
         """Measure one after the other, each followed by a look at the service.
 
+        What ran beside the service has ``UNKNOWN_CO_RUNNERS``: it is not what a kernel takes alone.
+
         Raises:
             CannotGoOnError: The service loses too much, or has gone silent.
         """
@@ -49,7 +60,11 @@ class WatchedRunner(WrappedRunner):
         for candidate in candidates:
             with self._service.burst():
                 measured += self._runner.measure([candidate], platform, visit=visit)
-        return measured
+        return [each if each.outcome in _NOT_RUN else _beside(each) for each in measured]
 
     def prefetch(self, candidates: Sequence[Candidate]) -> None:
         """Nothing: a kernel is built when it is measured."""
+
+
+def _beside(measurement: Measurement) -> Measurement:
+    return replace(measurement, co_runners=UNKNOWN_CO_RUNNERS)

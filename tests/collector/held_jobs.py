@@ -46,6 +46,17 @@ def time_when_two_are_here(folder: Path, setup: DeviceSetup, job: KernelJob) -> 
     return time_job(setup, job)
 
 
+def fault_on_lanes(setup: DeviceSetup, job: KernelJob) -> TimedKernels:
+    """Time a job, unless it is on a lane, where the kernel of another process may end it.
+
+    Raises:
+        KernelFaultError: It is.
+    """
+    if job.lane is not None:
+        raise KernelFaultError("the context of another process failed")
+    return time_job(setup, job)
+
+
 def sms_of_lane(lane: range) -> frozenset[int]:
     """The SMs that kernels of a lane of a GPU run on, as this process sees it."""
     device = open_device(DeviceSetup("cuda", 1, artifacts=(".cubin",)))

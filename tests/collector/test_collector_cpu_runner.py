@@ -5,17 +5,29 @@ import pytest
 
 pytest.importorskip("tvm")
 
+import psutil
 from shared_runner import check_shared, failing_like
 
 from costmodel.collector import CpuRunner, Request, Timing
-from costmodel.kernels.metaschedule import sample_candidates
-from costmodel.records import Candidate, Measurement, Outcome, Workload
+from costmodel.errors import CostModelError
+from costmodel.kernels.metaschedule import MetaSchedule, sample_candidates
+from costmodel.records import Candidate, Measurement, Outcome, TargetKind, Workload
 from costmodel.testing import RUNNER_CHECKS
 
 pytestmark = pytest.mark.tvm
 
 WORKLOAD = Workload.parse("matmul-m32-n32-k32")
 TIMING = Timing(repeats=3, most_repeats=5)
+
+
+class CompiledBy(MetaSchedule):
+    """MetaSchedule with a compiler of some version."""
+
+    def __init__(self, version: str) -> None:
+        self.version = version
+
+    def compilers(self, kind: TargetKind) -> dict[str, str]:
+        return {"compiler": self.version}
 
 
 @pytest.fixture(scope="module")
@@ -126,3 +138,17 @@ def test_another_runner_uses_the_kernels_that_are_there(runner, candidates, kern
     assert [m.outcome for m in measured] == [Outcome.OK] * len(candidates)
     assert {path: path.stat().st_mtime_ns for path in kernels.rglob("*.so")} == before
     assert {candidate.candidate_id for candidate in candidates} <= {path.stem for path in before}
+
+
+def test_kernels_of_another_compiler_are_kept_apart(tmp_path: Path) -> None:
+    for version in ("1", "2", "1"):
+        CpuRunner(sources=[CompiledBy(version)], kernels=tmp_path, build_workers=1).close()
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_kernels_must_go_where_files_can_be_made_before_a_device_is_opened(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    before = set(psutil.Process().children())
+    with pytest.raises(CostModelError, match="is a file, not a folder"):
+        CpuRunner(kernels=tmp_path / "file" / "kernels", build_workers=1)
+    assert set(psutil.Process().children()) == before

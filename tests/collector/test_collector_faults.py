@@ -19,7 +19,7 @@ from planted_faults import with_fault
 
 from costmodel.collector import CpuRunner, Request
 from costmodel.collector.runners import DeviceJobs
-from costmodel.errors import CostModelError
+from costmodel.errors import CostModelError, DeviceUnavailableError
 from costmodel.kernels.metaschedule import sample_candidates
 from costmodel.records import Candidate, Measurement, Outcome, Workload
 
@@ -99,14 +99,32 @@ def test_without_a_reference_nothing_is_measured(runner, fresh) -> None:
 
 
 def test_workers_killed_between_two_jobs_are_replaced(runner, fresh) -> None:
-    runner.measure([next(fresh)], runner.platform(1))
+    built = [next(fresh)]
+    runner.measure(built, runner.platform(1))
     workers = [child for child in psutil.Process().children() if "spawn_main" in "".join(child.cmdline())]
     assert len(workers) >= 2
     for worker in workers:
         worker.kill()
-    runner.measure([next(fresh)], runner.platform(1))  # lost where the deaths were not seen in time
-    (ran,) = runner.measure([next(fresh)], runner.platform(1))
-    assert ran.outcome is Outcome.OK
+    for candidates in (built, [next(fresh)]):
+        (ran,) = runner.measure(candidates, runner.platform(1))
+        assert (ran.outcome, ran.error) == (Outcome.OK, "")
+
+
+def test_a_device_that_cannot_be_opened_again_is_no_fault_of_a_kernel(
+    fresh, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "tvm.py").write_text("raise OSError('the driver is gone')")
+    others = set(psutil.Process().children())
+    with CpuRunner(build_workers=1) as runner:
+        candidate, platform = next(fresh), runner.platform(1)
+        (ran,) = runner.measure([candidate], platform)
+        assert ran.outcome is Outcome.OK
+        monkeypatch.syspath_prepend(str(tmp_path))  # which new processes take over
+        for process in set(psutil.Process().children()) - others:
+            if "spawn_main" in "".join(process.cmdline()):
+                process.kill()
+        with pytest.raises(DeviceUnavailableError, match="the driver is gone"):
+            runner.measure([candidate], platform)
 
 
 def test_a_draw_whose_worker_dies_says_so(runner) -> None:

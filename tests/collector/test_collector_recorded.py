@@ -58,6 +58,8 @@ def test_what_is_stored_is_served_and_only_the_rest_is_measured(records, case, t
 class Beside(Counting):
     """Measures beside others, twice as long as alone; kernels that fail do so either way."""
 
+    has_neighbours = True
+
     @property
     def alone(self):
         return ReplayRunner(self.measurements)

@@ -13,7 +13,7 @@ pytest.importorskip("tvm")
 
 import held_jobs
 
-from costmodel.collector import CpuRunner, Request, Timing
+from costmodel.collector import CpuRunner, RecordedRunner, Request, Timing
 from costmodel.collector.runners import DeviceJobs
 from costmodel.host import cpu_threads
 from costmodel.kernels.metaschedule import sample_candidates
@@ -91,3 +91,16 @@ def test_on_lanes_processes_measure_at_once_and_say_so(kernels, candidates, tmp_
     assert (whole.outcome, whole.co_runners) == (Outcome.OK, ())
     assert (alone.outcome, alone.co_runners) == (Outcome.OK, ())
     assert alone.key == Request(candidates[0], alone.platform).key not in {m.key for m in measured}
+
+
+@pytest.mark.skipif(cpu_threads() < 2, reason="needs two hardware threads")
+def test_what_fails_on_a_lane_is_not_taken_to_fail_alone(kernels, candidates, tmp_path: Path) -> None:
+    jobs = DeviceJobs(time=held_jobs.fault_on_lanes)
+    with CpuRunner(kernels=kernels, build_workers=1, device_jobs=jobs, lanes=True) as runner:
+        recorded, on = RecordedRunner(runner, tmp_path / "records.jsonl"), runner.platform(1)
+        (beside,) = recorded.measure(candidates[:1], on)
+        (alone,) = recorded.alone.measure(candidates[:1], on)
+        assert recorded.measure(candidates[:1], on) == [alone]
+    assert (beside.outcome, beside.co_runners) == (Outcome.LAUNCH_ERROR, UNKNOWN_CO_RUNNERS)
+    assert beside.key == Request(candidates[0], on, lane=True).key
+    assert (alone.outcome, alone.co_runners) == (Outcome.OK, ())

@@ -1,10 +1,11 @@
 import re
 
 import pytest
+from msgspec.structs import replace
 
 from costmodel.collector import ReplayRunner
 from costmodel.errors import CostModelError
-from costmodel.records import Outcome
+from costmodel.records import UNKNOWN_CO_RUNNERS, Outcome
 from costmodel.testing import RUNNER_CHECKS, RunnerCase, gpu_landscape, landscape_platform
 
 WORKLOAD = "matmul-m512-n512-k512"
@@ -110,3 +111,19 @@ def test_candidates_on_several_platforms_are_those_recorded_on_all_in_the_order_
     assert [c.candidate_id for c in both.candidates] == [
         m.candidate.candidate_id for m in reversed(whole[2:-1])
     ]
+
+
+def test_what_ran_beside_others_is_not_served(records):
+    at_32 = [m for m in records if m.platform.sms_granted == 32 and m.outcome is Outcome.OK]
+    alone, other = at_32[:2]
+    beside = [
+        replace(m, latencies_s=tuple(2 * each for each in m.latencies_s), co_runners=UNKNOWN_CO_RUNNERS)
+        for m in (alone, other)
+    ]
+    runner = ReplayRunner([alone, *beside])
+    known = {alone.candidate.candidate_id: alone.latency_s}
+    assert runner.known_latencies(WORKLOAD) == {32: known}
+    space = runner.space(WORKLOAD, [runner.platform(32)])
+    assert (space.size, space.holds(alone.candidate)) == (1, True)
+    with pytest.raises(CostModelError, match="alone on exactly one device, but got none"):
+        ReplayRunner(beside)

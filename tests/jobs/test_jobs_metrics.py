@@ -66,6 +66,13 @@ def test_a_task_that_a_worker_has_is_held(place: str, scraped: Scrape) -> None:
     )
 
 
+def test_what_is_left_of_a_cancelled_job_is_not_open(place: str, scraped: Scrape) -> None:
+    store = JobStore(place)
+    store.cancel(store.submit(JobFile(workloads=NAMES, trials=4).job()))
+    found = scraped()
+    assert (found["costmodel_tasks open"], found["costmodel_tasks cancelled"]) == (0, 2)
+
+
 def test_a_port_that_is_taken_is_told(place: str) -> None:
     with closing(socket.socket()) as other:
         other.bind(("127.0.0.1", 0))

@@ -3,9 +3,11 @@
 import errno
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import optuna
 import pytest
+from fake_records import fake_measurement
 from fresh_processes import Pipe, Process
 from postgres import end_connections
 from work_until_killed import WORKLOADS, kill_workers, landscape, told, two_tasks, work_within
@@ -14,6 +16,7 @@ import costmodel
 from costmodel.engines import LocalEngine
 from costmodel.errors import CostModelError, DeviceUnavailableError, MissingExtraError
 from costmodel.jobs import JobFile, JobStore, TuneSettings, work
+from costmodel.records import RecordStore, read_records
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 KILLS = 4
@@ -71,6 +74,27 @@ def test_one_pool_of_builders_serves_all_slices(tmp_path, monkeypatch):
     assert len(opened) == 1
     assert work(store, once=True, records=tmp_path / "records") == 0
     assert len(opened) == 1
+
+
+def test_what_a_campaign_had_before_is_not_made_under_a_lease(tmp_path, monkeypatch):
+    """A worker that dies of its first measurement would never be found to have died in vain."""
+    known, new = fake_measurement(tile=1), fake_measurement(tile=2)
+
+    def collect(campaign, out, *, engine, on_measurement):
+        for measurement in (*read_records(records), new):
+            on_measurement(measurement)
+        return SimpleNamespace(stored=2, measured_on="", sentence="", finished=True)
+
+    store, made = JobStore(str(tmp_path / "jobs.db")), []
+    records = tmp_path / "out" / "measurements.jsonl"
+    with RecordStore(records) as before:
+        before.append([known])
+    store.submit(JobFile(campaign="cpu-quick", out=str(records.parent)).job())
+    monkeypatch.setattr("costmodel.tuning.collect", collect)
+    monkeypatch.setattr("costmodel.jobs._work._TELL_EVERY_S", 0.0)
+    monkeypatch.setattr(store, "renew", lambda _, count: made.append(count) or True)
+    work(store, once=True)
+    assert made == [1]
 
 
 @pytest.mark.faults

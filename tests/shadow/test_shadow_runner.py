@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from fake_service import FakeService
 
-from costmodel.collector import ReplayRunner
-from costmodel.records import Measurement, Outcome
+from costmodel.collector import RecordedRunner, ReplayRunner
+from costmodel.records import UNKNOWN_CO_RUNNERS, Measurement, Outcome, read_records
 from costmodel.shadow import ServiceWatch, WatchedRunner, WatchedService
 from costmodel.testing import RUNNER_CHECKS, RunnerCase, gpu_landscape
 
@@ -64,9 +64,23 @@ def test_kernels_are_measured_one_by_one_and_none_is_built_ahead(records, watche
     runner.prefetch(candidates)
     measured = runner.measure(candidates, runner.platform(32))
     assert noting.asked == [("measure", 1)] * 3
-    assert measured == ReplayRunner(records).measure(candidates, runner.platform(32))
+    alone = ReplayRunner(records).measure(candidates, runner.platform(32))
+    assert [m.latencies_s for m in measured] == [m.latencies_s for m in alone]
     assert runner.repeats is False
     assert runner.alone is runner
+
+
+def test_what_ran_beside_a_service_is_not_taken_for_what_it_takes_alone(records, watched, tmp_path):
+    beside = RecordedRunner(WatchedRunner(ReplayRunner(records), watched), tmp_path / "records.jsonl")
+    (candidate, *_), on = [m.candidate for m in records if m.outcome is Outcome.OK], beside.platform(32)
+    (measured,) = beside.measure([candidate], on)
+    assert measured.co_runners == UNKNOWN_CO_RUNNERS
+    assert beside.measure([candidate], on) == [measured]
+    assert len(list(read_records(tmp_path / "records.jsonl"))) == 1
+    later = RecordedRunner(ReplayRunner(records), tmp_path / "records.jsonl")
+    (alone,) = later.measure([candidate], on)
+    assert alone.co_runners == ()
+    assert len(list(read_records(tmp_path / "records.jsonl"))) == 2
 
 
 def test_who_measures_says_what_the_service_may_lose(records, watched):

@@ -45,7 +45,7 @@ class Builders:
     """Has an engine build candidates and compute reference outputs; each job is done once.
 
     Kernels stay in a subfolder of ``folder`` that is named by the architecture; a build that is there is not
-    made again by another process, nor made twice where processes of one machine build at the same time.
+    made again by another process, nor made twice at the same time where engines see the folder.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 (settings of one kind or another)

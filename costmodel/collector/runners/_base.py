@@ -88,6 +88,11 @@ class Runner(ABC):
         return True
 
     @property
+    def has_neighbours(self) -> bool:
+        """Whether others may run on the device while it measures; ``co_runners`` of a measurement say so."""
+        return False
+
+    @property
     def alone(self) -> "Runner":
         """What measures the same kernels with nothing else on the device: itself unless it has lanes."""
         return self

@@ -23,7 +23,7 @@ from costmodel.collector.runners._base import Request
 from costmodel.collector.runners._bench import Bench
 from costmodel.engines import WorkerDiedError
 from costmodel.kernels import KernelSource, source_of
-from costmodel.records import Measurement, Outcome, Platform
+from costmodel.records import UNKNOWN_CO_RUNNERS, Measurement, Outcome, Platform
 
 K = TypeVar("K")
 T = TypeVar("T")
@@ -89,6 +89,8 @@ class BatchTimer:
             return self._run(requests, ready, bench, setup)
         except FAULTS as error:
             failure = failure_of(error, bench, setup, self._limit_s)
+        if requests[0].lane_sms:  # a kernel of another process may have failed, and ended this one too
+            failure = msgspec.structs.replace(failure, co_runners=UNKNOWN_CO_RUNNERS)
         alone = _grouped(requests, lambda request: request.candidate.candidate_id).values()
         if len(alone) == 1:
             return dict.fromkeys([request.key for request in requests], failure)

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -19,8 +19,8 @@ from costmodel.collector.device import (
     time_job,
 )
 from costmodel.collector.processes import WHOLE, SmLedger
-from costmodel.engines import LocalEngine
-from costmodel.errors import CostModelError
+from costmodel.engines import LocalEngine, WorkerDiedError
+from costmodel.errors import CostModelError, DeviceUnavailableError
 from costmodel.records import Device, Platform, Workload
 
 T = TypeVar("T")
@@ -89,12 +89,36 @@ class Bench:
                 nothing else is measured meanwhile.
 
         Raises:
-            WorkerDiedError: The process died.
+            DeviceUnavailableError: The process cannot open the device any more.
             CancelledError: The bench was closed first.
         """
-        device = self._process(setup).submit(physical_device, setup).result(_OPEN_TIMEOUT_S)
-        with SmLedger(device).taken(*choices or (WHOLE,)) as sms:
+        with SmLedger(self._opened(setup)).taken(*choices or (WHOLE,)) as sms:
             yield sms
+
+    def _opened(self, setup: DeviceSetup) -> str:
+        """What all processes of this machine call the device, once the process of a setup has opened it.
+
+        No kernel is to blame for what goes wrong here. A process that died while it was idle is replaced.
+
+        Raises:
+            DeviceUnavailableError: It cannot open the device.
+            CancelledError: The bench was closed first.
+        """
+        process = self._process(setup)
+        try:
+            with suppress(WorkerDiedError):
+                return process.submit(physical_device, setup).result(_OPEN_TIMEOUT_S)
+            return process.submit(physical_device, setup).result(_OPEN_TIMEOUT_S)
+        except CancelledError:
+            raise
+        except Exception as error:
+            if self._closed:
+                raise CancelledError from error
+            told = str(error) or f"it took more than {_OPEN_TIMEOUT_S:g} s"
+            raise DeviceUnavailableError(
+                f"A new process must be able to open the {setup.kind} device, but: {told}. Go on once the "
+                "device is there again."
+            ) from error
 
     def _process(self, setup: DeviceSetup) -> LocalEngine:
         """The process of a setup, started by the first call.

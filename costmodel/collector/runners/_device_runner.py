@@ -1,5 +1,6 @@
 """What the CUDA and the CPU runner share: builders, benches, and batches that go from one to the other."""
 
+from collections import ChainMap
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
@@ -16,6 +17,7 @@ from costmodel.collector.runners._batch import BatchTimer, time_module_on
 from costmodel.collector.runners._bench import Bench, Benches, DeviceJobs
 from costmodel.engines import Engine
 from costmodel.errors import CostModelError, DeviceUnavailableError
+from costmodel.files import check_writable
 from costmodel.host import cpu_threads
 from costmodel.kernels import KernelSource, source_for
 from costmodel.kernels.metaschedule import MetaSchedule
@@ -81,7 +83,7 @@ class DeviceRunner(Runner):
             run_timeout_s: Seconds after which a job on the device is given up: one kernel on the platforms
                 asked for, or several that are timed side by side.
             timing: How to time.
-            kernels: Folder that keeps the built kernels, by the software that they were built with, for other
+            kernels: Folder that keeps the built kernels, by the software that builds and runs them, for other
                 processes too; a temporary one unless given.
             devices: Physical devices of one model that measure at once.
             device_jobs: What the devices' processes are asked to do.
@@ -90,11 +92,14 @@ class DeviceRunner(Runner):
             lanes: Measure on SMs of its own, while other processes measure on the others; a GPU only.
 
         Raises:
-            CostModelError: What a source needs is not installed, or a device cannot be opened.
+            CostModelError: What a source needs is not installed, kernels cannot be kept in their folder, or a
+                device cannot be opened.
         """
         self._sources = tuple(sources or (MetaSchedule(),))
         for source in self._sources:
             source.check_installed(kind)
+        if kernels:
+            check_writable(kernels, folder=True)
         self._kind: TargetKind = kind
         self._limit_s, self._lanes = run_timeout_s, lanes
         self._scratch = HeldFolder("costmodel-kernels-")
@@ -110,7 +115,7 @@ class DeviceRunner(Runner):
             self._sources, kind, architecture, count, scratch
         )
         self._owns_engine = engine is None
-        kept = kernels / content_id({**self._software, "costmodel": __version__})[:8] if kernels else scratch
+        kept = kernels / content_id(self._built_by)[:8] if kernels else scratch
         self._builders = Builders(self._engine, self._sources, kind, architecture, kept, build_timeout_s)
 
     @property
@@ -120,6 +125,11 @@ class DeviceRunner(Runner):
         names = self.device.name if count == 1 else f"{count} x {self.device.name}"
         beside = ", beside others; the best alone" if self._lanes else ""
         return f"Measuring on {names} ({self.device.sms} {self._unit}){beside}."
+
+    @property
+    def has_neighbours(self) -> bool:
+        """Whether it measures on lanes."""
+        return self._lanes
 
     @property
     def alone(self) -> Runner:
@@ -290,6 +300,12 @@ class DeviceRunner(Runner):
     def _setup(self, position: int, platform: Platform | None = None) -> DeviceSetup:
         """How the process opens the device that measures ``platform`` on the bench at ``position``."""
         return DeviceSetup(self._kind, self._threads, artifacts=self._artifacts)
+
+    @property
+    def _built_by(self) -> dict[str, str]:
+        """Versions of all that a built kernel depends on, by name."""
+        compilers = [source.compilers(self._kind) for source in self._sources]
+        return dict(ChainMap(*compilers, self._software, {"costmodel": __version__}))
 
     @property
     def _artifacts(self) -> tuple[str, ...]:

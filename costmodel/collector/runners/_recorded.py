@@ -37,7 +37,7 @@ class RecordedRunner(WrappedRunner):
     def _known(self, candidate: Candidate, platform: Platform, visit: int) -> Measurement | None:
         """What is stored: measured alone, or else beside others where the other runner measures so too."""
         found = self._store.get(measurement_key(candidate, platform, visit))
-        if found is None and self._runner.alone is not self._runner:
+        if found is None and self._runner.has_neighbours:
             found = self._store.get(measurement_key(candidate, platform, visit, co_run=True))
         return found
 

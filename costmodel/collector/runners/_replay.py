@@ -29,19 +29,20 @@ class ReplayRunner(Runner):
     """Serves recorded measurements of one device.
 
     Args:
-        measurements: The records. Where a key occurs twice, the last one is served.
+        measurements: The records; what ran beside others is left out. Where a key occurs twice, the last one
+            is served.
 
     Raises:
-        CostModelError: There are no measurements, or they are of several devices.
+        CostModelError: No measurements were made alone, or they are of several devices.
     """
 
     def __init__(self, measurements: Iterable[Measurement]) -> None:
-        self._recorded = {measurement.key: measurement for measurement in measurements}
+        self._recorded = {m.key: m for m in measurements if not m.co_runners}
         platforms = {m.platform.platform_id: m.platform for m in self._recorded.values()}
         devices = {platform.device.name: platform.device for platform in platforms.values()}
         if len(devices) != 1:
             raise CostModelError(
-                f"A replay must hold measurements of exactly one device, but got "
+                f"A replay must hold measurements made alone on exactly one device, but got "
                 f"{sorted(devices) or 'none'}. Keep the measurements of one device."
             )
         (self._device,) = devices.values()

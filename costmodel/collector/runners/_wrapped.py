@@ -42,6 +42,11 @@ class WrappedRunner(Runner):
         return self._runner.repeats
 
     @property
+    def has_neighbours(self) -> bool:
+        """Whether others run beside the other runner."""
+        return self._runner.has_neighbours
+
+    @property
     def alone(self) -> Runner:
         """The same with the other runner alone."""
         if (alone := self._runner.alone) is self._runner:

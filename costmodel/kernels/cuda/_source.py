@@ -5,6 +5,7 @@ from functools import cache
 from pathlib import Path
 
 from costmodel.kernels._built import Built
+from costmodel.kernels._nvrtc_version import nvrtc_compiler
 from costmodel.kernels.cuda._build import build_family
 from costmodel.kernels.cuda._family import CudaFamily
 from costmodel.kernels.cuda._nvrtc import check_nvrtc
@@ -41,6 +42,10 @@ class CudaSource(FamilySource):
     def check_installed(self, kind: TargetKind) -> None:
         """Check for NVRTC."""
         check_nvrtc()
+
+    def compilers(self, kind: TargetKind) -> dict[str, str]:
+        """The version of NVRTC."""
+        return nvrtc_compiler()
 
     def prepare(self, kind: TargetKind, architecture: str) -> None:
         """Load NVRTC."""

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from costmodel.kernels._base import KernelSource
 from costmodel.kernels._built import Built
+from costmodel.kernels._nvrtc_version import nvrtc_compiler
 from costmodel.kernels.metaschedule._build import build_kernel, check_installed
 from costmodel.kernels.metaschedule._headers import precompile_headers
 from costmodel.kernels.metaschedule._sample import open_space
@@ -24,6 +25,10 @@ class TvmSource(KernelSource):
     def check_installed(self, kind: TargetKind) -> None:
         """Check for TVM, and for the compiler that links its kernels."""
         check_installed(kind)
+
+    def compilers(self, kind: TargetKind) -> dict[str, str]:
+        """The version of NVRTC for a GPU; that of TVM the device's process tells."""
+        return nvrtc_compiler() if kind == "cuda" else {}
 
     def prepare(self, kind: TargetKind, architecture: str) -> None:
         """Import TVM, and let NVRTC parse CUDA's headers."""

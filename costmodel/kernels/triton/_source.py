@@ -48,6 +48,12 @@ class TritonSource(FamilySource):
         except ImportError:
             raise MissingExtraError("Building Triton kernels", "triton") from None
 
+    def compilers(self, kind: TargetKind) -> dict[str, str]:
+        """The version of Triton."""
+        import triton
+
+        return {"triton": triton.__version__}
+
     def prepare(self, kind: TargetKind, architecture: str) -> None:
         """Load Triton's compiler."""
         self.check_installed(kind)
