@@ -68,6 +68,13 @@ def test_a_model_in_memory_is_used_and_one_that_saw_the_answer_refused(dataset):
         costmodel.tune(WORKLOAD, model=costmodel.train(dataset, "ridge"), replay=dataset)
 
 
+def test_a_model_that_saw_a_sibling_of_what_is_replayed_is_refused(dataset):
+    sibling = gpu_landscape(seed=2, workloads=[f"{WORKLOAD}-float16"], configs_per_workload=40, sms=SMS)
+    model = costmodel.train(sibling, "nearest-task")
+    with pytest.raises(CostModelError, match=f"learned from {WORKLOAD}-float16"):
+        costmodel.tune(WORKLOAD, sms=8, trials=3, model=model, replay=dataset)
+
+
 def test_a_drift_of_all_measured_times_is_told(dataset):
     result = tune(dataset, sms=8, trials=3)
     assert not [sentence for sentence in result.answer if "drift" in sentence]
