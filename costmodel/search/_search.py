@@ -129,6 +129,11 @@ class Search:
         self._proposed.give_up()
 
     @property
+    def left(self) -> int:
+        """Candidates that are still to be measured."""
+        return max(0, self.total - len(self._study.get_trials(deepcopy=False, states=FINISHED)))
+
+    @property
     def expected_gain(self) -> float | None:
         """By which share of the best latency another measurement is expected to improve on it.
 

@@ -258,7 +258,7 @@ def _searched(  # noqa: PLR0913, PLR0917 (searches, where they are kept, and who
     budgets = ", ".join(str(platform.sms_granted) for platform in samplers[0].space.platforms)
     with quiet_optuna():
         searches = tuple(search_of(sampler) for sampler in samplers)
-        progress = Progress(f"measuring on {budgets}", sum(each.total for each in searches))
+        progress = Progress(f"measuring on {budgets}", sum(each.left for each in searches))
         with progress, as_far_as_it_may(service, progress.show):
             tune_together(searches)
     return searches

@@ -13,6 +13,7 @@ from costmodel.dataset import CardHeader, build_dataset, dataset_from_measuremen
 from costmodel.drift import Drift
 from costmodel.errors import CostModelError
 from costmodel.files import write_json
+from costmodel.progress import Progress
 from costmodel.records import RecordStore, Workload, read_records
 from costmodel.testing import LANDSCAPE_DEVICE, gpu_landscape
 from costmodel.tuning import TuneRequest
@@ -46,6 +47,20 @@ def test_all_that_is_measured_gives_the_best_of_all(dataset, latency_s):
     assert set(result.trials["outcome"]) >= {"ok"}
     assert "8 SMs of landscape GPU" in result.answer[0]
     assert result.free_sms is None
+
+
+def test_progress_of_a_search_that_goes_on_counts_what_is_left(dataset, tmp_path, monkeypatch):
+    totals = []
+
+    class Shown(Progress):
+        def __init__(self, what, total):
+            totals.append(total)
+            super().__init__(what, total)
+
+    monkeypatch.setattr("costmodel.tuning._tune.Progress", Shown)
+    for trials in (3, 5, 4):
+        tune(dataset, sms=8, trials=trials, study=str(tmp_path / "study.log"))
+    assert totals == [3, 2, 0]
 
 
 def test_a_workload_is_an_object_or_its_name(dataset):
