@@ -273,8 +273,9 @@ def tune(
         share_of("--stop-gain", stop_gain),
     )
     with Tracking.of(context).run(request.title, options_of(context)) as run:
-        if model is None and runner is not RunnerName.CPU and learn_from != NOTHING:
-            run.log(dataset_used(load_dataset(each), "training") for each in (learn_from or replay,))
+        history = learn_from or replay
+        if model is None and history != NOTHING and (history or runner is RunnerName.REPLAY):
+            run.log(dataset_used(load_dataset(each), "training") for each in (history,))
         log = TrialLog(run)
         with resumable() if study else _hint_at_studies():
             result = search(
