@@ -124,6 +124,11 @@ class Search:
                 (again,) = self._runner.measure([candidate], self._space.platforms[-1], visit=1)
                 watch.repeated(number, again.latency_s)
 
+    @property
+    def in_flight(self) -> list[optuna.Trial]:
+        """What was proposed and is not told yet; may be asked for by any thread."""
+        return self._proposed.trials
+
     def close(self) -> None:
         """Give up what is in flight."""
         self._proposed.give_up()
