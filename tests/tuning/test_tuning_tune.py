@@ -90,6 +90,13 @@ def test_a_model_that_saw_a_sibling_of_what_is_replayed_is_refused(dataset):
         costmodel.tune(WORKLOAD, sms=8, trials=3, model=model, replay=dataset)
 
 
+def test_a_latency_that_rounds_to_three_digits_has_no_lone_point(dataset):
+    result = tune(dataset, sms=8, trials=1)
+    (trial,) = result.search.trials
+    slower = replace(result, search=replace(result.search, trials=(replace(trial, latency_s=(99.97e-6,)),)))
+    assert ": 100 us on 8 SMs" in slower.answer[0]
+
+
 def test_a_drift_of_all_measured_times_is_told(dataset):
     result = tune(dataset, sms=8, trials=3)
     assert not [sentence for sentence in result.answer if "drift" in sentence]
