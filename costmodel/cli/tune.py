@@ -243,7 +243,8 @@ def tune(
 
     A model that learned from other kernels and other devices ranks all candidates, and each measurement
     sharpens it. On a device it learns from everything in the history. A replay leaves out this workload, and
-    others of its shape, on this device and on its near-twins: they all but tell what is to be found.
+    others of its shape, on this device and, where the history has it too, on its near-twins: they all but
+    tell what is to be found.
 
     Examples:
     - `costmodel tune matmul-m16-n1024-k1024 --sms 32` replays recorded measurements: no GPU is needed.
