@@ -160,7 +160,7 @@ class _HeldOut:
         tasks = [list(tested_tasks(self.rows.iloc[fold.test])) for fold in self.folds]
         with Progress("evaluating", total=len(runs) * sum(map(len, tasks))) as progress:
             for fold, tested in zip(self.folds, tasks, strict=True):
-                results.add_references(tested, whole_s[fold.test], self.few_shot)
+                results.add_references(tested, whole_s[fold.test], self.few_shot, self.draws[fold.test])
                 judging = _Judging(self, fold, tested, results, progress)
                 for learner, run, make in runs:
                     seconds[learner] += judging.judge(learner, run, make)

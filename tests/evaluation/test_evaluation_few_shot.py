@@ -104,6 +104,15 @@ def test_impossible_shots_are_refused(shots) -> None:
         FewShot(shots)
 
 
+def test_random_draws_are_those_of_every_model_and_of_the_whole_device_too() -> None:
+    workloads = ("matmul-m128-n768-k768", "matmul-m512-n512-k512")
+    data = gpu_landscape(workloads=workloads, configs_per_workload=12, sms=(8, 132))
+    plan = FewShot((4,), first="random", seed=3)
+    report = cross_validate(data, {"ridge": partial(make_model, "ridge")}, few_shot=plan)
+    found = report.shots.pivot(index="task", columns="learner", values="score_after")
+    np.testing.assert_array_equal(found[WHOLE_DEVICE], found["ridge"])
+
+
 def test_curves_rise_and_end_where_everything_is_measured(tmp_path) -> None:
     workloads = ("matmul-m128-n768-k768", "matmul-m512-n512-k512", "matmul-m64-n2304-k768")
     data = gpu_landscape(workloads=workloads, configs_per_workload=12, sms=(8, 132))
