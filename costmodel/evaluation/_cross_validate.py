@@ -138,10 +138,16 @@ class _HeldOut:
 
     @cached_property
     def draws(self) -> FloatArray:
-        """``(n,)`` numbers by which the rows are drawn, where they are drawn at random."""
-        if self.few_shot is None or self.few_shot.first == "own":
+        """``(n,)`` numbers in [0, 1) by which rows are drawn at random, or measured among equal scores.
+
+        The latter follow from the ids of the candidates, which are hashes: no order of rows enters.
+        """
+        if self.few_shot is None:
             return np.zeros(len(self.rows))
-        return draw_rows(self.dataset, self.few_shot.seed)
+        if self.few_shot.first == "random":
+            return draw_rows(self.dataset, self.few_shot.seed)
+        ids, place = np.unique(self.dataset.columns.ids, return_inverse=True)
+        return np.asarray(place[self.rows["candidate"]] / len(ids))
 
     def judge(self, models: Mapping[str, Runs], split: str, cluster: str) -> EvaluationReport:
         """Fit and judge every run of every model on every fold.
