@@ -99,22 +99,30 @@ class Tracking:
 
 
 class TrialLog:
-    """Logs the trials of a search while they are measured.
+    """Logs the trials of a search while they are measured; of several sources those of the first.
+
+    The numbers of the others are known when all of them were searched.
 
     Args:
         run: Where to.
+
+    Attributes:
+        told: Number and candidate's id of each trial that was logged.
     """
 
     def __init__(self, run: "RunLog") -> None:
         self._run = run
-        self.told: set[int] = set()
+        self._source: str | None = None
+        self.told: set[tuple[int, str]] = set()
 
     def add(self, trial: "Trial") -> None:
-        """Log one; its number is in ``told`` from now on."""
+        """Log one."""
         from costmodel.tuning import describe_trial
 
-        self._run.log(describe_trial(trial))
-        self.told.add(trial.number)
+        self._source = self._source or trial.candidate.source
+        if trial.candidate.source == self._source:
+            self._run.log(describe_trial(trial))
+            self.told.add((trial.number, trial.candidate.candidate_id))
 
 
 def open_tracker(uri: str | None) -> "MlflowTracker":

@@ -243,7 +243,8 @@ def tune(
 
     A model that learned from other kernels and other devices ranks all candidates, and each measurement
     sharpens it. On a device it learns from everything in the history. A replay leaves out this workload, and
-    others of its shape, on this device and on its near-twins: they all but tell what is to be found.
+    others of its shape, on this device and, where the history has it too, on its near-twins: they all but
+    tell what is to be found.
 
     Examples:
     - `costmodel tune matmul-m16-n1024-k1024 --sms 32` replays recorded measurements: no GPU is needed.
@@ -273,8 +274,9 @@ def tune(
         share_of("--stop-gain", stop_gain),
     )
     with Tracking.of(context).run(request.title, options_of(context)) as run:
-        if model is None and runner is not RunnerName.CPU and learn_from != NOTHING:
-            run.log(dataset_used(load_dataset(each), "training") for each in (learn_from or replay,))
+        history = learn_from or replay
+        if model is None and history != NOTHING and (history or runner is RunnerName.REPLAY):
+            run.log(dataset_used(load_dataset(each), "training") for each in (history,))
         log = TrialLog(run)
         with resumable() if study else _hint_at_studies():
             result = search(

@@ -138,10 +138,16 @@ class _HeldOut:
 
     @cached_property
     def draws(self) -> FloatArray:
-        """``(n,)`` numbers by which the rows are drawn, where they are drawn at random."""
-        if self.few_shot is None or self.few_shot.first == "own":
+        """``(n,)`` numbers in [0, 1) by which rows are drawn at random, or measured among equal scores.
+
+        The latter follow from the ids of the candidates, which are hashes: no order of rows enters.
+        """
+        if self.few_shot is None:
             return np.zeros(len(self.rows))
-        return draw_rows(self.dataset, self.few_shot.seed)
+        if self.few_shot.first == "random":
+            return draw_rows(self.dataset, self.few_shot.seed)
+        ids, place = np.unique(self.dataset.columns.ids, return_inverse=True)
+        return np.asarray(place[self.rows["candidate"]] / len(ids))
 
     def judge(self, models: Mapping[str, Runs], split: str, cluster: str) -> EvaluationReport:
         """Fit and judge every run of every model on every fold.
@@ -160,7 +166,7 @@ class _HeldOut:
         tasks = [list(tested_tasks(self.rows.iloc[fold.test])) for fold in self.folds]
         with Progress("evaluating", total=len(runs) * sum(map(len, tasks))) as progress:
             for fold, tested in zip(self.folds, tasks, strict=True):
-                results.add_references(tested, whole_s[fold.test], self.few_shot)
+                results.add_references(tested, whole_s[fold.test], self.few_shot, self.draws[fold.test])
                 judging = _Judging(self, fold, tested, results, progress)
                 for learner, run, make in runs:
                     seconds[learner] += judging.judge(learner, run, make)

@@ -38,7 +38,7 @@ class Results:
         self.shots += ({"learner": learner, "run": run, **task.facts, **result} for result in results)
 
     def add_references(
-        self, tasks: Sequence[TestedTask], whole_s: FloatArray, few_shot: FewShot | None
+        self, tasks: Sequence[TestedTask], whole_s: FloatArray, few_shot: FewShot | None, draws: FloatArray
     ) -> None:
         """Add both references; the whole device's choice may know measurements that no learner has.
 
@@ -46,22 +46,26 @@ class Results:
             tasks: Those of a fold.
             whole_s: ``(n,)`` latency of each tested row's candidate on the whole device; inf if not measured.
             few_shot: How tasks are measured; None if they are not.
+            draws: ``(n,)`` numbers by which the tested rows are drawn, see ``measure_in_turn``.
         """
         has_parts = not all(task.facts["whole_device"] for task in tasks)
         for task in tasks:
             self._add_random(task, few_shot)
             if has_parts and np.isfinite(whole_s[task.at]).any():
-                self._add_whole_device(task, Fixed(Prediction(-whole_s[task.at])), few_shot)
+                by_whole = Fixed(Prediction(-whole_s[task.at]))
+                self._add_whole_device(task, by_whole, few_shot, draws[task.at])
 
     def _add_random(self, task: TestedTask, few_shot: FewShot | None) -> None:
         self.add(RANDOM, 0, task, judge_random(task.latency_s))
         if few_shot:
             self.add_shots(RANDOM, 0, task, measure_at_random(task.latency_s, few_shot))
 
-    def _add_whole_device(self, task: TestedTask, by_whole: Fixed, few_shot: FewShot | None) -> None:
+    def _add_whole_device(
+        self, task: TestedTask, by_whole: Fixed, few_shot: FewShot | None, draws: FloatArray
+    ) -> None:
         self.add(WHOLE_DEVICE, 0, task, judge(by_whole.prediction, task.latency_s))
         if few_shot:
-            blank, draws = np.zeros((task.at.size, 0)), np.zeros(task.at.size)
+            blank = np.zeros((task.at.size, 0))
             turns = measure_in_turn(
                 by_whole, by_whole.adapt, blank, task.latency_s, plan=few_shot, draws=draws
             )

@@ -67,7 +67,7 @@ def table_by_shots(report: "EvaluationReport") -> pd.DataFrame:
     for (name, shots), group in report.shots.groupby(["learner", "shots"], sort=False):
         low, high = statistics(group["score_at_1"], group[report.cluster])["mean_ci95"]
         found.append(
-            {"learner": name, "shots": shots, "tasks": len(group)}
+            {"learner": name, "shots": shots, "tasks": group["task"].nunique()}
             | {column: group[column].mean() for column in means}
             | {"score_at_1_low": low, "score_at_1_high": high}
             | {column: group[column].median() for column in medians}

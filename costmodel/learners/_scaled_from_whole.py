@@ -11,6 +11,7 @@ from costmodel.columns import Column, position, positions
 from costmodel.learners._base import Learner, Prediction
 from costmodel.learners._registry import register
 from costmodel.learners._training import LOWEST_LOG_SCORE, Training, check_features, prepare
+from costmodel.learners.sources import row_keys
 from costmodel.learners.trees import XGBoostLearner
 
 
@@ -129,7 +130,7 @@ class ScaledFromWhole(Learner):
         return np.array([self._place_of.get(key, -1) for key in self._keys(X)], dtype=np.intp)
 
     def _keys(self, X: FloatArray) -> list[bytes]:
-        return [row.tobytes() for row in np.ascontiguousarray(X[:, list(self.kernel_columns)])]
+        return row_keys(X[:, list(self.kernel_columns)])
 
     def _budget(self, X: FloatArray) -> FloatArray:
         return X[:, self.budget_column]

@@ -4,11 +4,11 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from itertools import chain
+from contextlib import contextmanager, suppress
 from typing import TypeVar
 
 import optuna
+from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import TrialState
 
 from costmodel.errors import SpaceExhaustedError
@@ -86,15 +86,18 @@ class Proposals:
         """
         trials = self._batches[0]
         candidates = [self._space.candidate(self._space.suggest(trial)) for trial in trials]
-        with _heartbeat([trial for batch in self._batches for trial in batch]):
-            measured = measure(candidates) if trials else []
-        for told in measured:
+        for told in measure(candidates) if trials else []:
             yield trials.pop(0), told
         self._batches.popleft()
 
+    @property
+    def trials(self) -> list[optuna.Trial]:
+        """What was not told yet; may be asked for by any thread."""
+        return [trial for batch in list(self._batches) for trial in list(batch)]
+
     def give_up(self) -> None:
         """Give up what was not told, so that its configs may come again."""
-        for trial in chain(*self._batches):
+        for trial in self.trials:
             give_up(self._study, trial)
         self._batches.clear()
 
@@ -110,14 +113,19 @@ def _ask(study: optuna.Study, total: int) -> optuna.Trial | None:
 
 
 @contextmanager
-def _heartbeat(trials: Sequence[optuna.Trial]) -> Iterator[None]:
-    """Let workers on other hosts know, while these trials are measured, that this process lives."""
+def heartbeat(trials: Callable[[], Sequence[optuna.Trial]]) -> Iterator[None]:
+    """Let workers on other hosts know, while trials are not told yet, that this process lives.
+
+    Args:
+        trials: Gives those that are not told; called by another thread.
+    """
     done = threading.Event()
 
     def beat() -> None:
         while not done.wait(HEARTBEAT_EVERY_S):
-            for trial in trials:
-                trial.storage.set_trial_system_attr(trial._trial_id, HEARTBEAT, time.time())
+            for trial in trials():
+                with suppress(UpdateFinishedTrialError):  # told since
+                    trial.storage.set_trial_system_attr(trial._trial_id, HEARTBEAT, time.time())
 
     thread = threading.Thread(target=beat, daemon=True)
     thread.start()

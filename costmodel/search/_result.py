@@ -51,19 +51,17 @@ class SearchResult:
         """Several searches of one workload on the same platforms as one, such as those of several sources.
 
         Args:
-            results: One or more results by name; trials are numbered anew, one search after the other.
+            results: One or more results by name; numbers of each search follow those of the one before it.
         """
         first = next(iter(results.values()))
-        trials = [trial for result in results.values() for trial in result.trials]
         provenance = Provenance.joined({name: result.provenance for name, result in results.items()})
-        numbered = tuple(replace(trial, number=number) for number, trial in enumerate(trials))
-        starts = np.cumsum([0, *(len(result.trials) for result in results.values())]).tolist()
-        drifts = tuple(
-            replace(drift, since=start + _place(result.trials, drift.since))
-            for start, result in zip(starts, results.values(), strict=False)
-            for drift in result.drifts
-        )
-        return cls(first.platforms, first.objective, numbered, provenance, drifts)
+        trials: list[Trial] = []
+        drifts: list[Drift] = []
+        for result in results.values():
+            start = trials[-1].number + 1 if trials else 0
+            trials += (replace(trial, number=start + trial.number) for trial in result.trials)
+            drifts += (replace(drift, since=start + drift.since) for drift in result.drifts)
+        return cls(first.platforms, first.objective, tuple(trials), provenance, tuple(drifts))
 
     @property
     def sms(self) -> tuple[int, ...]:
@@ -168,8 +166,3 @@ class SearchResult:
                 f"One trial or more must succeed to name a best config, but all {len(self.trials)} failed "
                 f"({'; '.join(errors[:3])}). Ask for more trials, or look into the failures."
             )
-
-
-def _place(trials: Sequence[Trial], number: int) -> int:
-    """Place of the first trial with this number or a higher one."""
-    return sum(trial.number < number for trial in trials)

@@ -124,9 +124,19 @@ class Search:
                 (again,) = self._runner.measure([candidate], self._space.platforms[-1], visit=1)
                 watch.repeated(number, again.latency_s)
 
+    @property
+    def in_flight(self) -> list[optuna.Trial]:
+        """What was proposed and is not told yet; may be asked for by any thread."""
+        return self._proposed.trials
+
     def close(self) -> None:
         """Give up what is in flight."""
         self._proposed.give_up()
+
+    @property
+    def left(self) -> int:
+        """Candidates that are still to be measured."""
+        return max(0, self.total - len(self._study.get_trials(deepcopy=False, states=FINISHED)))
 
     @property
     def expected_gain(self) -> float | None:

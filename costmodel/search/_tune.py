@@ -5,6 +5,7 @@ from contextlib import ExitStack, closing
 from typing import Any
 
 from costmodel.collector import Runner
+from costmodel.search._ask import heartbeat
 from costmodel.search._result import SearchResult
 from costmodel.search._search import Search
 from costmodel.search.samplers import SpaceSampler
@@ -52,6 +53,8 @@ def tune_together(searches: Sequence[Search]) -> list[SearchResult]:
     with ExitStack() as stack:
         for search in searches:
             stack.enter_context(closing(search))
+        # What one has proposed waits while another measures.
+        stack.enter_context(heartbeat(lambda: [trial for search in searches for trial in search.in_flight]))
         left = [search for search in searches if search.propose()]
         while left:
             left = [search for search in left if _goes_on(search)]

@@ -200,16 +200,18 @@ def from_model(model: Model | Path | str, family: str, replayed: tuple[str, str]
             answer; None where kernels are measured.
 
     Raises:
-        CostModelError: It cannot be read, is no transfer model, or learned from what is replayed.
+        CostModelError: It cannot be read, is no transfer model, or learned from what is replayed or from
+            another workload of its shape on that device.
     """
     loaded = model if isinstance(model, Model) else load_model(model)
     seen = loaded.metadata
     devices = [device.name for device in seen.devices]
     name = str(loaded.path or "model")
-    if replayed and replayed[0] in seen.workloads and replayed[1] in devices:
+    if replayed and replayed[1] in devices and (telling := _telling(replayed[0], seen.workloads)):
         raise CostModelError(
-            f"A replay of {replayed[0]} on {replayed[1]} must have a model that never saw it, but {name} "
-            f"learned from it. Train one with `costmodel train --hold-out {replayed[0]}`, or name no model."
+            f"A replay of {replayed[0]} on {replayed[1]} must have a model that never saw it, nor others of "
+            f"its shape, but {name} learned from {', '.join(telling)}. Train one with "
+            f"`costmodel train --hold-out {replayed[0]}`, or name no model."
         )
     if family and f"{family}/" not in seen.columns:
         return Knowledge()
@@ -222,6 +224,11 @@ def from_model(model: Model | Path | str, family: str, replayed: tuple[str, str]
             "dataset_sha256": seen.dataset_sha256,
         },
     )
+
+
+def _telling(workload: str, learned: Collection[str]) -> list[str]:
+    """What of the workloads learned from tells what a replay of one is to find: itself and its siblings."""
+    return sorted(set(shape_siblings({workload, *learned})[workload]) & set(learned))
 
 
 def learner_for(one: Candidate, known: int = 0, kernels: int | None = None) -> str:

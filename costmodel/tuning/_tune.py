@@ -83,7 +83,8 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
 
     A model that learned from other kernels and other devices ranks all candidates, and each measurement
     sharpens it. On a device it learns from everything in the history. A replay leaves out this workload, and
-    others of its shape, on this device and on its near-twins: they all but tell what is to be found.
+    others of its shape, on this device and, where the history has it too, on its near-twins: they all but
+    tell what is to be found.
 
     Args:
         workload: What to tune: a workload, its name, or the folder of a CUDA family, see
@@ -258,7 +259,7 @@ def _searched(  # noqa: PLR0913, PLR0917 (searches, where they are kept, and who
     budgets = ", ".join(str(platform.sms_granted) for platform in samplers[0].space.platforms)
     with quiet_optuna():
         searches = tuple(search_of(sampler) for sampler in samplers)
-        progress = Progress(f"measuring on {budgets}", sum(each.total for each in searches))
+        progress = Progress(f"measuring on {budgets}", sum(each.left for each in searches))
         with progress, as_far_as_it_may(service, progress.show):
             tune_together(searches)
     return searches

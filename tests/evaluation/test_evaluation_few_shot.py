@@ -2,18 +2,19 @@
 
 import math
 from functools import partial
+from typing import Self
 
 import numpy as np
 import pytest
 
-from costmodel.dataset import SplitRecipe, make_split
+from costmodel.dataset import SplitRecipe, dataset_from_measurements, make_split
 from costmodel.errors import CostModelError
 from costmodel.evaluation import RANDOM, WHOLE_DEVICE, FewShot, cross_validate
 from costmodel.evaluation.judging import Fixed, measure_at_random, measure_in_turn
 from costmodel.learners import Prediction
 from costmodel.metrics import n_eps
 from costmodel.testing import gpu_landscape
-from costmodel.transfer import make_model
+from costmodel.transfer import TransferModel, make_model
 
 INF = math.inf
 LATENCY = np.array([4.0, INF, 2.0, 1.0, 8.0])
@@ -31,6 +32,19 @@ class Learns:
     def adapt(self, X: np.ndarray, y: np.ndarray) -> Fixed:
         self.told.append(X[:, 0].tolist())
         return Fixed(Prediction(-LATENCY, np.where(np.isfinite(LATENCY), LATENCY, 1.0)))
+
+
+class Blind(TransferModel):
+    """Tells no configs apart."""
+
+    def fit(self, X: np.ndarray, y: np.ndarray, task_ids: np.ndarray) -> Self:
+        return self
+
+    def predict(self, X: np.ndarray) -> Prediction:
+        return Prediction(np.zeros(len(X)))
+
+    def adapt(self, X: np.ndarray, y: np.ndarray) -> Self:
+        return self
 
 
 def run(model, plan: FewShot) -> list[dict]:
@@ -102,6 +116,26 @@ def test_expectations_at_random_are_means_over_orders() -> None:
 def test_impossible_shots_are_refused(shots) -> None:
     with pytest.raises(CostModelError, match="ascending"):
         FewShot(shots)
+
+
+def test_no_order_of_records_enters_what_is_measured_among_equal_scores() -> None:
+    data = gpu_landscape(workloads=("matmul-m128-n768-k768", "matmul-m512-n512-k512"), sms=(8, 132))
+    best_first = sorted(data.to_measurements(), key=lambda measurement: measurement.latency_s)
+    reports = [
+        cross_validate(each, {"blind": lambda _columns: Blind()}, few_shot=FewShot((2, 4)))
+        for each in (data, dataset_from_measurements(best_first))
+    ]
+    one, other = (report.by_shots().set_index(["learner", "shots"])["score_after"] for report in reports)
+    assert one.to_dict() == pytest.approx(other.to_dict())
+
+
+def test_random_draws_are_those_of_every_model_and_of_the_whole_device_too() -> None:
+    workloads = ("matmul-m128-n768-k768", "matmul-m512-n512-k512")
+    data = gpu_landscape(workloads=workloads, configs_per_workload=12, sms=(8, 132))
+    plan = FewShot((4,), first="random", seed=3)
+    report = cross_validate(data, {"ridge": partial(make_model, "ridge")}, few_shot=plan)
+    found = report.shots.pivot(index="task", columns="learner", values="score_after")
+    np.testing.assert_array_equal(found[WHOLE_DEVICE], found["ridge"])
 
 
 def test_curves_rise_and_end_where_everything_is_measured(tmp_path) -> None:

@@ -61,6 +61,12 @@ def test_runs_are_pooled_and_their_means_are_kept(data) -> None:
         assert own["score_at_5"].mean() == pytest.approx(mean)
 
 
+def test_tasks_are_counted_once_however_many_runs_measure_them(data) -> None:
+    runs = [lambda _columns, sign=sign: Told(sign) for sign in (1.0, -1.0)]
+    report = cross_validate(data, {"told": runs}, few_shot=FewShot((0, 2)))
+    assert set(report.by_shots()["tasks"]) == set(report.summary()["tasks"]) == {9}
+
+
 def test_a_comparison_is_paired_by_task(data) -> None:
     report = cross_validate(data, {name: partial(make_model, name) for name in ("ridge", "consensus")})
     compared = {entry["learner"]: entry for entry in report.against("consensus")}

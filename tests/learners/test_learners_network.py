@@ -70,6 +70,14 @@ def test_it_learns_latency_on_known_platforms(budgets) -> None:
 
 
 @pytest.mark.torch
+def test_runs_of_different_seeds_share_no_network(budgets) -> None:
+    X, y, tasks = budgets
+    runs = [MultitaskNetwork(width=8, steps=2, members=2, seed=seed).fit(X, y, tasks) for seed in (0, 1)]
+    biases = [tuple(network["bias 0"]) for run in runs for network in run.networks_]
+    assert len(set(biases)) == 4
+
+
+@pytest.mark.torch
 def test_unknown_platforms_have_the_zero_embedding(budgets) -> None:
     X, y, tasks = budgets
     learner = MultitaskNetwork((0,), width=8, steps=30, members=1).fit(X, y, tasks)

@@ -147,6 +147,17 @@ def test_an_interrupted_search_loses_at_most_what_is_in_flight(records, pool, or
     assert runner.measured == 8
 
 
+def test_what_was_to_come_first_does_so_after_an_interruption_too(records, pool):
+    first = [candidate.config for candidate in pool.candidates[5:8]]
+    study = optuna.create_study()
+    with pytest.raises(KeyboardInterrupt):
+        tune(CountingRunner(records, breaks_after=1), RandomOrderSampler(pool), 6, study=study, first=first)
+    result = tune(CountingRunner(records), RandomOrderSampler(pool), 6, study=study, first=first)
+    measured = [trial.candidate.config for trial in result.trials]
+    assert sorted(map(first.index, measured[:3])) == [0, 1, 2]
+    assert len(measured) == len({config.config_id for config in measured}) == 6
+
+
 def test_searches_in_turn_find_what_each_finds_alone(records, pool, oracle):
     other = Pool(pool.candidates[::2], *pool.platforms)
     makers = (lambda: ModelSampler(pool, oracle), lambda: ModelSampler(other))

@@ -18,7 +18,7 @@ from tune_until_killed import SlowFormula, latency_s, make_space, tune_shared
 
 from costmodel.databases import database_url
 from costmodel.errors import CostModelError
-from costmodel.search import ModelSampler, give_up_abandoned, open_study, tune
+from costmodel.search import ModelSampler, Search, give_up_abandoned, open_study, tune, tune_together
 from costmodel.search.samplers import CHOICE, HEARTBEAT, OWNER, is_abandoned
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -175,6 +175,23 @@ def test_trials_of_other_hosts_count_as_abandoned_once_they_are_silent():
     assert not is_abandoned(trial(None))
     reused = {"host": socket.gethostname(), "pid": os.getpid(), "started": -1}
     assert is_abandoned(trial(reused))
+
+
+def test_what_waits_while_another_search_measures_has_a_heartbeat_too(monkeypatch):
+    monkeypatch.setattr("costmodel.search._ask.HEARTBEAT_EVERY_S", 0.02)
+    studies = [open_study(None, name) for name in ("one", "other")]
+    silent = []
+
+    class Watched(SlowFormula):
+        def measure(self, candidates, platform, *, visit=0):
+            measured = super().measure(candidates, platform, visit=visit)
+            running = [t for s in studies for t in s.get_trials(states=(TrialState.RUNNING,))]
+            silent.extend(trial.number for trial in running if HEARTBEAT not in trial.system_attrs)
+            return measured
+
+    runner = Watched(seconds=0.3)
+    tune_together([Search(runner, ModelSampler(make_space()), 2, study=study) for study in studies])
+    assert silent == []
 
 
 @pytest.mark.filterwarnings("ignore:.* is experimental:optuna.exceptions.ExperimentalWarning")

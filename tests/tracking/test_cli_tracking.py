@@ -11,6 +11,7 @@ from typer.testing import CliRunner, Result
 
 from costmodel.cli import app
 from costmodel.dataset import load_dataset
+from costmodel.errors import CostModelError
 from costmodel.features import extract
 from costmodel.records import Candidate, Platform, find_device
 from costmodel.testing import LANDSCAPE_DEVICE
@@ -155,6 +156,34 @@ def test_a_resumed_search_has_all_of_its_trials(store: Path, dataset: Path) -> N
     (run,) = tracked(store, "tune", WORKLOAD, *options, "--trials", 5)
     logged = MlflowTracker(str(store))._client.get_metric_history(run.run_id, "trial/latency_us on 32")
     assert sorted(point.step for point in logged) == [0, 1, 2, 3, 4]
+
+
+def test_trials_of_several_sources_are_logged_once_each_by_their_number_in_the_result(store: Path) -> None:
+    options = ("--replay", "cuda-sm-budgets", "--device", "H100", "--learn-from", "nothing", "--sms", 8)
+    workload = "matmul-m512-n512-k512"
+    (run,) = tracked(store, "tune", workload, *options, "--trials", 3, "--json", "tune.json")
+    told = json.loads(Path("tune.json").read_text())
+    history = MlflowTracker(str(store))._client.get_metric_history(run.run_id, "trial/latency_us on 8")
+    assert len(history) == len(told["trials"]) == 6
+    assert {point.step: point.value for point in history} == {
+        trial["number"]: pytest.approx(1e6 * trial["latency_s"][0]) for trial in told["trials"]
+    }
+
+
+@pytest.mark.parametrize("runner", ["cpu", "cuda"])
+def test_a_search_on_a_device_has_the_history_that_was_named_and_no_other(
+    store: Path, dataset: Path, runner: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise CostModelError("there is no device")
+
+    monkeypatch.setattr("costmodel.tuning.tune", refuse)
+    for named in ((), ("--learn-from", dataset)):
+        failed = costmodel("tune", WORKLOAD, "--runner", runner, *named, "--tracking-uri", store)
+        assert_refused(failed, "there is no device")
+    named, unnamed = MlflowTracker(str(store)).runs()
+    assert [used.name for used in named.datasets] == ["landscape"]
+    assert not unnamed.datasets
 
 
 def test_a_search_for_several_budgets_has_its_dispatch_table(store: Path, dataset: Path) -> None:

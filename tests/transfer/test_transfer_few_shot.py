@@ -121,6 +121,15 @@ def test_the_guard_trusts_sources_that_foretell_and_refuses_those_that_do_not() 
     np.testing.assert_allclose(misled.adapt(X[:5], y[:5]).predict(X[:60]).score, scratch)
 
 
+def test_tasks_in_which_nothing_can_be_ranked_say_nothing_against_the_sources() -> None:
+    X, y, tasks = family()
+    make = lambda: Guarded(Residual(KernelRidge()), FromScratch(), (0,))  # noqa: E731
+    alone = X[:6] + np.array([0.0, 1.0, 1.0])  # one config of each of six tasks, one of which failed
+    single = np.append(np.full(5, y[0]), np.inf)
+    beside = np.vstack([X, alone]), np.append(y, single), np.append(tasks, 100 + np.arange(6))
+    assert make().fit(*beside).prior_trust_ == pytest.approx(make().fit(X, y, tasks).prior_trust_)
+
+
 def test_the_guard_gives_way_to_measurements_that_contradict() -> None:
     X, y, tasks = family()
     sources, (target_X, target_y) = without(X, y, tasks, 6)

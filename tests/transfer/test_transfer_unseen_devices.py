@@ -73,6 +73,13 @@ def test_twins_of_one_architecture_tell_nothing_of_another() -> None:
     assert not model.promises(other).any()
 
 
+def test_devices_of_which_the_same_is_unknown_are_of_one_architecture() -> None:
+    """As CPUs, which have no shared memory."""
+    X, y, tasks, _ = fleet(2, 0)
+    X[:, 2] = np.nan
+    assert UnseenDevices(DEVICE, ARCHITECTURE).fit(Residual(RidgeLearner()), X, y, tasks).quantiles_ is None
+
+
 def test_devices_are_known_again_with_what_is_unknown_of_them() -> None:
     X = np.array([[0.0, 1.0, np.nan], [0.0, 2.0, 3.0]])
     found = UnseenDevices((1, 2), (2,)).fit(Residual(RidgeLearner()), X, np.ones(2), np.arange(2))

@@ -13,6 +13,7 @@ from costmodel.dataset import CardHeader, build_dataset, dataset_from_measuremen
 from costmodel.drift import Drift
 from costmodel.errors import CostModelError
 from costmodel.files import write_json
+from costmodel.progress import Progress
 from costmodel.records import RecordStore, Workload, read_records
 from costmodel.testing import LANDSCAPE_DEVICE, gpu_landscape
 from costmodel.tuning import TuneRequest
@@ -48,6 +49,20 @@ def test_all_that_is_measured_gives_the_best_of_all(dataset, latency_s):
     assert result.free_sms is None
 
 
+def test_progress_of_a_search_that_goes_on_counts_what_is_left(dataset, tmp_path, monkeypatch):
+    totals = []
+
+    class Shown(Progress):
+        def __init__(self, what, total):
+            totals.append(total)
+            super().__init__(what, total)
+
+    monkeypatch.setattr("costmodel.tuning._tune.Progress", Shown)
+    for trials in (3, 5, 4):
+        tune(dataset, sms=8, trials=trials, study=str(tmp_path / "study.log"))
+    assert totals == [3, 2, 0]
+
+
 def test_a_workload_is_an_object_or_its_name(dataset):
     settings = {"sms": 8, "trials": 3, "learn_from": dataset, "replay": dataset, "learner": "ridge"}
     by_object = costmodel.tune(costmodel.Workload.parse(WORKLOAD), **settings)
@@ -66,6 +81,20 @@ def test_a_model_in_memory_is_used_and_one_that_saw_the_answer_refused(dataset):
     assert result.search.trials == tune(dataset, sms=8, trials=3).search.trials
     with pytest.raises(CostModelError, match="must have a model that never saw it"):
         costmodel.tune(WORKLOAD, model=costmodel.train(dataset, "ridge"), replay=dataset)
+
+
+def test_a_model_that_saw_a_sibling_of_what_is_replayed_is_refused(dataset):
+    sibling = gpu_landscape(seed=2, workloads=[f"{WORKLOAD}-float16"], configs_per_workload=40, sms=SMS)
+    model = costmodel.train(sibling, "nearest-task")
+    with pytest.raises(CostModelError, match=f"learned from {WORKLOAD}-float16"):
+        costmodel.tune(WORKLOAD, sms=8, trials=3, model=model, replay=dataset)
+
+
+def test_a_latency_that_rounds_to_three_digits_has_no_lone_point(dataset):
+    result = tune(dataset, sms=8, trials=1)
+    (trial,) = result.search.trials
+    slower = replace(result, search=replace(result.search, trials=(replace(trial, latency_s=(99.97e-6,)),)))
+    assert ": 100 us on 8 SMs" in slower.answer[0]
 
 
 def test_a_drift_of_all_measured_times_is_told(dataset):

@@ -104,7 +104,8 @@ class MultitaskNetwork(Learner):
             scores=np.exp(training.log_score),
             tasks=training.tasks,
         )
-        self.networks_ = [train_network(examples, self._recipe(self.seed + i)) for i in range(self.members)]
+        first_seed = self.seed * self.members  # so that runs of different seeds share no network
+        self.networks_ = [train_network(examples, self._recipe(first_seed + i)) for i in range(self.members)]
         return self
 
     def predict(self, X: FloatArray) -> Prediction:

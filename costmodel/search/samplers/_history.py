@@ -14,10 +14,9 @@ from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError
 from costmodel.records import Config
 from costmodel.search.samplers._drifts import present_factors
-from costmodel.search.samplers._turns import CHOICE, is_given_up
+from costmodel.search.samplers._turns import CHOICE, FIXED, is_given_up
 from costmodel.spaces import SearchSpace
 
-FIXED = "fixed_params"  # where Optuna keeps the parameters of an enqueued trial
 FINISHED = (TrialState.COMPLETE, TrialState.FAIL)
 # User attribute of a trial: seconds at each SM budget, in the order of the space's platforms; null for a
 # failure.

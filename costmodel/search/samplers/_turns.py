@@ -18,6 +18,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from costmodel.processes import ProcessMark
 
+FIXED = "fixed_params"  # where Optuna keeps the parameters of an enqueued trial
 # System attributes of a trial: the parameters chosen, empty where none could be; the process that asked for
 # it; when that process last said that it is alive, in seconds since the epoch; whether it was given up.
 CHOICE, OWNER, HEARTBEAT = "costmodel:choice", "costmodel:owner", "costmodel:heartbeat"
@@ -80,10 +81,16 @@ def is_abandoned(trial: FrozenTrial) -> bool:
 
 
 def give_up(study: Study, trial: Trial | FrozenTrial) -> None:
-    """Prune a running trial that was not measured, so that its config may come again."""
+    """Prune a running trial that was not measured, so that its config may come again.
+
+    One that was enqueued is enqueued again, unless the space had no such config.
+    """
     with suppress(UpdateFinishedTrialError):  # its process told it, and ended, since it was looked at
         study._storage.set_trial_system_attr(trial._trial_id, GIVEN_UP, True)
         study.tell(trial.number, state=TrialState.PRUNED, skip_if_finished=True)
+        attrs = study._storage.get_trial_system_attrs(trial._trial_id)
+        if FIXED in attrs and attrs.get(CHOICE, attrs[FIXED]):
+            study.enqueue_trial(attrs[FIXED])
 
 
 def is_given_up(trial: FrozenTrial) -> bool:

@@ -26,8 +26,9 @@ class Guarded(StorableModel):
     that of most (``in_common_unit``).
     ``fit`` leaves groups of source tasks out in folds: the share of their tasks that the transfer model ranks
     better than chance (rank correlation above ``least_correlation``) is its prior probability to be the right
-    one for a new task, up to ``trust``. Sources whose labels mean nothing are found out that way: a model
-    that is more likely wrong than right is refused, and the fallback serves alone.
+    one for a new task, up to ``trust``; tasks without two different latencies do not count. Sources whose
+    labels mean nothing are found out that way: a model that is more likely wrong than right is refused, and
+    the fallback serves alone.
 
     **Prediction.** After m measurements ``adapt`` gives a mean of both in log latency, the transfer model's
     weight being the posterior probability that it is the better description (Bayesian model averaging:
@@ -185,8 +186,10 @@ class Guarded(StorableModel):
             score = self.model.fit(X[~out], y[~out], task_ids[~out]).predict(X[out]).score
             for task in np.unique(task_ids[out]):
                 at = task_ids[out] == task
-                correlation = rank_correlation(score[at], -y[out][at])
-                useful.append(correlation > self.least_correlation)
+                measured = y[out][at]
+                if (measured != measured[0]).any():  # else nothing can be ranked, well or badly
+                    correlation = rank_correlation(score[at], -measured)
+                    useful.append(correlation > self.least_correlation)
         # As if one task more had spoken for it and one against.
         share = (sum(useful) + 1.0) / (len(useful) + 2.0)
         return float(np.clip(share, 1.0 - self.trust, self.trust))

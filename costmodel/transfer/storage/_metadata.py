@@ -28,7 +28,8 @@ class ModelMetadata(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         tasks: Tasks that were learned from.
         rows: Measured (candidate, platform) pairs that were learned from.
         columns: Names of the feature columns that the model expects, in order.
-        metrics: By name, means over the tasks held out.
+        metrics: By name, what the tasks held out say: mean Score@k, median latency error, and how many of the
+            intervals hold and how wide they are in the median.
         versions: Of this package, of Python, and of the packages that learned.
     """
 

@@ -7,7 +7,6 @@ from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray, TaskIds
 from costmodel.transfer._base import TransferModel
-from costmodel.transfer.uncertainty._folds import group_codes
 from costmodel.transfer.uncertainty._mondrian import two_sided
 
 
@@ -48,14 +47,15 @@ class UnseenDevices:
             y: ``(n,)`` latencies; inf for a config that failed.
             task_ids: ``(n,)`` task of each row.
         """
-        self.devices_ = np.unique(self._device(X), axis=0)
+        self.devices_ = np.unique(_without_nan(X, self.device_columns), axis=0)
         self.quantiles_: FloatArray | None = None
-        if len(np.unique(X[:, list(self.architecture_columns)], axis=0)) < 2:
+        described = _without_nan(X, self.architecture_columns)
+        distinct, architectures = np.unique(described, axis=0, return_inverse=True)
+        if len(distinct) < 2:
             return self
-        architectures = group_codes(X, self.architecture_columns, task_ids)
         ends = []
-        for architecture in np.unique(architectures):
-            out, ran = architectures == architecture, np.isfinite(y)
+        for architecture in range(len(distinct)):
+            out, ran = architectures.ravel() == architecture, np.isfinite(y)
             if not (ran & out).any() or not (ran & ~out).any():
                 continue
             model.fit(X[~out], y[~out], task_ids[~out])
@@ -70,7 +70,7 @@ class UnseenDevices:
         """``(n,)`` whether a row is of a device that was not learned from."""
         if not self.device_columns:
             return np.zeros(len(X), dtype=np.bool_)
-        described, row = np.unique(self._device(X), axis=0, return_inverse=True)
+        described, row = np.unique(_without_nan(X, self.device_columns), axis=0, return_inverse=True)
         known = (described[:, None, :] == self.devices_[None, :, :]).all(axis=2).any(axis=1)
         return np.asarray(~known[row.ravel()])
 
@@ -84,6 +84,7 @@ class UnseenDevices:
         self.devices_, self.quantiles_ = state["devices"], state.get("quantiles")
         return self
 
-    def _device(self, X: FloatArray) -> FloatArray:
-        """``(n, c)`` device columns; what is unknown is 0."""
-        return np.asarray(np.nan_to_num(X[:, list(self.device_columns)]))
+
+def _without_nan(X: FloatArray, columns: tuple[int, ...]) -> FloatArray:
+    """``(n, c)`` columns in which what is unknown is 0: NaN would equal no other."""
+    return np.asarray(np.nan_to_num(X[:, list(columns)]))

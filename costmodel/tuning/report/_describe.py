@@ -25,19 +25,19 @@ def describe_trial(trial: Trial) -> Iterator[Metric]:
         yield Metric(f"trial/latency_us on {sms}", 1e6 * latency_s, trial.number)
 
 
-def describe_search(found: Findings, told: Container[int]) -> Iterator[Item]:
+def describe_search(found: Findings, told: Container[tuple[int, str]]) -> Iterator[Item]:
     """What a search found.
 
     Args:
         found: The search, and the kernels that were chosen.
-        told: Numbers of the trials that were logged when they were measured.
+        told: Number and candidate's id of each trial that was logged when it was measured.
     """
     search = found.search
     yield Metric("trials", len(search.trials))
     yield Metric("failed_trials", int(np.isinf(search.latency_s).any(axis=1).sum()))
     yield from _of_one(found) if len(search.sms) == 1 else _of_several(found)
     for trial in search.trials:
-        if trial.number not in told:
+        if (trial.number, trial.candidate.candidate_id) not in told:
             yield from describe_trial(trial)
     yield Table("tables/trials.csv", trials_frame(search))
     yield Artifact("dispatch.json", found.dispatch_table.save)

@@ -18,18 +18,12 @@ def launches(candidate: Candidate) -> str:
 
 def microseconds(latency_s: float | None) -> str:
     """Microseconds with three or more digits; empty where unknown."""
-    return (
-        ""
-        if latency_s is None
-        else f"{1e6 * latency_s:#.3g}"
-        if latency_s < 1e-4
-        else f"{1e6 * latency_s:.0f}"
-    )
+    return "" if latency_s is None else _three_digits(1e6 * latency_s)
 
 
 def milliseconds(latency_s: float) -> str:
     """Milliseconds with three or more digits."""
-    return f"{1e3 * latency_s:#.3g}" if latency_s < 0.1 else f"{1e3 * latency_s:.0f}"
+    return _three_digits(1e3 * latency_s)
 
 
 def budget(platform: Platform) -> str:
@@ -62,6 +56,11 @@ def origin(provenance: Provenance) -> Iterator[str]:
         if "trained_on" in known:
             yield f"{source.capitalize()}: {known['model']}, trained on {known['trained_on']}."
     yield from (f"Left out: {left_out}." for left_out in told("left_out"))
+
+
+def _three_digits(value: float) -> str:
+    """A positive number with three or more digits."""
+    return f"{value:#.3g}".removesuffix(".") if value < 100 else f"{value:.0f}"
 
 
 def _value(value: Decision) -> str:
