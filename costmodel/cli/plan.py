@@ -213,7 +213,7 @@ def _show_sweep(found: "SweptPlan", json: Path | None, plot: Path | None) -> Non
     title = f"{found.plan.name} on {found.device.name}, changed: {recorded}"
     print_sweep(title, found.table, found.names, "between")
     for sentence in found.assumptions:
-        print_line(f"Assumed: {sentence}")
+        print_line(f"Assumed on the last device: {sentence}")
     write_json(json, found.to_dict())
     if plot:
         from costmodel.figures import save_figure

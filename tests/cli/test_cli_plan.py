@@ -64,6 +64,14 @@ def test_a_long_name_is_broken_and_its_numbers_stand_beside_it(tmp_path: Path) -
     assert "".join(name.split()) == re.sub(r"\s|kernel +1 +7\.0 +100\.0", "", table[table.index("void") :])
 
 
+def test_a_program_without_its_module_is_told_how_to_name_it(tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(RELAX)
+    result = CliRunner().invoke(app, ["plan", str(tmp_path / "model.py")])
+    assert result.exit_code == 2
+    assert "must be named with its file, as in" in result.output
+    assert "model.py:module" in result.output
+
+
 def test_a_what_if_is_shown_beside_it_and_written(trace: Path, tmp_path: Path) -> None:
     files = {
         "json": tmp_path / "plan.json",
