@@ -30,7 +30,8 @@ def fit_console() -> None:
 def titled_table(title: str) -> Table:
     """An empty table under its title.
 
-    A column with ``overflow="fold"`` holds text, which is wrapped between words where there is no room.
+    A column with ``overflow="fold"`` holds text, which is wrapped between words where there is no room, and
+    also within words of more characters than its ``min_width`` where it has one.
     """
     return Table(title=title, box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
 
@@ -85,7 +86,7 @@ def _part(table: Table, columns: Sequence[Column]) -> Table:
 
 def _width(table: Table, columns: Sequence[Column]) -> int:
     """Characters that columns take where text is wrapped between its words and nothing else is."""
-    narrow = [replace(each, max_width=_longest_word(each)) if _is_text(each) else each for each in columns]
+    narrow = [replace(each, max_width=_text_width(each)) if _is_text(each) else each for each in columns]
     wide = console.options.update(width=10_000)
     return console.measure(_with_columns(table, narrow), options=wide).maximum
 
@@ -94,7 +95,10 @@ def _is_text(column: Column) -> bool:
     return column.overflow == "fold"
 
 
-def _longest_word(column: Column) -> int:
+def _text_width(column: Column) -> int:
+    """Characters that a column of text needs: those of its longest word, or as few as it says."""
+    if column.min_width is not None:
+        return column.min_width
     cells = (column.header, *column.cells)
     return max((len(word) for cell in cells for word in str(cell).split()), default=1)
 

@@ -109,7 +109,7 @@ def list_(*, store: StoreOption = _STORE, json: JsonOption = None) -> None:
     Examples:
     - `costmodel jobs list`
     """
-    jobs = _opened(store).list()
+    jobs = _opened(store, create=False).list()
     table = titled_table(f"{store}, jobs: {len(jobs)}")
     for column in ("id", "state", "submitter"):
         table.add_column(column, justify="right" if column == "id" else "left")
@@ -132,7 +132,7 @@ def show(id_: IdArgument, *, store: StoreOption = _STORE, json: JsonOption = Non
     - `costmodel jobs show 3`
     - `costmodel jobs show 3 --json out/job.json` writes the kernels that were found.
     """
-    job = _opened(store).show(id_)
+    job = _opened(store, create=False).show(id_)
     table = titled_table(f"Job {job.id}, {job.name}: {job.state}, {job.rule} on {job.runner}")
     table.add_column("task", overflow="fold")
     for column in ("weight", "state", "trials", "best us", "leases", "deaths"):
@@ -157,7 +157,7 @@ def cancel(id_: IdArgument, *, store: StoreOption = _STORE) -> None:
     Examples:
     - `costmodel jobs cancel 3`
     """
-    _opened(store).cancel(id_)
+    _opened(store, create=False).cancel(id_)
     print_line(f"Job {id_} is cancelled; what was measured is kept.")
 
 
@@ -245,10 +245,10 @@ def metrics(
     thread.join()
 
 
-def _opened(store: str) -> "JobStore":
+def _opened(store: str, *, create: bool = True) -> "JobStore":
     from costmodel.jobs import JobStore
 
-    return JobStore(store)
+    return JobStore(store, create=create)
 
 
 def _asked(targets: list[str]) -> "JobFile":

@@ -30,7 +30,10 @@ def place(
     slices: Annotated[
         str | None,
         typer.Option(
-            metavar="SMS", help="Slices with so many SMs instead, such as `132,66,66`.", show_default=False
+            metavar="SMS",
+            help="Slices with so many SMs instead, such as `132,66,66`. Times of the file are those of the "
+            "largest; one with half of its SMs is taken to need twice as long.",
+            show_default=False,
         ),
     ] = None,
     memory: Annotated[

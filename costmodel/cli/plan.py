@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from costmodel.planner import Latencies, Plan, Ranking, SweptPlan
 
+# Names of kernels in C++ have hundreds of characters: they are broken to lines of at least so many.
+_NAME_WIDTH = 40
 # How quantities of a summary are shown: label, factor, format.
 _SHOWN = {
     "makespan_s": ("makespan, us", 1e6, "{:,.1f}"),
@@ -211,7 +213,7 @@ def _show_sweep(found: "SweptPlan", json: Path | None, plot: Path | None) -> Non
     title = f"{found.plan.name} on {found.device.name}, changed: {recorded}"
     print_sweep(title, found.table, found.names, "between")
     for sentence in found.assumptions:
-        print_line(f"Assumed: {sentence}")
+        print_line(f"Assumed on the last device: {sentence}")
     write_json(json, found.to_dict())
     if plot:
         from costmodel.figures import save_figure
@@ -282,7 +284,8 @@ def _summary(found: "Plan") -> "Table":
 
 def _critical_path(rows: "pd.DataFrame", is_changed: bool) -> "Table":
     table = titled_table(f"Critical path {'after' if is_changed else ''}".strip() + ", longest first")
-    table.add_column("name", overflow="fold")
+    longest = int(rows["name"].str.len().max()) if len(rows) else 0
+    table.add_column("name", overflow="fold", min_width=min(longest, _NAME_WIDTH))
     table.add_column("kind")
     for name in ("tasks", "us", "%"):
         table.add_column(name, justify="right")

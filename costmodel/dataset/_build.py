@@ -3,7 +3,14 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from costmodel.dataset._papers import BuildReport, check_not_empty, keep_rejects, report_of, write_papers
+from costmodel.dataset._papers import (
+    BuildReport,
+    check_is_for_papers,
+    check_not_empty,
+    keep_rejects,
+    report_of,
+    write_papers,
+)
 from costmodel.dataset._track import Track, untracked
 from costmodel.dataset.checks import Validation, examine
 from costmodel.dataset.importers import ReadOptions, is_dataset
@@ -51,8 +58,10 @@ def build_dataset(  # noqa: PLR0913 (one argument a knob)
         track: Shows how far it is.
 
     Raises:
-        CostModelError: A file cannot be read, no record can enter, or the folder cannot be written.
+        CostModelError: A file cannot be read, no record can enter, or the folder cannot be written or has a
+            README.md that is no dataset's card.
     """
+    check_is_for_papers(out)
     describer = Describer()
     try:
         with DatasetWriter(out, partition_by) as writer:

@@ -13,7 +13,7 @@ from costmodel.dataset.publish import (
     write_held_header,
     write_plots,
 )
-from costmodel.dataset.table import Partition, dataset_hash
+from costmodel.dataset.table import Partition, dataset_hash, is_dataset_folder
 from costmodel.errors import CostModelError
 from costmodel.files import write_whole
 
@@ -61,6 +61,19 @@ def check_not_empty(examination: Examination) -> None:
         raise CostModelError(
             f"A dataset must have at least one measurement, but {len(rejects)} of "
             f"{examination.duplicates + len(rejects)} records were rejected{first}."
+        )
+
+
+def check_is_for_papers(out: Path) -> None:
+    """Check that a folder to write holds no card but a dataset's: another README.md is somebody's work.
+
+    Raises:
+        CostModelError: It does.
+    """
+    if (out / CARD_NAME).exists() and not is_dataset_folder(out):
+        raise CostModelError(
+            f"A dataset must be written to a new folder or over another dataset, but {out} has a {CARD_NAME} "
+            "and no measurements, and the card would replace it: name another folder."
         )
 
 

@@ -82,17 +82,18 @@ _TRIES = 20
 _FILES = (".db", ".sqlite", ".sqlite3")
 
 
-def open_database(place: str) -> Engine:
+def open_database(place: str, *, create: bool = True) -> Engine:
     """A database with the tables.
 
     Args:
         place: A path that ends in ``.db`` for SQLite, or a URL as SQLAlchemy takes it.
+        create: Make the file of a path where there is none.
 
     Raises:
-        CostModelError: The place is neither, or cannot be opened.
+        CostModelError: The place is neither, cannot be opened, or is a file that is not there or made.
     """
     with told_as_one_sentence(place):
-        engine = _engine(place)
+        engine = _engine(place, create)
         _create_tables(engine)
         return engine
 
@@ -128,7 +129,7 @@ def _create_tables(engine: Engine) -> None:
     return METADATA.create_all(engine)
 
 
-def _engine(place: str) -> Engine:
+def _engine(place: str, create: bool) -> Engine:
     if "://" in place:
         try:
             return create_engine(database_url(place), pool_pre_ping=True)
@@ -141,6 +142,11 @@ def _engine(place: str) -> Engine:
         raise CostModelError(
             f"A job store must be a file that ends in {', '.join(_FILES)}, or a URL such as "
             f"postgresql://host/name, but got {place!r}."
+        )
+    if not create and not path.exists():
+        raise CostModelError(
+            f"A job store must be there to be asked about, but there is no file {place}: submit a job to it, "
+            "or name another store."
         )
     path.parent.mkdir(parents=True, exist_ok=True)
     # A writer waits for others this long: several workers on a slow disk take a second now and then.

@@ -49,12 +49,13 @@ class JobStore:
             ``postgresql://host/name`` (several machines, whose clocks agree within seconds).
         allowed_deaths: A task fails that so many workers in a row died of, before they measured anything.
         clock: Seconds since the epoch.
+        create: Make the file of a path where there is none.
 
     Attributes:
         place: The same.
 
     Raises:
-        CostModelError: It cannot be opened.
+        CostModelError: It cannot be opened, or is a file that is not there or made.
 
     Example:
         >>> import tempfile
@@ -67,10 +68,15 @@ class JobStore:
     """
 
     def __init__(
-        self, place: str, *, allowed_deaths: int = 3, clock: Callable[[], float] = time.time
+        self,
+        place: str,
+        *,
+        allowed_deaths: int = 3,
+        clock: Callable[[], float] = time.time,
+        create: bool = True,
     ) -> None:
         self.place, self._allowed_deaths, self._clock = place, allowed_deaths, clock
-        self._engine = open_database(place)
+        self._engine = open_database(place, create=create)
 
     def submit(self, job: Job, *, submitter: str | None = None, priority: int = 100) -> int:
         """Store a job, for workers to do.

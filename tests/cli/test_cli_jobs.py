@@ -93,7 +93,8 @@ def test_a_campaign_is_a_job(here: Path) -> None:
         (("submit", "matmul"), "Unknown workload"),
         (("show", "0"), "Invalid value for 'ID'"),
         (("cancel", "1000000000000000000000"), "Invalid value for 'ID'"),
-        (("show", "3"), "there is none with the id 3"),
+        (("list",), "there is no file out/jobs.db"),
+        (("show", "3", "--store", "typo.db"), "there is no file typo.db"),
         (
             ("work", "--once", "--engine", "tcp://192.0.2.1:8786"),
             "must begin with tls://, but got tcp://192.0.2.1",
@@ -104,3 +105,12 @@ def test_a_campaign_is_a_job(here: Path) -> None:
 )
 def test_what_is_wrong_is_one_sentence(arguments: tuple[str, ...], told: str) -> None:
     assert told in " ".join(run(*arguments, code=2).replace("│", " ").split())
+
+
+def test_who_asks_for_what_is_not_there_makes_nothing(here: Path) -> None:
+    before = sorted(here.iterdir())
+    for arguments in (("list",), ("show", 1), ("cancel", 1)):
+        run(*arguments, "--store", "typo/jobs.db", code=2)
+    assert sorted(here.iterdir()) == before
+    run("submit", "job.toml")
+    assert "there is none with the id 3" in run("show", 3, code=2)

@@ -49,6 +49,29 @@ def test_a_trace_is_shown_as_it_is(trace: Path) -> None:
     assert "sgemm_128x64" in shown
 
 
+def test_a_long_name_is_broken_and_its_numbers_stand_beside_it(tmp_path: Path) -> None:
+    functor = (
+        "at::native::gpu_kernel_impl_nocast<at::native::direct_copy_kernel_cuda(at::TensorIteratorBase&)"
+    )
+    name = f"void at::native::elementwise_kernel<128, 2, {functor}>"
+    (tmp_path / "graph.json").write_text(
+        json.dumps({"tasks": [{"id": "copy", "name": name, "duration_s": 7e-6}]})
+    )
+    shown = CliRunner().invoke(app, ["plan", str(tmp_path / "graph.json")], env={"COLUMNS": "80"}).stdout
+    table = shown[shown.index("Critical path, ") :]
+    assert max(map(len, table.splitlines())) <= 80
+    assert re.search(r" name +kind +tasks +us +% \n", table)
+    assert "".join(name.split()) == re.sub(r"\s|kernel +1 +7\.0 +100\.0", "", table[table.index("void") :])
+
+
+def test_a_program_without_its_module_is_told_how_to_name_it(tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(RELAX)
+    result = CliRunner().invoke(app, ["plan", str(tmp_path / "model.py")])
+    assert result.exit_code == 2
+    assert "must be named with its file, as in" in result.output
+    assert "model.py:module" in result.output
+
+
 def test_a_what_if_is_shown_beside_it_and_written(trace: Path, tmp_path: Path) -> None:
     files = {
         "json": tmp_path / "plan.json",

@@ -98,6 +98,15 @@ def test_a_folder_that_cannot_be_written(store: Path, tmp_path: Path, header: Ca
         build_dataset([store], tmp_path / "file", header=header)
 
 
+def test_a_readme_that_is_no_card_is_kept(store: Path, tmp_path: Path, header: CardHeader) -> None:
+    out = tmp_path / "project"
+    out.mkdir()
+    (out / "README.md").write_text("my project")
+    with pytest.raises(CostModelError, match="project has a README"):
+        build_dataset([store], out, header=header)
+    assert [(file.name, file.read_text()) for file in out.iterdir()] == [("README.md", "my project")]
+
+
 def test_the_card_says_what_the_data_say(built: Path) -> None:
     card = (built / "README.md").read_text()
     for text in (

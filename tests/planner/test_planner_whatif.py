@@ -152,10 +152,13 @@ def test_the_time_of_the_profiler_is_taken_from_the_host_alone(tmp_path: Path) -
     device = without_profiler(graph, 20e-6)  # less than 5 x 6, which the host cannot help
     assert replay(device).makespan_s == pytest.approx(20e-6, rel=1e-4)
     np.testing.assert_allclose(device.durations_s[device.on_device], 4e-6, rtol=1e-4)
-    np.testing.assert_array_equal(without_profiler(graph, 1.0).durations_s, graph.durations_s)
+    np.testing.assert_array_equal(without_profiler(graph, 120e-6).durations_s, graph.durations_s)
     assert plan(graph, "graphs", measured_s=33e-6).before.makespan_s == pytest.approx(33e-6)
     with pytest.raises(CostModelError, match="must be positive, but got 0 s"):
         without_profiler(graph, 0)
+    for measured in (33e-3, 33e-9):  # milliseconds and thousands of seconds
+        with pytest.raises(CostModelError, match="must be in seconds and of the same work"):
+            without_profiler(graph, measured)
 
 
 def test_where_the_device_sets_the_pace_the_host_takes_its_usual_part(tmp_path: Path) -> None:

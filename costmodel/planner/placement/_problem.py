@@ -88,7 +88,9 @@ class PlacementProblem(msgspec.Struct, frozen=True):
 
 
 def slices(sms: tuple[int, ...], memory: float) -> tuple[Device, ...]:
-    """Accelerators that have so many SMs each; the largest has speed 1, as if all work were spread over SMs.
+    """Accelerators that have so many SMs each, as if all work were spread over SMs.
+
+    The largest has speed 1: latencies of nodes must be those on so many SMs.
 
     Example:
         >>> [device.speed for device in slices((132, 66), memory=80e9)]

@@ -45,6 +45,10 @@ def read_any(
 
 def _read_file(path: Path, within: str) -> RecordedGraph:
     """A trace or a graph of one's own, by its first key."""
+    if path.suffix == ".py":
+        raise CostModelError(
+            f"A Relax module must be named with its file, as in {path}:module, but got {path}."
+        )
     try:
         with path.open("rb") as file:
             begins = file.read(64)

@@ -14,6 +14,8 @@ _HALVINGS = 24
 USUAL_HOST_SHARE = 0.65
 # What a measured time may be off by.
 _TOLERANCE = 0.01
+# No profiler slows a model down so many times, and a time in another unit is off by more.
+_MOST_TIMES = 100
 
 
 def without_profiler(
@@ -33,10 +35,16 @@ def without_profiler(
         usual_host_share: What the host takes of what is recorded, unless the measured time contradicts.
 
     Raises:
-        CostModelError: The time is not positive and finite.
+        CostModelError: The time is not positive and finite, or in another unit than seconds.
     """
     if not (np.isfinite(measured_s) and measured_s > 0):
         raise CostModelError(f"A measured time must be positive, but got {measured_s} s.")
+    recorded_s = replay(graph).makespan_s
+    if not recorded_s / _MOST_TIMES <= measured_s <= recorded_s * _MOST_TIMES:
+        raise CostModelError(
+            f"A measured time must be in seconds and of the same work, but got {measured_s:.4g} s where "
+            f"{recorded_s:.4g} s were recorded: give seconds, of what the graph has."
+        )
     changed = _with_host(graph, usual_host_share)
     if abs(replay(changed).makespan_s / measured_s - 1) <= _TOLERANCE:
         parts = [f"the host takes {usual_host_share:.2f}"]

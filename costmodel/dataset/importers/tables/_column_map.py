@@ -10,7 +10,8 @@ from costmodel.errors import CostModelError
 
 _EXAMPLE = (
     'It needs at least `workload = "suite.kernel-x4096"`, a table [parameters] with lines such as '
-    '`block = "block_size_x"`, and a table [latency] with `columns = ["run_1", "run_2"]` and `unit = "ms"`'
+    '`block = "block_size_x"`, and a table [latency] with `columns = ["run_1", "run_2"]` and `unit = "ms"` '
+    "(or s, us, ns)"
 )
 
 
