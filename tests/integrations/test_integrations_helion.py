@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from costmodel.integrations.helion import (  # noqa: E402
     costmodel_autotuner,
     keep_timings,
 )
+from costmodel.integrations.helion._question import question  # noqa: E402
 from costmodel.records import Measurement, Outcome, Platform, find_device, part_of, read_records  # noqa: E402
 
 pytestmark = pytest.mark.triton
@@ -125,6 +127,41 @@ def test_what_was_timed_is_kept_and_answers_without_timing(path: Path) -> None:
     assert [each.latency_s * 1e3 for each in kept] == pytest.approx([*map(first.milliseconds, first.timed)])
     assert {each.candidate.workload.name for each in kept} == {"helion.add_fp32x2-a512-b512-c512-d512"}
     assert {each.platform.name for each in kept} == {first.platform().name}
+
+
+def scaled_add(x: Any, y: Any, scale: Any, shift: Any, then: Any) -> Any:
+    out = torch.empty_like(x)
+    for tile in hl.tile(x.size()):
+        out[tile] = then(x[tile] + y[tile])
+    return out
+
+
+def doubled_by(factor: float) -> Callable[[Any], Any]:
+    return lambda value, factor=factor: value * factor
+
+
+class TestArgumentsThatAreNoTensors:
+    def space(self, *others: Any) -> str:
+        kernel = helion.kernel(scaled_add)
+        bound = SimpleNamespace(kernel=kernel, settings=kernel.settings)
+        return question(bound, (torch.zeros(64, 64), torch.zeros(64, 64), *others)).space
+
+    @pytest.mark.parametrize(
+        ("one", "other"),
+        [
+            ((None, None, torch.relu), (None, None, torch.sigmoid)),
+            ((None, None, lambda value: value + 1.0), (None, None, lambda value: value + 2.0)),
+            ((None, None, doubled_by(2.0)), (None, None, doubled_by(3.0))),
+            ((torch.float16, None, torch.relu), (torch.float32, None, torch.relu)),
+            ((torch.zeros(64), None, torch.relu), (None, torch.zeros(64), torch.relu)),
+        ],
+    )
+    def test_they_tell_questions_apart(self, one: Any, other: Any) -> None:
+        assert self.space(*one) != self.space(*other)
+
+    def test_equal_functions_ask_the_same(self) -> None:
+        assert self.space(1.0, None, doubled_by(2.0)) == self.space(1.0, None, doubled_by(2.0))
+        assert self.space(None, None, torch.relu) == self.space(None, None, torch.relu)
 
 
 def test_a_kernel_takes_the_answer_of_the_store(path: Path) -> None:
@@ -288,6 +325,7 @@ class TestTimingsOfHelionsSearch:
     def test_on_a_part_of_the_gpu_no_other_process_times(self, path: Path, sms: int, isolated: bool) -> None:
         search = self.searched(Landscape(sms=sms), path, autotune_benchmark_subprocess=True)
         assert search.settings.autotune_benchmark_subprocess is isolated
+        assert search.kernel.settings.autotune_benchmark_subprocess is True
 
 
 def test_a_model_of_the_store_ranks_what_was_never_timed(path: Path, tmp_path: Path) -> None:
@@ -336,6 +374,7 @@ def test_what_helion_did_not_try_in_time_is_no_failure(path: Path, monkeypatch: 
 def test_on_a_part_of_the_gpu_no_other_process_times(path: Path, sms: int, isolated: bool) -> None:
     search = Landscape(sms=sms).search(path, autotune_benchmark_subprocess=True)
     assert search.settings.autotune_benchmark_subprocess is isolated
+    assert search.kernel.settings.autotune_benchmark_subprocess is True  # for other SMs
 
 
 def test_settings_are_checked(path: Path) -> None:

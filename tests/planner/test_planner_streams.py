@@ -206,6 +206,20 @@ def test_what_the_host_waits_for_comes_before_what_it_launches_then() -> None:
     assert kernels.needs[named["decide"]] == []
 
 
+def test_what_is_launched_later_holds_up_nothing_that_is_launched() -> None:
+    """The last kernel is the most urgent, but is launched after what fills the GPU until then."""
+    tasks = [
+        JsonTask("call a", 3e-6, kind="launch"),
+        JsonTask("prepare", 100e-6, kind="host"),
+        JsonTask("call b", 3e-6, kind="launch"),
+        JsonTask("a", 50e-6, launched_by="call a", sms=100, blocks=1000),
+        JsonTask("b", 80e-6, launched_by="call b", sms=100, blocks=1000),
+    ]
+    tasks.append(JsonTask("c", 1e-6, after=["a", "b"], sms=100, blocks=1000))
+    found = graph_of(tasks, "a test")
+    assert us(on_best_streams(found, most=1)) == pytest.approx(us(found))
+
+
 def test_what_streams_wait_for_is_not_all_that_kernels_need(tmp_path: Path) -> None:
     """A trace of two streams has waits between them, but not what kernels of one stream need."""
     trace = read_kineto(two_streams(Machine()).save(tmp_path / "trace.json")).graph

@@ -2,13 +2,15 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import is_dataclass
 from importlib.metadata import version
 from string import ascii_lowercase
+from types import CodeType, FunctionType
 from typing import Any
 
 import torch
 import triton
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_flatten, tree_leaves
 
 from costmodel.integrations.triton import Question, type_runs
 from costmodel.records import Workload, content_id
@@ -31,17 +33,18 @@ def question(kernel: Any, args: Sequence[object]) -> Question:
     tensors = [each for each in leaves if isinstance(each, torch.Tensor)]
     numbers = [size for each in leaves for size in _numbers(each)]
     dims = dict(zip(ascii_lowercase, [size for size in numbers if size > 0], strict=False))
-    types = [str(each.dtype) for each in tensors]
-    name = re.sub(r"\W+", "_", "_".join([kernel.kernel.name, *type_runs(types)]), flags=re.ASCII)
+    name = re.sub(
+        r"\W+",
+        "_",
+        "_".join([kernel.kernel.name, *type_runs([str(each.dtype) for each in tensors])]),
+        flags=re.ASCII,
+    )
     told = content_id(
         kernel.kernel.kernel_source(),
         version("helion"),
         triton.__version__,
         {setting: str(getattr(kernel.settings, setting)) for setting in _SETTINGS},
-        types,
-        [list(each.stride()) for each in tensors],
-        numbers,
-        [str(each) for each in leaves if isinstance(each, bool | float | str)],
+        _told(list(args)),
     )
     return Question(Workload(f"helion.{name}", dims, ""), f"helion-{name}-{told[:8]}")
 
@@ -50,3 +53,28 @@ def _numbers(argument: object) -> Sequence[int]:
     if isinstance(argument, torch.Tensor):
         return list(argument.shape)
     return [argument] if isinstance(argument, int) and not isinstance(argument, bool) else []
+
+
+def _told(arguments: object) -> list[object]:
+    """What of arguments changes a kernel or its time: their structure, then each, alike in all processes."""
+    leaves, structure = tree_flatten(arguments)
+    return [str(structure), *map(_leaf, leaves)]
+
+
+def _leaf(argument: object) -> object:
+    if isinstance(argument, torch.Tensor):
+        return [str(argument.dtype), list(argument.shape), list(argument.stride())]
+    if isinstance(argument, FunctionType):  # Helion compiles it into the kernel
+        cells = [cell.cell_contents for cell in argument.__closure__ or ()]
+        return [_code(argument.__code__), _told([cells, argument.__defaults__, argument.__kwdefaults__])]
+    if isinstance(argument, torch.fx.GraphModule):
+        return argument.code
+    if is_dataclass(argument) and not isinstance(argument, type):
+        return [type(argument).__qualname__, _told(vars(argument))]
+    return [type(argument).__qualname__, str(getattr(argument, "__qualname__", argument))]
+
+
+def _code(code: CodeType) -> list[object]:
+    """What a function does, wherever it is written."""
+    constants = [_code(each) if isinstance(each, CodeType) else repr(each) for each in code.co_consts]
+    return [code.co_code.hex(), code.co_names, constants]

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from copy import copy
 from typing import Any
 
 from costmodel.integrations.triton import KernelTimings, Question, TimingStore
@@ -37,9 +38,11 @@ def helion_timings(
 def on_this_stream(search: Any, platform: Platform) -> None:
     """Let a search time on the SMs of its platform.
 
-    Helion's worker process knows nothing of a green context, and would time on the whole GPU.
+    Helion's worker process knows nothing of a green context, and would time on the whole GPU. The settings
+    are the kernel's, for other SMs as well: the search gets its own.
     """
     if platform.isolation == "green_context":
+        search.settings = copy(search.settings)
         search.settings.autotune_benchmark_subprocess = False
 
 

@@ -179,6 +179,8 @@ def best_schedule(kernels: Kernels, most: int = MOST_STREAMS) -> Schedule:
 def listed(kernels: Kernels, streams: int, urgency: Sequence[float]) -> Schedule:
     """Kernels started as soon as what they need is done and a stream is free, the most urgent first.
 
+    What the host did not launch yet waits for what it did.
+
     Args:
         kernels: What is scheduled.
         streams: Streams at most.
@@ -193,6 +195,7 @@ class _List:
     Attributes:
         last: The last kernel of each stream.
         free: Streams that run nothing.
+        coming: Kernels that need nothing but their launch, the first to be launched first.
         pool: Kernels that could start, the most urgent first.
     """
 
@@ -203,6 +206,7 @@ class _List:
         self.stream_of, self.starts_s, self.ends_s = [-1] * n, [0.0] * n, [0.0] * n
         self.last: list[int | None] = [None] * streams
         self.free = list(range(streams))
+        self.coming: list[tuple[float, float, int]] = []
         self.pool: list[tuple[float, int]] = []
 
     def schedule(self) -> Schedule:
@@ -219,9 +223,11 @@ class _List:
     def _start(self, ready: Sequence[int]) -> None:
         """Start the most urgent kernels, as many as there are free streams."""
         for task in set(ready):
-            heapq.heappush(self.pool, (-self.urgency[task], task))
-        while self.pool and self.free:
-            _, task = heapq.heappop(self.pool)
+            heapq.heappush(self.coming, (self.kernels.ready_s[task], -self.urgency[task], task))
+        while self.coming and self.coming[0][0] <= self.machine.now_s:
+            heapq.heappush(self.pool, heapq.heappop(self.coming)[1:])
+        while (self.pool or self.coming) and self.free:
+            task = heapq.heappop(self.pool)[-1] if self.pool else heapq.heappop(self.coming)[-1]
             stream = self._stream(task)
             self.starts_s[task] = max(self.machine.now_s, self._earliest_s(task, stream))
             self.stream_of[task], self.last[stream] = stream, task
