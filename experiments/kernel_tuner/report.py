@@ -127,7 +127,7 @@ def draw(rows: Rows, names: Sequence[str], evaluations: int, path: Path) -> None
             np.arange(1, evaluations + 1),
             np.median(curves, axis=0),
             label=name,
-            **_style(names, name),
+            **_style(names, name, evaluations),
         )
     axes.set(xscale="log", xlabel="evaluations", ylabel="best of all / best so far", ylim=(0.3, 1.01))
     axes.grid(alpha=0.3)
@@ -136,16 +136,17 @@ def draw(rows: Rows, names: Sequence[str], evaluations: int, path: Path) -> None
     plt.close(figure)
 
 
-def _style(names: Sequence[str], name: str) -> dict[str, Any]:
+def _style(names: Sequence[str], name: str, evaluations: int) -> dict[str, Any]:
     """How a line looks: marker and dashes tell it without its colour."""
     if name == OURS:
         return {"color": "black", "linewidth": 2.2}
     place = names.index(name)
+    marked = (round(1.35**step) for step in range(3 + place % 3, 19, 3))
     return {
         "color": _COLOURS[place % len(_COLOURS)],
         "linestyle": _DASHES[place % len(_DASHES)],
         "marker": _MARKERS[place % len(_MARKERS)],
-        "markevery": [round(1.35**step) for step in range(3 + place % 3, 19, 3)],
+        "markevery": [each for each in marked if each < evaluations],
         "markersize": 5,
         "linewidth": 1.2,
     }
