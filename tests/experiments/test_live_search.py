@@ -115,7 +115,8 @@ def send_then_fail(send) -> None:
 def test_a_search_that_does_not_end_keeps_what_it_sent_and_leaves_no_process() -> None:
     pids = list(import_module("limited").messages(send_then_hang, limit_s=3.0))
     assert len(pids) == 2
-    assert not any(is_running(pid) for pid in pids)
+    while any(is_running(pid) for pid in pids):  # what is killed ends when it has a core; else the time limit
+        time.sleep(0.02)
 
 
 def is_running(pid: int) -> bool:
