@@ -171,7 +171,9 @@ def test_unknown_learner_is_refused(dataset: Path, tmp_path: Path) -> None:
 def test_a_model_that_saw_the_workload_is_refused(dataset: Path, tmp_path: Path) -> None:
     file = tmp_path / "seen.costmodel"
     assert costmodel("train", dataset, "--out", file, "--learner", "ridge").exit_code == 0
-    assert_refused(tune_with_model(dataset, tmp_path, file), f"learned from {WORKLOAD}", f"--hold-out {WORKLOAD}")
+    assert_refused(
+        tune_with_model(dataset, tmp_path, file), f"learned from {WORKLOAD}", f"--hold-out {WORKLOAD}"
+    )
 
 
 def test_a_model_of_other_columns_is_refused(dataset: Path, tmp_path: Path) -> None:
