@@ -48,7 +48,6 @@ def execute(path: Path, *, without: tuple[str, ...] = ()) -> "NotebookNode":
             timeout=_CELL_S,
             kernel_name="python3",
             record_timing=False,
-            coalesce_streams=True,  # or a slow machine splits them
             resources={"metadata": {"path": str(path.parent)}},
         )
         client.execute(env=env)
