@@ -1,8 +1,5 @@
 """Where a worker has kernels built, from one task to the next."""
 
-from types import TracebackType
-from typing import Self
-
 from costmodel.collector import default_builders
 from costmodel.collector.processes import HeldFolder
 from costmodel.engines import Engine, EngineLostError, LocalEngine, open_engine
@@ -60,11 +57,3 @@ class Building:
         if self._folder:
             self._folder.delete()
         self._opened = self._folder = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

@@ -4,7 +4,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -82,7 +82,7 @@ def work(  # noqa: PLR0913 (settings, all but one with defaults)
         OSError: Its disk is full; the task is left to others.
     """
     count = 0
-    with Building(engine) as building:
+    with closing(Building(engine)) as building:
         means = _Means(Path(records), building, lanes)
         while True:
             lease = store.lease(runner=runner)

@@ -17,6 +17,7 @@ import msgspec
 import numpy as np
 from kernels import KERNELS, Kernel, candidate
 from machine import WHOLE, Layout, Machine, Place
+from measured import key, slowdowns
 from numpy.typing import NDArray
 
 from costmodel.collector.build import Builders, start_build_workers
@@ -301,15 +302,6 @@ def table(rows: Rows) -> str:
     kernels = {each["kernel"] for each in rows.read("kernels")}
     lines.append(f"Kernels: {len(kernels)}; errors: {len(rows.read('errors'))}")
     return "\n".join(lines)
-
-
-def slowdowns(pair: Mapping[str, Any]) -> NDArray[np.float64]:
-    """``(2,)`` what each of two takes beside the other over what it takes alone, by medians."""
-    return np.asarray(np.median(pair["beside_s"], axis=1) / np.median(pair["alone_s"], axis=1))
-
-
-def key(pair: Mapping[str, Any]) -> tuple[Any, ...]:
-    return *pair["kernels"], *pair["sms"]
 
 
 def _spread(shifts: NDArray[np.float64]) -> str:

@@ -1,6 +1,7 @@
 """Kernels are built in processes that stay from one task to the next."""
 
 import os
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from costmodel.jobs._building import Building
 
 def test_processes_here_stay_until_there_is_nothing_to_do() -> None:
     pytest.importorskip("pebble")
-    with Building(None) as building:
+    with closing(Building(None)) as building:
         engine = building.engine()
         first = engine.submit(os.getpid).result()
         assert building.engine() is engine
@@ -25,7 +26,7 @@ def test_processes_here_stay_until_there_is_nothing_to_do() -> None:
 def test_their_temporary_files_go_with_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("pebble")
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    with Building(None) as building:
+    with closing(Building(None)) as building:
         building.engine()
         assert [path.name.rpartition("-")[0] for path in tmp_path.iterdir()] == ["costmodel-builds"]
     assert list(tmp_path.iterdir()) == []
@@ -33,7 +34,7 @@ def test_their_temporary_files_go_with_them(tmp_path: Path, monkeypatch: pytest.
 
 def test_an_engine_with_an_address_stays_while_there_is_nothing_to_do() -> None:
     pytest.importorskip("pebble")
-    with Building("local://1") as building:
+    with closing(Building("local://1")) as building:
         engine = building.engine()
         building.rest()
         assert building.engine() is engine
@@ -42,7 +43,7 @@ def test_an_engine_with_an_address_stays_while_there_is_nothing_to_do() -> None:
 def test_an_engine_that_is_given_is_left_open() -> None:
     pytest.importorskip("pebble")
     with open_engine("local://1") as given:
-        with Building(given) as building:
+        with closing(Building(given)) as building:
             assert building.engine() is given
             building.rest()
             with pytest.raises(EngineLostError, match="gone"):

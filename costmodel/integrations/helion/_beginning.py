@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from itertools import chain, zip_longest
 
 from costmodel.arrays import FloatArray
+from costmodel.integrations.helion._config import distinct
 from costmodel.records import Config
 
 # Shares of the shortlist: a model that ranks all configs is left most of it.
@@ -27,14 +28,10 @@ def beginning(
         shortlist: Configs that are measured in all. A third of them are chosen here, half without a model.
         scores: ``(n,)`` what a model tells of configs, higher is better; None without a model.
     """
-    first = _distinct([*starts[:1], *carried[:1]])
+    first = distinct([*starts[:1], *carried[:1]])
     turns = chain.from_iterable(zip_longest(starts[1:], carried[1:]))
-    others = [each for each in _distinct([each for each in turns if each is not None]) if each not in first]
+    others = [each for each in distinct(turns) if each not in first]
     if scores is not None and others:
         others = [others[i] for i in (-scores(others)).argsort(kind="stable")]
     share = _WITHOUT if scores is None else _WITH_MODEL
     return [*first, *others][: max(1, round(share * shortlist))]
-
-
-def _distinct(configs: Sequence[Config]) -> list[Config]:
-    return list({each.config_id: each for each in configs}.values())

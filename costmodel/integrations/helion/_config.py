@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import helion
@@ -28,6 +29,11 @@ def config_of(config: helion.Config) -> Config:
         else:
             decisions[name] = _decision(value)
     return Config(decisions)
+
+
+def distinct(configs: Iterable[Config | None]) -> list[Config]:
+    """Those that are there, each once, in order."""
+    return list({each.config_id: each for each in configs if each is not None}.values())
 
 
 def helion_config(config: Config) -> helion.Config:

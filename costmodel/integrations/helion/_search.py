@@ -16,6 +16,7 @@ from optuna.trial import TrialState
 from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError, InvalidConfigError, SpaceExhaustedError
 from costmodel.integrations.helion._beginning import beginning
+from costmodel.integrations.helion._config import distinct
 from costmodel.integrations.helion._question import question
 from costmodel.integrations.helion._space import HelionSpace
 from costmodel.integrations.helion._timings import fastest, helion_timings, measurements_of, on_this_stream
@@ -156,13 +157,13 @@ class CostModelSearch(BaseSearch):  # type: ignore[misc]
             return model.predict(space.features(configs)[:, 0]).score
 
         chosen = beginning(starts, carried, self._shortlist, scores if model else None)
-        return [*named, *(each for each in chosen if each not in named)]
+        return distinct([*named, *chosen])
 
     def _carried(self, space: HelionSpace, timings: KernelTimings) -> list[Config | None]:
         """Configs that did best elsewhere, best first: as many as are measured at most."""
         measured = timings.elsewhere
-        ran = {each.candidate.config.config_id: each for each in measured if each.outcome is Outcome.OK}
-        candidates = self._candidates([each.candidate.config for each in ran.values()])
+        ran = distinct(each.candidate.config for each in measured if each.outcome is Outcome.OK)
+        candidates = self._candidates(ran)
         order = by_neighbours(candidates, self._platform, measured) if candidates else []
         return [space.recall(candidates[i].config) for i in order[: self._shortlist]]
 
@@ -236,13 +237,12 @@ def costmodel_autotuner(  # noqa: PLR0913 (settings, all with defaults)
 
 def _passed(space: HelionSpace, configs: Sequence[Config | None]) -> list[Config]:
     """Configs as the filter lets them through, each once."""
-    passed: dict[str, Config] = {}
+    passed = []
     for config in configs:
         with suppress(InvalidConfigError):
             if config is not None:
-                found = space.candidate(config).config
-                passed.setdefault(found.config_id, found)
-    return list(passed.values())
+                passed.append(space.candidate(config).config)
+    return distinct(passed)
 
 
 def _knowledge(model: "Model | Path | str | None", family: str) -> Knowledge:

@@ -1,7 +1,7 @@
 """The configs that Helion generates for a kernel, as a space to search."""
 
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from typing import Any
@@ -15,7 +15,7 @@ from optuna.distributions import BaseDistribution, IntDistribution
 from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError, InvalidConfigError
 from costmodel.features import FeatureTable, extract, in_columns
-from costmodel.integrations.helion._config import config_of, helion_config
+from costmodel.integrations.helion._config import config_of, distinct, helion_config
 from costmodel.integrations.triton import Question
 from costmodel.kernels import MOST_CHANGES
 from costmodel.records import Candidate, Config, Platform, content_id
@@ -96,7 +96,7 @@ class HelionSpace(SearchSpace):
         """What Helion runs untuned, the seeds of its compiler, and the default of its searches."""
         untuned = self.repaired(self._generation.config_spec.default_config())
         seeds = [self._add(seed) for _, seed in self._generation.seed_flat_config_pairs()]
-        return tuple(_distinct([untuned, *seeds, self._made(self._generation.default_flat())]))
+        return tuple(distinct([untuned, *seeds, self._made(self._generation.default_flat())]))
 
     @cached_property
     def typical(self) -> FloatArray:
@@ -122,7 +122,7 @@ class HelionSpace(SearchSpace):
     def draw(self, size: int, rng: np.random.Generator) -> DrawnConfigs:
         """Random configs of Helion's generator, after its default, its seeds and what was recalled."""
         drawn = self._random(min(size, self._most_drawn), rng)
-        configs = _distinct([*self.starts, *self._repaired, *drawn])
+        configs = distinct([*self.starts, *self._repaired, *drawn])
         return DrawnConfigs(configs, self.features(configs))
 
     def neighbours(self, config: Config, count: int, rng: np.random.Generator) -> list[Config]:
@@ -130,7 +130,7 @@ class HelionSpace(SearchSpace):
         flat = self._generation.flatten(self.helion_config(config))
         with _seeded(rng):
             near = [self._made(self._changed(list(flat), rng)) for _ in range(count)]
-        return [each for each in _distinct(near) if each != config]
+        return [each for each in distinct(near) if each != config]
 
     def features(self, configs: Sequence[Config]) -> FloatArray:
         """``(n, 1, d)`` features of configs."""
@@ -204,7 +204,7 @@ class HelionSpace(SearchSpace):
     def _random(self, count: int, rng: np.random.Generator) -> list[Config]:
         with _seeded(rng):
             flats = self._generation.random_population_flat(count)
-        return _distinct(map(self._made, flats))
+        return distinct(map(self._made, flats))
 
     def _table(self, configs: Sequence[Config]) -> FeatureTable:
         candidates = [Candidate(self.asked.workload, self.asked.space, config) for config in configs]
@@ -246,11 +246,6 @@ class HelionSpace(SearchSpace):
             if near:
                 flat[at] = near[int(rng.integers(len(near)))]
         return flat
-
-
-def _distinct(configs: Iterable[Config | None]) -> list[Config]:
-    """Those that are there, each once, in order."""
-    return list({each.config_id: each for each in configs if each is not None}.values())
 
 
 @contextmanager
