@@ -3,8 +3,9 @@
 import argparse
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from functools import partial
+from itertools import cycle
 from pathlib import Path
 
 import numpy as np
@@ -34,6 +35,8 @@ FIGURES = {
 def main(argv: Sequence[str] | None = None) -> None:
     args = parse(argv)
     judged = of_workloads(on_budgets(load_dataset(args.judged), args), args.held_out)
+    if args.only_kernels:
+        judged = of_kernels(judged, set(args.only_kernels.read_text(encoding="ascii").split()))
     pool = [on_budgets(load_dataset(name), args) for name in args.learned]
     summaries, tasks = [], []
     for at, report in reports(args, judged, pool):
@@ -54,6 +57,7 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--device", help="name of the GPU")
     parser.add_argument("--sms", nargs="+", type=int, help="SM budgets")
     parser.add_argument("--held-out", nargs="+", help="workloads that choices are judged by")
+    parser.add_argument("--only-kernels", type=Path, metavar="FILE", help="ids of those that are judged")
     parser.add_argument("--sizes", nargs="+", type=int, help="numbers of workloads to learn from")
     parser.add_argument("--most-kernels", nargs="+", type=int, help="kernels of each that are learned from")
     parser.add_argument("--draws", type=int, help="orders in which workloads are added")
@@ -100,6 +104,12 @@ def on_budgets(data: Dataset, args: argparse.Namespace) -> Dataset:
 def of_workloads(data: Dataset, names: Sequence[str]) -> Dataset:
     """The measurements of some workloads."""
     return with_rows(data, np.asarray(data.measured_workloads.isin(names)))
+
+
+def of_kernels(data: Dataset, ids: Set[str]) -> Dataset:
+    """The measurements of some kernels."""
+    kept = [i for i, id_ in enumerate(data.columns.ids) if id_ in ids]
+    return with_rows(data, data.measurements["candidate"].isin(kept).to_numpy())
 
 
 def few_of_each(data: Dataset, most: int) -> Dataset:
@@ -186,8 +196,9 @@ def picture(curve: pd.DataFrame) -> Picture:
     panels = np.atleast_1d(figure.subplots(1, len(most), sharey=True))
     for axes, kernels in zip(panels, most, strict=True):
         lines = curve[(curve["most_kernels"] == kernels) & (curve["learner"] != RANDOM)]
+        markers = cycle("os^v")
         for learner, line in lines.groupby("learner", sort=False):
-            style = "--" if learner == WHOLE_DEVICE else "o-"
+            style = "--" if learner == WHOLE_DEVICE else next(markers) + "-"
             axes.plot(line["workloads"], line["score_at_1"], style, markersize=4, label=str(learner))
             axes.fill_between(
                 line["workloads"], line["score_at_1_min"], line["score_at_1_max"], alpha=0.15, linewidth=0
@@ -199,7 +210,8 @@ def picture(curve: pd.DataFrame) -> Picture:
         axes.grid(alpha=0.25)
         axes.spines[["top", "right"]].set_visible(False)
     panels[0].set_ylabel("Score@1, mean over tasks held out", fontsize=9)
-    panels[-1].legend(frameon=False, fontsize=8)
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False, fontsize=8)
     return figure
 
 
