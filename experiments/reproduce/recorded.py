@@ -43,6 +43,7 @@ def main() -> None:
         "irregular",
         "triton_autotune",
         "helion",
+        "breadth",
         "another_gpu",
         "capacity",
         "foreign_spaces",
@@ -82,6 +83,13 @@ def main() -> None:
         ),
         "autotune": results["triton_autotune"]["tuners"],
         "helion": results["helion"]["tuners"],
+        "breadth": {
+            "mixed": first_choices(results["breadth"]),
+            **{
+                name: first_choices(json.loads((EXPERIMENTS / "breadth" / f"result_{name}.json").read_text()))
+                for name in ("sm_budgets", "random")
+            },
+        },
         "another_gpu": another_gpu(results["another_gpu"]["parts_of_a_gpu"]),
         "capacity": capacity({goal["name"]: goal for goal in results["capacity"]["goals"]}),
         "foreign": {row["rule"]: row for row in results["foreign_spaces"]["summary"]["device"]},
@@ -102,6 +110,13 @@ def main() -> None:
         "few_shot": {row["method"]: row["after 20, median"] for row in results["few_shot"]["summary"]},
     }
     parser.parse_args().json.write_text(json.dumps(document, indent=1) + "\n")
+
+
+def first_choices(result: dict[str, Any]) -> dict[str, float]:
+    """Mean Score@1 of kernel ridge by the number of workloads, with as many kernels of each as there are."""
+    rows = [row for row in result["curve"] if row["learner"] == "kernel-ridge"]
+    most = max(row["most_kernels"] for row in rows)
+    return {str(row["workloads"]): row["score_at_1"] for row in rows if row["most_kernels"] == most}
 
 
 def triton_budgets(result: dict[str, Any]) -> dict[str, Any]:

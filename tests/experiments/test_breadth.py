@@ -53,6 +53,19 @@ def test_no_near_twin_of_what_is_judged_is_learned(run: ModuleType, options: arg
     assert not set(names) & set(options.held_out)
 
 
+def test_random_operators_are_judged_by_kernels_that_were_drawn(run: ModuleType) -> None:
+    args = run.parse(["--config", str(FOLDER / "random_operators.toml")])
+    judged = run.of_workloads(load_dataset(args.judged), args.held_out)
+    assert len(judged.measured_workloads.unique()) == len(set(args.held_out)) == 100
+    drawn = set((FOLDER / "drawn.txt").read_text(encoding="ascii").split())
+    kernels = {
+        (m.candidate.workload.name, m.candidate.candidate_id)
+        for m in run.of_kernels(judged, drawn).to_measurements()
+    }
+    assert {id_ for _, id_ in kernels} == drawn
+    assert set(Counter(name for name, _ in kernels).values()) == {8}
+
+
 def test_a_few_kernels_of_each_workload_are_the_same_in_every_call(run: ModuleType, data: Dataset) -> None:
     few = run.few_of_each(data, 2)
     kernels = {(m.candidate.workload.name, m.candidate.candidate_id) for m in few.to_measurements()}
