@@ -1,10 +1,10 @@
-"""Put kernels that others found into the next round of a campaign's folder, which `costmodel collect run` measures.
+"""Add kernels from elsewhere to a campaign, as its next round; `costmodel collect run` then measures them.
 
     python experiments/stock_comparison/propose.py CONFIG FOLDER --known DATASET
     python experiments/stock_comparison/propose.py CONFIG FOLDER --found FILE
 
-The first takes all kernels that a dataset has of the campaign's workloads, the second those that stock searches found, from the
-file of run.py.
+`--known` takes every kernel that a dataset has of the campaign's workloads, `--found` the fastest kernels of
+the stock searches in a result file of run.py.
 """
 
 import argparse
