@@ -1,4 +1,4 @@
-# Every target installs what it needs into .venv by itself, and again when pyproject.toml changes.
+# Every target installs what it needs into .venv, and again when pyproject.toml changes.
 
 PYTHON ?= python3
 WORKLOAD ?= conv2d-n1-c256-h14-w14-o256-k3-s1
@@ -7,16 +7,16 @@ TRIALS ?= 16
 
 BIN := .venv/bin
 
-# Modules are compiled where they are first imported, not by pip, which would compile all that there are. Where this is
-# set, each of the hundreds of processes that tests start would compile them again.
+# Modules are compiled when they are first imported, not by pip, which would compile all of them. If this variable
+# were set, each of the hundreds of processes that tests start would compile them again.
 export PYTHONDONTWRITEBYTECODE :=
 
-# Some tests wait for a time limit or a process; one worker more than cores works meanwhile. Where
-# OMP_NUM_THREADS is set, nproc takes it for the number of cores.
+# Some tests wait for a time limit or a process, so there is one worker more than cores. If OMP_NUM_THREADS is set,
+# nproc takes it for the number of cores.
 TEST_WORKERS ?= $(shell expr $$(env -u OMP_NUM_THREADS nproc) + 1)
 
 TESTS := test test-faults test-rehearsals test-notebooks test-docs test-kernel-tuner test-torch test-triton test-ray
-# Beside other tests, threads of BLAS wait for each other: commands take 10 to 30 % more processor time.
+# When tests run in parallel, BLAS threads wait for each other: commands take 10 to 30% more processor time.
 $(TESTS): export OMP_NUM_THREADS := 1
 
 .PHONY: help tune service-demo test test-faults test-rehearsals test-notebooks test-docs test-kernel-tuner test-torch test-triton test-ray docs check mutation reproduce
@@ -25,57 +25,57 @@ $(TESTS): export OMP_NUM_THREADS := 1
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1,/p' $(MAKEFILE_LIST) | while IFS=, read -r name what; do printf 'make %-16s %s\n' "$$name" "$$what"; done
 
-tune: .venv/replay.stamp ## Find the kernel to run on SMS streaming multiprocessors, from recorded measurements
+tune: .venv/replay.stamp ## Find the fastest kernel for SMS streaming multiprocessors, from recorded measurements
 	$(BIN)/costmodel tune $(WORKLOAD) --sms $(SMS) --trials $(TRIALS)
 
-# In the order of their names, as the longest files have few tests and would come last otherwise.
+# In the order of their names: the longest files have few tests and would otherwise come last.
 test: .venv/dev.stamp ## Run the tests
 	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder
 
-service-demo: .venv/service.stamp ## Tune three workloads with a database, builders and workers, some of which are killed
+service-demo: .venv/service.stamp ## Tune three workloads with a database, builders and workers; kill some of the workers
 	PYTHON=$(BIN)/python experiments/service_demo/run.sh
 
 test-faults: .venv/dev.stamp ## Run the tests that kill, hang and interrupt workers
 	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile -m faults
 
-test-rehearsals: .venv/dev.stamp ## Run experiments through in small on this CPU
+test-rehearsals: .venv/dev.stamp ## Run the experiments on this CPU, at a reduced size
 	$(BIN)/python -m pytest tests/experiments -m rehearsal
 
-test-notebooks: .venv/notebooks.stamp ## Run the notebooks from top to bottom, and check them, four minutes
+test-notebooks: .venv/notebooks.stamp ## Run and check the notebooks (four minutes)
 	$(BIN)/python -m pytest -n auto tests/notebooks -m notebook
 
-test-kernel-tuner: .venv/kernel-tuner.stamp ## Run the tests of the plug-in for Kernel Tuner, a minute
+test-kernel-tuner: .venv/kernel-tuner.stamp ## Run the tests of the Kernel Tuner plug-in (one minute)
 	$(BIN)/python -m pytest tests/integrations/test_integrations_kernel_tuner.py tests/experiments/test_kernel_tuner.py
 
-test-torch: .venv/torch.stamp ## Run the tests of what needs torch, which the others skip
+test-torch: .venv/torch.stamp ## Run the tests that need torch, which the other targets skip
 	$(BIN)/python -m pytest -m torch
 
-test-triton: .venv/triton.stamp ## Run the tests of Triton kernels, which need 300 MB of compiler and no GPU
+test-triton: .venv/triton.stamp ## Run the tests of Triton kernels (installs a 300 MB compiler; needs no GPU)
 	$(BIN)/python -m pytest -n auto --dist loadfile -m triton
 
-test-ray: .venv/ray.stamp ## Run the tests of the engine on Ray, which is 80 MB, a minute
+test-ray: .venv/ray.stamp ## Run the tests of the Ray engine (installs 80 MB; one minute)
 	$(BIN)/python -m pytest -m ray tests/engines
 
 docs: .venv/docs.stamp ## Build the documentation into out/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 	@echo 'Read it: $(BIN)/python -m http.server --directory out/site'
 
-test-docs: .venv/docs.stamp ## Run the commands and code blocks of README and docs/, ten minutes
+test-docs: .venv/docs.stamp ## Run the commands and code blocks of README and docs/ (ten minutes)
 	$(BIN)/python -m pytest -n auto tests/docs -m docs
 
-check: .venv/dev.stamp ## Check style, format, types and the direction of imports
+check: .venv/dev.stamp ## Check style, format, types and import direction
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-mutation: .venv/mutation.stamp ## Change the code at random and count what the tests notice, under an hour
+mutation: .venv/mutation.stamp ## Mutate the code at random and count the mutants that tests detect (under an hour)
 	PYTHON=$(BIN)/python experiments/mutation/run.sh
 
-reproduce: .venv/dev.stamp ## Make the figures of README.md again and compare, under an hour on two cores
+reproduce: .venv/dev.stamp ## Recompute the figures of README.md and docs/ and compare them (under an hour on two cores)
 	PYTHON=$(BIN)/python experiments/reproduce/run.sh $(if $(CACHES),--caches $(CACHES))
 
-# Replaying needs no TVM: `make tune` installs 300 MB less than the tests. `costmodel evaluate` compares xgboost too.
+# A replay needs no TVM: `make tune` installs 300 MB less than the tests. `costmodel evaluate` also compares xgboost.
 .venv/replay.stamp: extras := xgboost-cpu
 .venv/service.stamp: extras := tvm,dask,postgresql,postgresql-server
 .venv/dev.stamp: extras := tvm,xgboost-cpu,mlflow,dev
