@@ -1,6 +1,6 @@
-"""How good are the first choices on workloads that were never seen? Two learners, judged fairly.
+"""Compare two learners by how good their first choices are on workloads that they never saw.
 
-Every workload is held out in turn with all its SM budgets; a few tasks keep this example short.
+Each workload is held out in turn with all its SM budgets. Only 40 tasks are used, to keep this example short.
 """
 
 import costmodel

@@ -1,4 +1,4 @@
-"""Tune parameters of any function that can be timed: here the tile of a transpose, on this CPU."""
+"""Tune the parameters of any function that can be timed. Here: the tile of a transpose, on this CPU."""
 
 import time
 
@@ -17,7 +17,7 @@ x, y = np.ones((1024, 1024)), np.empty((1024, 1024))
 
 
 def latency_s(trial: optuna.Trial) -> float:
-    """Seconds of one transpose with the tile that the sampler proposes."""
+    """Time one transpose, in seconds, with the tile that the sampler proposes."""
     config = space.suggest(trial).decisions
     rows, columns = config["rows"], config["columns"]
     start = time.perf_counter()

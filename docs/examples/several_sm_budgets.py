@@ -1,4 +1,4 @@
-"""Three kernels that serve every number of SMs, and which of them to run on 40: no GPU is needed."""
+"""Find three kernels that together serve every SM budget, and the one to run on 40 SMs. No GPU is needed."""
 
 import costmodel
 

@@ -1,4 +1,4 @@
-"""Train on recorded measurements, keep the model in a file, and rank kernels that it never saw."""
+"""Train a model on recorded measurements, save it to a file, and rank kernels that it never saw."""
 
 import costmodel
 
@@ -9,7 +9,7 @@ model = costmodel.train(dataset, "kernel-ridge", hold_out=[held_out])
 print(model)
 model.save("h100.costmodel")
 
-# The recorded kernels of the workload that was held out, on two SM budgets.
+# Rank the recorded kernels of the held-out workload on two SM budgets.
 candidates = [kernel for kernel in dataset.candidates if kernel.workload.name == held_out]
 loaded = costmodel.load_model("h100.costmodel")
 for sms in (32, 132):

@@ -1,6 +1,6 @@
-"""Find the kernel to run on 32 SMs of an H100 from recorded measurements: no GPU is needed.
+"""Find a fast kernel for 32 SMs of an H100 by replaying recorded measurements. No GPU is needed.
 
-A model learns from the other workloads of the dataset that ships and measures only a shortlist.
+A model learns from the other workloads of the included dataset, so that only a shortlist is measured.
 """
 
 import costmodel
