@@ -1,4 +1,4 @@
-"""``collect``: from a campaign to measurements, and to a dataset of them."""
+"""``collect``: measure a campaign, and build a dataset from the measurements."""
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -26,17 +26,17 @@ _RUNNERS = {"cuda": CudaRunner, "cpu": CpuRunner}
 
 @dataclass(frozen=True)
 class Collected:
-    """What a call of ``collect`` did.
+    """The result of ``collect``.
 
     Attributes:
-        campaign: Name of the campaign, as files of its dataset spell it.
+        campaign: Name of the campaign, as in the files of its dataset.
         sources: Names of the kernels' sources.
-        measured_on: One sentence on what measured.
-        finished: Whether all of the campaign is measured; if not, the same call goes on.
-        measured: Measurements made by this call.
-        stored: Measurements in the store after it.
-        outcomes: Measurements in the store by outcome.
-        store: The file that holds them.
+        measured_on: One sentence on the runner and the device.
+        finished: Whether the whole campaign is measured. If not, repeat the call to continue.
+        measured: Number of measurements made by this call.
+        stored: Number of measurements in the store after this call.
+        outcomes: Number of measurements in the store, by outcome.
+        store: The file that holds the measurements.
     """
 
     campaign: str
@@ -49,11 +49,11 @@ class Collected:
     store: Path
 
     def dataset(self, out: Path | str | None = None, *, header: CardHeader | None = None) -> Dataset:
-        """Build a dataset of all that is stored.
+        """Build a dataset of all stored measurements.
 
         Args:
-            out: Folder to write; ``dataset`` beside the store unless given.
-            header: The author's part of its card; one that says what is known unless given.
+            out: Folder to write. Default: ``dataset``, next to the store.
+            header: The author's part of the dataset card. Default: generated from the campaign.
 
         Raises:
             CostModelError: Nothing is stored, or the folder cannot be written.
@@ -63,12 +63,12 @@ class Collected:
         return load_dataset(folder)
 
     def to_dict(self) -> dict[str, Any]:
-        """Its fields as JSON has them."""
+        """Return the fields as JSON values."""
         return {**asdict(self), "store": str(self.store)}
 
     @property
     def sentence(self) -> str:
-        """What was done, for a person."""
+        """Summary of this call in one sentence."""
         outcomes = ", ".join(f"{count} {outcome}" for outcome, count in self.outcomes.items())
         state = "Finished" if self.finished else "Stopped at the time limit; run the same command to go on"
         return f"{state}: {self.measured} measured now, {self.stored} in {self.store} ({outcomes})."
@@ -80,7 +80,7 @@ class Collected:
         return f"<p>{escape(self.measured_on)}<br>{escape(self.sentence)}</p>"
 
     def _header(self) -> CardHeader:
-        """What a card says of a campaign whose author wrote none."""
+        """Make the card header of a campaign whose author wrote none."""
         return CardHeader(
             title=f"{self.campaign}: kernels on parts of a device",
             summary=f"{self.measured_on} Latencies of kernels of {', '.join(self.sources)}, each on every "
@@ -102,11 +102,11 @@ def collect(  # noqa: PLR0913 (settings, all but two with defaults)
     engine: Engine | None = None,
     on_measurement: Callable[[Measurement], None] = lambda _: None,
 ) -> Collected:
-    """Measure what is missing of a campaign, on every SM budget that it names.
+    """Measure the missing part of a campaign, on every SM budget that it names.
 
-    Measurements go to ``measurements.jsonl`` in ``out`` as they are made. A call that was stopped or killed
-    loses at most those in flight: the same call goes on. A bar or, in a log, a line now and then tells how
-    far it is.
+    Each measurement is appended to ``measurements.jsonl`` in ``out`` as it is made. If a call is stopped or
+    killed, at most the measurements in flight are lost; repeat the call to continue. Progress is shown as a
+    bar or, in a log, as occasional lines.
 
     Example:
         >>> from costmodel.tuning import collect
@@ -114,19 +114,20 @@ def collect(  # noqa: PLR0913 (settings, all but two with defaults)
         >>> data = result.dataset()  # doctest: +SKIP
 
     Args:
-        campaign: A campaign, the path of its file, or the name of one that ships: ``cpu-quick``,
+        campaign: A campaign, the path of its file, or the name of a shipped one: ``cpu-quick``,
             ``cpu-laptop``, ``h100-sm-budgets``, ``sm-budgets``, ``cuda-sm-budgets``, ``triton-sm-budgets``,
             ``sparse-sm-budgets`` or ``wide-sm-budgets``.
         out: Folder for the measurements.
-        time_limit_s: Seconds after which nothing is started; the campaign's own limit unless given.
-        devices: Devices of one model that measure at once, the first ones of this machine.
-        candidates: Folder of another campaign whose kernels are measured, instead of drawing any.
-        engine: Where kernels are built, see ``costmodel.engines``; in processes here unless given.
-        on_measurement: Called with each measurement, those of earlier calls first; what it raises ends all.
+        time_limit_s: Seconds after which no further measurement starts. Default: the campaign's own limit.
+        devices: Number of devices that measure in parallel: the first ones of this machine, of one model.
+        candidates: Folder of another campaign whose kernels are measured. Default: kernels are drawn.
+        engine: Where kernels are built (see ``costmodel.engines``). Default: in processes on this machine.
+        on_measurement: Called with each measurement, those of earlier calls first. An exception that it
+            raises ends the call.
 
     Raises:
-        CostModelError: The campaign is not sound, the folder belongs to another one, the device cannot be
-            opened or cannot grant a budget, or the disk refuses.
+        CostModelError: The campaign is invalid, the folder belongs to another campaign, the device cannot be
+            opened or cannot grant an SM budget, or a file cannot be written.
         EngineLostError: The engine was lost.
     """
     config, folder = find_campaign(campaign), CampaignFolder(Path(out))
