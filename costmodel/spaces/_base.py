@@ -113,9 +113,10 @@ class SearchSpace(ABC):
 
     @abstractmethod
     def draw(self, size: int, rng: np.random.Generator) -> DrawnConfigs:
-        """Draw about ``size`` distinct random configs that meet the constraints; all if ``self.size`` is known.
+        """Draw about ``size`` distinct random configs that meet the constraints.
 
-        Nothing is built, so some configs may turn out to be invalid.
+        If ``self.size`` is known, all configs are returned. Nothing is built, so some configs may turn out
+        to be invalid.
         """
 
     @abstractmethod

@@ -146,7 +146,7 @@ class DeclaredSpace(SearchSpace):
         configs = self._random(size, rng) if self._all is None else self._all
         if not configs:
             raise CostModelError(
-                f"A config of {self.name} must meet its constraints, but none was found that does. Relax them."
+                f"Some config of {self.name} must meet its constraints, but none was found. Relax them."
             )
         return DrawnConfigs(configs, self.features(configs))
 

@@ -52,7 +52,7 @@ class TuneRequest:
         for name in ("objective", "weights"):
             if getattr(self, name) and not self.is_for_several:
                 raise CostModelError(
-                    f"An objective and weights need several SM budgets, such as 16,32,132, but got "
+                    f"An objective and weights must be for several SM budgets, such as 16,32,132, but got "
                     f"{name} {getattr(self, name)} for one."
                 )
 

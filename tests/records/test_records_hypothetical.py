@@ -39,7 +39,7 @@ def test_changes_of_one_that_was_made_up_are_added() -> None:
 @pytest.mark.parametrize(
     ("device", "changes", "message"),
     [
-        (H100, {}, "Something must be another"),
+        (H100, {}, "must be changed, but got nothing"),
         (H100, {"sms": 0}, "sms must be a whole number above 0"),
         (H100, {"sms": 1.5}, "sms must be a whole number above 0"),
         (H100, {"sms": 1e9}, "at most 1,000 times the 132"),

@@ -108,10 +108,10 @@ class Model:
         return device.name in {each.name for each in self.metadata.devices}
 
     def predictions(self, X: FloatArray) -> "dict[str, FloatArray]":
-        """Return ``(n,)`` values for ``(n, d)`` features, by name: those columns of ``predict`` that are known.
+        """Return ``(n,)`` values for ``(n, d)`` features, by column name of ``predict``.
 
-        These are the model's own predictions. For devices that it has no measurements of, see
-        ``predictions_of``.
+        Columns that the model cannot fill are left out. These are the model's own predictions; for devices
+        that it has no measurements of, see ``predictions_of``.
         """
         found = self.model.predict(X)
         tells, promises = (getattr(self.model, name, None) for name in ("unfamiliarity", "promises"))
