@@ -56,8 +56,8 @@ def propose(
 
     The first round is drawn at random, as in ``collect``. Later rounds contain kernels that the model expects
     to be good at the SM budgets of ``kernels.good_at`` (see ``costmodel.search.screen_candidates``), or
-    random ones if it does not know their parameters. Call ``collect`` with the same folder to measure them. Repeat a
-    call that was stopped to continue it.
+    random ones if it does not know their parameters. Call ``collect`` with the same folder to measure them.
+    Repeat a call that was stopped to continue it.
 
     Args:
         campaign: A campaign, the path of its file, or the name of a shipped one.
