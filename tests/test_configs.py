@@ -73,3 +73,12 @@ def test_evaluations_name_a_dataset_of_this_repository_or_of_out(path: Path) -> 
     assert named
     folder = Path(named)
     assert folder.parts[0] == "out" or (CONFIGS.parent / folder / "SHA256SUMS").is_file()
+
+
+def test_the_third_of_the_wide_campaign_is_every_third_of_its_workloads() -> None:
+    """Other GPUs measure it with the kernels of the dataset, which has some of every workload."""
+    whole, third = (
+        CampaignConfig.load(CONFIGS / f"{name}.toml") for name in ("wide-sm-budgets", "wide-sm-budgets-third")
+    )
+    assert third.workloads == whole.workloads[::3]
+    assert (third.sms, third.leave_out, third.timing) == (whole.sms, whole.leave_out, whole.timing)

@@ -87,10 +87,18 @@ def run(
     ] = None,
     devices: DevicesOption = 1,
     candidates: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
-            metavar="DIR",
-            help="Measure the candidates that the campaign in this folder drew, and draw none.",
+            metavar="DATASET",
+            help="Measure the kernels of this dataset, or of the campaign in this folder; draw none.",
+            show_default=False,
+        ),
+    ] = None,
+    start_from: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DATASET",
+            help="Measure the kernels of this dataset first, in place of a random first round.",
             show_default=False,
         ),
     ] = None,
@@ -112,13 +120,20 @@ def run(
       for at most four minutes, and builds a dataset.
     - `costmodel collect run configs/sm-budgets.toml --out out/h100 --time-limit 600` measures on a GPU for
       ten minutes.
-    - `costmodel collect run configs/sm-budgets.toml --out out/h200 --candidates out/h100` measures the same
-      kernels on another one.
+    - `costmodel collect run configs/sm-budgets.toml --out out/h200 --candidates sm-budgets` measures the
+      kernels of a published dataset on another GPU.
     """
     from costmodel.tuning import collect
 
     with resumable():
-        result = collect(config, out, time_limit_s=time_limit, devices=devices, candidates=candidates)
+        result = collect(
+            config,
+            out,
+            time_limit_s=time_limit,
+            devices=devices,
+            candidates=candidates,
+            start_from=start_from,
+        )
         print_line(result.measured_on)
         print_line(result.sentence)
         if dataset:

@@ -60,7 +60,7 @@ class Objective:
         name = ObjectiveName(name)
         if (weights is not None) != (name is ObjectiveName.WEIGHTED):
             raise CostModelError(
-                f"Weights must be given with the objective weighted, and only with it, but got {weights} with "
+                f"Weights must be given with the objective weighted, and only then, but got {weights} with "
                 f"{name.value}. Give the objective weighted and its weights together."
             )
         weights = weights or (1.0,) * budgets

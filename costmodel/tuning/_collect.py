@@ -1,6 +1,6 @@
 """``collect``: measure a campaign, and build a dataset from the measurements."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from html import escape
 from pathlib import Path
@@ -14,11 +14,12 @@ from costmodel.collector import (
     CudaRunner,
     find_campaign,
 )
-from costmodel.dataset import CardHeader, Dataset, build_dataset, load_dataset
+from costmodel.dataset import LATENCIES, CardHeader, Dataset, DatasetLike, build_dataset, load_dataset
 from costmodel.engines import Engine
+from costmodel.errors import CostModelError
 from costmodel.kernels import open_sources
 from costmodel.progress import Progress
-from costmodel.records import Measurement
+from costmodel.records import Candidate, Measurement
 from costmodel.search import propose_candidates
 
 _RUNNERS = {"cuda": CudaRunner, "cpu": CpuRunner}
@@ -98,7 +99,8 @@ def collect(  # noqa: PLR0913 (settings, all but two with defaults)
     *,
     time_limit_s: float | None = None,
     devices: int = 1,
-    candidates: Path | str | None = None,
+    candidates: DatasetLike | None = None,
+    start_from: DatasetLike | None = None,
     engine: Engine | None = None,
     on_measurement: Callable[[Measurement], None] = lambda _: None,
 ) -> Collected:
@@ -120,26 +122,37 @@ def collect(  # noqa: PLR0913 (settings, all but two with defaults)
         out: Folder for the measurements.
         time_limit_s: Seconds after which no further measurement starts. Default: the campaign's own limit.
         devices: Number of devices that measure in parallel: the first ones of this machine, of one model.
-        candidates: Folder of another campaign whose kernels are measured. Default: kernels are drawn.
+        candidates: A dataset, or the folder of another campaign, whose kernels are measured; no others are
+            drawn. Default: kernels are drawn.
+        start_from: A dataset whose kernels of a workload are its first round, instead of random ones. Later
+            rounds are proposed from the latencies of these kernels. Default: the first round is random.
         engine: Where kernels are built (see ``costmodel.engines``). Default: in processes on this machine.
         on_measurement: Called with each measurement, those of earlier calls first. An exception that it
             raises ends the call.
 
     Raises:
-        CostModelError: The campaign is invalid, the folder belongs to another campaign, the device cannot be
+        CostModelError: The campaign is invalid, the folder belongs to another campaign, ``candidates`` and
+            ``start_from`` are both given, ``candidates`` has no kernels of a workload, the device cannot be
             opened or cannot grant an SM budget, or a file cannot be written.
         EngineLostError: The engine was lost.
     """
+    if candidates is not None and start_from is not None:
+        raise CostModelError(
+            f"Kernels must be taken from one place, but got candidates {candidates} and start_from "
+            f"{start_from}. Give candidates to measure these alone, start_from to draw more after them."
+        )
     config, folder = find_campaign(campaign), CampaignFolder(Path(out))
     folder.claim(config)
-    if candidates:
-        folder.copy_proposals(CampaignFolder(Path(candidates)))
-    draw = None if candidates else propose_candidates
+    if candidates is not None:
+        _take_candidates(folder, config, candidates)
+    elif start_from is not None:
+        _write_first_rounds(folder, config, _kernels_of(start_from, config))
+    draw = propose_candidates if candidates is None else None
     sources = open_sources(config.sources)
     runner = _RUNNERS[config.runner](
         sources=sources, timing=config.timing, kernels=folder.kernels, devices=devices, engine=engine
     )
-    with runner, Progress("measuring", config.measurements) as progress:
+    with runner, Progress("measuring", folder.expected_measurements(config)) as progress:
 
         def show(measurement: Measurement) -> None:
             progress.advance(measurement.candidate.workload.name)
@@ -157,3 +170,50 @@ def collect(  # noqa: PLR0913 (settings, all but two with defaults)
         outcomes=report.outcomes,
         store=folder.store,
     )
+
+
+def _take_candidates(folder: CampaignFolder, config: CampaignConfig, candidates: DatasetLike) -> None:
+    """Take the kernels of this campaign from a dataset or another campaign.
+
+    Raises:
+        CostModelError: It has no kernels, or none of a workload.
+    """
+    if not isinstance(candidates, Dataset) and (other := CampaignFolder(Path(candidates))).has_proposals:
+        folder.copy_proposals(other)
+        return
+    try:
+        kernels = _kernels_of(candidates, config)
+    except CostModelError as error:
+        raise CostModelError(
+            f"Candidates must be of a dataset or in the folder of a campaign that drew some. {error}"
+        ) from None
+    if missing := [name for name, known in kernels.items() if not known]:
+        raise CostModelError(
+            "A dataset whose kernels are measured must have some of every workload of the campaign, but it "
+            f"has none of {', '.join(missing)}. Leave these out of the campaign, or start from the dataset "
+            "(start_from): then kernels of these are drawn."
+        )
+    _write_first_rounds(folder, config, kernels)
+    for workload in config.parsed_workloads:
+        for round_ in range(1, config.kernels.rounds + 1):
+            if folder.proposals(workload, round_) is None:
+                folder.write_proposals(workload, round_, [])
+
+
+def _kernels_of(dataset: DatasetLike, config: CampaignConfig) -> dict[str, list[Candidate]]:
+    """Return the kernels in a dataset of each workload of a campaign, from the campaign's sources."""
+    sources = open_sources(config.sources)
+    kernels: dict[str, list[Candidate]] = {workload.name: [] for workload in config.parsed_workloads}
+    for candidate in load_dataset(dataset, workloads=config.workloads, facts=LATENCIES).candidates:
+        if candidate.workload.name in kernels and any(source.is_of(candidate) for source in sources):
+            kernels[candidate.workload.name].append(candidate)
+    return kernels
+
+
+def _write_first_rounds(
+    folder: CampaignFolder, config: CampaignConfig, kernels: Mapping[str, list[Candidate]]
+) -> None:
+    """Write the known kernels of each workload as its first round, unless it was drawn already."""
+    for workload in config.parsed_workloads:
+        if (known := kernels[workload.name]) and folder.proposals(workload, 0) is None:
+            folder.write_proposals(workload, 0, known)

@@ -222,7 +222,9 @@ def test_a_campaign_is_collected_resumed_and_kept_from_others(tmp_path: Path) ->
 def test_candidates_of_no_campaign(tmp_path: Path) -> None:
     config = campaign_file(tmp_path / "a.toml")
     result = collect(config, tmp_path / "out", "--candidates", tmp_path)
-    assert_refused(result, "must hold the candidates of a campaign, but it has none")
+    assert_refused(
+        result, "must be of a dataset or in the folder of a campaign that drew some. A dataset must be"
+    )
 
 
 @pytest.mark.tvm

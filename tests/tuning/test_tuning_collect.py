@@ -5,14 +5,16 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from costmodel.collector import CampaignConfig, find_campaign
+from costmodel.collector import CampaignConfig, campaign_status, find_campaign
 from costmodel.collector.campaign import KernelPlan
+from costmodel.dataset import Dataset
 from costmodel.errors import CostModelError
 from costmodel.tuning import Collected, collect
 
 TINY = CampaignConfig(
     "cpu", ("matmul-m16-n16-k16",), sms=(1,), kernels=KernelPlan(random=2), repeat_share=0.0
 )
+MORE = KernelPlan(random=3, rounds=1, per_round=3, good_at=(1,))
 TOML = """
 runner = "cpu"
 workloads = ["matmul-m16-n16-k16"]
@@ -56,8 +58,56 @@ def test_the_kernels_of_another_campaign_are_measured_again(
     first = finished.dataset(tmp_path / "first-data")
     other = replace(TINY, seed=7)
     again = collect(other, tmp_path / "again", candidates=out).dataset(tmp_path / "again-data")
-    ids = [{candidate.candidate_id for candidate in data.candidates} for data in (first, again)]
-    assert ids[0] == ids[1]
+    assert _ids(first) == _ids(again)
+
+
+@pytest.mark.tvm
+def test_the_kernels_of_a_dataset_are_measured_again_and_no_others(
+    collected: tuple[Path, Collected, Collected], tmp_path: Path
+) -> None:
+    """Later rounds stay empty, and the campaign is finished without them."""
+    first = collected[2].dataset(tmp_path / "data")
+    more = replace(TINY, seed=7, kernels=MORE)
+    again = collect(more, tmp_path / "again", candidates=tmp_path / "data")
+    assert (again.finished, again.measured) == (True, 2)
+    assert _ids(again.dataset()) == _ids(first)
+    status = campaign_status(tmp_path / "again")
+    assert (status.workloads[0].rounds, status.expected, status.measured) == (2, 2, 2)
+    assert collect(more, tmp_path / "again").measured == 0
+
+
+@pytest.mark.tvm
+def test_a_campaign_that_starts_from_a_dataset_draws_more_after_its_kernels(
+    collected: tuple[Path, Collected, Collected], tmp_path: Path
+) -> None:
+    first = collected[2].dataset(tmp_path / "data")
+    more = replace(TINY, seed=7, kernels=MORE)
+    stopped = collect(more, tmp_path / "more", start_from=first, time_limit_s=0.0)
+    assert not stopped.finished
+    assert campaign_status(tmp_path / "more").expected == 2 + MORE.per_round
+    finished = collect(more, tmp_path / "more", start_from=first)
+    assert (finished.finished, finished.measured) == (True, 2 + MORE.per_round)
+    assert _ids(finished.dataset()) > _ids(first)
+
+
+@pytest.mark.tvm
+def test_a_dataset_of_other_workloads_gives_a_campaign_no_kernels(
+    collected: tuple[Path, Collected, Collected], tmp_path: Path
+) -> None:
+    first = collected[2].dataset(tmp_path / "data")
+    other = "matmul-m32-n16-k16"
+    both = replace(TINY, workloads=(*TINY.workloads, other))
+    with pytest.raises(CostModelError, match=f"none of {other}. Leave these out"):
+        collect(both, tmp_path / "both", candidates=first)
+    assert collect(TINY, tmp_path / "both", candidates=first, time_limit_s=0.0).stored == 0
+    with pytest.raises(CostModelError, match=other):
+        collect(replace(TINY, workloads=(other,)), tmp_path / "other", start_from=tmp_path / "data")
+    with pytest.raises(CostModelError, match="must be taken from one place"):
+        collect(TINY, tmp_path / "one", candidates=first, start_from=first)
+
+
+def _ids(data: Dataset) -> set[str]:
+    return {candidate.candidate_id for candidate in data.candidates}
 
 
 def test_campaigns_go_by_object_path_and_name(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ class CampaignFolder:
             raise CostModelError(
                 f"{self.path} must be a folder for measurements, but it cannot be made: {error.strerror}."
             ) from None
-        is_begun = self.store.exists() or any(self._proposals.glob("*.json"))
+        is_begun = self.store.exists() or self.has_proposals
         if is_begun and self._config.exists() and not _continues(config, self.config()):
             raise CostModelError(
                 f"{self.path} must hold this campaign or none, but it holds another one ({self._config.name} "
@@ -91,6 +91,25 @@ class CampaignFolder:
         for path in paths:
             if not (target := self._proposals / path.name).exists():
                 shutil.copyfile(path, target)
+
+    @property
+    def has_proposals(self) -> bool:
+        """Whether any kernels were drawn."""
+        return any(self._proposals.glob("*.json"))
+
+    def expected_kernels(self, workload: Workload, config: CampaignConfig) -> int:
+        """Kernels of a workload: those drawn, and as many as the config asks for in rounds to come."""
+        plan = config.kernels
+        asked = [plan.random, *[plan.per_round] * plan.rounds]
+        drawn = [self.proposals(workload, round_) for round_ in range(len(asked))]
+        return sum(
+            count if kernels is None else len(kernels) for count, kernels in zip(asked, drawn, strict=True)
+        )
+
+    def expected_measurements(self, config: CampaignConfig) -> int:
+        """Measurements in all, A/A repeats included, once all rounds are drawn."""
+        kernels = sum(self.expected_kernels(workload, config) for workload in config.parsed_workloads)
+        return round(kernels * config.platforms_per_kernel * (1 + config.repeat_share))
 
     def proposals(self, workload: Workload, round_: int) -> list[Candidate] | None:
         """The candidates of a round; None if they were not drawn yet."""

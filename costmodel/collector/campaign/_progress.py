@@ -100,7 +100,7 @@ class WorkloadStatus(msgspec.Struct, frozen=True):
         rounds: Rounds drawn.
         kernels: Kernels drawn.
         measured: First visits made.
-        expected: First visits in all; before everything is drawn, as many as the config asks for.
+        expected: First visits in all; of rounds that are not drawn yet, as many as the config asks for.
         repeats: A/A repeats made.
         outcomes: Measurements by outcome.
     """
@@ -167,16 +167,14 @@ def _workload_status(
 ) -> WorkloadStatus:
     every_round = range(config.kernels.rounds + 1)
     drawn = [p for r in every_round if (p := folder.proposals(workload, r)) is not None]
-    kernels = sum(map(len, drawn))
-    complete = len(drawn) == len(every_round)
     # A finalist's second measurement, made alone, is none that was expected.
     first = len({(m.candidate.candidate_id, m.platform.platform_id) for m in known if m.visit == 0})
     return WorkloadStatus(
         workload.name,
         len(drawn),
-        kernels,
+        sum(map(len, drawn)),
         first,
-        round((kernels if complete else config.kernels_per_workload) * config.platforms_per_kernel),
+        round(folder.expected_kernels(workload, config) * config.platforms_per_kernel),
         sum(m.visit > 0 for m in known),
         dict(Counter(m.outcome.value for m in known).most_common()),
     )
