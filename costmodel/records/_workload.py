@@ -164,6 +164,6 @@ def _spelling() -> str:
     epilogues = ", ".join("_" + "_".join(epilogue) for epilogue in EPILOGUES if epilogue)
     return (
         f"Spell it as one of {anchors}, in lower case, with a number after each letter. Any of {fusing} "
-        f"may be followed by one of {epilogues}. Append -float16 for this dtype instead of float32. Examples: "
-        "matmul-m128-n768-k3072 and conv2d_bias_relu-n1-c64-h56-w56-o64-k3-s1-float16."
+        f"may be followed by one of {epilogues}. Append -float16 for this dtype instead of float32. Examples "
+        "are matmul-m128-n768-k3072 and conv2d_bias_relu-n1-c64-h56-w56-o64-k3-s1-float16."
     )
