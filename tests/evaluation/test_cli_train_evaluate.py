@@ -130,7 +130,10 @@ def test_evaluate_takes_a_written_split_until_the_dataset_changes(dataset, tmp_p
     [
         (["evaluate", "--split", "none"], "A split must be one of"),
         (["evaluate", "--learner", "oracle"], "A learner must be one of"),
-        (["train", "--out", "model", "--hold-out", "matmul-m1-n1-k1"], "Held-out workloads must be in the dataset"),
+        (
+            ["train", "--out", "model", "--hold-out", "matmul-m1-n1-k1"],
+            "Held-out workloads must be in the dataset",
+        ),
     ],
 )
 def test_wrong_input_is_one_line_and_exit_code_2(dataset, arguments, message) -> None:
