@@ -1,7 +1,7 @@
-"""A transfer-learning cost model for kernel autotuning on GPUs that are shared.
+"""A transfer-learning cost model for kernel autotuning on shared GPUs.
 
-The names below are the way in; each loads what it needs when it is first used, so that importing this
-package takes milliseconds and none of its heavy dependencies.
+The names below are the public entry points. Each is loaded on first use, so importing this package takes
+milliseconds and loads none of its heavy dependencies.
 
 Example:
     >>> import costmodel
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from costmodel.tuning import tune as tune
     from costmodel.workloads import catalogue as catalogue
 
-# Public names by the package that each is loaded from when it is first used.
+# Public names by the package that defines them; each is loaded on first use.
 _PUBLIC = {
     "collector": ("CpuRunner", "CudaRunner", "ReplayRunner"),
     "dataset": ("Dataset", "build_dataset", "load_dataset"),
@@ -68,12 +68,12 @@ __all__ = ["__version__", *_PACKAGE_OF]  # noqa: PLE0604 (they are texts)
 
 
 def __getattr__(name: str) -> Any:
-    """A public name, loaded with the package that defines it (PEP 562)."""
+    """Load a public name from the package that defines it (PEP 562)."""
     if name not in _PACKAGE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_PACKAGE_OF[name]}"), name)
 
 
 def __dir__() -> list[str]:
-    """Public names, for completion."""
+    """List the public names, for completion."""
     return sorted(__all__)

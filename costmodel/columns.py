@@ -1,7 +1,7 @@
-"""What the columns of a feature table mean, and how a learner finds those that it needs.
+"""The columns of a feature table, and how a learner finds the columns that it needs.
 
-Who builds a table gives each column a group and tags; who learns from it selects by these, never by a name or
-a position. A group or tag that nobody knows is an error; a table that has no column of a known one is not.
+The builder of a table gives each column a group and tags. Learners select columns by group and tag, never by
+name or position. An unknown group or tag is an error; a table without columns of a known one is not.
 """
 
 from collections.abc import Sequence
@@ -12,13 +12,13 @@ Group = Literal["workload", "platform", "config", "launch"]
 Tag = Literal[
     "lower_bound",  # log2 of a lower bound on the latency in seconds
     "component_time",  # log2 of the time of one resource over that bound
-    "launches",  # kernels that are launched one after the other
+    "launches",  # number of kernels launched one after another
     "sms",  # grows with the SMs granted
     "kernel",  # of group launch, and the same on every platform
     "any_sms",  # of groups platform and launch, and the same on any number of SMs of a device
-    "machine",  # of group platform, and the same for every workload: tells platforms apart
+    "machine",  # of group platform, and the same for every workload: identifies a platform
     "interval",  # SM budget, device and family of kernels, by which intervals are calibrated
-    "device",  # of group platform: tells devices apart on any number of their SMs
+    "device",  # of group platform: identifies a device on any number of its SMs
     "architecture",  # of group platform: what an SM holds, the same for all devices of an architecture
 ]
 
@@ -32,9 +32,9 @@ class Column:
     Attributes:
         name: Short unique name.
         unit: Unit of the number; "1" for a ratio or count, "log2(...)" for a logarithm.
-        group: What it describes. ``workload`` and ``platform`` columns are constant within a task, ``config``
-            and ``launch`` columns are not.
-        tags: What learners may use it for.
+        group: What the column describes. ``workload`` and ``platform`` columns are constant within a task,
+            ``config`` and ``launch`` columns are not.
+        tags: What learners may use the column for. Default: no tags.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Column:
     tags: frozenset[Tag] = frozenset()
 
     def __post_init__(self) -> None:
-        """Refuse what no learner would ever find.
+        """Reject a group or tag that no learner would find.
 
         Raises:
             ValueError: The group or a tag is unknown.
@@ -53,7 +53,7 @@ class Column:
 
 
 def positions(columns: Sequence[Column], *groups: Group, tags: Sequence[Tag] = ()) -> tuple[int, ...]:
-    """Positions of the columns of any of these groups or with any of these tags, ascending; maybe none.
+    """Return the ascending positions of columns with any of these groups or tags; empty if there are none.
 
     Raises:
         ValueError: A group or a tag is unknown.
@@ -66,10 +66,10 @@ def positions(columns: Sequence[Column], *groups: Group, tags: Sequence[Tag] = (
 
 
 def position(columns: Sequence[Column], tag: Tag) -> int:
-    """Position of the one column with this tag.
+    """Return the position of the only column with this tag.
 
     Raises:
-        ValueError: The tag is unknown, or no column or several have it.
+        ValueError: The tag is unknown, or not exactly one column has it.
     """
     found = positions(columns, tags=(tag,))
     if len(found) != 1:

@@ -1,4 +1,4 @@
-"""Errors that a user can act on, and what others' errors say."""
+"""Errors that a user can act on, and helpers for error messages."""
 
 import json
 import re
@@ -11,10 +11,10 @@ _NAME = "sm-costmodel"
 
 
 class CostModelError(Exception):
-    """Something outside the program is not as it must be.
+    """Base class of errors that a user can act on: wrong input, a missing file, an unavailable device.
 
-    The message says what must hold, what was got and what to do. The command line prints it alone, without a
-    traceback, and exits with code 2.
+    The message says what must hold, what was found instead, and what to do. The command line prints only the
+    message, without a traceback, and exits with code 2.
     """
 
 
@@ -27,31 +27,32 @@ class MissingExtraError(CostModelError):
 
 
 class DeviceUnavailableError(CostModelError):
-    """A device cannot be opened here; elsewhere it may be."""
+    """A device cannot be opened on this machine."""
 
 
 class SpaceExhaustedError(CostModelError):
-    """Every config of a space has been tried: a search ends, as there is nothing more to find."""
+    """Every config of a space has been tried, so the search ends."""
 
 
 class InvalidConfigError(CostModelError):
-    """A config that no kernel can be made of: an outcome to learn from, not a failure of the program."""
+    """No kernel can be made from a config. This is an outcome to learn from, not a program failure."""
 
 
 def letters_and_digits(name: str) -> str:
-    """What of a name counts where people misspell it."""
+    """Reduce a name to lower-case letters and digits, to compare spellings."""
     return re.sub("[^a-z0-9]", "", name.lower())
 
 
 def did_you_mean(name: str, known: Iterable[str], key: Callable[[str], str] = letters_and_digits) -> str:
-    """What stands behind a message on an unknown name: a question, with a space before it, or nothing.
+    """Suggest known names for an unknown one, as a question to append to an error message.
 
-    It offers up to three names: first those that hold this one, then those spelled like it.
+    The text begins with a space and offers up to three names: first those that contain this one, then those
+    with a similar spelling. It is empty if no name is close.
 
     Args:
-        name: What was got.
-        known: The names that there are.
-        key: What of a name is compared.
+        name: The unknown name.
+        known: The names that exist.
+        key: Maps a name to the form that is compared. Default: its letters and digits, in lower case.
 
     Example:
         >>> did_you_mean("kernel_rige", ["kernel-ridge", "xgboost"])
@@ -65,9 +66,9 @@ def did_you_mean(name: str, known: Iterable[str], key: Callable[[str], str] = le
 
 
 def last_line(error: BaseException) -> str:
-    """The last line of a message, where TVM and compilers say what went wrong.
+    """Return the last line of a message, where TVM and compilers state the error.
 
-    Behind it TVM repeats the command of a linker that failed.
+    The linker command that TVM repeats after that line is skipped.
     """
     lines = [line.strip(" \t\0") for line in str(error).splitlines()]
     said = [line for line in lines if line and not line.startswith("Command line:")]
@@ -75,7 +76,7 @@ def last_line(error: BaseException) -> str:
 
 
 def _requirement(extra: str) -> str:
-    """What pip is to install: this package with an extra, from where it was installed from."""
+    """Return the pip requirement of this package with an extra, from the origin of its installation."""
     try:
         origin = json.loads(distribution(_NAME).read_text("direct_url.json") or "{}")
     except PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""Since when measured times have drifted, told from what was predicted and from kernels measured again."""
+"""Detect drift of measured latencies, from predictions and from repeated measurements."""
 
 from costmodel.drift._monitor import Drift, DriftMonitor
 

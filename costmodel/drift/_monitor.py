@@ -1,4 +1,4 @@
-"""Tells since when measured times have drifted, and by how much."""
+"""Detect since when measured latencies have drifted, and by how much."""
 
 from collections import deque
 from dataclasses import dataclass
@@ -19,10 +19,10 @@ _REPEAT_SPREAD, _REPEATS_KEPT, _REPEATS_FEW = 0.02, 32, 7
 
 @dataclass(frozen=True)
 class Drift:
-    """Since some record all latencies are another multiple of what they would have been.
+    """A change of all latencies by one factor, from some record on.
 
     Attributes:
-        ratio: Latencies since then over those that the same kernels had before.
+        ratio: Latencies after the drift over latencies of the same kernels before it.
         since: Number of the first record that is taken to have drifted.
     """
 
@@ -31,35 +31,35 @@ class Drift:
 
 
 class DriftMonitor:
-    """Watches measured latencies beside predicted ones, and beside earlier ones of the same kernels.
+    """Compare measured latencies with predicted ones and with earlier ones of the same kernels.
 
-    A drift is one factor on all latencies since some record: other clocks, another driver, a neighbour. Each
-    record may be the first that drifted. For each such onset the likelihood ratios of all records since are
-    multiplied, averaged over factors of 1.08 to 2.5 up and down, and the products are added up over onsets,
-    which is a Shiryaev-Roberts statistic.
+    A drift is one factor on all latencies since some record, caused by other clocks, another driver or a
+    neighbour. Any record may be the first that drifted. For each such onset, the likelihood ratios of all
+    records since then are multiplied and averaged over factors of 1.08 to 2.5 up and down. The products are
+    summed over onsets, which gives a Shiryaev-Roberts statistic.
 
-    **Predictions** raise a suspicion. A new kernel says by how much its measured latency is off its predicted
-    one, relative to the running level and spread of its task: what a model is off by on the whole task is no
-    drift, and which task comes next does not matter. They prove nothing: what a search proposes, and what the
-    model knows by then, changes too.
+    **Predictions** raise suspicion. The evidence of a new kernel is the ratio of its measured to its
+    predicted latency, relative to the running level and spread of its task. A model's error on a whole task
+    is thus no drift, and which task comes next does not matter. Predictions prove nothing, as the proposals
+    of a search and the knowledge of its model change over time, too.
 
-    **Repeats** decide. A kernel that is measured again is only off by noise, as long as nothing drifts: the
-    mean of their statistic after n records is then at most n, so that it exceeds ``run_length`` within n
-    records with a probability of at most ``n / run_length`` (Shin, Ramdas and Rinaldo, "E-detectors",
-    arXiv:2203.03532, 2023). One is due (``repeats_due``) after every so many measurements, after one that
-    was off by more than noise, and as long as the evidence of both is suspicious: it finds a drift soon, or
-    shows that there is none.
+    **Repeats** decide. Without drift, a kernel that is measured again differs only by noise. The mean of the
+    statistic of repeats after n records is then at most n, so it exceeds ``run_length`` within n records with
+    a probability of at most ``n / run_length`` (Shin, Ramdas and Rinaldo, "E-detectors", arXiv:2203.03532,
+    2023). A repeat is due (``repeats_due``) after every ``repeat_every`` measurements, after a repeat that
+    was off by more than noise, and as long as the evidence of both is suspicious. Repeats then soon find the
+    drift, or show that there is none.
 
     Args:
-        run_length: Evidence of repeats at which a drift is told.
-        suspicion: Evidence of both from which on kernels should be measured again.
-        repeat_every: Measurements after which one kernel should be, without any suspicion.
+        run_length: Evidence of repeats at which a drift is reported.
+        suspicion: Evidence of predictions and repeats at which kernels should be measured again.
+        repeat_every: Number of measurements after which one kernel should be repeated without suspicion.
 
     Attributes:
-        records: How many were added.
+        records: Number of records added.
 
     Raises:
-        ValueError: These are out of range.
+        ValueError: An argument is out of range.
 
     Example:
         >>> monitor = DriftMonitor()
@@ -87,7 +87,7 @@ class DriftMonitor:
         self.reset()
 
     def reset(self) -> None:
-        """Forget all but how noisy repeats are, as after a drift that was accounted for; numbers go on."""
+        """Forget everything but the noise of repeats, after a drift was corrected; numbering continues."""
         self._levels = Levels()
         self._repeats: list[tuple[int, Surprise]] = []
         self._onsets = np.zeros(0)
@@ -95,13 +95,13 @@ class DriftMonitor:
         self._since_repeat = 0
 
     def add(self, task: str, log_ratio: float | None = None, *, measurements: int = 1) -> int:
-        """Take in a kernel that was measured for the first time.
+        """Add a kernel that was measured for the first time.
 
         Args:
-            task: Where the model may be off by a factor of its own, such as a workload on a device.
-            log_ratio: Natural log of measured over predicted latency, over several SM budgets the mean: they
-                are off together. None where nothing was predicted.
-            measurements: How many were made.
+            task: Name of the group in which the model has one error factor, such as a workload on a device.
+            log_ratio: Natural log of measured over predicted latency; over several SM budgets, the mean, as
+                their errors are correlated. None if nothing was predicted.
+            measurements: Number of measurements made.
 
         Returns:
             The number of the record, from 0.

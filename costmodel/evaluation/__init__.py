@@ -1,4 +1,4 @@
-"""Splits x learners x metrics: a report of how well kernels are chosen that were never measured."""
+"""Evaluation: splits x learners x metrics, as a report of how well unmeasured kernels are chosen."""
 
 from costmodel.evaluation._config import COMPARED, EvaluationConfig
 from costmodel.evaluation._cross_validate import ModelFactory, cross_validate, evaluate_across

@@ -1,4 +1,4 @@
-"""What an evaluation compares, and on what, as a TOML file and the options of the command say it."""
+"""Configuration of an evaluation, from a TOML file and command-line options."""
 
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -48,24 +48,24 @@ _First = Annotated[Literal["own", "random"], Meta(description="own or random")]
 
 
 class EvaluationConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """An evaluation. Its defaults are those of ``costmodel evaluate``, and stand nowhere else.
+    """Configuration of an evaluation. It is the only place of the defaults of ``costmodel evaluate``.
 
     Attributes:
-        dataset: What is split: the name of a dataset that ships, or a path from the working directory; the
-            dataset that ships if not given.
-        train: Instead of a split: datasets that are learned from.
-        test: With ``train``: the dataset that is judged by.
-        shared_tasks: What is done with tasks that ``train`` and ``test`` share.
-        split: A strategy, or a split that was written beside the dataset.
-        folds: Groups into which what is held out is put; 0 holds out one after the other.
-        keep_twins_apart: Whether near-twins of devices are held out one by one.
-        learners: Names of what is compared.
-        baseline: The one with which the others are compared, task by task.
-        seed: Seed of the learners, and of random measurements.
-        seeds: Runs of each learner that depends on a seed.
-        shots: Numbers of measurements to judge after; none if empty.
-        first: What is measured: the top of the learner's ``own`` list, or ``random`` draws.
-        tasks: How many tasks are judged; all if not given.
+        dataset: Dataset to split: the name of a shipped one, or a path from the working directory. Default:
+            the shipped dataset.
+        train: Datasets to learn from, instead of a split.
+        test: The dataset to evaluate on. Requires ``train``.
+        shared_tasks: What to do with tasks that ``train`` and ``test`` share.
+        split: A strategy, or the name of a split stored with the dataset.
+        folds: Number of groups to hold out, one at a time; 0 holds out items one by one.
+        keep_twins_apart: Whether near-twin devices are held out one at a time.
+        learners: Names of the learners to compare.
+        baseline: The learner with which the others are compared, task by task.
+        seed: Seed of the learners and of random measurements.
+        seeds: Number of runs of each learner that depends on a seed.
+        shots: Numbers of measurements after which to evaluate; empty for none.
+        first: Which configs are measured first: the top of the learner's ``own`` list, or ``random`` ones.
+        tasks: Number of tasks to evaluate. Default: all.
     """
 
     dataset: _Dataset = None
@@ -85,15 +85,15 @@ class EvaluationConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
 
     @classmethod
     def load(cls, file: Path | None, given: Mapping[str, Any] | None = None) -> Self:
-        """Read a file, and let what is given beside it win.
+        """Read a configuration from a file, overridden by given values.
 
         Args:
-            file: TOML; None for the defaults alone.
-            given: Values by key, such as those of the command line.
+            file: TOML file; None for the defaults alone.
+            given: Values by key that override the file, such as those of the command line.
 
         Raises:
-            CostModelError: The file is missing or no TOML, a key is unknown, or a value is of the wrong type,
-                impossible or at odds with another.
+            CostModelError: The file is missing or not TOML, a key is unknown, or a value has the wrong type,
+                is invalid, or contradicts another.
         """
         read, given = _read(file) if file else {}, given or {}
         allowed = get_type_hints(cls, include_extras=True)

@@ -1,4 +1,4 @@
-"""Train on one side of each fold, choose on the other, and judge the choices task by task."""
+"""Train on one side of each fold, choose on the other, and evaluate the choices task by task."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -53,22 +53,22 @@ def cross_validate(
     few_shot: FewShot | None = None,
     tasks: int | None = None,
 ) -> EvaluationReport:
-    """Judge models on what each fold holds out, beside the two references; shows its progress.
+    """Evaluate models on the held-out tasks of each fold, next to the two references; shows progress.
 
-    The whole device's choice is a reference only where some tasks have a part of one, and where their configs
-    were measured on the whole. Tasks of which no config ran are left out of the judgement.
+    The whole-device choice is a reference only if some tasks are on a part of a device and their configs were
+    measured on the whole device. Tasks on which no config ran are left out.
 
     Args:
-        dataset: What was measured.
+        dataset: Measurements to split.
         models: For each name, a function that makes an unfitted model for a feature table's columns; or
-            several, such as one a seed, each of which is one run of that learner.
-        split: A split of the dataset, or the name of a strategy, then with default parameters.
-        few_shot: How the tested tasks are measured, too; None judges without measurements only.
-        tasks: Judge so many tasks instead of all, see ``sample_tasks``.
+            several, such as one per seed, each for one run of that learner.
+        split: A split of the dataset, or the name of a strategy, with its default parameters.
+        few_shot: How the tested tasks are also measured; None to evaluate zero-shot only.
+        tasks: Number of tasks to evaluate (see ``sample_tasks``). Default: all.
 
     Raises:
-        CostModelError: The split is unknown, the dataset has nothing to hold out, or a model is named as a
-            reference is.
+        CostModelError: The split is unknown, the dataset has nothing to hold out, or a model has the name of
+            a reference.
     """
     if isinstance(split, str):
         split = make_split(dataset, SplitRecipe(split))
@@ -86,22 +86,22 @@ def evaluate_across(  # noqa: PLR0913 (settings, all with defaults)
     few_shot: FewShot | None = None,
     tasks: int | None = None,
 ) -> EvaluationReport:
-    """Judge models that learned from all of some datasets on all of another, see ``cross_validate``.
+    """Train models on whole datasets and evaluate them on another; see ``cross_validate``.
 
-    What a dataset keeps for its final report is on neither side.
+    Measurements that a dataset reserves for its final report are on neither side.
 
     Args:
-        train: What is learned from.
-        test: What they are judged by.
-        models: As of ``cross_validate``.
-        shared_tasks: What to do with tasks that both sides have: ``refuse`` them, ``drop`` them from what is
-            learned, or ``keep`` them there, without what is judged itself.
-        few_shot: As of ``cross_validate``.
-        tasks: As of ``cross_validate``.
+        train: Datasets to learn from.
+        test: Dataset to evaluate on.
+        models: As in ``cross_validate``.
+        shared_tasks: What to do with tasks that both sides have: ``refuse`` to run, ``drop`` them from the
+            training data, or ``keep`` them there, without the measurements that are evaluated.
+        few_shot: As in ``cross_validate``.
+        tasks: As in ``cross_validate``.
 
     Raises:
         CostModelError: A task is on both sides and ``shared_tasks`` is ``refuse``, nothing is left to learn
-            from, or a model is named as a reference is.
+            from, or a model has the name of a reference.
     """
     known = [without_final_report(dataset) for dataset in train]
     joined, fold = put_apart(known, without_final_report(test), shared_tasks)
@@ -157,8 +157,8 @@ class _HeldOut:
         """
         if taken := {RANDOM, WHOLE_DEVICE} & set(models):
             raise CostModelError(
-                f"A learner must have another name than the references, but got {taken.pop()!r}, which is "
-                "judged beside every learner: leave it out or name it otherwise."
+                f"A learner must not have the name of a reference, but got {taken.pop()!r}, which every "
+                "report includes. Leave it out or rename it."
             )
         results, seconds = Results(), dict.fromkeys(models, 0.0)
         whole_s = whole_device_latency(self.rows)

@@ -1,4 +1,4 @@
-"""What an evaluation found."""
+"""The report of an evaluation."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -48,24 +48,24 @@ class EvaluationReport:
     """Results of an evaluation.
 
     Attributes:
-        tasks: One row a learner, run and task: ``learner``, ``run`` (number of the run, from 0), ``task``,
+        tasks: One row per learner, run and task: ``learner``, ``run`` (number of the run, from 0), ``task``,
             ``workload``, ``kind``, ``device``, ``sms_granted``, ``configs``, ``whole_device`` (whether it has
-            the largest budget of its device), ``workload_is``, ``device_is`` and ``budget_is`` (see
+            the largest SM budget of its device), ``workload_is``, ``device_is`` and ``budget_is`` (see
             ``novelty``), ``score_at_1``, ``score_at_5``, ``score_at_10``, ``score_at_25``, ``regret_error``,
-            ``n_eps``, ``log_excess`` (log of the first choice that runs / best), ``ran`` (configs that did),
-            ``latency_error`` (median |predicted / measured - 1|), ``log_bias`` (mean log of predicted /
-            measured), ``covered`` (configs that ran within their interval) and ``interval_width`` (median
-            high / low), the last four NaN without prediction. The references ``random`` and, if there are
-            parts of a device, ``whole device`` are among the learners.
+            ``n_eps``, ``log_excess`` (log of the first choice that runs / best), ``ran`` (number of configs
+            that ran), ``latency_error`` (median |predicted / measured - 1|), ``log_bias`` (mean log of
+            predicted / measured), ``covered`` (configs that ran within their interval) and
+            ``interval_width`` (median high / low). The last four are NaN without prediction. The references
+            ``random`` and, if there are tasks on parts of a device, ``whole device`` are among the learners.
         split: Name of the split.
         seconds: Seconds that each learner took to fit and predict, over all folds and runs.
-        cluster: Column of ``tasks`` that the intervals draw by.
-        shots: One row a learner, run, task and number of measurements, see ``measure_in_turn``; empty where
+        cluster: Column of ``tasks`` whose values are resampled for the intervals.
+        shots: One row per learner, run, task and number of measurements (see ``measure_in_turn``); empty if
             nothing was measured.
         few_shot: How tasks were measured; None if they were not.
-        baseline: The learner that the others are compared with; None for none.
-        remarks: What is to be known of the split, as sentences.
-        source: What was evaluated, as JSON values: its configuration, datasets and their hashes, folds.
+        baseline: The learner with which the others are compared; None if there is none.
+        remarks: Remarks on the split, as sentences.
+        source: What was evaluated, as JSON values: configuration, datasets and their hashes, folds.
     """
 
     tasks: pd.DataFrame
@@ -80,46 +80,46 @@ class EvaluationReport:
 
     @cached_property
     def learners(self) -> list[str]:
-        """Names, references first."""
+        """Names of the learners, references first."""
         return [str(name) for name in pd.unique(self.tasks["learner"])]
 
     @cached_property
     def partial_budgets(self) -> list[int]:
-        """SM budgets that are less than the largest of their device, ascending."""
+        """SM budgets below the largest of their device, ascending."""
         partial = self.tasks.loc[~self.tasks["whole_device"].astype(bool), "sms_granted"]
         return sorted({int(sms) for sms in partial})
 
     @cached_property
     def has_intervals(self) -> bool:
-        """Whether a learner predicts intervals, without measurements or after some."""
+        """Whether any learner predicts intervals, zero-shot or after measurements."""
         frames = [frame for frame in (self.tasks, self.shots) if len(frame)]
         return any(bool(frame["covered"].notna().any()) for frame in frames)
 
     @cached_property
     def best_learner(self) -> str | None:
-        """The learner of the highest mean Score@1; None where only references were judged."""
+        """The learner with the highest mean Score@1; None if only references were evaluated."""
         return _tables.best_learner(self)
 
     def summary(self) -> pd.DataFrame:
-        """One row a learner: means of Score@k with 95 % intervals, medians, 10th percentiles, and more.
+        """Return one row per learner: mean Score@k with 95% intervals, medians, 10th percentiles, and more.
 
-        ``gap_recovered`` has its interval too; ``n_eps``, ``regret_error`` and ``latency_error`` are medians
-        over tasks, ``latency_bias`` is a geometric mean, ``seconds`` are of learning and predicting.
+        ``gap_recovered`` also has an interval. ``n_eps``, ``regret_error`` and ``latency_error`` are medians
+        over tasks, ``latency_bias`` is a geometric mean, and ``seconds`` covers learning and predicting.
         """
         return _tables.summary_table(self)
 
     def statistics(self) -> list[dict[str, Any]]:
-        """What ``summary`` has, as nested JSON values, and the mean Score@k of each run."""
+        """Return the summary as nested JSON values, with the mean Score@k of each run."""
         return _tables.learner_statistics(self)
 
     def against(self, baseline: str | None = None) -> list[dict[str, Any]]:
-        """Paired differences from a baseline on the same tasks, and win rates; a row each other learner.
+        """Return paired differences from a baseline on the same tasks and win rates, per other learner.
 
         Args:
-            baseline: A learner; that of the report if not given.
+            baseline: Name of a learner. Default: the baseline of the report.
 
         Raises:
-            CostModelError: It is none of the learners.
+            CostModelError: The baseline is none of the learners.
         """
         name = baseline or self.baseline
         if name not in self.learners:
@@ -129,36 +129,37 @@ class EvaluationReport:
         return _tables.comparison(self, name)
 
     def by_budget(self) -> pd.DataFrame:
-        """One row a learner and SM budget: mean ``score_at_1``, ``score_at_1_median``, ``gap_recovered``."""
+        """Return ``score_at_1`` (mean and median) and ``gap_recovered`` per learner and SM budget."""
         return _tables.table_by(self, ["sms_granted"])
 
     def by_device(self) -> pd.DataFrame:
-        """As ``by_budget``, one row a learner and device."""
+        """Return the columns of ``by_budget`` per learner and device."""
         return _tables.table_by(self, ["device"])
 
     def by_novelty(self) -> pd.DataFrame:
-        """As ``by_budget``, one row a learner and kind of novelty, see ``novelty``."""
+        """Return the columns of ``by_budget`` per learner and kind of novelty (see ``novelty``)."""
         return _tables.table_by(self, list(NOVELTY))
 
     def by_shots(self) -> pd.DataFrame:
-        """One row a learner and number of measurements: means over tasks and runs, gap recovered with ends.
+        """Return means over tasks and runs, per learner and number of measurements.
 
-        ``n_eps`` and ``n_eps_1``, the medians of measurements until within 5 % and 1 %, are in the last row
-        of a learner. Empty where nothing was measured.
+        ``gap_recovered`` has the ends of its interval. ``n_eps`` and ``n_eps_1``, the median numbers of
+        measurements until within 5% and 1% of the best, are in the last row of each learner. Empty if nothing
+        was measured.
         """
         return _tables.table_by_shots(self)
 
     def by_coverage(self) -> pd.DataFrame:
-        """Coverage of intervals over all tasks, by device and by SM budget, by number of measurements.
+        """Return the coverage of intervals over all tasks, by device and by SM budget.
 
-        One row a learner, number of ``shots`` and group of tasks: ``by`` (``all``, ``device`` or
-        ``sms_granted``), ``of`` (its value), and what ``coverage`` gives. Without measurements all configs
-        count, after some those that were not measured. Empty where no learner predicts intervals.
+        One row per learner, number of ``shots`` and group of tasks: ``by`` (``all``, ``device`` or
+        ``sms_granted``), ``of`` (its value), and the results of ``coverage``. All configs count without
+        measurements; after measurements, only the unmeasured ones. Empty if no learner predicts intervals.
         """
         return _tables.table_by_coverage(self)
 
     def tables(self) -> dict[str, pd.DataFrame]:
-        """Every table by its name; those that there is nothing for are empty."""
+        """Return all tables by name; tables without data are empty."""
         return {
             "summary": self.summary().reset_index(),
             "against": pd.json_normalize(self.against()) if self.baseline else pd.DataFrame(),
@@ -171,15 +172,15 @@ class EvaluationReport:
         }
 
     def plot(self, path: str | Path | None = None, *, by: str | None = None) -> "Picture":
-        """Draw the report.
+        """Plot the report.
 
         Args:
-            path: PNG, PDF or SVG file to write too.
+            path: PNG, PDF or SVG file to write as well. Default: no file.
             by: ``budget`` (Score@1 and gap recovered over SM budgets), ``shots`` (over measurements) or
-                ``learner`` (Score@1 of each); the first of these that there is something for if not given.
+                ``learner`` (Score@1 of each). Default: the first of these with data.
 
         Raises:
-            CostModelError: There is nothing for it, or the file cannot be written.
+            CostModelError: There is no data for this plot, or the file cannot be written.
         """
         from costmodel.figures import save_figure
 
@@ -189,7 +190,7 @@ class EvaluationReport:
         return figure
 
     def save(self, folder: str | Path) -> None:
-        """Write ``report.json``, one CSV file a table, and the pictures that there is something for.
+        """Write ``report.json``, one CSV file per table, and the plots that have data.
 
         Raises:
             CostModelError: A file cannot be written.
@@ -205,7 +206,7 @@ class EvaluationReport:
             self.plot(folder / "shots.png", by="shots")
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything, as JSON values; what is not a number becomes null when written."""
+        """Return the whole report as JSON values; NaN becomes null when written."""
         frames = {
             "by_budget": self.by_budget(),
             "by_device": self.by_device(),

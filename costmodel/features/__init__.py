@@ -1,4 +1,4 @@
-"""Columns with names and units, for many candidates and platforms at once."""
+"""Features as columns with names and units, for many candidates and platforms at once."""
 
 from costmodel.columns import Column
 from costmodel.features._data_facts import DATA_COLUMNS

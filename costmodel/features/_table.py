@@ -19,13 +19,13 @@ class FeatureTable:
     columns: tuple[Column, ...]
 
     def indices(self, *groups: Group) -> tuple[int, ...]:
-        """Positions of the columns of these groups."""
+        """Return the positions of the columns of these groups."""
         return positions(self.columns, *groups)
 
     def index(self, name: str) -> int:
-        """Position of the column with this name.
+        """Return the position of the column with this name.
 
         Raises:
-            ValueError: No column has it.
+            ValueError: No column has this name.
         """
         return [column.name for column in self.columns].index(name)

@@ -1,4 +1,4 @@
-"""Fit and predict on arrays. Learners see no GPU: what a column means is decided by who builds the arrays."""
+"""Learners: fit and predict on arrays. Learners know no GPU; the arrays' builder gives columns meaning."""
 
 from costmodel.learners._analytic import AnalyticPrior
 from costmodel.learners._base import Learner, Prediction, Storable

@@ -1,4 +1,4 @@
-"""The learner of physics: a kernel takes a weighted sum of the times that its parts would take alone."""
+"""The analytic learner: latency as a weighted sum of the analytic times of a kernel's parts."""
 
 from collections.abc import Sequence
 from typing import Any, Self

@@ -1,4 +1,4 @@
-"""The learner contract.
+"""The learner interface.
 
 Notations:
     n: candidates, d: features.
@@ -18,14 +18,15 @@ from costmodel.columns import Column
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a learner says of n candidates.
+    """A learner's prediction for n candidates.
 
     Attributes:
-        score: ``(n,)``, higher is better. Only its order within a task counts.
-        latency_s: ``(n,)`` seconds, or None where the learner cannot tell.
-        low_s: ``(n,)`` seconds, the lower end of an interval that holds the measured latency with a
-            probability of 90 %; None where no interval is known. Never above ``latency_s``.
-        high_s: ``(n,)`` seconds, its upper end, given together with ``low_s``. Never below ``latency_s``.
+        score: ``(n,)``, higher is better. Only the order within a task matters.
+        latency_s: ``(n,)`` seconds, or None if the learner predicts no latency.
+        low_s: ``(n,)`` seconds, the lower end of an interval that contains the measured latency with a
+            probability of 90%; None if there is no interval. Never above ``latency_s``.
+        high_s: ``(n,)`` seconds, the upper end of the interval, given together with ``low_s``. Never below
+            ``latency_s``.
     """
 
     score: FloatArray
@@ -35,38 +36,38 @@ class Prediction:
 
 
 class Storable(ABC):
-    """What can be kept in a file without pickle: settings, and learned state.
+    """Base class of objects that can be saved without pickle, as settings and learned state.
 
-    ``__init__`` only stores settings under the names of its arguments: numbers, strings, tuples of them, and
-    other storables. Classes are found again by ``register``.
+    ``__init__`` must only store its arguments as attributes of the same names: numbers, strings, tuples of
+    these, and other storables. ``register`` makes a class available for loading.
     """
 
     @classmethod
     def for_columns(cls, columns: Sequence[Column], seed: int) -> Self:
-        """An unfitted one for feature tables with these columns, with default settings.
+        """Make an unfitted object for feature tables with these columns, with default settings.
 
-        Override it where settings are positions of columns, or a seed.
+        Override this if a setting is a column position or a seed.
 
         Args:
-            columns: Columns of the table; ``costmodel.columns`` finds those of a group or tag.
+            columns: Columns of the table. Use ``costmodel.columns`` to find those of a group or tag.
             seed: Seed of all random choices.
         """
         return cls()
 
     @abstractmethod
     def state(self) -> dict[str, Any]:
-        """Learned state as numpy arrays, numbers, strings and bytes, without pickle."""
+        """Return the learned state as NumPy arrays, numbers, strings and bytes, without pickle."""
 
     @abstractmethod
     def load_state(self, state: dict[str, Any]) -> Self:
-        """Take over what ``state`` gave."""
+        """Restore the learned state returned by ``state``."""
 
 
 class Learner(Storable):
-    """Ranks the candidates of a task from features.
+    """Base class of learners, which rank the candidates of a task by their features.
 
-    Learned state ends in ``_``, and ``fit`` forgets what was known. A candidate's prediction does not depend
-    on the candidates beside it.
+    Names of learned attributes end in ``_``, and ``fit`` discards earlier learned state. The prediction for a
+    candidate must not depend on the other candidates in the call.
     """
 
     @abstractmethod
@@ -79,4 +80,4 @@ class Learner(Storable):
 
     @abstractmethod
     def predict(self, X: FloatArray) -> Prediction:
-        """Score candidates. Rows of several tasks may be mixed."""
+        """Score candidates; rows of several tasks may be mixed."""

@@ -1,4 +1,4 @@
-"""The smooth learner."""
+"""Kernel ridge regression."""
 
 from collections.abc import Sequence
 from typing import Any, Self

@@ -1,4 +1,4 @@
-"""The learner that knows nothing."""
+"""The random learner."""
 
 import hashlib
 from collections.abc import Sequence

@@ -1,8 +1,8 @@
-"""Learners by name, and classes by the key that a model file has for them: one registry for both.
+"""Registry of learners by name and of classes by their key in model files.
 
-A class enters by ``register`` when its module is imported. Packages of others name theirs in an entry point
-of the group ``costmodel.learners``, which is loaded when a name or a key is looked up that nobody here has.
-Nothing is ever imported by a name that stands in a model file.
+``register`` adds a class when its module is imported. Other packages declare their classes in entry points of
+the group ``costmodel.learners``, which are loaded when a name or key is looked up that this package does not
+have. A name in a model file is never imported.
 """
 
 from collections.abc import Callable, Iterable
@@ -13,7 +13,7 @@ from costmodel.errors import CostModelError
 from costmodel.learners._base import Storable
 
 GROUP = "costmodel.learners"
-# What learns unless told otherwise: the best without measurements of the workload, see README.md.
+# The default learner: the best without measurements of the workload, see README.md.
 DEFAULT_LEARNER = "kernel-ridge"
 
 T = TypeVar("T", bound=type[Storable])
@@ -23,11 +23,11 @@ _classes: dict[str, type[Storable]] = {}
 
 
 def register(name: str | None = None) -> Callable[[T], T]:
-    """Class decorator: model files may hold objects of the class, and it can be trained by a name.
+    """Register a class as a decorator, so that model files can store it and it can be trained by name.
 
     Args:
-        name: What it is called in ``make_model``, ``train`` and ``evaluate``; None for a class that is only
-            ever a part of others.
+        name: Name of the learner in ``make_model``, ``train`` and ``evaluate``. None for a class that is only
+            used as a part of others.
 
     Raises:
         ValueError: Another class has this name.
@@ -43,7 +43,7 @@ def register(name: str | None = None) -> Callable[[T], T]:
         if name is not None:
             other = _learners.get(name, cls)
             if class_key(other) != key:
-                raise ValueError(f"a learner's name must be its own, but {name!r} is {class_key(other)}")
+                raise ValueError(f"a learner's name must be unique, but {name!r} is {class_key(other)}")
             _learners[name] = cls
         _classes[key] = cls
         return cls
@@ -52,20 +52,20 @@ def register(name: str | None = None) -> Callable[[T], T]:
 
 
 def class_key(cls: type) -> str:
-    """What a model file has for a class: ``module:name``, of classes of this package the name alone."""
+    """Return the key of a class in model files: ``module:name``, or the name alone in this package."""
     return cls.__name__ if cls.__module__.startswith("costmodel.") else f"{cls.__module__}:{cls.__qualname__}"
 
 
 def learner_names() -> tuple[str, ...]:
-    """Names of all learners: those of this package, then those of others; of the latter nothing is loaded."""
+    """Return the names of all learners, first those of this package; no other package is loaded."""
     return tuple(dict.fromkeys([*_learners, *(entry.name for entry in _sorted(entry_points(group=GROUP)))]))
 
 
 def learner_class(name: str) -> type[Storable]:
-    """The class of a learner.
+    """Return the class of a learner.
 
     Raises:
-        CostModelError: No learner has this name, or its package cannot be loaded.
+        CostModelError: The learner is unknown, or its package cannot be loaded.
     """
     if name not in _learners:
         for entry in _sorted(entry_points(group=GROUP, name=name)):
@@ -76,10 +76,10 @@ def learner_class(name: str) -> type[Storable]:
 
 
 def stored_class(key: str) -> type[Storable]:
-    """The class that a model file names.
+    """Return the class with this key in a model file.
 
     Raises:
-        CostModelError: No class of this package, and none that an installed one registers, has this key.
+        CostModelError: Neither this package nor an installed one registers a class with this key.
     """
     if key not in _classes:
         for entry in _sorted(entry_points(group=GROUP)):
@@ -87,14 +87,14 @@ def stored_class(key: str) -> type[Storable]:
     if key not in _classes:
         raise CostModelError(
             f"The model needs {key}, which is no class of this version and which no installed package "
-            f"registers by an entry point of group {GROUP}. Install the package that it is from, or train "
+            f"registers by an entry point of group {GROUP}. Install the package that provides it, or train "
             "the model again."
         )
     return _classes[key]
 
 
 def is_registered(cls: type) -> bool:
-    """Whether model files may hold objects of this class."""
+    """Return whether model files can store objects of this class."""
     return _classes.get(class_key(cls)) is cls
 
 
@@ -113,7 +113,7 @@ def _load(entry: EntryPoint) -> None:
     except Exception as error:
         package = entry.dist.name if entry.dist else entry.module
         raise CostModelError(
-            f"The learner {entry.name!r} of the package {package} cannot be loaded: {error}. Mend that "
+            f"The learner {entry.name!r} of the package {package} cannot be loaded: {error}. Fix that "
             "package or uninstall it."
         ) from error
 

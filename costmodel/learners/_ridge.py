@@ -1,4 +1,4 @@
-"""The linear learner."""
+"""Ridge regression."""
 
 from typing import Any, Self
 

@@ -1,4 +1,4 @@
-"""Pure functions on arrays that say how good choices are. ``*_score`` goes up, ``*_error`` goes down."""
+"""Metrics as pure functions on arrays. Higher ``*_score`` is better, lower ``*_error`` is better."""
 
 from costmodel.metrics._budget import budget_gap_error, gap_recovered
 from costmodel.metrics._coverage import coverage_score, covered, median_width

@@ -1,4 +1,4 @@
-"""What the whole device's best kernel costs on a part of it, and how much of that a choice wins back."""
+"""The budget gap of the whole-device choice, and the share of it that another choice recovers."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from costmodel.metrics._score import best_latency
 
 
 def budget_gap_error(latency_s: FloatArray, whole_device_choice: int) -> float:
-    """Latency of the whole-device choice / best latency at this budget - 1, at least 0.
+    """Return the budget gap: latency of the whole-device choice / best latency at an SM budget - 1.
 
     Args:
         latency_s: ``(n,)`` seconds at this SM budget; inf for a config that failed.
@@ -21,11 +21,11 @@ def budget_gap_error(latency_s: FloatArray, whole_device_choice: int) -> float:
 
 
 def gap_recovered(chosen_s: FloatArray, whole_choice_s: FloatArray, best_s: FloatArray) -> float:
-    """Share of the budget gap that a choice wins back, pooled over tasks; higher is better.
+    """Return the share of the budget gap that a choice recovers, pooled over tasks; higher is better.
 
     ``1 - sum(log(chosen / best)) / sum(log(whole_choice / best))``: 1 for the best config of every task, 0
-    for a choice as good as the whole-device choice, negative for a worse one, -inf where a chosen config
-    fails. NaN where the whole-device choice is the best in every task, so that nothing can be won.
+    for a choice as good as the whole-device choice, negative for a worse one, -inf if a chosen config
+    fails. NaN if the whole-device choice is the best in every task, so that there is nothing to recover.
 
     Args:
         chosen_s: ``(t,)`` latency of the chosen config in each task.

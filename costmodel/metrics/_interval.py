@@ -1,6 +1,6 @@
 """Confidence intervals for results that come in clusters.
 
-Tasks of one workload resemble each other, so the workload is what is drawn (Field and Welsh, "Bootstrapping
+Tasks of one workload resemble each other, so whole workloads are resampled (Field and Welsh, "Bootstrapping
 clustered data", JRSS B 69, 2007).
 """
 
@@ -15,9 +15,9 @@ from costmodel.arrays import FloatArray
 def cluster_bootstrap_interval(
     values: FloatArray, clusters: NDArray[Any], *, seed: int = 0, resamples: int = 2000, level: float = 0.95
 ) -> tuple[float, float]:
-    """Percentile interval of the mean, by drawing whole clusters with replacement.
+    """Return the percentile interval of the mean, by resampling whole clusters with replacement.
 
-    Of a paired difference it is the interval of the mean difference.
+    For paired differences, this is the interval of the mean difference.
 
     Args:
         values: ``(t,)`` results.
@@ -43,7 +43,7 @@ def cluster_bootstrap_ratio(  # noqa: PLR0913 (settings, all with defaults)
     resamples: int = 2000,
     level: float = 0.95,
 ) -> tuple[float, float]:
-    """Percentile interval of ``sum(numerators) / sum(denominators)``, by drawing whole clusters.
+    """Return the percentile interval of ``sum(numerators) / sum(denominators)``, resampling clusters.
 
     Draws whose denominators sum to 0 are left out.
 
@@ -56,7 +56,7 @@ def cluster_bootstrap_ratio(  # noqa: PLR0913 (settings, all with defaults)
         level: Coverage.
 
     Returns:
-        Lower and upper end; NaN where no draw has a ratio.
+        Lower and upper end; NaN if no draw has a ratio.
     """
     if not numerators.size:
         return float("nan"), float("nan")

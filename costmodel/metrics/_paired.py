@@ -1,4 +1,4 @@
-"""Two learners on the same tasks."""
+"""Comparison of two learners on the same tasks."""
 
 import numpy as np
 
@@ -6,9 +6,9 @@ from costmodel.arrays import FloatArray
 
 
 def win_rate(scores: FloatArray, baseline: FloatArray) -> float:
-    """Share of the tasks with a higher score than the baseline's; a tie counts half. NaN without tasks.
+    """Return the share of tasks with a higher score than the baseline; ties count half. NaN without tasks.
 
-    0.5 is as good as the baseline (the probability of superiority: Vargha and Delaney, "A critique and
+    0.5 means as good as the baseline (the probability of superiority: Vargha and Delaney, "A critique and
     improvement of the CL common language effect size statistics", 2000, on pairs).
 
     Raises:

@@ -1,10 +1,10 @@
-"""How good a choice within one task is.
+"""Metrics of a choice within one task.
 
 Notations:
     n: configs of the task.
     latency_s: ``(n,)`` positive seconds; ``inf`` for a config that failed.
-    predicted_score: ``(n,)``, higher is better. Where predictions are equal, a metric is the exact
-        expectation over all orders of these configs: no rule can profit from the order of a file.
+    predicted_score: ``(n,)``, higher is better. For equal predictions, a metric is the exact expectation
+        over all orders of these configs, so that no rule can profit from the order of a file.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ from costmodel.metrics._ties import is_fastest, tie_groups
 
 
 def score(latency_s: FloatArray) -> FloatArray:
-    """Best latency / latency, in [0, 1]: 1 for the best, 0 for failures.
+    """Return best latency / latency, in [0, 1]: 1 for the best, 0 for failures.
 
     Raises:
         ValueError: No latency is finite.
@@ -23,7 +23,7 @@ def score(latency_s: FloatArray) -> FloatArray:
 
 
 def score_at_k(predicted_score: FloatArray, latency_s: FloatArray, k: int) -> float:
-    """Best latency / best latency among the k configs predicted best, in [0, 1]; 0 if all of these fail.
+    """Return best latency / best latency of the k configs predicted best; 0 if all of these fail.
 
     With fewer than k configs all are chosen, and the result is 1.
 
@@ -42,7 +42,7 @@ def score_at_k(predicted_score: FloatArray, latency_s: FloatArray, k: int) -> fl
 
 
 def regret_error(predicted_score: FloatArray, latency_s: FloatArray) -> float:
-    """Latency of the config predicted best / best latency - 1, at least 0; inf if that config may fail.
+    """Return latency of the config predicted best / best latency - 1; inf if that config may fail.
 
     Raises:
         ValueError: No latency is finite, or see ``tie_groups``.
@@ -51,7 +51,7 @@ def regret_error(predicted_score: FloatArray, latency_s: FloatArray) -> float:
 
 
 def log_excess(predicted_score: FloatArray, latency_s: FloatArray) -> float:
-    """``log(first that runs / best)`` of configs tried in the order of their predictions, at least 0.
+    """Return ``log(first that runs / best)`` of configs tried in the order of their predictions.
 
     Raises:
         ValueError: No latency is finite, or see ``tie_groups``.
@@ -63,9 +63,9 @@ def log_excess(predicted_score: FloatArray, latency_s: FloatArray) -> float:
 
 
 def ranked_n_eps(predicted_score: FloatArray, latency_s: FloatArray, eps: float) -> float:
-    """Measurements in the order of predictions until one is within ``eps`` of the best: at least 1.
+    """Return the number of measurements in predicted order until one is within ``eps`` of the best.
 
-    Of g configs with the same prediction and h of them within ``eps`` it takes ``(g + 1) / (h + 1)``.
+    With g configs of equal prediction, h of them within ``eps``, it takes ``(g + 1) / (h + 1)`` measurements.
 
     Raises:
         ValueError: No latency is finite, or see ``tie_groups``.
@@ -80,13 +80,13 @@ def ranked_n_eps(predicted_score: FloatArray, latency_s: FloatArray, eps: float)
 
 
 def n_eps(ordered_latency_s: FloatArray, eps: float, best_s: float | None = None) -> float:
-    """Measurements, made in this order, until one is within ``eps`` of the best: at least 1.
+    """Return the number of measurements in this order until one is within ``eps`` of the best, from 1.
 
     Args:
         ordered_latency_s: ``(n,)`` latencies in the order in which they are measured.
-        eps: 0.05 accepts a latency up to 5 % above the best.
-        best_s: Best latency there is; the best in the order if None. If the order never comes within ``eps``
-            of it, the result is inf.
+        eps: Accepted excess over the best latency, such as 0.05 for 5%.
+        best_s: Best latency of the task. Default: the best in the order. The result is inf if no measurement
+            is within ``eps`` of it.
 
     Raises:
         ValueError: ``best_s`` is None and no latency is finite.
@@ -97,14 +97,14 @@ def n_eps(ordered_latency_s: FloatArray, eps: float, best_s: float | None = None
 
 
 def relative_error(predicted_s: FloatArray, latency_s: FloatArray) -> float:
-    """Median over the configs that ran of |predicted / measured - 1|; NaN if none ran."""
+    """Return the median of |predicted / measured - 1| over the configs that ran; NaN if none ran."""
     ran = np.isfinite(latency_s)
     errors = np.abs(predicted_s[ran] / latency_s[ran] - 1.0)
     return float(np.median(errors)) if errors.size else float("nan")
 
 
 def best_latency(latency_s: FloatArray) -> float:
-    """The least latency of a task.
+    """Return the lowest latency of a task.
 
     Raises:
         ValueError: No latency is finite.

@@ -1,4 +1,4 @@
-"""Configs in the order of their predictions, where equal predictions are put in random order."""
+"""Configs ordered by prediction, with equal predictions in random order."""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -32,7 +32,7 @@ def tie_groups(predicted_score: FloatArray, latency_s: FloatArray) -> Iterator[F
 
 
 def listed_first(predicted_score: FloatArray, first: Positions) -> FloatArray:
-    """``(n,)`` scores by which the configs at these positions come first, in this order, and then the others.
+    """Return ``(n,)`` scores that rank the configs at these positions first, in this order.
 
     Args:
         predicted_score: ``(n,)``; the others keep their order and their ties.

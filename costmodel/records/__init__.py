@@ -1,4 +1,4 @@
-"""What was measured: the one schema, and the store that keeps it."""
+"""Measurement records: their schema, and the store that keeps them."""
 
 from costmodel.records._candidate import (
     DATA_FACTS,

@@ -1,4 +1,4 @@
-"""A candidate: a config of a workload, with what is known of its kernels before they run."""
+"""Candidates: configs of a workload, with what is known of their kernels before they run."""
 
 import re
 from functools import cached_property
@@ -20,7 +20,7 @@ DATA_FACTS = ("device_bytes", "atomics", "atomic_addresses", "busiest_block_byte
 
 
 def _written(default: int = 0) -> Any:
-    """A field that is written even where it has its default: ``omit_defaults`` leaves out no made value."""
+    """Make a field that is always written: ``omit_defaults`` does not omit values from a factory."""
     return msgspec.field(default_factory=lambda: default)
 
 
@@ -40,7 +40,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def source_name(space: str) -> str:
-    """Name of the source whose kernels a space with this name has: what the name begins with."""
+    """Return the name of the kernel source with which the name of a space begins."""
     return space.partition("-")[0]
 
 
@@ -105,10 +105,10 @@ class Candidate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=Tr
     """A config of a workload.
 
     Attributes:
-        workload: What is computed.
-        space: Name of the space that the config was chosen from, with a hash of its definition.
-        config: The choice.
-        launches: The kernels that it launches, in order; empty where that is not known.
+        workload: The workload.
+        space: Name of the space of the config, with a hash of its definition.
+        config: The config.
+        launches: The kernels that it launches, in order; empty if unknown.
     """
 
     workload: Workload
@@ -118,7 +118,7 @@ class Candidate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=Tr
 
     @property
     def source(self) -> str:
-        """Name of the source of its kernels: what the name of its space begins with.
+        """Name of the source of its kernels, with which the name of its space begins.
 
         Example:
             >>> workload = Workload.parse("matmul-m64-n64-k64")
@@ -129,10 +129,11 @@ class Candidate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=Tr
 
     @cached_property
     def family(self) -> str:
-        """What its parameters are known by: those of one name mean the same in all kernels of a family.
+        """Family of its parameters. Parameters with one name mean the same in all kernels of a family.
 
-        Kernels of a source are of the family that the name of their space has between source and hash, those
-        of another suite of one a kind; empty where decisions mean the same in every space, as TVM's do.
+        For kernels of a source, it is the part of the space's name between source and hash. Kernels of
+        another suite have one family per kind. It is empty if decisions mean the same in every space, as
+        TVM's do.
 
         Example:
             >>> workload = Workload.parse("matmul-m64-n64-k64")
@@ -146,5 +147,5 @@ class Candidate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=Tr
 
     @cached_property
     def candidate_id(self) -> str:
-        """Content address of workload, space and config; what is known of the launches does not enter."""
+        """Content address of workload, space and config, without the launches."""
         return content_id(self.workload, self.space, self.config.decisions)

@@ -4,12 +4,12 @@ import msgspec
 
 
 class DeviceState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a device's sensors say at one moment; 0 and empty where they say nothing.
+    """Sensor readings of a device at one moment; 0 or empty if unknown.
 
     Attributes:
-        clock_mhz: Clock of the SMs, as the driver says it.
-        spin_clock_mhz: Cycles that an SM counts in a microsecond: the clock that it really runs at.
-        launch_s: Seconds from one launch of a kernel that does nothing to the next, in a CUDA graph.
+        clock_mhz: Clock of the SMs, as reported by the driver.
+        spin_clock_mhz: Actual clock of an SM, from the cycles that it counts per microsecond.
+        launch_s: Seconds between two launches of an empty kernel in a CUDA graph.
         memory_clock_mhz: Clock of the device memory.
         temperature_c: Temperature of the chip in degrees Celsius.
         power_w: Power that the board draws, in watts.

@@ -1,4 +1,4 @@
-"""Devices by name: the table that ships, and rows of one's own."""
+"""Devices by name: the shipped table, and devices that a user describes."""
 
 import re
 import tomllib
@@ -23,7 +23,7 @@ _NO_PART_OF_A_NAME = re.compile(r"nvidia|amd|geforce|tesla|radeon|[\W_]")
 
 
 class StatedPeaks(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a vendor claims of the whole device; 0 where it claims nothing.
+    """Peak rates of the whole device as stated by the vendor; 0 if not stated.
 
     Attributes:
         fp32_tflops: 1e12 float32 operations a second.
@@ -41,10 +41,10 @@ class DeviceEntry(msgspec.Struct, frozen=True):
 
     Attributes:
         device: The device.
-        vendor: Who makes it.
-        aliases: Other names that it is known by.
-        stated: What the vendor claims, to check the device against.
-        source: Documents that the figures are from.
+        vendor: Its manufacturer.
+        aliases: Its other names.
+        stated: Peak rates stated by the vendor, to check the device against.
+        source: Documents from which the figures are taken.
     """
 
     device: Device
@@ -60,7 +60,7 @@ class DeviceEntry(msgspec.Struct, frozen=True):
 
 
 class Architecture(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the devices of an architecture share; sizes, lanes and rates are an SM's, as in ``Device``."""
+    """Properties shared by the devices of an architecture. Sizes, lanes and rates are per SM."""
 
     vendor: str
     kind: DeviceKind
@@ -115,18 +115,19 @@ class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def known_architectures() -> dict[str, Architecture]:
-    """The architectures of the table that ships, by names such as ``sm_90``."""
+    """Return the architectures of the shipped table, by names such as ``sm_90``."""
     return _shipped().architectures
 
 
 def known_devices(extra: Path | None = None) -> list[DeviceEntry]:
-    """The devices of the table that ships, then those of one's own.
+    """Return the devices of the shipped table, followed by your own.
 
     Args:
-        extra: TOML file laid out as ``devices.toml`` of this package; it may use the architectures there.
+        extra: TOML file of your own devices, in the format of this package's ``devices.toml``. It may use the
+            architectures defined there.
 
     Raises:
-        CostModelError: The file cannot be read, or names an unknown architecture or a device that is known.
+        CostModelError: The file cannot be read, or names an unknown architecture or a known device.
     """
     shipped = _shipped()
     own = _read(extra) if extra else _Table()
@@ -142,7 +143,7 @@ def known_devices(extra: Path | None = None) -> list[DeviceEntry]:
         for key in {_key(name) for name in entry.names}:
             if key in entries:
                 raise CostModelError(
-                    f"{extra}: {row.name!r} must have names of its own, but {entries[key].device.name!r} "
+                    f"{extra}: {row.name!r} must have unique names, but {entries[key].device.name!r} "
                     "has one of them."
                 )
             entries[key] = entry
@@ -150,7 +151,7 @@ def known_devices(extra: Path | None = None) -> list[DeviceEntry]:
 
 
 def find_entry(name: str, extra: Path | None = None) -> DeviceEntry:
-    """The row of a device, see ``find_device``."""
+    """Return the table row of a device; see ``find_device``."""
     entries = {_key(each): entry for entry in known_devices(extra) for each in entry.names}
     if _key(name) not in entries:
         known = dict.fromkeys(entry.device.name for entry in entries.values())
@@ -162,17 +163,17 @@ def find_entry(name: str, extra: Path | None = None) -> DeviceEntry:
 
 
 def find_device(name: str, extra: Path | None = None) -> Device:
-    """The device of this name or alias.
+    """Find a device by name or alias.
 
     Case, punctuation and the words NVIDIA, AMD, GeForce, Tesla and Radeon do not matter.
 
     Args:
-        name: Such as ``NVIDIA GeForce RTX 3090`` or ``RTX_3090``.
-        extra: File of devices of one's own, see ``known_devices``.
+        name: Name or alias, such as ``NVIDIA GeForce RTX 3090`` or ``RTX_3090``.
+        extra: TOML file of your own devices (see ``known_devices``).
 
     Raises:
-        CostModelError: No device has this name, as with ``A100``, of which there are several; the message
-            tells names near it.
+        CostModelError: No device has exactly this name. ``A100``, for example, stands for several devices.
+            The message suggests similar names.
 
     Example:
         >>> find_device("RTX 3090").sms
@@ -182,7 +183,7 @@ def find_device(name: str, extra: Path | None = None) -> Device:
 
 
 def _key(name: str) -> str:
-    """What of a name tells devices apart."""
+    """Reduce a name to the part that identifies a device."""
     return _NO_PART_OF_A_NAME.sub("", name.lower())
 
 

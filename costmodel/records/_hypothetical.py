@@ -1,4 +1,4 @@
-"""A device that nobody has: a known one with other SMs, clocks, bandwidth, cache or rates."""
+"""Hypothetical devices: a known one with other SMs, clocks, bandwidth, cache or rates."""
 
 from math import isfinite
 from typing import Any
@@ -9,7 +9,7 @@ from costmodel.errors import CostModelError, did_you_mean
 from costmodel.records._device_table import find_device
 from costmodel.records._platform import Device
 
-# What can be another: fields of ``Device`` with how a name says them.
+# Quantities that can be changed: fields of ``Device``, with their wording in the device's name.
 _SAID = {
     "sms": "{:g} SMs",
     "clock_mhz": "{:g} MHz",
@@ -23,37 +23,38 @@ _SAID = {
     "tensor_flops_per_sm_clock": "{:g} Tensor flops an SM and clock",
 }
 QUANTITIES = tuple(_SAID)
-# A slip of the finger is refused at once.
+# Larger factors are taken as typing errors.
 _MOST_TIMES = 1000
 
 
 class HypotheticalDevice(Device, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A device that was made up, and that nothing can have been measured on.
+    """A device that does not exist, so that it has no measurements.
 
     Attributes:
-        of: The device that it was made of.
+        of: The real device that it is based on.
     """
 
     of: Device
 
 
 def hypothetical(device: Device | str, **changes: float) -> HypotheticalDevice:
-    """A GPU that is another in some quantities, and otherwise as it is.
+    """Make a hypothetical GPU from a known one by changing some of its quantities.
 
-    What is not named stays: with ``sms=64`` alone the bandwidth and the L2 cache are those of the whole
-    device, as on 64 of its SMs in a green context.
+    All other quantities keep their values. For example, ``sms=64`` alone keeps the bandwidth and the L2 cache
+    of the whole device, as on 64 of its SMs in a green context.
 
     Args:
-        device: A GPU, or its name as ``costmodel devices list`` shows it; of one that was made up, its
-            changes stay, and these are added.
-        changes: By name as in ``Device``, or how such a name begins: ``sms``; ``clock_mhz``, the highest of
-            an SM; ``bandwidth_gb_s`` of device memory, in 1e9 bytes a second; ``l2_bytes``;
-            ``shared_bytes_per_sm``; ``registers_per_sm``, of 32 bits; ``max_threads_per_sm``;
+        device: A GPU, or its name as listed by ``costmodel devices list``. The changes of a hypothetical GPU
+            are kept, and these are added.
+        changes: New values by field name of ``Device``, or an unambiguous prefix of the name: ``sms``;
+            ``clock_mhz``, the highest of an SM; ``bandwidth_gb_s`` of device memory, in 1e9 bytes per second;
+            ``l2_bytes``; ``shared_bytes_per_sm``; ``registers_per_sm``, of 32 bits; ``max_threads_per_sm``;
             ``max_blocks_per_sm``; ``fp32_lanes_per_sm``; ``tensor_flops_per_sm_clock``, in float16.
 
     Raises:
-        CostModelError: It is a CPU, a name is unknown, nothing is changed, a number is not positive, not
-            whole where only whole ones can be, or far from all that there is, or the device's own is unknown.
+        CostModelError: The device is a CPU, a name is unknown, nothing is changed, a value is not positive,
+            not an integer where one is required, or more than 1,000 times the device's own, or the device's
+            own value is unknown.
 
     Example:
         >>> hypothetical("H100 SXM", sms=160, bandwidth=4800).name
@@ -66,7 +67,7 @@ def hypothetical(device: Device | str, **changes: float) -> HypotheticalDevice:
     earlier = {name: own for name in QUANTITIES if (own := getattr(found, name)) != getattr(base, name)}
     named = earlier | {quantity(name): value for name, value in changes.items()}
     if not named:
-        raise CostModelError(f"Something must be another, of {', '.join(QUANTITIES)}, but got nothing.")
+        raise CostModelError(f"At least one of {', '.join(QUANTITIES)} must be changed, but got nothing.")
     values = {name: _checked(base, name, value) for name, value in named.items()}
     said = ", ".join(_SAID[name].format(values[name]) for name in QUANTITIES if name in values)
     fields: dict[str, Any] = {**msgspec.structs.asdict(base), **values}
@@ -75,16 +76,16 @@ def hypothetical(device: Device | str, **changes: float) -> HypotheticalDevice:
 
 
 def quantity(name: str) -> str:
-    """The field of ``Device`` that a name stands for: its own, or how it alone begins.
+    """Return the field of ``Device`` with this name or unambiguous prefix.
 
     Raises:
-        CostModelError: It stands for none, or for several.
+        CostModelError: No field matches, or several do.
     """
     begun = [name] if name in QUANTITIES else [each for each in QUANTITIES if each.startswith(name) and name]
     if len(begun) != 1:
         several = f", which could be {' or '.join(begun)}" if begun else ""
         raise CostModelError(
-            f"What a hypothetical device has must be one of {', '.join(QUANTITIES)}, or how it alone begins, "
+            f"A quantity must be one of {', '.join(QUANTITIES)}, or an unambiguous prefix of one, "
             f"but got {name!r}{several}.{did_you_mean(name, QUANTITIES)}"
         )
     return begun[0]
@@ -94,8 +95,8 @@ def _checked(base: Device, name: str, value: float) -> float:
     own = getattr(base, name)
     if not own:
         raise CostModelError(
-            f"{name} of {base.name} is unknown, so that nothing follows from another one. Describe the "
-            "device with it."
+            f"{name} of {base.name} must be known to be changed, but it is unknown. Describe the device "
+            "with it."
         )
     whole = isinstance(own, int)
     if not (isfinite(value) and 0 < value <= _MOST_TIMES * own) or (whole and value != int(value)):

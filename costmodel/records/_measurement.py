@@ -1,4 +1,4 @@
-"""A measurement: all repeats of one config on one platform, or why there are none."""
+"""Measurements: all repeats of one config on one platform, or why there are none."""
 
 from enum import StrEnum
 from math import isfinite
@@ -34,25 +34,25 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """All repeats of one config on one platform.
 
     Attributes:
-        candidate: What was measured.
-        platform: Where.
-        outcome: How it ended.
-        latencies_s: Seconds of one run, one number a repeat, each the mean of ``runs_per_repeat`` runs; empty
-            unless the outcome is ok.
-        runs_per_repeat: Back-to-back runs that each repeat averages over.
-        visit: 0 for the first time this candidate met this platform, 1 for the A/A repeat.
-        l2_policy: ``warm``: inputs stay in the cache between runs; ``flushed``: it is flushed before each.
-        kernel_hash: Content address of the generated source, where there is one: candidates with the same
-            hash are the same kernel.
-        resources: What the compiler gave each kernel, by name; empty where that is not known.
-        before: The device right before the repeats.
-        after: The device right after them.
-        attempts: How often it was measured until it was not suspicious, or given up.
-        board: Short id of the physical board, empty where unknown: one device model, several boards.
-        co_runners: Candidates that ran on other partitions of the device meanwhile; ``UNKNOWN_CO_RUNNERS``
-            where other processes may have run some.
-        measured_at: UTC time, ISO 8601; empty where unknown.
-        error: First line of the failure's message; empty when ok.
+        candidate: The measured candidate.
+        platform: The platform on which it was measured.
+        outcome: How the measurement ended.
+        latencies_s: Latency of one run in seconds, one value per repeat, each the mean of ``runs_per_repeat``
+            runs; empty unless the outcome is ok.
+        runs_per_repeat: Number of back-to-back runs that each repeat averages over.
+        visit: 0 for the first measurement of this candidate on this platform, 1 for the A/A repeat.
+        l2_policy: ``warm`` keeps inputs in the cache between runs; ``flushed`` flushes it before each run.
+        kernel_hash: Content address of the generated source, if there is one. Candidates with the same hash
+            have the same kernel.
+        resources: Resources that the compiler gave each kernel, with its name; empty if unknown.
+        before: State of the device right before the repeats.
+        after: State of the device right after the repeats.
+        attempts: Number of attempts until a measurement was not suspicious or was given up.
+        board: Short id of the physical board, as there may be several of one device model; empty if unknown.
+        co_runners: Candidates that ran on other partitions of the device at the same time;
+            ``UNKNOWN_CO_RUNNERS`` if other processes may have run some.
+        measured_at: UTC time in ISO 8601; empty if unknown.
+        error: First line of the failure's message; empty if the outcome is ok.
         schema_version: Version of this schema.
     """
 
@@ -87,16 +87,16 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     @property
     def latency_s(self) -> float:
-        """Median of the repeats in seconds; infinite when the outcome is not ok."""
+        """Median of the repeats in seconds; infinite unless the outcome is ok."""
         return median(self.latencies_s) if self.latencies_s else float("inf")
 
     @property
     def key(self) -> str:
-        """Content address of candidate, platform, visit and company: measured once, never again."""
+        """Content address of candidate, platform, visit and co-running: each is measured only once."""
         return measurement_key(self.candidate, self.platform, self.visit, co_run=bool(self.co_runners))
 
 
 def measurement_key(candidate: Candidate, platform: Platform, visit: int = 0, *, co_run: bool = False) -> str:
-    """Key that the measurement of this candidate on this platform will have, alone or beside others."""
+    """Return the key of the measurement of a candidate on a platform, alone or co-running with others."""
     company = ("co-run",) if co_run else ()
     return content_id(candidate.candidate_id, platform.platform_id, visit, *company)

@@ -1,4 +1,4 @@
-"""A platform: a device, the part of it that is granted, and the software on it."""
+"""Platforms: a device, the SMs granted on it, and its software."""
 
 from functools import cached_property
 from typing import Literal
@@ -14,25 +14,25 @@ Isolation = Literal["whole", "green_context", "mps", "threads"]
 
 
 class Device(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A device model, by what its driver says of it.
+    """A device model, as its driver describes it.
 
-    An SM is a compute unit on an AMD GPU, a hardware thread on a CPU.
+    An SM stands for a compute unit of an AMD GPU and a hardware thread of a CPU.
 
     Attributes:
-        name: Name that the driver gives.
-        kind: Runtime that runs kernels on it.
-        architecture: Such as ``sm_90``, or the CPU's instruction set; empty where unknown.
-        sms: Streaming multiprocessors of the whole device; 0 where unknown.
-        clock_mhz: Highest clock of an SM; 0 where unknown.
-        bandwidth_gb_s: Peak bandwidth of device memory, 1e9 bytes a second; 0 where unknown.
-        l2_bytes: Last-level cache; 0 where unknown.
-        shared_bytes_per_sm: Shared memory of an SM.
-        registers_per_sm: 32-bit registers of an SM.
-        max_threads_per_sm: Resident threads of an SM.
-        max_blocks_per_sm: Resident blocks of an SM.
-        fp32_lanes_per_sm: float32 multiply-adds that an SM can start in a clock.
-        tensor_flops_per_sm_clock: float16 operations that the Tensor Cores of an SM do in a clock on dense
-            matrices; 0 where there are none, or it is unknown.
+        name: Name reported by the driver.
+        kind: Runtime that runs kernels on the device.
+        architecture: Architecture such as ``sm_90``, or the CPU's instruction set; empty if unknown.
+        sms: Number of streaming multiprocessors of the whole device; 0 if unknown.
+        clock_mhz: Highest clock of an SM, in MHz; 0 if unknown.
+        bandwidth_gb_s: Peak bandwidth of device memory, in 1e9 bytes per second; 0 if unknown.
+        l2_bytes: Size of the last-level cache, in bytes; 0 if unknown.
+        shared_bytes_per_sm: Shared memory per SM, in bytes.
+        registers_per_sm: Number of 32-bit registers per SM.
+        max_threads_per_sm: Maximum number of resident threads per SM.
+        max_blocks_per_sm: Maximum number of resident blocks per SM.
+        fp32_lanes_per_sm: Number of float32 multiply-adds that an SM can start per clock.
+        tensor_flops_per_sm_clock: float16 operations of an SM's Tensor Cores per clock, on dense matrices; 0
+            if there are none, or if unknown.
     """
 
     name: str
@@ -51,14 +51,14 @@ class Device(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Platform(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
-    """A device, the SMs granted on it, how they were set apart, and software versions.
+    """A device, the SMs granted on it, the isolation mechanism, and software versions.
 
     Attributes:
         device: The device model.
-        isolation: How the SMs were set apart.
-        sms_requested: SMs asked for.
-        sms_granted: SMs that the driver gave, which is what learners see.
-        software: Versions that can change a latency, such as driver, CUDA and TVM.
+        isolation: Mechanism that sets the SMs apart.
+        sms_requested: Number of SMs requested.
+        sms_granted: Number of SMs that the driver granted. Learners use this number.
+        software: Versions that can affect latency, such as those of the driver, CUDA and TVM.
     """
 
     device: Device
@@ -74,20 +74,20 @@ class Platform(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=Tru
 
     @cached_property
     def platform_id(self) -> str:
-        """Content address of device name, isolation and granted SMs; software versions do not enter."""
+        """Content address of device name, isolation and granted SMs, without software versions."""
         return content_id(self.device.name, self.isolation, self.sms_granted)
 
 
 def part_of(device: Device, sms: int | None = None) -> Platform:
-    """So many SMs of a device, of which no software is known.
+    """Make the platform of a number of SMs of a device, without software versions.
 
     Args:
         device: The device.
-        sms: SMs of a green context, threads on a CPU; the whole device unless given, which has 0 where their
-            number is unknown.
+        sms: Number of SMs of a green context (threads on a CPU). Default: the whole device, with 0 SMs if
+            their number is unknown.
 
     Raises:
-        CostModelError: The device does not have that many.
+        CostModelError: The device does not have this many SMs.
 
     Example:
         >>> part_of(Device("NVIDIA H200", "cuda", "sm_90", 132, 1980.0), 32).name

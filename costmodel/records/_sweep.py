@@ -1,4 +1,4 @@
-"""Quantities of a hypothetical device that take one value after the other."""
+"""Sweeps over quantities of a hypothetical device."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -17,11 +17,11 @@ _MOST = 1000
 
 @dataclass(frozen=True)
 class Sweep:
-    """Values of one quantity.
+    """Values of one quantity of a hypothetical device.
 
     Attributes:
-        name: A field of ``Device``, see ``hypothetical``.
-        values: What it is to be, in its unit.
+        name: The quantity: a field of ``Device`` (see ``hypothetical``).
+        values: Its values, in its unit.
     """
 
     name: str
@@ -29,11 +29,11 @@ class Sweep:
 
     @classmethod
     def parse(cls, text: str) -> "Sweep":
-        """A sweep written ``NAME=FIRST:LAST:STEP``, the last value included where a step meets it.
+        """Parse a sweep ``NAME=FIRST:LAST:STEP``; LAST is included if a step reaches it.
 
         Raises:
-            CostModelError: It is written otherwise, the step is not positive or leads nowhere, there are more
-                than 1,000 values, or no quantity has this name.
+            CostModelError: The text has another form, the step is not positive, there is no value or more
+                than 1,000, or the quantity is unknown.
 
         Example:
             >>> Sweep.parse("sms=64:112:16").values
@@ -56,11 +56,11 @@ class Sweep:
 def swept_devices(
     device: Device | str, sweeps: Sequence[Sweep]
 ) -> Iterator[tuple[dict[str, float], HypotheticalDevice]]:
-    """Each combination of the sweeps' values, the first sweep's fastest, and the device that has them.
+    """Yield each combination of values, varying the first sweep fastest, and its hypothetical device.
 
     Raises:
-        CostModelError: Sweeps are not one or two, are of the same quantity or of more than 1,000 devices, or
-            the device cannot be such, see ``hypothetical``.
+        CostModelError: There are not one or two sweeps, both are of the same quantity, they have more than
+            1,000 devices, or a device cannot be made (see ``hypothetical``).
     """
     names = [sweep.name for sweep in sweeps]
     total = prod(len(sweep.values) for sweep in sweeps)

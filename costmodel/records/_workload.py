@@ -1,4 +1,4 @@
-"""A workload: an operator with concrete shapes and dtypes, or a kernel of another suite."""
+"""Workloads: operators with concrete shapes and dtypes, and kernels of other suites."""
 
 import re
 from functools import cached_property
@@ -22,13 +22,15 @@ _PROGRAMS = "tir"
 class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     """An operator with concrete shapes and dtypes, or a kernel of another suite.
 
-    A foreign kernel can be learned from but not built: nothing is known of it but its name and its sizes. A
-    tensor program (``is_program``) is one whose sizes are its ``ProgramFacts``; whoever has it can build it.
+    A foreign kernel is a kernel of another suite. Models can learn from it, but it cannot be built: only its
+    name and sizes are known. A tensor program (``is_program``) is a foreign kernel whose sizes are its
+    ``ProgramFacts``; it can be built where the program itself is available.
 
     Attributes:
-        kind: Operator kind, a key of ``OPERATORS``; for a foreign kernel ``<suite>.<kernel>``.
-        dims: Size of each dimension that the kind names; for a foreign kernel, of any that have a letter.
-        dtype: Element type of inputs and output; empty for a foreign kernel, and for a program whose anchor
+        kind: Operator kind, a key of ``OPERATORS``; for a foreign kernel, ``<suite>.<kernel>``.
+        dims: Size of each dimension of the operator kind. A foreign kernel may have any dimensions named by
+            one letter.
+        dtype: Element type of inputs and output. Empty for a foreign kernel, and for a program whose anchor
             reads another type.
 
     Example:
@@ -61,10 +63,10 @@ class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=Tru
 
     @classmethod
     def parse(cls, name: str) -> Self:
-        """Read a workload from its name, the inverse of ``name``.
+        """Parse the name of a workload; the inverse of ``name``.
 
         Raises:
-            CostModelError: The name is not that of a workload.
+            CostModelError: This is not the name of a workload.
         """
         kind, *parts = name.split("-")
         default = "" if _FOREIGN_KIND.fullmatch(kind) else "float32"
@@ -82,41 +84,41 @@ class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=Tru
 
     @property
     def is_foreign(self) -> bool:
-        """Whether it is a kernel of another suite."""
+        """Whether the workload is a kernel of another suite."""
         return bool(_FOREIGN_KIND.fullmatch(self.kind))
 
     @property
     def is_opaque(self) -> bool:
-        """Whether its dims are all that is known of it: of another suite, and no tensor program."""
+        """Whether only its name and sizes are known: a kernel of another suite, but no tensor program."""
         return self.is_foreign and not self.is_program
 
     @property
     def is_program(self) -> bool:
-        """Whether it is a tensor program that is no operator, whose ``dims`` are its ``ProgramFacts``."""
+        """Whether it is a tensor program but no operator, with its ``ProgramFacts`` as ``dims``."""
         return self.kind.startswith(f"{_PROGRAMS}.")
 
     @classmethod
     def of_program(cls, key: str, facts: ProgramFacts, dtype: str = "") -> Self:
-        """The workload of a tensor program.
+        """Make the workload of a tensor program.
 
         Args:
-            key: What tells the program from others, such as a hash.
-            facts: What is known of it.
-            dtype: Element type that its anchor reads; one that operators do not have is left out.
+            key: Identifier of the program, such as a hash.
+            facts: Facts about the program.
+            dtype: Element type that its anchor reads; ignored if no operator supports it.
         """
         return cls(f"{_PROGRAMS}.{key}", facts.dims, dtype if dtype in DTYPE_BYTES else "")
 
     @property
     def operator(self) -> Operator:
-        """What the kind says: shapes and arithmetic as functions of ``dims``.
+        """The operator: shapes and arithmetic as functions of ``dims``.
 
         Raises:
-            CostModelError: It is a kernel of another suite, which says nothing of this.
+            CostModelError: The workload is a kernel of another suite, for which these are unknown.
         """
         if self.is_foreign:
             raise CostModelError(
-                f"{self.name} must be an operator for this, but it is a kernel of another suite, which can "
-                "be learned from and not built. `costmodel workloads list` shows operators."
+                f"{self.name} must be an operator, but it is a kernel of another suite, which models can "
+                "learn from but which cannot be built. `costmodel workloads list` shows operators."
             )
         return OPERATORS[self.kind]
 
@@ -129,7 +131,7 @@ class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=Tru
 
     @property
     def shape(self) -> Shape:
-        """What it shares with kernels of other dtypes, layouts and epilogues.
+        """Shape shared with workloads of other dtypes, layouts and epilogues.
 
         Example:
             >>> Workload.parse("conv2d_nhwc_bias-n1-c64-h56-w56-o64-k3-s1-float16").shape.name
@@ -142,26 +144,26 @@ class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=Tru
 
     @property
     def flops(self) -> int:
-        """Arithmetic operations of one run; a fused multiply-add counts as two. 0 where unknown."""
+        """Arithmetic operations per run; a fused multiply-add counts as two. 0 if unknown."""
         if self.is_program:
             return ProgramFacts.of(self.dims).flops
         return 0 if self.is_foreign else self.operator.flops(self.dims)
 
     @property
     def min_bytes(self) -> int:
-        """Fewest bytes through device memory: inputs read once, outputs written once. 0 where unknown."""
+        """Least bytes of device memory traffic per run, with inputs and outputs moved once. 0 if unknown."""
         if self.is_program:
             return ProgramFacts.of(self.dims).min_bytes
         return 0 if self.is_foreign else self.operator.elements(self.dims) * DTYPE_BYTES[self.dtype]
 
 
 def _spelling() -> str:
-    """How the name of a workload is spelled."""
+    """Explain how to spell the name of a workload."""
     anchors = ", ".join("-".join([name, *map(str.upper, anchor.dims)]) for name, anchor in ANCHORS.items())
     fusing = ", ".join(name for name, anchor in ANCHORS.items() if anchor.takes_epilogue)
     epilogues = ", ".join("_" + "_".join(epilogue) for epilogue in EPILOGUES if epilogue)
     return (
-        f"Spell it as one of {anchors} with a number behind each letter, in lower case. Behind {fusing} may "
-        f"be one of {epilogues}; -float16 at the end stands for another dtype than float32. Examples: "
-        "matmul-m128-n768-k3072 and conv2d_bias_relu-n1-c64-h56-w56-o64-k3-s1-float16."
+        f"Spell it as one of {anchors}, in lower case, with a number after each letter. Any of {fusing} "
+        f"may be followed by one of {epilogues}. Append -float16 for this dtype instead of float32. Examples "
+        "are matmul-m128-n768-k3072 and conv2d_bias_relu-n1-c64-h56-w56-o64-k3-s1-float16."
     )

@@ -1,4 +1,4 @@
-"""The search: screens a space with a model, measures only a shortlist, learns from each result."""
+"""Search: screen a space with a model, measure only a shortlist, and learn from each result."""
 
 from costmodel.search._batch import batches_in_flight
 from costmodel.search._drift_watch import DriftWatch

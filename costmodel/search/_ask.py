@@ -1,4 +1,4 @@
-"""Asking a study that several processes share for trials, so that none is lost and none is made twice."""
+"""Ask a shared study for trials, so that no trial is lost or made twice."""
 
 import threading
 import time

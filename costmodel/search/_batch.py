@@ -1,4 +1,4 @@
-"""How many candidates a search proposes at once."""
+"""The number of candidates that a search proposes at once."""
 
 import math
 

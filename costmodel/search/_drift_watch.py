@@ -1,4 +1,4 @@
-"""What a search measures again, and whether all measured times drifted."""
+"""Choose the kernels that a search measures again, and detect drift of all latencies."""
 
 from collections import Counter
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What kernels for one or several SM budgets are chosen by, as functions of a table of latencies.
+"""Objectives for choosing kernels for one or several SM budgets, as functions of a latency table.
 
 Notations:
     n: kernels, b: SM budgets. latency_s is ``(n, b)`` seconds; NaN where a kernel was not measured, inf where
@@ -16,14 +16,14 @@ from costmodel.errors import CostModelError
 
 
 class SearchGoal(StrEnum):
-    """What a search looks for; with one SM budget both are the same."""
+    """Whether a search looks for one kernel or a portfolio; with one SM budget, both are the same."""
 
     ONE_KERNEL = "one kernel"
     PORTFOLIO = "portfolio"
 
 
 class ObjectiveName(StrEnum):
-    """How regrets at several budgets become one number."""
+    """Names of the objectives."""
 
     WORST_REGRET = "worst-regret"
     MEAN = "mean"
@@ -32,16 +32,16 @@ class ObjectiveName(StrEnum):
 
 @dataclass(frozen=True)
 class Objective:
-    """How regrets at several budgets become one number.
+    """How regrets at several SM budgets combine into one number.
 
-    The regret of a kernel at a budget is its latency over the best there, minus 1. ``worst-regret`` is the
-    largest over the budgets: minimax regret (Savage, "The Theory of Statistical Decision", 1951). ``mean``
-    is that of the geometric mean of the ratios, so that a factor counts the same at every budget, and
-    ``weighted`` that of their weighted geometric mean.
+    The regret of a kernel at an SM budget is its latency over the best at that budget, minus 1.
+    ``worst-regret`` is the largest over the budgets: minimax regret (Savage, "The Theory of Statistical
+    Decision", 1951). ``mean`` is the geometric mean of the latency ratios, minus 1, so that a factor counts
+    the same at every budget. ``weighted`` is their weighted geometric mean, minus 1.
 
     Attributes:
-        name: Which of them.
-        weights: ``(b,)`` weight of each budget, positive; of ``worst-regret`` they only break ties.
+        name: Name of the objective.
+        weights: ``(b,)`` positive weight of each SM budget. For ``worst-regret``, they only break ties.
     """
 
     name: ObjectiveName
@@ -49,18 +49,18 @@ class Objective:
 
     @classmethod
     def make(cls, name: ObjectiveName | str, budgets: int, weights: tuple[float, ...] | None = None) -> Self:
-        """An objective over so many budgets; weights are for ``weighted`` alone, which must have them.
+        """Make an objective for a number of SM budgets; only ``weighted`` takes weights, and requires them.
 
         Raises:
-            CostModelError: There is no such objective, or weights are missing, unwanted, not one a budget, or
-                not positive.
+            CostModelError: The objective is unknown, or weights are missing, unexpected, not one per SM
+                budget, or not positive.
         """
         if name not in (known := [objective.value for objective in ObjectiveName]):
             raise CostModelError(f"The objective must be one of {', '.join(known)}, but got {str(name)!r}.")
         name = ObjectiveName(name)
         if (weights is not None) != (name is ObjectiveName.WEIGHTED):
             raise CostModelError(
-                f"Weights must be given with the objective weighted and no other, but got {weights} with "
+                f"Weights must be given with the objective weighted, and only then, but got {weights} with "
                 f"{name.value}. Give the objective weighted and its weights together."
             )
         weights = weights or (1.0,) * budgets
@@ -71,13 +71,13 @@ class Objective:
         return cls(name, weights)
 
     def combine(self, log_ratio: FloatArray) -> FloatArray:
-        """``(...)`` one number for each row of ``(..., b)`` natural logs of latency over a reference."""
+        """Combine ``(..., b)`` natural logs of latency over a reference into ``(...)`` numbers."""
         if self.name is ObjectiveName.WORST_REGRET:
             return np.asarray(log_ratio.max(axis=-1))
         return np.asarray(log_ratio @ np.array(self.weights) / sum(self.weights))
 
     def regret(self, latency_s: FloatArray) -> FloatArray:
-        """``(n,)`` regret of each kernel over all budgets, at least 0; inf where it does not work at one.
+        """Return the ``(n,)`` regret of each kernel, at least 0; inf if it fails at an SM budget.
 
         Raises:
             CostModelError: At some budget no kernel works.
@@ -101,7 +101,7 @@ def log_regret(latency_s: FloatArray, best_s: FloatArray | None = None) -> Float
     best = known.min(axis=0, initial=np.inf)
     if not np.isfinite(best).all():
         raise CostModelError(
-            "At each SM budget one kernel or more must work, but none of "
+            "At each SM budget at least one kernel must work, but none of "
             f"{len(latency_s)} does at {np.flatnonzero(~np.isfinite(best)).size} of {best.size} budgets. "
             "Measure more candidates, or leave these budgets out."
         )
@@ -113,11 +113,11 @@ class FreeSms:
     """The fewest SMs that are enough.
 
     Attributes:
-        budget: Position of the budget.
-        kernel: Row of the kernel that is best there.
-        whole_kernel: Row of the kernel that is best on the whole device.
-        cost: Its latency over that of the best kernel on the whole device, minus 1; negative where it is
-            faster on less.
+        budget: Position of the SM budget.
+        kernel: Row of the best kernel at this budget.
+        whole_kernel: Row of the best kernel on the whole device.
+        cost: Latency of the best kernel at this budget over that of the best on the whole device, minus 1;
+            negative if it is faster on fewer SMs.
     """
 
     budget: int
@@ -127,12 +127,12 @@ class FreeSms:
 
 
 def fewest_sms(latency_s: FloatArray, sms: tuple[int, ...], tolerance: float) -> FreeSms:
-    """The smallest budget whose best kernel costs at most ``tolerance`` more than the best on most SMs.
+    """Find the fewest SMs whose best kernel is at most ``tolerance`` slower than the best on the most SMs.
 
     Args:
         latency_s: ``(n, b)`` seconds.
         sms: ``(b,)`` SMs of each budget, distinct; the largest stands for the whole device.
-        tolerance: Such as 0.04 for 4 %; at least 0.
+        tolerance: Share of latency, such as 0.04 for 4%; at least 0.
 
     Raises:
         CostModelError: At some budget no kernel works, or the tolerance is negative.

@@ -20,12 +20,12 @@ class Provenance:
     """Where an answer came from.
 
     Attributes:
-        runner: What measured, in a sentence.
-        knowledge: What the model is and what it learned from, such as its name and the dataset's hash.
+        runner: Description of the runner, in a sentence.
+        knowledge: Description of the model and its training data, such as its name and the dataset's hash.
         space_id: Content address of the space and the platform.
-        n_screened: Configs that were screened; all of a small space, 0 where a sampler screens nothing.
-        n_measurements: Candidates measured.
-        versions: Of the software here; that of the measuring platform is in the platform.
+        n_screened: Number of screened configs: all of a small space, 0 if the sampler screens nothing.
+        n_measurements: Number of measured candidates.
+        versions: Versions of the software here; those of the measuring platform are in ``Platform``.
     """
 
     runner: str

@@ -1,4 +1,4 @@
-"""What a search found, and the kernels that follow from it."""
+"""The result of a search: its trials and the best kernels."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -31,12 +31,12 @@ class SearchResult:
 
     Attributes:
         platforms: ``(b,)`` platforms where the candidates were measured, in the order of the space.
-        objective: What one kernel, or a portfolio, is chosen by.
-        trials: ``(m,)`` in the order in which they were proposed, failures included.
+        objective: The objective by which one kernel, or a portfolio, is chosen.
+        trials: ``(m,)`` trials in the order of proposal, failures included.
             Latencies measured before a drift are multiplied by its ratio, to compare with those after it.
         provenance: Where the answer came from.
-        drifts: Drifts of all measured times that were found; ``since`` is the number of a trial.
-        finalists: Positions of the trials that were measured alone, where the others were not; else none.
+        drifts: Drifts of all latencies that were detected; ``since`` is the number of a trial.
+        finalists: Positions of the trials that were measured alone, if the others were not; otherwise empty.
     """
 
     platforms: tuple[Platform, ...]
@@ -48,10 +48,10 @@ class SearchResult:
 
     @classmethod
     def joined(cls, results: Mapping[str, "SearchResult"]) -> "SearchResult":
-        """Several searches of one workload on the same platforms as one, such as those of several sources.
+        """Join several searches of one workload on the same platforms, such as those of several sources.
 
         Args:
-            results: One or more results by name; numbers of each search follow those of the one before it.
+            results: One or more results by name. Trial numbers of each search continue those of the previous.
         """
         first = next(iter(results.values()))
         provenance = Provenance.joined({name: result.provenance for name, result in results.items()})
@@ -70,7 +70,7 @@ class SearchResult:
 
     @cached_property
     def latency_s(self) -> FloatArray:
-        """``(m, b)`` seconds of each trial at each budget; inf where it failed."""
+        """``(m, b)`` latency in seconds of each trial at each SM budget; inf where it failed."""
         return np.array([trial.latency_s for trial in self.trials]).reshape(-1, len(self.platforms))
 
     @cached_property
@@ -83,7 +83,7 @@ class SearchResult:
 
     @cached_property
     def ranked(self) -> tuple[Trial, ...]:
-        """Trials from the best to the worst by the objective, failures last."""
+        """Trials from best to worst by the objective, failures last."""
         order = np.lexsort((self.latency_s.sum(axis=1), self.regret))
         return tuple(self.trials[i] for i in order)
 
@@ -98,16 +98,16 @@ class SearchResult:
         return self.trials[only.kernel]
 
     def portfolio(self, most: int) -> tuple[BudgetRange, ...]:
-        """The best kernels, at most so many, and their ranges; with 1, the one kernel for all budgets.
+        """Choose the best portfolio of at most ``most`` kernels; with 1, one kernel for all SM budgets.
 
         Raises:
-            CostModelError: So few of the kernels measured do not work at all budgets.
+            CostModelError: No portfolio of at most ``most`` measured kernels works at all SM budgets.
         """
         self._check_some_work()
         return best_portfolio(self.latency_s, self.objective, most)
 
     def smallest_portfolio(self, tolerance: float) -> tuple[BudgetRange, ...]:
-        """The fewest kernels that are within ``tolerance`` of the best measured at every budget.
+        """Choose the fewest kernels that are within ``tolerance`` of the best measured at every SM budget.
 
         Raises:
             CostModelError: No kernel works at some budget.
@@ -115,7 +115,7 @@ class SearchResult:
         return smallest_portfolio(self.latency_s, tolerance, self.objective)
 
     def free_sms(self, tolerance: float) -> FreeSms:
-        """The fewest SMs whose best kernel costs at most ``tolerance`` more than the best on the most.
+        """Find the fewest SMs whose best kernel is at most ``tolerance`` slower than on the most SMs.
 
         Raises:
             CostModelError: No kernel works at some budget.
@@ -123,19 +123,19 @@ class SearchResult:
         return fewest_sms(self.latency_s, self.sms, tolerance)
 
     def regret_of(self, ranges: Sequence[BudgetRange]) -> FloatArray:
-        """``(b,)`` latency of a portfolio over the best measured at each budget, minus 1."""
+        """Return ``(b,)`` latency of a portfolio over the best measured at each SM budget, minus 1."""
         return np.asarray(served_s(self.latency_s, ranges) / self.latency_s.min(axis=0) - 1.0)
 
     def progress(self, most: int) -> FloatArray:
-        """``(m,)`` regret by the objective of the best portfolio of the first 1, 2, ... m trials.
+        """Return the ``(m,)`` regret of the best portfolio of the first 1, 2, ... m trials.
 
-        Regret is over the best that all trials found; inf as long as no portfolio works at all budgets.
+        Regret is relative to the best of all trials; inf until a portfolio works at all SM budgets.
         """
         best_s = self.latency_s.min(axis=0)
         return np.array([self._regret_so_far(n, most, best_s) for n in range(1, len(self.trials) + 1)])
 
     def dispatch_table(self, ranges: Sequence[BudgetRange]) -> DispatchTable:
-        """The table of a portfolio, for all SMs of the device."""
+        """Make the dispatch table of a portfolio, for all SMs of the device."""
         device = self.platforms[-1].device
         kernels = [trial.candidate for trial in self.trials]
         return DispatchTable(
@@ -163,6 +163,6 @@ class SearchResult:
         if not np.isfinite(self.latency_s).any():
             errors = sorted({f"{trial.outcomes[0]}: {trial.error}" for trial in self.trials})
             raise CostModelError(
-                f"One trial or more must succeed to name a best config, but all {len(self.trials)} failed "
-                f"({'; '.join(errors[:3])}). Ask for more trials, or look into the failures."
+                f"At least one trial must succeed to have a best config, but all {len(self.trials)} failed "
+                f"({'; '.join(errors[:3])}). Run more trials, or investigate the failures."
             )

@@ -1,4 +1,4 @@
-"""A search, step by step: what is proposed is built ahead, what is measured is learned from."""
+"""A search, step by step: propose, build ahead, measure, and learn."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -29,35 +29,37 @@ _EVERYWHERE = (Outcome.INVALID_CONFIG, Outcome.COMPILE_ERROR)
 
 
 class Search:
-    """A search for good kernels of a space, measuring only what is proposed, at every SM budget.
+    """A search for good kernels of a space, which measures only proposed candidates, at every SM budget.
 
-    Candidates are proposed in batches, and where the runner builds, one batch is built while the one before
-    it is measured. A batch is chosen knowing all results but those of the batch in flight, however long each
-    takes, so that the same seed and the same results give the same search.
+    Candidates are proposed in batches. If the runner builds kernels, one batch is built while the previous
+    one is measured. A batch is chosen from all results except those of the batch in flight, however long each
+    takes, so the same seed and the same results give the same search.
 
-    A runner that ``repeats`` measures a known kernel again after every twenty measurements, beside those that
-    are asked for, and more where times seem to drift: other clocks or other software change all latencies by
-    one factor, which would look like good or bad choices. Latencies from before are then taken times it.
+    A runner that ``repeats`` measures a known kernel again after every twenty measurements, in addition to
+    the requested ones, and more often if latencies seem to drift. Other clocks or other software change all
+    latencies by one factor, which would look like good or bad choices. Latencies measured before a drift are
+    multiplied by this factor.
 
     Args:
-        runner: Measures, on the platforms of the sampler's space.
-        sampler: Proposes configs of its space.
-        n_measurements: Candidates to measure in all; the search ends before where the space is used up.
-        study: An Optuna study that minimises, with whatever storage; a new one in memory by default. Its
-            sampler is replaced.
-        first: Configs of the space to measure before any that is proposed, where the study begins.
-        batch: Candidates to propose at once. More are measured sooner where the runner builds side by side,
-            and chosen with less knowledge. Unless given, as many as keep its builders busy, at most a quarter
-            of all.
-        stop_gain: End when the next measurement is expected to gain less than this share of the best
-            (see ``StopGain``); it takes a ``ModelSampler``. None to make all measurements.
-        on_trial: Called after each candidate was measured.
+        runner: Runner that measures on the platforms of the sampler's space.
+        sampler: Sampler that proposes configs of its space.
+        n_measurements: Total number of candidates to measure. The search ends earlier if the space is
+            exhausted.
+        study: An Optuna study that minimises, with any storage; its sampler is replaced. Default: a new study
+            in memory.
+        first: Configs of the space to measure before any proposal, if the study is new.
+        batch: Number of candidates to propose at once. Larger batches are measured sooner if the runner
+            builds in parallel, but are chosen with less knowledge. Default: as many as keep the builders
+            busy, at most a quarter of all.
+        stop_gain: Stop when the expected gain of the next measurement is below this share of the best latency
+            (see ``StopGain``). Requires a ``ModelSampler``. Default: make all measurements.
+        on_trial: Called after each candidate is measured.
 
     Attributes:
-        total: Candidates to measure in all, as far as the space has as many.
+        total: Total number of candidates to measure, as far as the space has that many.
 
     Raises:
-        CostModelError: The study is of another space or another objective.
+        CostModelError: The study belongs to another space or another objective.
         TypeError: ``stop_gain`` is given with a sampler without a model.
     """
 

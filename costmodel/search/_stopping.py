@@ -1,4 +1,4 @@
-"""When to end a search: the next measurement is not worth it."""
+"""Stop a search when the next measurement is not worth it."""
 
 from contextlib import suppress
 
@@ -12,22 +12,24 @@ from costmodel.search.samplers import History, ModelSampler
 
 
 class StopGain:
-    """Ends a search once the next measurement is expected to gain less than a share of the best latency.
+    """Callback that stops a search when the expected gain of the next measurement is below a threshold.
 
-    The gain is the sampler's expected improvement, and as a model is surer of itself than it should be, the
-    last ``window`` measurements together must have gained less, too. Where the model has no joint posterior
-    to tell the expected gain by, as over several SM budgets, the last ``patience`` measurements must.
+    The gain is the sampler's expected improvement, as a share of the best latency. As models tend to be
+    overconfident, the last ``window`` measurements together must also have gained less than the threshold. If
+    the model has no joint posterior to estimate the gain, as for several SM budgets, the last ``patience``
+    measurements must have gained less.
 
-    What was gained at several budgets is, for one kernel, what the objective fell by; for a portfolio the
-    largest gain at any of them.
+    With several SM budgets, the gain is the decrease of the objective for one kernel, and the largest gain at
+    any budget for a portfolio.
 
-    A callback for ``study.optimize``; ``tune`` asks ``is_reached`` itself.
+    Use it as a callback for ``study.optimize``; ``tune`` calls ``is_reached`` itself.
 
     Args:
-        sampler: Proposes for the study.
-        gain: Share of the best latency, such as 0.01.
-        window: Measurements, failures included, that must have gained less before the model is believed.
-        patience: The same where the model cannot tell.
+        sampler: The sampler of the study.
+        gain: Threshold as a share of the best latency, such as 0.01.
+        window: Number of measurements, failures included, that must have gained less than the threshold
+            before the model is trusted.
+        patience: The same number if the model cannot estimate the gain.
 
     Raises:
         ValueError: The gain is not in (0, 1).
@@ -45,13 +47,13 @@ class StopGain:
         self.patience = patience
 
     def __call__(self, study: Study, trial: FrozenTrial) -> None:
-        """End ``study.optimize`` if it is time; other trials that run are finished."""
+        """Stop ``study.optimize`` if the threshold is reached; running trials are finished."""
         if trial.state is not TrialState.PRUNED and self.is_reached(study):
             with suppress(RuntimeError):  # raised outside study.optimize, where there is no loop to end
                 study.stop()
 
     def is_reached(self, study: Study) -> bool:
-        """Whether the search should end."""
+        """Return whether the search should stop."""
         history = History.of(study, self.sampler.space)
         if self._gained(history, self.window) >= self.gain:
             return False
@@ -59,7 +61,7 @@ class StopGain:
         return (self._gained(history, self.patience) if expected is None else expected) < self.gain
 
     def _gained(self, history: History, window: int) -> float:
-        """By which share the last measurements improved the best; 1 where nothing ran before them."""
+        """Return the share by which the last measurements improved the best; 1 if nothing ran before them."""
         before = self._best(history.first(max(0, len(history.measured) - window)))
         return float((1.0 - self._best(history) / before).max()) if np.isfinite(before).all() else 1.0
 

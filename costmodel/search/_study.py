@@ -1,4 +1,4 @@
-"""Studies in files and data bases, which several processes can share and any can resume."""
+"""Studies in files and databases, which several processes can share and any can resume."""
 
 import logging
 import time
@@ -24,12 +24,12 @@ _JOURNALS, _DATABASES = (".log", ".journal"), (".db", ".sqlite", ".sqlite3")
 
 
 def open_study(place: str | None, name: str) -> optuna.Study:
-    """The study of this name at a place; a new one where there is none yet.
+    """Open the study with this name, or create it if it does not exist.
 
     Args:
-        place: A path that ends in ``.log`` or ``.journal`` for a journal file, one that ends in ``.db`` for
-            SQLite, or a URL as SQLAlchemy takes it, such as ``postgresql://host/name``. None for memory.
-        name: Name of the study; one place may hold several.
+        place: A path that ends in ``.log`` or ``.journal`` for a journal file, or in ``.db``, ``.sqlite`` or
+            ``.sqlite3`` for SQLite; or an SQLAlchemy URL such as ``postgresql://host/name``. None for memory.
+        name: Name of the study; one place may hold several studies.
 
     Raises:
         CostModelError: The place is none of these, or cannot be opened.
@@ -79,7 +79,7 @@ def _database(url: str, engine: dict[str, Any] | None = None) -> RDBStorage:
 
 
 def give_up_abandoned(study: optuna.Study) -> None:
-    """Prune the running trials whose process is gone, so that their configs may come again."""
+    """Prune the running trials whose process has died, so that their configs can be proposed again."""
     for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
         if is_abandoned(trial):
             give_up(study, trial)
@@ -87,7 +87,7 @@ def give_up_abandoned(study: optuna.Study) -> None:
 
 @contextmanager
 def quiet_optuna() -> Iterator[None]:
-    """Keep Optuna from logging studies and trials, which whoever searches shows."""
+    """Keep Optuna from logging studies and trials, as the search reports them itself."""
     log = logging.getLogger("optuna")
     level = log.level
     log.setLevel(logging.WARNING)

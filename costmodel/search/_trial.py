@@ -1,4 +1,4 @@
-"""One measured proposal, and how it is kept in a study."""
+"""One measured proposal, and how a study stores it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -30,18 +30,19 @@ class Trial:
 
     Attributes:
         number: Number of its Optuna trial.
-        candidate: What was measured.
+        candidate: The measured candidate.
         sms: ``(b,)`` granted SMs.
-        outcomes: ``(b,)`` how it ended at each budget.
+        outcomes: ``(b,)`` outcome at each SM budget.
         latency_s: ``(b,)`` median latencies in seconds; inf where it failed.
-        value: What the study minimises: at one budget the latency, over several a natural log of latency over
-            a reference; inf for a failure.
-        error: First line of the first failure's message; empty where all is ok.
-        predicted_latency_s: ``(b,)`` seconds predicted before it was measured; None where the sampler tells
-            none.
-        predicted_rank: Rank of its score among all that it was chosen from, 1 for the best; None where the
-            sampler does not score.
-        tied: Configs with the same score, from which it was chosen by novelty and then at random.
+        value: The value that the study minimises: with one SM budget, the latency; with several, the natural
+            log of latency over a reference; inf for a failure.
+        error: First line of the first failure's message; empty if all measurements succeeded.
+        predicted_latency_s: ``(b,)`` latency in seconds predicted before the measurement; None if the sampler
+            predicts none.
+        predicted_rank: Rank of the config's score among the configs to choose from, 1 for the best; None if
+            the sampler does not score.
+        tied: Number of configs with the same score, from which this one was chosen by novelty, then at
+            random.
     """
 
     number: int
@@ -56,7 +57,7 @@ class Trial:
     tied: int = 1
 
     def times(self, factor: float) -> "Trial":
-        """The trial as it would be measured where all latencies are so many times as long."""
+        """Return the trial with all latencies multiplied by a factor."""
         latency_s = tuple(factor * each for each in self.latency_s)
         value = factor * self.value if len(self.sms) == 1 else self.value + float(np.log(factor))
         return replace(self, latency_s=latency_s, value=value)

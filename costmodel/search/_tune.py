@@ -1,4 +1,4 @@
-"""The loop: propose kernels, measure them at every SM budget, learn, and again."""
+"""The search loop: propose kernels, measure them at every SM budget, learn, and repeat."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
@@ -12,24 +12,25 @@ from costmodel.search.samplers import SpaceSampler
 
 
 def tune(runner: Runner, sampler: SpaceSampler, n_measurements: int, **settings: Any) -> SearchResult:
-    """Search the sampler's space for good kernels, measuring only what is proposed, at every SM budget.
+    """Search the sampler's space for good kernels, measuring only proposed candidates, at every SM budget.
 
-    The study holds all that is known of the search, so one that was stopped or killed goes on where it was
-    when it is given again: ``n_measurements`` counts those that the study holds already. Several processes
-    may tune one study at once, through any storage that they share; none measures what another has. Trials
-    of a process that is gone are given up, and their configs may come again.
+    The study holds the whole state of the search. To resume a search that was stopped or killed, pass its
+    study again; ``n_measurements`` includes the measurements that the study already holds. Several processes
+    may tune one study at once through a shared storage; no candidate is measured twice. Trials of a process
+    that has died are given up, and their configs may be proposed again.
 
     Args:
-        runner: Measures, on the platforms of the sampler's space.
-        sampler: Proposes configs of its space.
-        n_measurements: Candidates to measure in all; the search ends before where the space is used up.
-        **settings: ``study``, ``first``, ``batch``, ``stop_gain`` and ``on_trial``, see ``Search``.
+        runner: Runner that measures on the platforms of the sampler's space.
+        sampler: Sampler that proposes configs of its space.
+        n_measurements: Total number of candidates to measure. The search ends earlier if the space is
+            exhausted.
+        **settings: ``study``, ``first``, ``batch``, ``stop_gain`` and ``on_trial`` (see ``Search``).
 
     Returns:
         All measured trials of the study.
 
     Raises:
-        CostModelError: The study is of another space or another objective, or the runner cannot measure.
+        CostModelError: The study belongs to another space or objective, or the runner cannot measure.
         TypeError: ``stop_gain`` is given with a sampler without a model.
     """
     (result,) = tune_together([Search(runner, sampler, n_measurements, **settings)])
@@ -37,12 +38,12 @@ def tune(runner: Runner, sampler: SpaceSampler, n_measurements: int, **settings:
 
 
 def tune_together(searches: Sequence[Search]) -> list[SearchResult]:
-    """Make searches in turn, batch by batch: one builds while another measures.
+    """Run searches in turn, batch by batch, so that one builds while another measures.
 
-    Each finds what it would find alone.
+    Each search gives the same result as it would alone.
 
     Args:
-        searches: They may share a runner; what takes longest to build comes first.
+        searches: The searches, which may share a runner. Put the one that takes longest to build first.
 
     Returns:
         The result of each, in order.

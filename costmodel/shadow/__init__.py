@@ -1,4 +1,4 @@
-"""Shadow tuning: measuring on a part of a GPU while a service runs on the rest, within a bound on its p99."""
+"""Shadow tuning: measure on a part of a GPU while a service runs on the rest, within a p99 bound."""
 
 from costmodel.shadow._latency_log import LatencyLog
 from costmodel.shadow._service_report import ServiceReport

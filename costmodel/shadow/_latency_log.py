@@ -1,4 +1,4 @@
-"""The file to which a service appends how long each request took."""
+"""The file to which a service appends the latency of each request."""
 
 import math
 import os
@@ -9,16 +9,16 @@ from costmodel.errors import CostModelError
 
 
 class LatencyLog:
-    """What a service appends to a file: one line a request, which begins with its latency in seconds.
+    """Reader of a service's latency file, with one line per request that begins with its latency in seconds.
 
-    What follows on a line is not looked at. A line counts once its end is there, so that a torn one loses
-    nothing. A file that is emptied, or replaced by another, is read from its beginning.
+    The rest of a line is ignored. A line counts once it is complete, so a partly written line loses nothing.
+    A file that is truncated or replaced is read from its beginning.
 
     Args:
-        path: The file; what it holds already is not read.
+        path: The file. Its present content is skipped.
 
     Attributes:
-        malformed: Lines that began with no positive number.
+        malformed: Number of lines that did not begin with a positive number.
 
     Raises:
         CostModelError: The file cannot be read.
@@ -38,7 +38,7 @@ class LatencyLog:
         self._file.seek(max(0, end - 1))
 
     def read(self) -> list[float]:
-        """Seconds of the requests that ended since the last call, in order."""
+        """Return the latencies in seconds of requests that ended since the last call, in order."""
         lines = self._lines()
         if self._is_other():
             lines += self._lines()

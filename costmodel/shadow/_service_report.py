@@ -1,25 +1,25 @@
-"""What a service lost while a search ran beside it."""
+"""How a search affected the latency of a watched service."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class ServiceReport:
-    """What a service lost while a search ran beside it.
+    """How a search affected the latency of a service that ran alongside.
 
     Attributes:
-        may_lose: Share by which its p99 might rise.
-        p99_before_s: 99th percentile of its latencies before the search.
-        p99_while_s: The same from the beginning of the search to its end, pauses included.
-        p99_alone_s: The same of the last requests that ended while the search rested.
-        median_before_s: Median latency before the search.
-        median_while_s: The same from the beginning to the end.
-        requests: Requests from the beginning to the end.
-        requests_over: Those of them that were over the bound of their time.
-        pauses: How often the search paused to keep the bound.
-        paused_s: Seconds of all pauses.
-        slower_by_itself: How often the service was found over the bound while the search rested.
-        ended: Why the search could go no further; empty where it could.
+        may_lose: Share by which p99 was allowed to rise.
+        p99_before_s: p99 before the search, in seconds.
+        p99_while_s: p99 from the beginning of the search to its end, pauses included, in seconds.
+        p99_alone_s: p99 of the last requests that ended while the search rested, in seconds.
+        median_before_s: Median latency before the search, in seconds.
+        median_while_s: Median latency from the beginning of the search to its end, in seconds.
+        requests: Number of requests from the beginning of the search to its end.
+        requests_over: Number of these requests that exceeded the bound in force at their time.
+        pauses: Number of pauses to keep the bound.
+        paused_s: Total time of all pauses, in seconds.
+        slower_by_itself: How often the service exceeded the bound while the search rested.
+        ended: Why the service ended the search; empty if it did not.
     """
 
     may_lose: float
@@ -37,5 +37,5 @@ class ServiceReport:
 
     @property
     def p99_rise(self) -> float:
-        """By which share p99 was higher than before."""
+        """Share by which p99 was higher than before the search."""
         return self.p99_while_s / self.p99_before_s - 1.0

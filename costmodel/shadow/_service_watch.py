@@ -1,4 +1,4 @@
-"""What a service may lose, and how that is watched."""
+"""Settings for watching a service during a search."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,18 +11,19 @@ _FEWEST = 299
 
 @dataclass(frozen=True)
 class ServiceWatch:
-    """What a service may lose while kernels are measured beside it, and how that is watched.
+    """Bound on a service's p99 while kernels are measured alongside, and settings for watching it.
 
     Attributes:
-        latencies: File to which the service appends a line a request, see ``LatencyLog``.
-        may_lose: Share by which its p99 may rise.
-        window: Requests without tuning that p99 is taken of. Ten of 1,000 are slower than p99, so that the
-            share of requests above it is known to a third; fewer than 299 tell no p99 at all.
-        longest_pause_s: Seconds of one pause after which tuning ends.
-        silence_s: Seconds without any request after which tuning ends.
+        latencies: File to which the service appends one line per request (see ``LatencyLog``).
+        may_lose: Share by which the service's p99 may rise.
+        window: Number of requests without tuning from which p99 is computed. Ten of 1,000 requests are slower
+            than p99, so the share of requests above it is known to within a third. At least 299, as fewer
+            give no p99 at all.
+        longest_pause_s: Length of one pause, in seconds, after which tuning ends.
+        silence_s: Time without any request, in seconds, after which tuning ends.
 
     Raises:
-        CostModelError: One is out of range.
+        CostModelError: A setting is out of range.
 
     Example:
         >>> watch = ServiceWatch("latencies.log", may_lose=0.02)
@@ -39,7 +40,7 @@ class ServiceWatch:
         """Check the settings."""
         if self.window < _FEWEST:
             raise CostModelError(
-                f"window must be at least {_FEWEST} requests, as fewer tell no p99, but got {self.window}."
+                f"window must be at least {_FEWEST} requests, as fewer give no p99, but got {self.window}."
             )
         for name in ("may_lose", "longest_pause_s", "silence_s"):
             if not 0.0 < (value := getattr(self, name)) < float("inf"):

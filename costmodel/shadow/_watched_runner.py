@@ -1,4 +1,4 @@
-"""A runner that measures one kernel at a time, and looks at a service after each."""
+"""A runner that measures one kernel at a time, and checks a service after each."""
 
 from collections.abc import Sequence
 
@@ -12,13 +12,13 @@ _NOT_RUN = (Outcome.COMPILE_ERROR, Outcome.INVALID_CONFIG)
 
 
 class WatchedRunner(WrappedRunner):
-    """Measures with another runner, kernel by kernel, as a service allows.
+    """Runner that measures with another runner, one kernel at a time, as a service allows.
 
-    Nothing is built ahead: while the watch looks at the service alone, nothing of the runner is at work.
+    Kernels are not built ahead, so that the runner is idle while the service is observed alone.
 
     Args:
-        runner: What measures; it stays open.
-        service: What runs beside it.
+        runner: The runner that measures; it stays open.
+        service: The service that runs alongside.
     """
 
     def __init__(self, runner: Runner, service: WatchedService) -> None:
@@ -49,12 +49,12 @@ class WatchedRunner(WrappedRunner):
     def measure(
         self, candidates: Sequence[Candidate], platform: Platform, *, visit: int = 0
     ) -> list[Measurement]:
-        """Measure one after the other, each followed by a look at the service.
+        """Measure candidates one at a time, and check the service after each.
 
-        What ran beside the service has ``UNKNOWN_CO_RUNNERS``: it is not what a kernel takes alone.
+        Measurements have ``UNKNOWN_CO_RUNNERS``, as kernels that run beside the service do not run alone.
 
         Raises:
-            CannotGoOnError: The service loses too much, or has gone silent.
+            CannotGoOnError: The service slows down too much, or stopped reporting latencies.
         """
         measured: list[Measurement] = []
         for candidate in candidates:

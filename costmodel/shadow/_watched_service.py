@@ -1,4 +1,4 @@
-"""Looks at a service while something runs beside it, and pauses that so that the bound on p99 is kept."""
+"""Watch a service while kernels are measured alongside, and pause the measuring to keep a p99 bound."""
 
 import time
 from collections import deque
@@ -28,11 +28,11 @@ def _nobody(_: object) -> None:
 
 
 class CannotGoOnError(CostModelError):
-    """A search beside a service must end: with what it has, if it has anything."""
+    """A search must end, with the trials made so far, because of the service that it runs beside."""
 
 
 class WatchedService:
-    """Keeps the p99 of a service within a bound while kernels are measured beside it.
+    """Keep the p99 of a service within a bound while kernels are measured alongside.
 
     The bound is ``1 + may_lose`` times the p99 of the last ``window`` requests without tuning, which are
     collected before anything else, in a short rest after each measurement, and in pauses. Each request since
@@ -93,7 +93,7 @@ class WatchedService:
 
     @property
     def may_lose(self) -> float:
-        """Share by which p99 may rise."""
+        """Share by which the service's p99 may rise."""
         return self._watch.may_lose
 
     @property
@@ -103,7 +103,7 @@ class WatchedService:
 
     @property
     def report(self) -> ServiceReport:
-        """What the service lost."""
+        """How the search affected the service so far."""
         return ServiceReport(
             may_lose=self.may_lose,
             p99_before_s=self._p99_before_s,
@@ -217,7 +217,7 @@ class WatchedService:
 
 
 def p99(latencies_s: Collection[float]) -> float:
-    """The latency that at most one in a hundred exceeds; NaN of none."""
+    """Return the latency that at most one request in a hundred exceeds; NaN without requests."""
     if not latencies_s:
         return float("nan")
     return float(np.quantile(list(latencies_s), 1.0 - _TAIL, method="inverted_cdf"))

@@ -1,4 +1,4 @@
-"""Spaces of configs to search, one base class for all."""
+"""Search spaces of configs, with one base class."""
 
 from costmodel.spaces._base import DrawnConfigs, Param, SearchSpace
 from costmodel.spaces._declared import DeclaredSpace

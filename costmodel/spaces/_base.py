@@ -1,4 +1,4 @@
-"""What a search needs of a space, whatever the space is made of."""
+"""The interface between a search and a space."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -22,8 +22,8 @@ class DrawnConfigs:
     """Configs of a space with their features.
 
     Attributes:
-        configs: The n configs; may be made one by one where they are asked for.
-        features: ``(n, b, d)`` features on each of b platforms; NaN where one does not apply.
+        configs: The n configs; each may be made on access.
+        features: ``(n, b, d)`` features on each of b platforms; NaN where a feature does not apply.
     """
 
     configs: Sequence[Config]
@@ -38,11 +38,11 @@ class DrawnConfigs:
         return np.array([config.config_id for config in self.configs], dtype="U16")
 
     def take(self, rows: NDArray[Any]) -> Self:
-        """The configs of these positions, made at once."""
+        """Return the configs at these positions, with their features."""
         return type(self)([self.configs[int(row)] for row in rows], self.features[rows])
 
     def with_others(self, others: Self) -> Self:
-        """These configs, then those of ``others`` that are not among them."""
+        """Return these configs followed by the configs of ``others`` that are not among them."""
         new = np.flatnonzero(~np.isin(others.ids, self.ids))
         return type(self)(
             [*self.configs, *(others.configs[int(row)] for row in new)],
@@ -51,13 +51,13 @@ class DrawnConfigs:
 
 
 class SearchSpace(ABC):
-    """Configs to choose from, how Optuna names them, and what is known of them before anything is built.
+    """Base class of search spaces: the configs, their Optuna parameters, and their features before any build.
 
-    A config is one choice of all parameters that exist in it: one that depends on another's value is absent
-    where it does not exist. Optuna sees parameters of its own; ``params`` and ``config`` go to and fro.
+    A config has a value for each parameter that exists in it; a parameter may exist only for some values of
+    another. Optuna uses its own parameters; ``params`` and ``config`` convert between the two.
 
     Attributes:
-        platforms: Where the configs would run, such as one device with b SM budgets; one or more.
+        platforms: One or more platforms on which the configs would run, such as one device with b SM budgets.
     """
 
     platforms: tuple[Platform, ...]
@@ -65,21 +65,21 @@ class SearchSpace(ABC):
     @property
     @abstractmethod
     def family(self) -> str:
-        """What the configs' parameters are known by, see ``Candidate.family``."""
+        """Family of the configs' parameters (see ``Candidate.family``)."""
 
     @abstractmethod
     def holds(self, candidate: Candidate) -> bool:
-        """Whether a candidate is of this space, as far as its name tells."""
+        """Return whether a candidate is of this space, judging by its name."""
 
     @property
     @abstractmethod
     def space_id(self) -> str:
-        """Content address of the space and its platforms: a study belongs to one."""
+        """Content address of the space and its platforms. A study belongs to one ``space_id``."""
 
     @property
     @abstractmethod
     def size(self) -> int | None:
-        """Number of configs where all of them are drawn at once; None where there are too many."""
+        """Number of configs if all of them are drawn at once; None if there are too many."""
 
     @property
     @abstractmethod
@@ -88,24 +88,24 @@ class SearchSpace(ABC):
 
     @property
     def starts(self) -> Sequence[Config]:
-        """Configs to measure before any other; none where nothing is known of them."""
+        """Configs to measure before any other. Default: none."""
         return ()
 
     @abstractmethod
     def suggest(self, trial: Trial) -> Config:
-        """The config that a trial proposes, for an objective in ``study.optimize``.
+        """Return the config that a trial proposes, for an objective in ``study.optimize``.
 
         Raises:
-            CostModelError: The study's sampler proposed what the space does not hold.
+            CostModelError: The study's sampler proposed a config that is not in the space.
         """
 
     @abstractmethod
     def params(self, config: Config) -> dict[str, Param]:
-        """Optuna parameters of a config, in the order in which ``suggest`` asks for them."""
+        """Return the Optuna parameters of a config, in the order in which ``suggest`` asks for them."""
 
     @abstractmethod
     def config(self, params: Mapping[str, Any]) -> Config:
-        """The config of Optuna parameters, the inverse of ``params``.
+        """Return the config with these Optuna parameters; the inverse of ``params``.
 
         Raises:
             CostModelError: The space has no such config.
@@ -113,37 +113,38 @@ class SearchSpace(ABC):
 
     @abstractmethod
     def draw(self, size: int, rng: np.random.Generator) -> DrawnConfigs:
-        """About ``size`` random distinct configs that meet the constraints; all where ``self.size`` is known.
+        """Draw about ``size`` distinct random configs that meet the constraints.
 
-        Nothing is built, so that some may turn out invalid.
+        If ``self.size`` is known, all configs are returned. Nothing is built, so some configs may turn out
+        to be invalid.
         """
 
     @abstractmethod
     def neighbours(self, config: Config, count: int, rng: np.random.Generator) -> list[Config]:
-        """Up to ``count`` distinct configs near ``config``; none where all were drawn anyway."""
+        """Return up to ``count`` distinct configs near ``config``; none if ``draw`` returns all configs."""
 
     @abstractmethod
     def features(self, configs: Sequence[Config]) -> FloatArray:
-        """``(n, b, d)`` features of these configs on each platform; NaN where one does not apply."""
+        """Return ``(n, b, d)`` features of configs on each platform; NaN where one does not apply."""
 
     @abstractmethod
     def candidate(self, config: Config) -> Candidate:
-        """What is to be measured for a config; it may have another config that stands for the same.
+        """Return the candidate to measure for a config; its own config may be an equivalent one.
 
         Raises:
-            InvalidConfigError: No kernel comes of it.
+            InvalidConfigError: No kernel can be made from the config.
         """
 
     @abstractmethod
     def on(self, *platforms: Platform) -> "SearchSpace":
-        """The same configs on other platforms, one or more."""
+        """Return the same space on one or more other platforms."""
 
     def in_columns(self, columns: Sequence[str] | None) -> "SearchSpace":
-        """The same configs with features in other columns, such as those that a model expects.
+        """Return the same space with other feature columns, such as those that a model expects.
 
-        A space whose features are those of its decisions alone has no others, and stays as it is.
+        A space whose features come from its decisions alone has no other columns and returns itself.
 
         Args:
-            columns: Names of the columns; those that the configs have if None.
+            columns: Names of the columns; None for the columns of the configs.
         """
         return self

@@ -1,4 +1,4 @@
-"""A space that a user declares for a function of their own."""
+"""A space that a user declares for their own function."""
 
 import itertools
 import math
@@ -26,9 +26,9 @@ from costmodel.spaces._parameters import suggest_one
 Constraint = Callable[[Mapping[str, Any]], bool]
 Condition = tuple[str, Sequence[Any]]
 
-# Up to so many combinations are gone through one by one, so that none is missed.
+# Up to this many combinations are enumerated, so that none is missed.
 _MOST_LISTED = 20_000
-# Draws for each config that is wanted: where few meet the constraints, fewer come back.
+# Rounds of draws: if few configs meet the constraints, fewer than requested are returned.
 _MOST_DRAWS = 4
 # A number moves by up to a quarter of its range.
 _REACH = 0.25
@@ -36,24 +36,27 @@ _ANYWHERE = Platform(Device("unnamed", "cpu", "", 0, 0.0), "whole", 0, 0)
 
 
 class DeclaredSpace(SearchSpace):
-    """Parameters, conditions and constraints of any function that can be timed.
+    """A space of parameters, conditions and constraints, for any function that can be timed.
 
-    A parameter with a condition exists only where the parameter that it names exists and has one of the
-    values; elsewhere it is absent. Features are those of the decisions alone: a number x counts as
-    ``sign(x) log2(1 + |x|)``, other values as one column each; of a parameter that is absent they are NaN.
+    A parameter with a condition exists only if the parameter that it depends on exists and has one of the
+    given values; otherwise it is absent. Features are made from the decisions alone: a number x becomes
+    ``sign(x) log2(1 + |x|)``, and every other value gets its own column. Features of an absent parameter are
+    NaN.
 
     Args:
-        name: Name of what is tuned; with the parameters and conditions it makes the space's address.
-        parameters: Optuna distribution of each parameter, those that others depend on before them. Choices
-            are numbers, texts or booleans.
-        when: Condition of each parameter that has one: the parameter that it depends on, and the values of
-            that for which it exists.
-        constraints: Functions of a config's decisions that must all be true; absent parameters are not among
-            the decisions. They must be the same in every process that shares a study.
-        platforms: Where the function runs; they matter only to what is reported.
+        name: Name of the function to tune. The space's identity is made from name, parameters, conditions and
+            platforms.
+        parameters: Optuna distribution of each parameter. A parameter must come before those that depend on
+            it. Choices are numbers, strings or booleans.
+        when: Condition of each conditional parameter: the parameter that it depends on, and the values of
+            that parameter for which it exists.
+        constraints: Functions of a config's decisions that must all return true. Absent parameters are not
+            among the decisions. All processes that share a study must use the same constraints.
+        platforms: Platforms on which the function runs; they only affect what is reported.
 
     Raises:
-        ValueError: There are no parameters, or a condition names one that does not come before.
+        ValueError: There are no parameters, or a condition names a parameter that does not come before its
+            own.
 
     Example:
         >>> space = DeclaredSpace(
@@ -89,32 +92,32 @@ class DeclaredSpace(SearchSpace):
 
     @property
     def family(self) -> str:
-        """That of the name."""
+        """Family of the candidates, made from the name."""
         return self._workload.kind
 
     def holds(self, candidate: Candidate) -> bool:
-        """Whether it is one of this name."""
+        """Return whether a candidate is of the space with this name."""
         return candidate.workload == self._workload
 
     @cached_property
     def space_id(self) -> str:
-        """Content address of name, parameters, conditions, platforms; constraints cannot be told apart."""
+        """Content address of name, parameters, conditions and platforms; constraints do not enter."""
         parameters = {name: distribution_to_json(d) for name, d in self._parameters.items()}
         conditions = {name: (parent, list(values)) for name, (parent, values) in self._when.items()}
         return content_id(self.name, parameters, conditions, *(p.platform_id for p in self.platforms))
 
     @property
     def size(self) -> int | None:
-        """Number of configs that meet the constraints; None where there are too many to go through."""
+        """Number of configs that meet the constraints; None if there are too many to enumerate."""
         return None if self._all is None else len(self._all)
 
     @property
     def distributions(self) -> dict[str, BaseDistribution]:
-        """The parameters."""
+        """Optuna distribution of each parameter."""
         return dict(self._parameters)
 
     def suggest(self, trial: Trial) -> Config:
-        """The config that a trial proposes; another sampler's may break a constraint (see ``candidate``)."""
+        """Return a trial's config; one from another sampler may break a constraint (see ``candidate``)."""
         decisions: dict[str, Any] = {}
         for name, distribution in self._parameters.items():
             if self._exists(name, decisions):
@@ -122,11 +125,11 @@ class DeclaredSpace(SearchSpace):
         return Config(decisions)
 
     def params(self, config: Config) -> dict[str, Param]:
-        """The decisions themselves."""
+        """Return the config's decisions as Optuna parameters."""
         return {name: config.decisions[name] for name in self._parameters if name in config.decisions}  # type: ignore[misc]
 
     def config(self, params: Mapping[str, Any]) -> Config:
-        """The config with these parameters, in the order in which they were declared."""
+        """Return the config with these parameters, in the order of declaration."""
         decisions: dict[str, Any] = {}
         for name, distribution in self._parameters.items():
             if self._exists(name, decisions):
@@ -139,16 +142,16 @@ class DeclaredSpace(SearchSpace):
         return Config(decisions)
 
     def draw(self, size: int, rng: np.random.Generator) -> DrawnConfigs:
-        """Random configs, each value equally likely; all of a small space, in order."""
+        """Draw random configs, each value equally likely, or return all configs of a small space in order."""
         configs = self._random(size, rng) if self._all is None else self._all
         if not configs:
             raise CostModelError(
-                f"Some config of {self.name} must meet its constraints, but none was found. Loosen them."
+                f"Some config of {self.name} must meet its constraints, but none was found. Relax them."
             )
         return DrawnConfigs(configs, self.features(configs))
 
     def neighbours(self, config: Config, count: int, rng: np.random.Generator) -> list[Config]:
-        """Configs with one to three changes that meet the constraints; none of a small space."""
+        """Return configs with one to three changes that meet the constraints; none for a small space."""
         if self._all is not None:
             return []
         changed = (self._changed(config, rng) for _ in range(count))
@@ -157,7 +160,7 @@ class DeclaredSpace(SearchSpace):
         return list(found.values())
 
     def features(self, configs: Sequence[Config]) -> FloatArray:
-        """``(n, b, d)`` numbers and categories of the decisions, the same on each platform."""
+        """Return ``(n, b, d)`` features of the decisions, the same on each platform."""
         columns = [
             column
             for name, distribution in self._parameters.items()
@@ -167,10 +170,10 @@ class DeclaredSpace(SearchSpace):
         return np.repeat(values[:, None], len(self.platforms), axis=1)
 
     def candidate(self, config: Config) -> Candidate:
-        """The candidate of a config.
+        """Return the candidate of a config.
 
         Raises:
-            InvalidConfigError: It breaks a constraint.
+            InvalidConfigError: The config breaks a constraint.
         """
         if not self._meets_constraints(config):
             raise InvalidConfigError(
@@ -179,14 +182,14 @@ class DeclaredSpace(SearchSpace):
         return Candidate(self._workload, f"declared-{self.name}", config)
 
     def on(self, *platforms: Platform) -> "DeclaredSpace":
-        """The same space elsewhere; the features are the same."""
+        """Return the same space on other platforms; the features are the same."""
         return DeclaredSpace(
             self.name, self._parameters, when=self._when, constraints=self._constraints, platforms=platforms
         )
 
     @cached_property
     def _all(self) -> list[Config] | None:
-        """Every config that meets the constraints; None where there are too many combinations."""
+        """Every config that meets the constraints; None if there are too many combinations."""
         values = [_values(distribution) for distribution in self._parameters.values()]
         if any(each is None for each in values):
             return None
@@ -251,7 +254,7 @@ def _check(parameters: Mapping[str, BaseDistribution], when: Mapping[str, Condit
     ]
     if not names or late:
         raise ValueError(
-            "a space must have parameters, and a condition must be of one of them and name one before it, "
+            "a space must have parameters, and a condition must be of a parameter and name an earlier one, "
             f"but got parameters {names} and conditions {dict(when)}"
         )
 

@@ -1,4 +1,4 @@
-"""The design space of a kernel source, as a search sees it."""
+"""The design space of a kernel source, as a search space."""
 
 import re
 from collections import OrderedDict
@@ -28,16 +28,16 @@ _REMEMBERED = 512  # lowered candidates: proposals are asked for again when they
 
 
 class KernelSpace(SearchSpace):
-    """All kernels that a source may make of a workload.
+    """All kernels that a source can make for a workload.
 
-    Configs are drawn as columns and their features need no lowering: 100,000 take about a second. A config is
-    lowered when it is about to be proposed.
+    Configs are drawn in columns, and their features need no lowering: 100,000 take about a second. A config
+    is lowered only when it is about to be proposed.
 
     Args:
-        space: The design space, such as ``costmodel.kernels.metaschedule.open_space`` gives.
-        *platforms: Where the kernels would run, one or more.
-        columns: Names of the feature columns, such as those that a model expects; those that the kernels have
-            if None.
+        space: The design space, such as ``costmodel.kernels.metaschedule.open_space`` returns.
+        *platforms: One or more platforms on which the kernels would run.
+        columns: Names of the feature columns, such as those that a model expects. Default: the columns of the
+            kernels.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class KernelSpace(SearchSpace):
         self._lowered: OrderedDict[str, Candidate] = OrderedDict()
 
     def holds(self, candidate: Candidate) -> bool:
-        """Whether it is of the design space and the workload."""
+        """Return whether a candidate is of this design space and workload."""
         return (candidate.space, candidate.workload) == (self.space.name, self.space.workload)
 
     @property
@@ -60,17 +60,17 @@ class KernelSpace(SearchSpace):
 
     @property
     def size(self) -> int | None:
-        """That of the design space; None where there are too many to draw them all."""
+        """Number of configs in the design space; None if there are too many to draw them all."""
         return self.space.size
 
     @property
     def starts(self) -> Sequence[Config]:
-        """Those of the design space."""
+        """Configs of the design space to start from."""
         return self.space.starts
 
     @cached_property
     def distributions(self) -> dict[str, BaseDistribution]:
-        """The sketch, and the parameters of each sketch with its number and a dot in front."""
+        """Distributions of the sketch and of each sketch's parameters, prefixed with its number and a dot."""
         categorical, integer = CategoricalDistribution, IntDistribution
         return {
             name: integer(0, last) if isinstance(last, int) else categorical(last)
@@ -78,25 +78,25 @@ class KernelSpace(SearchSpace):
         }
 
     def suggest(self, trial: Trial) -> Config:
-        """The config that a trial proposes."""
+        """Return the config that a trial proposes."""
         return self.space.suggest(trial)
 
     def params(self, config: Config) -> dict[str, Param]:
-        """The sketch, and the parameters that exist in it; a tile's are indices of divisors."""
+        """Return the sketch and its parameters; those of a tile are indices of divisors."""
         return dict(self.space.params(config))
 
     def config(self, params: Mapping[str, Any]) -> Config:
-        """The config with these Optuna parameters."""
+        """Return the config with these Optuna parameters."""
         return self.space.config(params)
 
     def draw(self, size: int, rng: np.random.Generator) -> DrawnConfigs:
-        """As many random configs of each sketch, each once."""
+        """Draw equally many random configs of each sketch, without duplicates."""
         sketches = range(len(self.space.sketches))
         batches = [_distinct(self.space.draw(i, -(-size // len(sketches)), rng)) for i in sketches]
         return DrawnConfigs(BatchConfigs(batches), np.vstack([self._features(batch) for batch in batches]))
 
     def neighbours(self, config: Config, count: int, rng: np.random.Generator) -> list[Config]:
-        """Configs of the same sketch with one to three changes."""
+        """Return configs of the same sketch with one to three changes."""
         found: dict[str, Config] = {}
         for changes in rng.integers(1, MOST_CHANGES + 1, size=count):
             changed = config
@@ -107,7 +107,7 @@ class KernelSpace(SearchSpace):
         return list(found.values())
 
     def features(self, configs: Sequence[Config]) -> FloatArray:
-        """``(n, b, d)`` features by the decisions, so that lowering a config changes nothing."""
+        """Return ``(n, b, d)`` features of the decisions, which lowering a config does not change."""
         if not configs:
             return np.empty((0, len(self.platforms), len(self._columns or COLUMNS)))
         candidates = [Candidate(self.space.workload, self.space.name, config) for config in configs]
@@ -127,12 +127,12 @@ class KernelSpace(SearchSpace):
 
     @cached_property
     def family(self) -> str:
-        """What the parameters are known by, see ``Candidate.family``."""
+        """Family of the parameters (see ``Candidate.family``)."""
         return Candidate(self.space.workload, self.space.name, Config({})).family
 
     @cached_property
     def _columns(self) -> Sequence[str] | None:
-        """Names of the feature columns; None for those that all operators have."""
+        """Names of the feature columns; None for those common to all operators."""
         if self._asked is not None or not self.family:
             return self._asked
         parameters = {_decision(name): each for name, each in self.space.parameters().items()}
@@ -142,10 +142,10 @@ class KernelSpace(SearchSpace):
         return [column.name for column in COLUMNS] + sorted(column.name for column in own)
 
     def candidate(self, config: Config) -> Candidate:
-        """The lowered candidate of a config, whose config is the one that the source applied.
+        """Return the lowered candidate of a config, with the config that the source applied.
 
         Raises:
-            InvalidConfigError: No valid kernel comes of it.
+            InvalidConfigError: No valid kernel can be made from the config.
         """
         found = self._lowered.get(config.config_id)
         if found is None:
@@ -156,11 +156,11 @@ class KernelSpace(SearchSpace):
         return found
 
     def on(self, *platforms: Platform) -> "KernelSpace":
-        """The same configs on other platforms; what was lowered need not be lowered again."""
+        """Return the same space on other platforms; lowered candidates are reused."""
         return self._with(platforms, self._asked)
 
     def in_columns(self, columns: Sequence[str] | None) -> "KernelSpace":
-        """The same configs with features in other columns; what was lowered need not be lowered again."""
+        """Return the same space with other feature columns; lowered candidates are reused."""
         return self._with(self.platforms, columns)
 
     def _with(self, platforms: tuple[Platform, ...], columns: Sequence[str] | None) -> "KernelSpace":
@@ -170,10 +170,10 @@ class KernelSpace(SearchSpace):
 
 
 class BatchConfigs(Sequence[Config]):
-    """The configs of several batches, each made when it is asked for.
+    """The configs of several batches, each made on access.
 
     Args:
-        batches: The batches, one behind the other.
+        batches: The batches, in order.
     """
 
     def __init__(self, batches: Sequence[ConfigBatch]) -> None:

@@ -1,4 +1,4 @@
-"""Optuna's distributions: asking a trial for a value of one."""
+"""Ask an Optuna trial for a value of a distribution."""
 
 from optuna import Trial
 from optuna.distributions import (

@@ -1,4 +1,4 @@
-"""A pool: a space whose configs are listed, such as those of a replay, and that is screened as a whole."""
+"""A pool: a space of listed configs, such as those of a replay, which is screened as a whole."""
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -17,17 +17,17 @@ from costmodel.spaces._parameters import suggest_one
 
 
 class Pool(SearchSpace):
-    """Candidates of one workload, and how Optuna names them.
+    """A space of listed candidates of one workload.
 
-    Each decision of a config is one Optuna parameter: an integer range where every config holds an integer,
-    else a category. The factors of a tile become a category such as ``2x1x16x4x1``, and a decision that a
-    config does not have (configs of several sketches may share a pool) is the category None.
+    Each decision of a config is one Optuna parameter: an integer range if every config has an integer,
+    otherwise a category. The factors of a tile become a category such as ``2x1x16x4x1``. A decision that a
+    config does not have is the category None, as configs of several sketches may share a pool.
 
     Args:
-        candidates: Distinct configs of one workload.
-        *platforms: Where they would run.
-        columns: Names of the feature columns, such as those that a model expects; those that the candidates
-            have if None.
+        candidates: Distinct candidates of one workload.
+        *platforms: One or more platforms on which they would run.
+        columns: Names of the feature columns, such as those that a model expects. Default: the columns of the
+            candidates.
 
     Raises:
         ValueError: There are no candidates or no platforms, or two candidates have the same decisions.
@@ -55,12 +55,12 @@ class Pool(SearchSpace):
 
     @property
     def family(self) -> str:
-        """That of the candidates; empty where they are of several."""
+        """Family of the candidates; empty if they are of several families."""
         families = {candidate.family for candidate in self.candidates}
         return families.pop() if len(families) == 1 else ""
 
     def holds(self, candidate: Candidate) -> bool:
-        """Whether it is among the candidates."""
+        """Return whether the pool contains this candidate."""
         return candidate in self.candidates
 
     @cached_property
@@ -79,19 +79,19 @@ class Pool(SearchSpace):
         return {name: _distribution([params[name] for params in self._params]) for name in self._names}
 
     def suggest(self, trial: Trial) -> Config:
-        """The config that a trial proposes."""
+        """Return the config that a trial proposes."""
         return self.config({name: suggest_one(trial, name, d) for name, d in self.distributions.items()})
 
     def params(self, config: Config) -> dict[str, Param]:
-        """Optuna parameters of a config, all of them in each."""
+        """Return the Optuna parameters of a config; every config has all of them."""
         return self._encode(config)
 
     def config(self, params: Mapping[str, Any]) -> Config:
-        """The config with these Optuna parameters."""
+        """Return the config with these Optuna parameters."""
         return self.candidates[self.position(params)].config
 
     def position(self, params: Mapping[str, Any]) -> int:
-        """Position of the candidate with these Optuna parameters.
+        """Return the position of the candidate with these Optuna parameters.
 
         Raises:
             CostModelError: The pool has no such candidate.
@@ -105,32 +105,32 @@ class Pool(SearchSpace):
         return position
 
     def draw(self, size: int, rng: np.random.Generator) -> DrawnConfigs:
-        """All candidates, in order."""
+        """Return all candidates, in order."""
         return self._all
 
     def neighbours(self, config: Config, count: int, rng: np.random.Generator) -> list[Config]:
-        """None: all were drawn."""
+        """Return no configs: ``draw`` returns all of them."""
         return []
 
     def features(self, configs: Sequence[Config]) -> FloatArray:
-        """``(n, b, d)`` features of configs of the pool on its platforms."""
+        """Return ``(n, b, d)`` features of configs on the pool's platforms."""
         rows = np.array([self._row(config) for config in configs], dtype=np.intp)
         return self._all.features[rows]
 
     def candidate(self, config: Config) -> Candidate:
-        """The candidate of a config.
+        """Return the candidate of a config.
 
         Raises:
-            CostModelError: The pool does not hold it.
+            CostModelError: The pool has no such candidate.
         """
         return self.candidates[self._row(config)]
 
     def on(self, *platforms: Platform) -> "Pool":
-        """The same candidates on other platforms."""
+        """Return a pool of the same candidates on other platforms."""
         return Pool(self.candidates, *platforms, columns=self._columns)
 
     def in_columns(self, columns: Sequence[str] | None) -> "Pool":
-        """The same candidates with features in other columns."""
+        """Return a pool of the same candidates with other feature columns."""
         return Pool(self.candidates, *self.platforms, columns=columns)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""From source tasks to a new one: zero-shot, few-shot, guarded, with intervals, and models in files."""
+"""Transfer from source tasks to a new one: zero-shot, few-shot, guarded, with intervals; model files."""
 
 from costmodel.learners import learner_names
 from costmodel.transfer._base import Predictor, StorableModel, TransferModel

@@ -1,4 +1,4 @@
-"""The transfer contract: knowledge of source tasks, sharpened by a few measurements of a new one.
+"""The transfer model interface: learn from source tasks, then adapt to a new one with a few measurements.
 
 Notations are those of ``costmodel.learners``.
 """
@@ -11,7 +11,7 @@ from costmodel.learners import Prediction, Storable
 
 
 class Predictor(Protocol):
-    """Anything that scores candidates."""
+    """Protocol of objects that score candidates."""
 
     def predict(self, X: FloatArray) -> Prediction:
         """Score candidates; higher is better."""
@@ -19,19 +19,19 @@ class Predictor(Protocol):
 
 
 class TransferModel(ABC):
-    """Learns source tasks once, then serves new tasks: zero-shot by ``predict``, few-shot by ``adapt``."""
+    """Learn source tasks once; predict new tasks zero-shot with ``predict`` or few-shot with ``adapt``."""
 
     @abstractmethod
     def fit(self, X: FloatArray, y: FloatArray, task_ids: TaskIds) -> Self:
-        """Learn the source tasks; forgets what was known."""
+        """Learn the source tasks, and forget everything learned before."""
 
     @abstractmethod
     def predict(self, X: FloatArray) -> Prediction:
-        """Score candidates of a task without any measurement of it."""
+        """Score candidates of a task of which nothing was measured."""
 
     @abstractmethod
     def adapt(self, X: FloatArray, y: FloatArray) -> Predictor:
-        """Predictor for one new task, given its first measurements; this model stays as it is.
+        """Return a predictor for one new task, given its first measurements; this model does not change.
 
         Args:
             X: ``(m, d)`` measured candidates of the task, m >= 1.
@@ -39,9 +39,10 @@ class TransferModel(ABC):
         """
 
     def propose(self, X: FloatArray, y: FloatArray) -> Predictor:
-        """Predictor whose best score is what a search should measure next.
+        """Return a predictor whose best-scored candidate a search should measure next.
 
-        That of ``adapt``, and this model before anything was measured, unless a model hedges its proposals.
+        By default this is the predictor from ``adapt``, or this model before anything was measured. Models
+        that hedge their proposals override it.
 
         Args:
             X: ``(m, d)`` measured candidates of the task, m >= 0, in the order in which they were measured.
@@ -51,7 +52,7 @@ class TransferModel(ABC):
 
 
 class StorableModel(TransferModel, Storable):
-    """A transfer model that can be kept in a file."""
+    """A transfer model that can be saved to a file."""
 
 
 def check_measured(X: FloatArray, y: FloatArray) -> None:

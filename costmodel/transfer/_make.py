@@ -1,4 +1,4 @@
-"""Unfitted models by name, for the columns of a feature table."""
+"""Make unfitted models by name, for the columns of a feature table."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -10,7 +10,7 @@ from costmodel.transfer.guard import Guarded
 from costmodel.transfer.models import Residual
 from costmodel.transfer.uncertainty import Conformal
 
-# Each takes a model, the columns and a seed, and gives the model with something around it.
+# Each takes a model, the columns and a seed, and returns the wrapped model.
 WRAPPERS: Mapping[str, Callable[[StorableModel, Sequence[Column], int], StorableModel]] = {
     "intervals": Conformal.around,
     "guard": Guarded.around,
@@ -18,21 +18,21 @@ WRAPPERS: Mapping[str, Callable[[StorableModel, Sequence[Column], int], Storable
 
 
 def make_model(name: str, columns: Sequence[Column], seed: int = 0) -> StorableModel:
-    """An unfitted model for feature tables with these columns.
+    """Make an unfitted model for feature tables with these columns.
 
     Args:
-        name: A registered learner's, see ``learner_names``, and behind it any ``WRAPPERS``, each with a plus:
-            ``kernel-ridge+guard+intervals``.
+        name: Name of a registered learner (see ``learner_names``), optionally followed by ``WRAPPERS``, each
+            after a plus sign, such as ``kernel-ridge+guard+intervals``.
         columns: Columns of the feature table.
         seed: Seed of all random choices.
 
     Raises:
-        CostModelError: No learner or wrapper has this name, or the learner's package cannot be loaded.
+        CostModelError: The learner or a wrapper is unknown, or the learner's package cannot be loaded.
     """
     learner, *wrappers = name.split("+")
     if learner not in learner_names() or not set(wrappers) <= set(WRAPPERS):
         raise CostModelError(
-            f"A learner must be one of {', '.join(learner_names())}, behind which may stand "
+            f"A learner must be one of {', '.join(learner_names())}, optionally followed by "
             f"{' or '.join('+' + wrapper for wrapper in WRAPPERS)}, but got {name!r}."
             + ("" if learner in learner_names() else did_you_mean(learner, learner_names()))
         )
@@ -43,7 +43,7 @@ def make_model(name: str, columns: Sequence[Column], seed: int = 0) -> StorableM
 
 
 def _as_model(name: str, columns: Sequence[Column], seed: int) -> StorableModel:
-    """A learner by name as a transfer model.
+    """Make a transfer model from the name of a learner.
 
     Raises:
         CostModelError: The class registered by this name is neither a learner nor a transfer model.

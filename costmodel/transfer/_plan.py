@@ -1,4 +1,4 @@
-"""What to measure first of a new task."""
+"""Choose what to measure first of a new task."""
 
 from typing import Protocol, runtime_checkable
 
@@ -22,36 +22,39 @@ _JITTER = 1e-8
 
 @runtime_checkable
 class Posterior(Protocol):
-    """A predictor that tells which log latencies candidates may have together, such as ``Calibrated``."""
+    """A predictor with a joint distribution of the candidates' log latencies, such as ``Calibrated``."""
 
     def predict(self, X: FloatArray) -> Prediction:
         """Score candidates; higher is better."""
         ...
 
     def std(self, X: FloatArray) -> FloatArray:
-        """``(n,)`` standard deviation of a measurement's log latency."""
+        """Return the ``(n,)`` standard deviation of a measurement's log latency."""
         ...
 
     def posterior(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Mean ``(n,)`` and covariance ``(n, n)`` of log latencies, up to a constant."""
+        """Return mean ``(n,)`` and covariance ``(n, n)`` of log latencies, up to a constant."""
         ...
 
 
 @one_blas_thread()
 def choose_first(model: TransferModel, X: FloatArray, m: int, *, optimism: float = 1.0) -> Positions:
-    """Positions of the m candidates to measure first, together, so that they are good and informative.
+    """Choose the m candidates to measure first, as a batch that is both fast and informative.
 
-    One after the other, the candidate with the best ``score + optimism * std`` is chosen, and taken to
-    have the latency that is predicted: the next one's std is what that measurement would leave of it, so
-    that near-copies are not measured together (Desautels, Krause and Burdick, "Parallelizing
+    Candidates are chosen one at a time, by the best ``score + optimism * std``. Each is then assumed to have
+    its predicted latency, which lowers the std of similar candidates, so that near-copies are not measured
+    together (Desautels, Krause and Burdick, "Parallelizing
     exploration-exploitation tradeoffs in Gaussian process bandit optimization", JMLR 15, 2014, algorithm 1).
-    For a model whose adaptation tells no std these are the m best. Ties go to the first.
+    If the adapted model gives no std, the m best are chosen. Ties go to the first.
 
     Args:
         model: A fitted transfer model.
         X: ``(n, d)`` candidates of one task.
-        m: How many; all of them if there are fewer.
-        optimism: What a standard deviation of log latency is worth; 0 chooses the m best.
+        m: Number of candidates to choose; all of them if there are fewer.
+        optimism: Weight of the standard deviation of log latency; 0 chooses the m best.
+
+    Returns:
+        Positions of the chosen candidates.
 
     Raises:
         ValueError: ``m < 1``.
@@ -77,26 +80,29 @@ def choose_first(model: TransferModel, X: FloatArray, m: int, *, optimism: float
 def shortlist(
     predictor: Predictor, X: FloatArray, k: int, *, best_s: float | None = None, seed: int = 0
 ) -> Positions:
-    """Positions of k candidates, in order, of which the best is expected to be best.
+    """Choose an ordered list of k candidates that maximises the expected Score@k.
 
-    Latencies of the candidates are drawn together, ``_SAMPLES`` times. The list begins with the best score;
-    one after the other then comes the candidate that adds most to the expected Score@k, the best latency of a
-    sample over the best of those listed. Near-copies of a candidate are fast when it is, and add little;
-    another that may be fast when it is not adds more. This is the simulation of batch expected improvement
-    (Azimi, Fern and Fern, NIPS 2010). What is expected of the best of a set is monotone and submodular, so
-    that the greedy list reaches at least 1 - 1 / e of what the best list of its length does (Nemhauser,
-    Wolsey and Fisher, 1978; Krause and Golovin, "Submodular function maximization", 2014).
+    Joint latencies of the candidates are sampled ``_SAMPLES`` times. The list begins with the best score.
+    Each next candidate is the one that adds most to the expected Score@k: the best latency of a sample over
+    the best of the listed candidates. A near-copy of a listed candidate adds little, as it is fast in the
+    same samples; a candidate that may be fast when the listed ones are not adds more. This is the simulation
+    of batch expected improvement (Azimi, Fern and Fern, NIPS 2010). The expected best of a set is monotone
+    and submodular, so the greedy list reaches at least 1 - 1 / e of the value of the best list of its length
+    (Nemhauser, Wolsey and Fisher, 1978; Krause and Golovin, "Submodular function maximization", 2014).
 
-    For a predictor that is no ``Posterior`` these are the k best. The same candidates give the same list in
-    whatever order they stand; ties go by the features.
+    If the predictor is no ``Posterior``, the k best are returned. The list does not depend on the order of
+    the candidates; ties are broken by the features.
 
     Args:
-        predictor: A fitted transfer model, or what it was adapted to.
-        X: ``(n, d)`` candidates of one task, without those measured.
-        k: How many; all of them if there are fewer.
-        best_s: Best latency measured so far, in seconds, which the list is to improve on; it takes a
+        predictor: A fitted transfer model, or a predictor from its ``adapt``.
+        X: ``(n, d)`` unmeasured candidates of one task.
+        k: Number of candidates to choose; all of them if there are fewer.
+        best_s: Best latency measured so far, in seconds, which the list should improve on. Requires a
             predictor that was adapted to measurements. None if nothing ran.
         seed: Seed of the samples.
+
+    Returns:
+        Positions of the chosen candidates, in order.
 
     Raises:
         ValueError: ``k < 1``.

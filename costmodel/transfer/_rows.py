@@ -1,4 +1,4 @@
-"""A dataset as learners see it."""
+"""A dataset as arrays for learners."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
@@ -39,7 +39,7 @@ class LearningRows:
 
     @classmethod
     def of(cls, dataset: "Dataset", at_once: int = _ROWS) -> "LearningRows":
-        """Extract the features of every row, of so many at once."""
+        """Extract the features of every row, ``at_once`` rows at a time."""
         rows = dataset.rows
         features = extract_in_chunks(_chunks(dataset, at_once))
         return cls(rows, features, rows["latency_s"].to_numpy(dtype=np.float64), rows["task"].to_numpy())
@@ -57,7 +57,7 @@ class LearningRows:
         return model.fit(self.features[at], self.latency_s[at], self.task_ids[at])
 
     def predict(self, model: Predictor, at: Positions, at_once: int = _ROWS) -> Prediction:
-        """Predict the rows at these positions, so many at once."""
+        """Predict the rows at these positions, ``at_once`` rows at a time."""
         parts = np.split(at, range(at_once, len(at), at_once))
         return _joined([model.predict(self.features[part]) for part in parts])
 

@@ -1,4 +1,4 @@
-"""From a request to a result: what the commands do, as calls."""
+"""Tune, train, evaluate and collect: the commands as Python functions."""
 
 from costmodel.tuning._collect import Collected, collect
 from costmodel.tuning._describe_training import describe_training

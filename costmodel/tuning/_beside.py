@@ -1,4 +1,4 @@
-"""Tuning beside a service: on SMs of its own, watched, and ended where it cannot go on."""
+"""Shadow tuning: search on some SMs while a watched service runs on the others."""
 
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
@@ -14,16 +14,16 @@ from costmodel.tuning._request import TuneRequest
 def watched(
     beside: ServiceWatch | Path | str | None, request: TuneRequest, *, measure_curves: bool, lanes: bool
 ) -> Iterator[WatchedService | None]:
-    """A service of which is known what it does alone, before anything is opened beside it; None for None.
+    """Watch a service, after measuring its latency alone; yield None if there is no service.
 
     Args:
-        beside: What it may lose, or the file of its latencies to take the usual bound.
-        request: What is tuned beside it.
+        beside: The watch of the service, or the file of its latencies, for the default bound.
+        request: The request of the search that runs alongside.
         measure_curves: Whether other SM budgets are to be measured too.
-        lanes: Whether any SMs may be measured on that no other tuner has.
+        lanes: Whether the search may take any SMs that no other tuner has.
 
     Raises:
-        CostModelError: The service tells nothing, or the request leaves it no SMs.
+        CostModelError: The service reports no latencies, or the request leaves it no SMs.
     """
     if beside is None:
         yield None
@@ -37,8 +37,8 @@ def watched(
 
 
 @contextmanager
-def as_far_as_it_may(service: WatchedService | None, tell: Callable[[str], None]) -> Iterator[None]:
-    """End searches where they cannot go on beside a service, if it is watched."""
+def ended_by_service(service: WatchedService | None, tell: Callable[[str], None]) -> Iterator[None]:
+    """End searches without an error when a watched service does not allow them to continue."""
     if service is None:
         yield
         return
@@ -48,13 +48,13 @@ def as_far_as_it_may(service: WatchedService | None, tell: Callable[[str], None]
 
 
 def _check(request: TuneRequest, *, measure_curves: bool, lanes: bool) -> None:
-    """Check that a search leaves a service its SMs.
+    """Check that a search measures only on the SMs that it names.
 
     Raises:
         CostModelError: It would measure on others.
     """
     if not request.sms or request.free_sms is not None or measure_curves or lanes:
         raise CostModelError(
-            "Beside a service the SMs that it leaves must be named (sms), and nothing may be measured on "
-            "others (free_sms, measure_curves, lanes), but something would be. Name the SMs alone."
+            "A search beside a service must name its SMs (sms) and measure on no others (free_sms, "
+            "measure_curves, lanes), but this one would. Give only sms."
         )

@@ -1,4 +1,4 @@
-"""``collect``: from a campaign to measurements, and to a dataset of them."""
+"""``collect``: measure a campaign, and build a dataset from the measurements."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -27,17 +27,17 @@ _RUNNERS = {"cuda": CudaRunner, "cpu": CpuRunner}
 
 @dataclass(frozen=True)
 class Collected:
-    """What a call of ``collect`` did.
+    """The result of ``collect``.
 
     Attributes:
-        campaign: Name of the campaign, as files of its dataset spell it.
+        campaign: Name of the campaign, as in the files of its dataset.
         sources: Names of the kernels' sources.
-        measured_on: One sentence on what measured.
-        finished: Whether all of the campaign is measured; if not, the same call goes on.
-        measured: Measurements made by this call.
-        stored: Measurements in the store after it.
-        outcomes: Measurements in the store by outcome.
-        store: The file that holds them.
+        measured_on: One sentence on the runner and the device.
+        finished: Whether the whole campaign is measured. If not, repeat the call to continue.
+        measured: Number of measurements made by this call.
+        stored: Number of measurements in the store after this call.
+        outcomes: Number of measurements in the store, by outcome.
+        store: The file that holds the measurements.
     """
 
     campaign: str
@@ -50,11 +50,11 @@ class Collected:
     store: Path
 
     def dataset(self, out: Path | str | None = None, *, header: CardHeader | None = None) -> Dataset:
-        """Build a dataset of all that is stored.
+        """Build a dataset of all stored measurements.
 
         Args:
-            out: Folder to write; ``dataset`` beside the store unless given.
-            header: The author's part of its card; one that says what is known unless given.
+            out: Folder to write. Default: ``dataset``, next to the store.
+            header: The author's part of the dataset card. Default: generated from the campaign.
 
         Raises:
             CostModelError: Nothing is stored, or the folder cannot be written.
@@ -64,12 +64,12 @@ class Collected:
         return load_dataset(folder)
 
     def to_dict(self) -> dict[str, Any]:
-        """Its fields as JSON has them."""
+        """Return the fields as JSON values."""
         return {**asdict(self), "store": str(self.store)}
 
     @property
     def sentence(self) -> str:
-        """What was done, for a person."""
+        """Summary of this call in one sentence."""
         outcomes = ", ".join(f"{count} {outcome}" for outcome, count in self.outcomes.items())
         state = "Finished" if self.finished else "Stopped at the time limit; run the same command to go on"
         return f"{state}: {self.measured} measured now, {self.stored} in {self.store} ({outcomes})."
@@ -81,7 +81,7 @@ class Collected:
         return f"<p>{escape(self.measured_on)}<br>{escape(self.sentence)}</p>"
 
     def _header(self) -> CardHeader:
-        """What a card says of a campaign whose author wrote none."""
+        """Make the card header of a campaign whose author wrote none."""
         return CardHeader(
             title=f"{self.campaign}: kernels on parts of a device",
             summary=f"{self.measured_on} Latencies of kernels of {', '.join(self.sources)}, each on every "
@@ -104,11 +104,11 @@ def collect(  # noqa: PLR0913 (settings, all but two with defaults)
     engine: Engine | None = None,
     on_measurement: Callable[[Measurement], None] = lambda _: None,
 ) -> Collected:
-    """Measure what is missing of a campaign, on every SM budget that it names.
+    """Measure the missing part of a campaign, on every SM budget that it names.
 
-    Measurements go to ``measurements.jsonl`` in ``out`` as they are made. A call that was stopped or killed
-    loses at most those in flight: the same call goes on. A bar or, in a log, a line now and then tells how
-    far it is.
+    Each measurement is appended to ``measurements.jsonl`` in ``out`` as it is made. If a call is stopped or
+    killed, at most the measurements in flight are lost; repeat the call to continue. Progress is shown as a
+    bar or, in a log, as occasional lines.
 
     Example:
         >>> from costmodel.tuning import collect
@@ -116,21 +116,24 @@ def collect(  # noqa: PLR0913 (settings, all but two with defaults)
         >>> data = result.dataset()  # doctest: +SKIP
 
     Args:
-        campaign: A campaign, the path of its file, or the name of one that ships: ``cpu-quick``,
+        campaign: A campaign, the path of its file, or the name of a shipped one: ``cpu-quick``,
             ``cpu-laptop``, ``h100-sm-budgets``, ``sm-budgets``, ``cuda-sm-budgets``, ``triton-sm-budgets``,
             ``sparse-sm-budgets`` or ``wide-sm-budgets``.
         out: Folder for the measurements.
-        time_limit_s: Seconds after which nothing is started; the campaign's own limit unless given.
-        devices: Devices of one model that measure at once, the first ones of this machine.
-        candidates: A dataset, or the folder of another campaign, whose kernels are measured; none are drawn.
-        start_from: A dataset whose kernels of a workload are its first round, in place of random ones. The
-            rounds after it are drawn by what these took.
-        engine: Where kernels are built, see ``costmodel.engines``; in processes here unless given.
-        on_measurement: Called with each measurement, those of earlier calls first; what it raises ends all.
+        time_limit_s: Seconds after which no further measurement starts. Default: the campaign's own limit.
+        devices: Number of devices that measure in parallel: the first ones of this machine, of one model.
+        candidates: A dataset, or the folder of another campaign, whose kernels are measured; no others are
+            drawn. Default: kernels are drawn.
+        start_from: A dataset whose kernels of a workload are its first round, instead of random ones. Later
+            rounds are proposed from the latencies of these kernels. Default: the first round is random.
+        engine: Where kernels are built (see ``costmodel.engines``). Default: in processes on this machine.
+        on_measurement: Called with each measurement, those of earlier calls first. An exception that it
+            raises ends the call.
 
     Raises:
-        CostModelError: The campaign is not sound, the folder belongs to another one, ``candidates`` has no
-            kernels of a workload, the device cannot be opened or cannot grant a budget, or the disk refuses.
+        CostModelError: The campaign is invalid, the folder belongs to another campaign, ``candidates`` and
+            ``start_from`` are both given, ``candidates`` has no kernels of a workload, the device cannot be
+            opened or cannot grant an SM budget, or a file cannot be written.
         EngineLostError: The engine was lost.
     """
     if candidates is not None and start_from is not None:
@@ -170,10 +173,10 @@ def collect(  # noqa: PLR0913 (settings, all but two with defaults)
 
 
 def _take_candidates(folder: CampaignFolder, config: CampaignConfig, candidates: DatasetLike) -> None:
-    """Make the kernels of a dataset or of another campaign those of this one.
+    """Take the kernels of this campaign from a dataset or another campaign.
 
     Raises:
-        CostModelError: There are none, or none of a workload.
+        CostModelError: It has no kernels, or none of a workload.
     """
     if not isinstance(candidates, Dataset) and (other := CampaignFolder(Path(candidates))).has_proposals:
         folder.copy_proposals(other)
@@ -198,7 +201,7 @@ def _take_candidates(folder: CampaignFolder, config: CampaignConfig, candidates:
 
 
 def _kernels_of(dataset: DatasetLike, config: CampaignConfig) -> dict[str, list[Candidate]]:
-    """Kernels that a dataset has of each workload of a campaign, of the campaign's sources."""
+    """Return the kernels in a dataset of each workload of a campaign, from the campaign's sources."""
     sources = open_sources(config.sources)
     kernels: dict[str, list[Candidate]] = {workload.name: [] for workload in config.parsed_workloads}
     for candidate in load_dataset(dataset, workloads=config.workloads, facts=LATENCIES).candidates:
@@ -210,7 +213,7 @@ def _kernels_of(dataset: DatasetLike, config: CampaignConfig) -> dict[str, list[
 def _write_first_rounds(
     folder: CampaignFolder, config: CampaignConfig, kernels: Mapping[str, list[Candidate]]
 ) -> None:
-    """Make known kernels of a workload its first round, where none is drawn yet."""
+    """Write the known kernels of each workload as its first round, unless it was drawn already."""
     for workload in config.parsed_workloads:
         if (known := kernels[workload.name]) and folder.proposals(workload, 0) is None:
             folder.write_proposals(workload, 0, known)

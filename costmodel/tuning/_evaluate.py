@@ -1,4 +1,4 @@
-"""``evaluate``: from names and paths to a report."""
+"""``evaluate``: compare learners on held-out tasks, and report the results."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -47,11 +47,10 @@ def evaluate(  # noqa: PLR0913 (settings, all with defaults)
     seed: int = 0,
     seeds: int = 1,
 ) -> EvaluationReport:
-    """Compare learners on what they never saw: workloads, SM budgets or devices that are held out in turn.
+    """Compare learners on held-out workloads, SM budgets or devices.
 
-    Every learner is judged beside two references, choosing at random and the choice that is best on the
-    whole device. Configs with the same score count as in random order. A bar or, in a log, a line now and
-    then tells how far it is.
+    The report compares every learner with two references: random choice and the whole-device choice. Configs
+    with equal scores count as randomly ordered. Progress is shown as a bar or, in a log, as occasional lines.
 
     Example:
         >>> import costmodel
@@ -59,28 +58,28 @@ def evaluate(  # noqa: PLR0913 (settings, all with defaults)
         >>> report.summary()[["score_at_1", "gap_recovered"]]  # doctest: +SKIP
 
     Args:
-        dataset: What is split: a dataset, the name of one that ships, or a path; the one that ships by
-            default if not given.
-        learners: Names of learners, ``NAME+intervals`` and ``NAME+guard`` too.
+        dataset: Dataset to split: a dataset, the name of a shipped one, or a path. Default: the default
+            shipped dataset.
+        learners: Names of learners, including ``NAME+intervals`` and ``NAME+guard``.
         split: A strategy (``leave-one-workload-out``, ``leave-one-budget-out``, ``leave-one-device-out``,
-            ``whole-device-only``, ``few-shot``, ...), or the name of a split that is written beside the
-            dataset.
-        folds: Groups into which what is held out is put, each held out as one; 0 holds out one by one.
-        keep_twins_apart: Hold out near-twins of devices one by one, which else are held out together.
-        train: Instead of a split: datasets that are learned from, all of them.
-        test: With ``train``: the dataset that is judged by.
-        shared_tasks: What is done with tasks that ``train`` and ``test`` share: ``refuse``, ``drop`` them
-            from what is learned, or ``keep`` all but what is judged itself.
-        shots: Numbers of measurements of each tested task to judge after, ascending; none if empty.
-        first: What is measured: the top of the learner's ``own`` list, or ``random`` draws.
-        tasks: How many tasks are judged, spread over SM budgets and workloads; all if not given.
-        baseline: The learner with which the others are compared, task by task.
-        seed: Of the learners, and of random measurements.
-        seeds: Runs of each learner that depends on a seed.
+            ``whole-device-only``, ``few-shot``, ...), or the name of a split stored with the dataset.
+        folds: Number of groups to hold out, one group at a time. Default: 0, which holds out every workload,
+            SM budget or device on its own.
+        keep_twins_apart: Hold out near-twin devices one at a time. Default: near-twins are held out together.
+        train: Datasets to learn from, all of them, instead of a split.
+        test: The dataset to evaluate on. Requires ``train``.
+        shared_tasks: What to do with tasks that ``train`` and ``test`` share: ``refuse`` to run, ``drop``
+            them from the training data, or ``keep`` all measurements except those evaluated.
+        shots: Numbers of measurements of each tested task after which to evaluate, ascending. Default: none.
+        first: Which configs are measured first: the top of the learner's ``own`` list, or ``random`` ones.
+        tasks: Number of tasks to evaluate, spread over SM budgets and workloads. Default: all.
+        baseline: Name of the learner with which the others are compared, task by task.
+        seed: Seed of the learners and of random measurements.
+        seeds: Number of runs of each learner that depends on a seed.
 
     Raises:
-        CostModelError: A name is unknown, a number is out of its range, settings contradict each other, or
-            the dataset has nothing to hold out.
+        CostModelError: A name is unknown, a number is out of range, settings contradict each other, or the
+            dataset has nothing to hold out.
     """
     config = EvaluationConfig.load(
         None,
@@ -128,7 +127,7 @@ def _across(
     train: Sequence[Dataset],
     test: Dataset,
 ) -> EvaluationReport:
-    """Evaluate what some datasets teach on another."""
+    """Train on some datasets and evaluate on another."""
     report = evaluate_across(
         train,
         test,
@@ -142,7 +141,7 @@ def _across(
 
 
 def _models(config: EvaluationConfig) -> dict[str, list[ModelFactory]]:
-    """A factory for each run; choosing at random is a reference of every report, as an exact expectation."""
+    """Make a factory for each run. Random choice is left out: every report has its exact expectation."""
     names = [name for name in config.learners if name != RANDOM]
     return {name: seeded_runs(partial(make_model, name), config.used_seeds) for name in names}
 
@@ -155,7 +154,7 @@ def _split(config: EvaluationConfig, data: Dataset) -> Split:
 
 
 def _remarks(split: Split) -> list[str]:
-    """What is to be known of a split, as sentences."""
+    """Describe the near-twins and folds of a split, as sentences."""
     remarks = [f"Near-twins, held out together: {', '.join(group)}." for group in split.twins]
     if split.recipe.folds:
         held_out = sum(fold.held_out.count(" + ") + 1 for fold in split.folds)
@@ -164,7 +163,7 @@ def _remarks(split: Split) -> list[str]:
 
 
 def _source(config: EvaluationConfig, judged: Dataset) -> dict[str, Any]:
-    """Where a report comes from, as JSON values."""
+    """Describe what was evaluated, as JSON values."""
     return {
         "config": config,
         **_described(judged),
@@ -179,7 +178,7 @@ def _described(dataset: Dataset) -> dict[str, Any]:
 
 
 def _name(dataset: DatasetLike | None) -> str | None:
-    """A dataset as a configuration names it."""
+    """Return the name by which a configuration refers to a dataset."""
     if dataset is None:
         return None
     return dataset.name if isinstance(dataset, Dataset) else str(dataset)

@@ -1,4 +1,4 @@
-"""``kernels``: what there is to choose kernels from, and whether a family of one's own is as it should be."""
+"""``kernels``: list the available kernels, and check a kernel family."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -22,14 +22,14 @@ _WITH_FAMILIES: tuple[type[FamilySource], ...] = (CudaSource, TritonSource)
 
 @dataclass(frozen=True)
 class KernelEntry:
-    """Kernels of one source that are there.
+    """An entry in the list of available kernels.
 
     Attributes:
         source: Name of the source.
-        name: Name of the family; empty where a source makes kernels of all operators.
-        workload: What they compute, at the sizes by default.
-        configs: How many there are at these sizes; None where they are too many to count.
-        file: The description; empty where there is none.
+        name: Name of the family; empty if the source makes kernels for all operators.
+        workload: The workload that they compute, at the default sizes.
+        configs: Number of configs at these sizes; None if there are too many to count.
+        file: File with the description; empty if there is none.
     """
 
     source: str
@@ -41,14 +41,15 @@ class KernelEntry:
 
 @dataclass(frozen=True)
 class KernelsCheck:
-    """What a check of a family found.
+    """The result of checking a kernel family.
 
     Attributes:
-        compiled: What became of each config in the compiler.
-        measured: What became of those that compiled on a GPU, compared with the reference; empty without one.
-        measured_on: One sentence on what measured; empty without one.
-        interpreted: Why each config that compiled is wrong in Triton's interpreter, empty where it is right;
-            None where none was interpreted.
+        compiled: Outcome of compiling each config.
+        measured: Measurements of the compiled configs on a GPU, checked against the reference; empty without
+            a GPU.
+        measured_on: One sentence on the runner and the device; empty without a GPU.
+        interpreted: For each compiled config, why its result in Triton's interpreter is wrong; an empty
+            string if it is right. None if the interpreter was not used.
     """
 
     compiled: FamilyCheck
@@ -58,7 +59,7 @@ class KernelsCheck:
 
     @property
     def failed(self) -> bool:
-        """Whether no config can be used."""
+        """Whether no config is usable."""
         if self.interpreted is not None:
             return all(self.interpreted)
         if self.measured_on:
@@ -67,13 +68,13 @@ class KernelsCheck:
 
 
 def list_kernels(families: Sequence[Path | str] = ()) -> list[KernelEntry]:
-    """The kernels that ship, behind those of one's own.
+    """List your own kernel families and the shipped kernels.
 
     Args:
-        families: Places of one's own: descriptions, files of Python, or folders that hold one each.
+        families: Your own families: description files, Python files, or folders that hold one each.
 
     Raises:
-        CostModelError: One cannot be read.
+        CostModelError: A family cannot be read.
     """
     own = [open_family(place) for place in families]
     shipped = [(source(), family) for source in _WITH_FAMILIES for family in source.shipped()]
@@ -91,24 +92,24 @@ def check_kernels(  # noqa: PLR0913 (one argument a knob)
     seed: int = 0,
     runner: Runner | str | None = None,
 ) -> KernelsCheck:
-    """Read a family, count its configs, compile some, and with a GPU run these against the reference.
+    """Check a kernel family: compile some configs and, with a runner, compare them with the reference.
 
     Args:
-        path: The description, the file of Python, or the folder that holds it.
-        dims: Sizes of the workload; those of the description where not given.
-        architecture: What to compile for; that of the GPU, or without one sm_90, unless given.
-        configs: How many configs, the default first and others at random.
-        seed: Of what is drawn.
-        runner: ``cuda`` for the GPU here, ``interpreter`` for Triton's on a CPU, a runner that has the
-            family's source, or None to compile only.
+        path: The description, the Python file, or the folder that holds it.
+        dims: Sizes of the workload. Default: the sizes in the description.
+        architecture: Architecture to compile for. Default: that of the GPU; without a GPU, ``sm_90``.
+        configs: Number of configs to compile: the default config first, then random ones.
+        seed: Seed of the random configs.
+        runner: ``cuda`` for this machine's GPU, ``interpreter`` for Triton's interpreter on a CPU, a runner
+            that has the family's source, or None to compile only.
 
     Raises:
-        CostModelError: The family is not as it must be, NVRTC is not installed, or there is no GPU.
+        CostModelError: The family is invalid, NVRTC is not installed, or there is no GPU.
     """
     source, family = open_family(path)
     interpreted = runner == INTERPRETER
     if interpreted and source.name != TritonSource.name:
-        raise CostModelError(f"Triton's interpreter runs Triton kernels, but {path} is of {source.name}.")
+        raise CostModelError(f"Triton's interpreter needs a Triton family, but {path} is of {source.name}.")
     workload = family.workload(**(dims or {}))
     with ExitStack() as stack:
         if runner is not None and not interpreted and not isinstance(runner, Runner):
@@ -150,7 +151,7 @@ def _opened(runner: str, source: FamilySource) -> Runner:
 
 
 def _measured(runner: Runner, candidates: Sequence[Candidate]) -> tuple[Measurement, ...]:
-    """Measurements on the whole device, the first config alone: it may stand for the reference."""
+    """Measure on the whole device, the first config separately: it may serve as the reference."""
     platform = runner.platform()
     with Progress("measuring", len(candidates)) as progress:
         found = []

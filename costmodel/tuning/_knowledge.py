@@ -1,4 +1,4 @@
-"""What a search knows before it measures: a model of other kernels and other devices."""
+"""What a search knows before it measures: a model trained on other kernels and other devices."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-# What to learn from to start from nothing.
+# The history that starts a search from nothing.
 NOTHING = "nothing"
 # What learns of kernels that were measured elsewhere, and the share of them from which on it does.
 _KNOWN_ELSEWHERE, _ENOUGH = "known-elsewhere", 0.5
@@ -29,12 +29,12 @@ _KNOWN_ELSEWHERE, _ENOUGH = "known-elsewhere", 0.5
 
 @dataclass(frozen=True)
 class Knowledge:
-    """A model of other kernels and other devices.
+    """A model trained on other kernels and other devices.
 
     Attributes:
         model: The model; None to start from nothing.
         columns: Names of the feature columns that it expects; None for those that the kernels have.
-        facts: What it is and what it learned from, for the provenance of an answer.
+        facts: Description of the model and its training data, for the provenance of an answer.
     """
 
     model: TransferModel | None = None
@@ -53,21 +53,22 @@ def known_from(  # noqa: PLR0913 (what to learn, from what and how)
     keep_twins_apart: bool | None = None,
     kernels: int | None = None,
 ) -> Knowledge:
-    """What a history tells.
+    """Train a model on a history, for the search of one workload.
 
     Args:
-        history: What was measured; None to start from nothing.
-        workload: What is tuned.
-        device: Name of the device that it is tuned on.
-        family: What the parameters of its kernels are known by, see ``Candidate.family``.
-        learner: What learns. Unless given, ``kernel-ridge`` of MetaSchedule's kernels, ``stack`` of those of
-            other sources, and ``source-mixture`` of another suite's: all that tells of these is how they ran
-            elsewhere. Where kernels of this workload were measured on any platform, ``known-elsewhere``: of
-            MetaSchedule's where any were, and of another source's where half of those to choose from were.
-        seed: Seed of its random choices.
-        keep_twins_apart: In a replay, whether near-twins are learned from; None on a device, of which
-            everything is.
-        kernels: How many there are to choose from; None where that is not known.
+        history: Measurements to learn from; None to start from nothing.
+        workload: The workload to tune.
+        device: Name of the device to tune on.
+        family: Family of the kernels' parameters (see ``Candidate.family``).
+        learner: Name of the learner. Default: ``kernel-ridge`` for MetaSchedule's kernels, ``stack`` for
+            other sources, and ``source-mixture`` for kernels of another suite, of which only their latencies
+            elsewhere are known. If kernels of this workload were measured on any platform,
+            ``known-elsewhere``; for sources other than MetaSchedule, only if at least half of the kernels to
+            choose from were.
+        seed: Seed of the learner's random choices.
+        keep_twins_apart: In a replay, whether to learn from near-twins of the device. None for a search on a
+            device, which learns from everything.
+        kernels: Number of kernels to choose from; None if unknown.
 
     Raises:
         CostModelError: No learner has this name.
@@ -91,20 +92,21 @@ def learn(  # noqa: PLR0913 (what to learn, from what and how)
     held_out: Collection[str] = (),
     kernels: int | None = None,
 ) -> Knowledge:
-    """Train on what a dataset knows of this kernel and of others, on any device.
+    """Train a model on the measurements of this workload and others, on any device.
 
-    Only kernels with the same parameters are learned from: those of MetaSchedule's spaces, or of one family.
+    The model learns only from kernels with the same parameters: those of MetaSchedule's spaces, or of one
+    family.
 
     Args:
-        history: What was measured.
-        workload: What is tuned.
-        device: Name of the device that it is tuned on.
-        learner: Name of what learns, see ``costmodel.transfer.make_model``; None as in ``known_from``.
-        seed: Seed of its random choices.
-        family: What the parameters of its kernels are known by, see ``Candidate.family``.
-        held_out: Names of devices of which the workload is not learned, nor others of its shape, see
-            ``held_out_devices``.
-        kernels: How many there are to choose from; None where that is not known.
+        history: Measurements to learn from.
+        workload: The workload to tune.
+        device: Name of the device to tune on.
+        learner: Name of the learner (see ``costmodel.transfer.make_model``); None as in ``known_from``.
+        seed: Seed of the learner's random choices.
+        family: Family of the kernels' parameters (see ``Candidate.family``).
+        held_out: Names of devices on which the workload and others of its shape are held out (see
+            ``held_out_devices``).
+        kernels: Number of kernels to choose from; None if unknown.
 
     Raises:
         CostModelError: No learner has this name.
@@ -156,9 +158,9 @@ def _fitted(
 
 
 def best_recorded(history: Dataset, workload: Workload, platforms: Sequence[Platform]) -> list[Candidate]:
-    """The fastest kernels of a workload that are recorded on each of these platforms, of every source.
+    """Return the fastest recorded kernel of a workload per platform and source.
 
-    The mechanism that set SMs apart does not matter.
+    The isolation mechanism does not matter.
     """
     rows = history.rows
     rows = rows[(rows["workload"] == workload.name) & np.isfinite(rows["latency_s"])]
@@ -176,9 +178,9 @@ def best_recorded(history: Dataset, workload: Workload, platforms: Sequence[Plat
 def held_out_devices(
     history: Dataset, workload: Workload, device: str, *, keep_twins_apart: bool
 ) -> tuple[str, ...]:
-    """Devices whose measurements of the workload tell what a replay of it on a device is to find, by name.
+    """Return the names of devices whose measurements would give away the answer of a replay.
 
-    The device itself and, unless they are kept apart, its near-twins.
+    These are the device itself and, unless they are kept apart, its near-twins.
     """
     rows = history.rows
     siblings = shape_siblings({workload.name, *history.workloads})[workload.name]
@@ -190,18 +192,18 @@ def held_out_devices(
 
 
 def from_model(model: Model | Path | str, family: str, replayed: tuple[str, str] | None) -> Knowledge:
-    """A model that was trained before; nothing where it saw no kernel with these parameters.
+    """Use a model that was trained before, or start from nothing if it saw no kernel with these parameters.
 
     Args:
         model: The model or its file.
-        family: What the parameters of the kernels are known by, see ``Candidate.family``; empty where the
-            model must know them.
-        replayed: Names of the workload and the device that are replayed, of which it must not know the
-            answer; None where kernels are measured.
+        family: Family of the kernels' parameters (see ``Candidate.family``). Empty if the model must know
+            the parameters.
+        replayed: Names of the replayed workload and device, whose answer the model must not have seen; None
+            if kernels are measured.
 
     Raises:
-        CostModelError: It cannot be read, is no transfer model, or learned from what is replayed or from
-            another workload of its shape on that device.
+        CostModelError: The model cannot be read, is no transfer model, or learned from the replayed workload
+            or another of its shape on that device.
     """
     loaded = model if isinstance(model, Model) else load_model(model)
     seen = loaded.metadata
@@ -232,12 +234,12 @@ def _telling(workload: str, learned: Collection[str]) -> list[str]:
 
 
 def learner_for(one: Candidate, known: int = 0, kernels: int | None = None) -> str:
-    """What learns from kernels of one family, or of MetaSchedule, where nobody chose.
+    """Return the name of the default learner for kernels of one family, or of MetaSchedule.
 
     Args:
-        one: One of them.
-        known: Kernels of the workload that is tuned that were measured on any platform.
-        kernels: Those to choose from; None where nobody counted them.
+        one: One of the kernels.
+        known: Number of kernels of the tuned workload that were measured on any platform.
+        kernels: Number of kernels to choose from; None if unknown.
     """
     if not one.family:
         return _KNOWN_ELSEWHERE if known else DEFAULT_LEARNER
@@ -256,7 +258,7 @@ def _related(history: Dataset, family: str) -> NDArray[np.bool_]:
 
 
 def _left_out(held_out: Collection[str], device: str) -> dict[str, str]:
-    """Where a replay does not learn the workload from, and what would let it."""
+    """Say on which devices the workload was held out, and which option would include them."""
     twins = sorted(set(held_out) - {device})
     here = ["here"] if device in held_out else []
     near = [f"on a near-twin, {twins[0]}" if len(twins) == 1 else f"on near-twins, {' and '.join(twins)}"]

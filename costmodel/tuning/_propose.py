@@ -1,4 +1,4 @@
-"""``propose``: the kernels of a campaign, chosen before there is a device to measure them on."""
+"""``propose``: choose the kernels of a campaign before a device is available."""
 
 from collections.abc import Sequence
 from concurrent.futures import Future, as_completed
@@ -22,12 +22,12 @@ from costmodel.tuning._knowledge import from_model
 
 
 class Proposed(msgspec.Struct, frozen=True):
-    """What a call of ``propose`` left in the folder of a campaign.
+    """The result of ``propose``.
 
     Attributes:
-        folder: The folder.
-        kernels: Kernels chosen for each workload, those of earlier calls included.
-        failed: Why no kernels of a workload could be chosen.
+        folder: Folder of the campaign.
+        kernels: Number of kernels chosen per workload, including earlier calls.
+        failed: Why no kernels could be chosen, by workload.
     """
 
     folder: str
@@ -52,23 +52,23 @@ def propose(
     device: str | None = None,
     workers: int | None = None,
 ) -> Proposed:
-    """Choose the kernels of a campaign by a model of other workloads, so that a device need not wait for it.
+    """Choose the kernels of a campaign by a model trained on other workloads, without a device.
 
-    The first round is drawn at random, as ``collect`` draws it. In those after it comes what the model
-    expects to be good at the budgets of ``kernels.good_at`` (``costmodel.search.screen_candidates``); of
-    kernels whose parameters it does not know, random ones. ``collect`` into the same folder measures them. A
-    call that was stopped goes on where it was.
+    The first round is drawn at random, as in ``collect``. Later rounds contain kernels that the model expects
+    to be good at the SM budgets of ``kernels.good_at`` (see ``costmodel.search.screen_candidates``), or
+    random ones if it does not know their parameters. Call ``collect`` with the same folder to measure them.
+    Repeat a call that was stopped to continue it.
 
     Args:
-        campaign: A campaign, the path of its file, or the name of one that ships.
+        campaign: A campaign, the path of its file, or the name of a shipped one.
         out: Folder of the campaign.
-        model: A trained model, as ``costmodel train`` writes it.
-        device: Name of the device that will measure; the only one that the model learned from unless given.
-        workers: Processes; one for each hardware thread unless given.
+        model: File of a trained model, as written by ``costmodel train``.
+        device: Name of the device that will measure. Default: the only device that the model learned from.
+        workers: Number of processes. Default: one per hardware thread.
 
     Raises:
-        CostModelError: The campaign is not sound, the folder belongs to another one, the model cannot be
-            read, or the device is not known or none that the campaign is for.
+        CostModelError: The campaign is invalid, the folder belongs to another campaign, the model cannot be
+            read, or the device is unknown or does not suit the campaign.
     """
     config, folder = find_campaign(campaign), CampaignFolder(Path(out))
     on = device_named(device, load_model(model).metadata.devices)

@@ -1,4 +1,4 @@
-"""What a search is asked for."""
+"""The request that describes a search."""
 
 from dataclasses import dataclass
 
@@ -10,20 +10,22 @@ from costmodel.search import Objective, ObjectiveName, SearchGoal
 
 @dataclass(frozen=True)
 class TuneRequest:
-    """What a search is asked for.
+    """The request that describes a search.
 
     Attributes:
-        workload: Name of what is tuned.
-        sms: SM budgets in the order given; none for the whole device, or for all where several are tuned for.
-        objective: Name of how several combine; None for the worst regret.
-        weights: One a budget, in the order given; none but for the weighted objective.
-        portfolio: Most kernels; None for one.
-        free_sms: Most that freed SMs may cost, as a share of the latency; None where that is not asked.
-        trials: Candidates to measure.
-        stop_gain: Expected gain below which the search ends, as a share of the best latency; None for never.
+        workload: Name of the workload.
+        sms: SM budgets in the order given. Empty for the whole device, or for all SM budgets with a portfolio
+            or ``free_sms``.
+        objective: How several SM budgets combine; None for the worst regret.
+        weights: One weight per SM budget, in the order given. Empty unless the objective is weighted.
+        portfolio: Maximum number of kernels; None for one kernel.
+        free_sms: Maximum loss of latency for freeing SMs, as a share; None not to look for free SMs.
+        trials: Number of candidates to measure.
+        stop_gain: Expected gain below which the search ends, as a share of the best latency; None for no
+            such limit.
 
     Raises:
-        CostModelError: These do not go together, or one is out of range.
+        CostModelError: Values contradict each other, or one is out of range.
     """
 
     workload: str
@@ -36,7 +38,7 @@ class TuneRequest:
     stop_gain: float | None = None
 
     def __post_init__(self) -> None:
-        """Check what can be checked before anything is opened."""
+        """Check everything that needs no device or file."""
         if len(set(self.sms)) < len(self.sms) or any(sms < 1 for sms in self.sms):
             raise CostModelError(f"SM budgets must be distinct and at least 1, but got {self.sms}.")
         for name in ("trials", "portfolio"):
@@ -56,33 +58,33 @@ class TuneRequest:
 
     @property
     def is_for_several(self) -> bool:
-        """Whether it is asked for several SM budgets."""
+        """Whether the request covers several SM budgets."""
         return len(self.sms) > 1 or self.portfolio is not None or self.free_sms is not None
 
     @property
     def title(self) -> str:
-        """What is tuned, in a few words."""
+        """Short description of the request."""
         if self.sms:
             return f"{self.workload} on {', '.join(map(str, self.sms))} SMs"
         return f"{self.workload} on {'several SM budgets' if self.is_for_several else 'the whole device'}"
 
     @property
     def goal(self) -> SearchGoal:
-        """What is looked for."""
+        """Whether to search for one kernel or a portfolio."""
         one = self.portfolio is None and self.free_sms is None
         return SearchGoal.ONE_KERNEL if one else SearchGoal.PORTFOLIO
 
     def most(self, budgets: int) -> int:
-        """Kernels that are allowed for so many budgets."""
+        """Return the maximum number of kernels for this number of SM budgets."""
         if self.portfolio is not None:
             return self.portfolio
         return 1 if self.free_sms is None else budgets
 
     def platforms(self, runner: Runner) -> tuple[Platform, ...]:
-        """The platforms of the budgets, by granted SMs; freed SMs are counted from the whole device.
+        """Return one platform per SM budget, sorted by granted SMs, with the whole device for ``free_sms``.
 
         Raises:
-            CostModelError: A budget cannot be granted.
+            CostModelError: An SM budget cannot be granted.
         """
         asked: tuple[int | None, ...] = self.sms
         if not asked:
@@ -93,10 +95,10 @@ class TuneRequest:
         return tuple(platform for _, platform in sorted({p.sms_granted: p for p in found}.items()))
 
     def objective_for(self, platforms: tuple[Platform, ...]) -> Objective:
-        """The objective, its weights in the order of the platforms.
+        """Make the objective, with weights in the order of the platforms.
 
         Raises:
-            CostModelError: There is no such objective, or the weights do not fit.
+            CostModelError: The objective is unknown, or the weights do not match the SM budgets.
         """
         weights = self.weights
         if len(weights) == len(self.sms):

@@ -1,4 +1,4 @@
-"""What ``tune`` gives back."""
+"""The result of ``tune``."""
 
 from dataclasses import dataclass
 from html import escape
@@ -27,16 +27,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class TuneResult(Findings):
-    """The kernels to run, every trial, and how they compare; in a notebook it shows itself.
+    """The result of ``tune``: the kernels to run, every trial, and a comparison with other choices.
+
+    A notebook displays the answer and the tables.
 
     Attributes:
-        search: All that was measured, as arrays: ``latency_s``, ``ranked``, ``portfolio``, ``provenance``.
-        ranges: The chosen kernels, and the SM budgets that each is for.
-        most: Kernels that were allowed.
-        free: The fewest SMs that are enough; None where that was not asked.
-        curves: Latency over SM budgets of the choice and of others.
-        service: What a service beside it lost; None where there was none.
-        searches: What found it, one a source.
+        search: All measurements, as arrays: ``latency_s``, ``ranked``, ``portfolio``, ``provenance``.
+        ranges: The chosen kernels, and the SM budgets that each one serves.
+        most: Maximum number of kernels that was allowed.
+        free: The fewest SMs that are enough; None if ``free_sms`` was not given.
+        curves: Latency over SM budgets, for the chosen kernels and for other choices.
+        left_out: Why a source was left out, by its name.
+        service: How much slower a watched service became; None if there was none.
+        searches: The searches, one per source.
 
     Example:
         >>> result = tune("matmul-m16-n1024-k1024", sms=32, trials=4)
@@ -51,47 +54,50 @@ class TuneResult(Findings):
         """The best trial: at one SM budget the fastest, over several by the objective.
 
         Raises:
-            CostModelError: No kernel that was measured works at all budgets.
+            CostModelError: No measured kernel works at all SM budgets.
         """
         return self.search.best
 
     @property
     def trials(self) -> "pd.DataFrame":
-        """One row a trial: its config, how it ended, predicted and measured seconds."""
+        """One row per trial: its config, its outcome, and its predicted and measured latency in seconds."""
         return trials_frame(self.search)
 
     @property
     def expected_gain(self) -> float | None:
-        """By which share of the best latency another measurement is expected to improve on it.
+        """Expected gain of the next measurement, as a share of the best latency.
 
-        Of several sources the largest. None where no model can tell, as over several SM budgets.
+        The largest over several sources. None if no model can estimate it, as for several SM budgets.
         """
         gains = [gain for search in self.searches if (gain := search.expected_gain) is not None]
         return max(gains, default=None)
 
     @property
     def answer(self) -> tuple[str, ...]:
-        """What to run, how it compares with other choices, and where the answer came from."""
+        """Sentences on what to run, how it compares with other choices, and its provenance."""
         return answer(self)
 
     @property
     def free_sms(self) -> int | None:
-        """The fewest SMs that cost at most as much as was allowed; None where that was not asked."""
+        """The fewest SMs within the allowed loss of latency; None if ``free_sms`` was not given."""
         return None if self.free is None else self.search.sms[self.free.budget]
 
     @property
     def tables(self) -> tuple[ReportTable, ...]:
-        """The trials from the best to the worst, and for several SM budgets the kernels to run."""
+        """The trials from best to worst and, for several SM budgets, the kernels to run."""
         several = len(self.search.sms) > 1
         return (trials_table(self), *([kernels_table(self)] if several else []))
 
     def plot(self, path: Path | str | None = None) -> Any:
-        """A figure of latency over SM budgets: the choice, the best, and the whole-device choice.
+        """Plot latency over SM budgets: the chosen kernels, the best known, and the whole-device choice.
 
-        On a device nobody knows other budgets than those tuned for, unless ``measure_curves`` was asked.
+        After a search on a device, the plot shows only the tuned budgets unless ``measure_curves`` was set.
 
         Args:
-            path: PNG, SVG or PDF to write it to as well; None for none.
+            path: PNG, SVG or PDF file to write as well. Default: no file.
+
+        Returns:
+            The Matplotlib figure.
 
         Raises:
             CostModelError: The file cannot be written.
@@ -106,7 +112,7 @@ class TuneResult(Findings):
         return figure
 
     def save_report(self, path: Path | str) -> None:
-        """Write one HTML page: the answer, tables, pictures of latency over SMs, progress and predictions.
+        """Write one HTML page with the answer, tables, and plots of latency, progress and predictions.
 
         Raises:
             CostModelError: The file cannot be written.
@@ -114,7 +120,7 @@ class TuneResult(Findings):
         write_report(page_of(self), Path(path))
 
     def save_dispatch_table(self, path: Path | str) -> None:
-        """Write the dispatch table as JSON, which ``costmodel.load_dispatch_table`` reads.
+        """Write the dispatch table as JSON, for ``costmodel.load_dispatch_table``.
 
         Raises:
             CostModelError: The file cannot be written.
@@ -122,14 +128,14 @@ class TuneResult(Findings):
         self.dispatch_table.save(path)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything, by name: the choice, trials in the order of measurement, curves, provenance."""
+        """Return the choice, trials in order of measurement, curves and provenance as JSON values."""
         return values_of(self)
 
     def __repr__(self) -> str:
-        """The answer in a line."""
+        """Return the answer in one line."""
         return f"<TuneResult: {self.answer[0]}>"
 
     def _repr_html_(self) -> str:
-        """The answer, and the trials with the kernels to run below, as a notebook shows them."""
+        """Return the answer and the tables as HTML, for notebooks."""
         sentences = "".join(f"<p>{escape(sentence)}</p>" for sentence in self.answer)
         return sentences + "".join(table.to_html() for table in self.tables[::-1])

@@ -1,4 +1,4 @@
-"""What is known without being told: datasets that ship, and models of them that were trained before."""
+"""Shipped datasets, and models trained on them in advance."""
 
 import os
 from collections.abc import Sequence
@@ -30,11 +30,11 @@ _LEARNED_FROM = (
 
 @dataclass(frozen=True)
 class ShippedDataset:
-    """A dataset that ships and is installed.
+    """A shipped dataset that is installed.
 
     Attributes:
-        name: Its name.
-        families: Names of the workloads that it has, by family of kernels, see ``Candidate.family``.
+        name: Name of the dataset.
+        families: Names of its workloads, by family of kernels (see ``Candidate.family``).
     """
 
     name: str
@@ -42,15 +42,15 @@ class ShippedDataset:
 
     @property
     def model_file(self) -> Path:
-        """Where the model is that ``pretrain`` makes of it."""
+        """File of the model that ``pretrain`` trains on it."""
         return models_folder() / f"{self.name}.costmodel"
 
     def load(self) -> Dataset:
-        """Its measurements, read by the first call."""
+        """Load the measurements; they are cached."""
         return _loaded(self.name)
 
     def model(self) -> Model | None:
-        """The model of it; None where there is none of these measurements and this version."""
+        """Load the model of ``pretrain``; None if there is none for these measurements and this version."""
         if not self.model_file.is_file():
             return None
         model = load_model(self.model_file)
@@ -64,10 +64,10 @@ class ShippedDataset:
 
 
 def models_folder() -> Path:
-    """Where models of what ships are kept.
+    """Return the folder for models of shipped datasets.
 
-    It is ``$COSTMODEL_MODELS``, or ``~/.local/share/costmodel/models`` (``$XDG_DATA_HOME`` stands in for
-    ``~/.local/share``).
+    It is ``$COSTMODEL_MODELS`` if set, otherwise ``~/.local/share/costmodel/models`` (``$XDG_DATA_HOME``
+    replaces ``~/.local/share``).
     """
     if named := os.environ.get(MODELS_VARIABLE):
         return Path(named)
@@ -102,17 +102,17 @@ def _telling(
 
 
 def pretrain(seed: int = 0) -> dict[str, Model]:
-    """Train a model of each dataset that ships, for later searches and predictions to use.
+    """Train a model on each shipped dataset, for later searches and predictions.
 
-    Each is of the learner that ``tune`` would take for such kernels, and replaces the one that was there; see
-    ``models_folder``. ``wide-sm-budgets`` is left out, and ``h100-sm-budgets`` where the larger
+    Each model uses the learner that ``tune`` would choose for such kernels, and replaces an existing model in
+    ``models_folder``. ``wide-sm-budgets`` is left out, and so is ``h100-sm-budgets`` if the larger
     ``sm-budgets`` is installed.
 
     Args:
         seed: Seed of the learners' random choices.
 
     Returns:
-        The models by the name of their dataset.
+        The models, by name of their dataset.
 
     Raises:
         CostModelError: A file cannot be written.
@@ -128,22 +128,21 @@ def pretrain(seed: int = 0) -> dict[str, Model]:
 
 
 def pretrained(family: str = "", workload: Workload | None = None) -> Model:
-    """The model of ``pretrain`` for kernels of a family.
+    """Load the model of ``pretrain`` for kernels of a family.
 
     Args:
-        family: What the parameters of the kernels are known by, see ``Candidate.family``; MetaSchedule's
-            unless given.
-        workload: What they compute; any unless given.
+        family: Family of the kernels' parameters (see ``Candidate.family``). Default: MetaSchedule's.
+        workload: The workload that they compute. Default: any.
 
     Raises:
-        CostModelError: There is none of this version.
+        CostModelError: There is no such model of this version.
     """
     dataset = _telling(_without_repeats(_installed()), family, workload)
     model = dataset.model() if dataset else None
     if model is None:
         raise CostModelError(
             f"A model of {family or 'MetaSchedule'}'s kernels and of this version must be in "
-            f"{models_folder()}, but is not: run `costmodel train`."
+            f"{models_folder()}, but there is none. Run `costmodel train`."
         )
     return model
 

@@ -1,4 +1,4 @@
-"""Train one model on a dataset, and judge it by what it did not learn from."""
+"""``train``: fit one model to a dataset, and evaluate it on held-out workloads."""
 
 import math
 from collections.abc import Sequence
@@ -45,22 +45,26 @@ def train(
     folds: int = 0,
     seed: int = 0,
 ) -> Model:
-    """Fit a model to every workload but those held out, and judge it without measurements of these.
+    """Train a model on a dataset, and evaluate it zero-shot on held-out workloads.
 
     Args:
-        dataset: What was measured: a dataset, the name of one that ships, or a path; the first that ships
-            unless given.
-        learner: What learns: a name, see ``make_model``, or a function that makes an unfitted model for the
+        dataset: Measurements to learn from: a dataset, the name of a shipped one, or a path. Default: the
+            first shipped dataset.
+        learner: Name of a learner (see ``make_model``), or a function that makes an unfitted model for the
             columns of a feature table.
-        hold_out: Names of workloads that the model is judged by and does not learn from, nor from others of
-            their shapes, in another dtype, layout or with another epilogue.
-        folds: Judge, instead, by every workload: by models like this one, each of which learns without one of
-            so many groups of workloads. The model itself then learns from all of them.
+        hold_out: Names of workloads to evaluate the model on. The model does not learn from them, nor from
+            workloads of the same shape with another dtype, layout or epilogue.
+        folds: Number of groups of workloads for cross-validation, instead of ``hold_out``. Each group is
+            evaluated by a model trained on the other groups; the returned model learns from all workloads.
+            Default: 0, no cross-validation.
         seed: Seed of the learner's random choices.
 
+    Returns:
+        The fitted model with its metadata and, if any task was evaluated, the results.
+
     Raises:
-        CostModelError: No learner has this name, a workload to hold out is not in the dataset, none is left
-            to learn from, or there are both workloads and folds.
+        CostModelError: The learner is unknown, a held-out workload is not in the dataset, no workload is left
+            to learn from, or both ``hold_out`` and ``folds`` are given.
 
     Example:
         >>> model = train("h100-sm-budgets", "ridge", hold_out=["matmul-m128-n768-k3072"])
@@ -69,7 +73,7 @@ def train(
     """
     if folds and hold_out:
         raise CostModelError(
-            "A model must be judged by workloads held out or by folds, but both were asked for: name one."
+            "A model must be evaluated on held-out workloads or by folds, but got both. Choose one."
         )
     data = load_dataset(dataset, facts=LATENCIES)
     make = partial(make_model, learner, seed=seed) if isinstance(learner, str) else learner
@@ -97,7 +101,7 @@ def _held_out(rows: LearningRows, names: Sequence[str]) -> tuple[NDArray[np.bool
     out = {sibling for name in names for sibling in siblings.get(name, ())}
     if missing or len(out) == len(siblings):
         raise CostModelError(
-            "Workloads held out must be in the dataset, and leave another shape to learn from, but got "
+            "Held-out workloads must be in the dataset and leave another shape to learn from, but got "
             f"{', '.join(missing or names)}. The dataset has {', '.join(sorted(siblings))}."
         )
     return workload.isin(list(names)).to_numpy(), ~workload.isin(list(out)).to_numpy()
@@ -122,7 +126,7 @@ def _judge_folds(data: Dataset, make: ModelFactory, folds: int) -> "tuple[pd.Dat
 
 
 def _learned_from(data: Dataset, rows: LearningRows, at: NDArray[np.bool_]) -> ModelMetadata:
-    """What a model has seen that learned from these rows, in order of appearance."""
+    """Describe what a model learned from these rows, in order of appearance."""
     used = rows.rows.loc[at]
     platforms = [data.platforms[i] for i in used["platform"].unique()]
     devices = {platform.device.name: platform.device for platform in platforms}
@@ -139,10 +143,10 @@ def _learned_from(data: Dataset, rows: LearningRows, at: NDArray[np.bool_]) -> M
 
 
 def _metrics(tasks: "pd.DataFrame") -> dict[str, float]:
-    """Mean Score@k, median latency error, and the interval's coverage and median width; NaN left out.
+    """Compute mean Score@k, median latency error, and interval coverage and median width, without NaN.
 
     Args:
-        tasks: As of ``judge_tasks``; none give no metrics.
+        tasks: Rows as from ``judge_tasks``. Without rows there are no metrics.
     """
     if tasks.empty:
         return {}

@@ -1,4 +1,4 @@
-"""From a workload to the kernel to run: learn from history, search, compare."""
+"""``tune``: learn from a history, search, and compare the result with other choices."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -25,7 +25,7 @@ from costmodel.search import (
 from costmodel.shadow import ServiceWatch, WatchedRunner, WatchedService
 from costmodel.spaces import SearchSpace
 from costmodel.transfer import Model
-from costmodel.tuning._beside import as_far_as_it_may, watched
+from costmodel.tuning._beside import ended_by_service, watched
 from costmodel.tuning._finalists import with_finalists_alone
 from costmodel.tuning._history import GivenHistory, open_history
 from costmodel.tuning._measuring import REPLAY, opened_runner
@@ -42,8 +42,8 @@ from costmodel.tuning.report import (
     searched_curves,
 )
 
-_LIBRARY = "library"  # the source that every other is compared with
-# SM budgets to measure for a picture of one that was tuned for, as far as a device grants them.
+_LIBRARY = "library"  # the source that all others are compared with
+# Further SM budgets to measure for the latency curve of a single budget, as far as a device grants them.
 _CURVE_BUDGETS = (1, 2, 4, 8, 16, 32, 64)
 
 
@@ -79,72 +79,73 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
     beside: ServiceWatch | Path | str | None = None,
     on_trial: Callable[[Trial], None] | None = None,
 ) -> TuneResult:
-    """Find the kernel to run for the SMs that it will have, measuring only a shortlist.
+    """Find the fastest kernel for a given number of SMs, measuring only a shortlist of candidates.
 
-    A model that learned from other kernels and other devices ranks all candidates, and each measurement
-    sharpens it. On a device it learns from everything in the history. A replay leaves out this workload, and
-    others of its shape, on this device and, where the history has it too, on its near-twins: they all but
-    tell what is to be found.
+    A model trained on other kernels and other devices ranks all candidates, and is updated with each
+    measurement. A search on a device learns from everything in the history. A replay does not learn from
+    this workload, or from others of its shape, on the same device and, if the history has them, on its
+    near-twins: those measurements would give the answer away.
 
     Args:
-        workload: What to tune: a workload, its name, or the folder of a CUDA family, see
-            ``costmodel.kernels.cuda``.
-        dims: Sizes of the family's dims, such as ``{"m": 1024}``; its description has the others.
-        source: Where kernels come from: ``"metaschedule"``, ``"cuda"``, ``"triton"``, ``"library"`` (what
-            PyTorch runs), several of them or ``"all"``, which are searched in turn and compared; unless
-            given, the first that makes the workload, and in a replay all that were recorded.
-        sms: SMs that the kernel will have, threads on a CPU; the whole device unless given. Several for one
-            kernel that is good on all of them.
-        trials: Candidates to measure of each source, where it has as many.
-        learn_from: The history: a dataset, its name or its path, or ``"nothing"``. Unless given, what is
-            replayed; on a GPU the dataset that ships of the kernels' family, or the model of it that
-            ``pretrain`` made, where it has not measured the workload itself; on a CPU nothing.
-        start_from: On a device, the dataset whose fastest kernels of this workload there are measured before
-            any others; the history unless given.
-        replay: What to search in place of a device: recorded measurements, as for ``learn_from``; unless
-            given, the dataset that ships.
-        runner: What measures instead: ``"cuda"`` for this GPU, ``"cpu"``, or a runner.
-        device: Device to replay, or a part of its name, where the records hold several; the first by name
-            unless given.
-        engine: Where kernels are built for this GPU or CPU, see ``costmodel.engines``; in processes here
-            unless given. A replay builds none, and a runner that is given has its own.
-        kernels: Folder that keeps the kernels built for this GPU or CPU, so that no other search has to build
-            them again, in whatever process; it can be deleted at any time between searches. Unless given,
-            none are kept.
-        lanes: On this GPU, measure on as many SMs as the kernel will have, while other processes measure on
-            the others, and the best kernels alone in the end. It takes an MPS daemon. Unless given, processes
-            take turns, and no measurement disturbs another.
+        workload: What to tune: a workload, its name, or the folder of a CUDA family (see
+            ``costmodel.kernels.cuda``).
+        dims: Sizes of the family's dims, such as ``{"m": 1024}``. Default: the sizes in its description.
+        source: Where kernels come from: ``"metaschedule"``, ``"cuda"``, ``"triton"``, ``"library"`` (the
+            kernels that PyTorch runs), several of these, or ``"all"``. Several sources are searched in turn
+            and compared. Default: the first source that makes the workload; in a replay, all recorded ones.
+        sms: Number of SMs available to the kernel (threads on a CPU), or several such numbers for one kernel
+            that is good on all of them. Default: the whole device.
+        trials: Number of candidates to measure per source, as far as the source has that many.
+        learn_from: The history: a dataset, its name or path, or ``"nothing"``. Default: in a replay, the
+            replayed dataset. On a GPU, the shipped dataset of the kernels' family, or its model from
+            ``pretrain`` if the dataset has no measurements of the workload itself. On a CPU, nothing.
+        start_from: On a device, the dataset whose fastest kernels of this workload on that device are
+            measured first. Default: the history.
+        replay: Recorded measurements to search instead of a device: a dataset, its name or path. Default:
+            the shipped dataset.
+        runner: Where to measure instead of a replay: ``"cuda"`` for this GPU, ``"cpu"``, or a runner.
+        device: Name of the device to replay, or a part of the name, if the records hold several. Default:
+            the first by name.
+        engine: Where kernels are built for this GPU or CPU (see ``costmodel.engines``). Default: in processes
+            on this machine. A replay builds no kernels, and a runner passed as an object has its own engine.
+        kernels: Folder that caches the kernels built for this GPU or CPU, so that no other search, in any
+            process, builds them again. You can delete it at any time between searches. Default: no cache.
+        lanes: On this GPU, measure on the given number of SMs while other processes measure on the rest, and
+            measure the best kernels alone at the end. Needs an MPS daemon. Default: processes take turns, so
+            that measurements do not disturb each other.
         model: Trained model, or its file, to use instead of learning from a history.
-        learner: What learns from the history, see ``costmodel.transfer.make_model``. Unless given,
-            ``kernel-ridge`` of MetaSchedule's kernels, ``stack`` of those of other sources, and
-            ``source-mixture`` of another suite's: all that tells of these is how they ran elsewhere. Where
-            the history has kernels of this workload, on other SMs or devices, ``known-elsewhere``; of other
-            sources than MetaSchedule where it has half of them.
-        keep_twins_apart: In a replay, learn this workload from near-twins of the device too.
-        objective: What one kernel for several SM budgets is chosen by, its latency over the best at each:
-            ``"worst-regret"`` unless given, ``"mean"`` or ``"weighted"``.
-        weights: Weight of each SM budget in the objective ``"weighted"``.
-        portfolio: Choose at most so many kernels, and the ranges of SMs in which each should run; without
-            ``sms`` for all SM budgets that were recorded, or some that the device grants.
-        free_sms: Find the fewest SMs that cost at most this share more than the whole device, such as 0.04.
-        screened: Configs to score at a time, without building any. A replay scores all that it holds.
-        study: Keep the search here, and go on with it where it stopped; see ``costmodel.search.open_study``.
-        study_name: What the names of studies begin with: searches of one name, space and goal are one.
-        records: Record store (``.jsonl``) that each measurement on a device goes to, and that is asked before
-            anything is measured; what is replayed is not stored.
-        stop_gain: Stop when the next measurement is expected to gain less than this share, such as 0.01.
+        learner: Name of the learner (see ``costmodel.transfer.make_model``). Default: ``kernel-ridge`` for
+            MetaSchedule's kernels, ``stack`` for other sources, and ``source-mixture`` for kernels of another
+            suite, of which only their latencies elsewhere are known. If the history has kernels of this
+            workload on other SMs or devices, ``known-elsewhere``; for sources other than MetaSchedule, only
+            if it has at least half of them.
+        keep_twins_apart: In a replay, also learn this workload from near-twins of the device.
+        objective: How one kernel is chosen for several SM budgets, by its latency over the best at each:
+            ``"worst-regret"``, ``"mean"`` or ``"weighted"``. Default: ``"worst-regret"``.
+        weights: Weight of each SM budget for the objective ``"weighted"``.
+        portfolio: Maximum number of kernels to choose, each with the range of SMs in which it should run.
+            Without ``sms``, for all recorded SM budgets, or for some that the device grants.
+        free_sms: Find the fewest SMs on which latency is at most this share higher than on the whole device,
+            such as 0.04.
+        screened: Number of configs to score at a time, without building any. A replay scores all its configs.
+        study: File or URL in which to keep the search and from which to resume it (see
+            ``costmodel.search.open_study``).
+        study_name: Prefix of the study names. Searches with the same name, space and goal share a study.
+        records: Record store (``.jsonl``) for measurements on a device. It is searched before a candidate is
+            measured. Replayed measurements are not stored.
+        stop_gain: Stop when the expected gain of the next measurement is below this share, such as 0.01.
         seed: Seed of all random choices.
-        measure_curves: On a device, measure the chosen kernel at other SM budgets too, and search the whole
-            device for the kernel to compare it with; a replay knows both.
-        beside: Watch of a service that runs on the other SMs meanwhile, or the file to which it appends
-            latencies: kernels are measured one by one, the search pauses where the service's p99 rises by
-            more than it may, and ends with what it has where it cannot go on. See
-            ``costmodel.shadow.ServiceWatch``.
-        on_trial: Called after each candidate was measured.
+        measure_curves: On a device, also measure the chosen kernel at other SM budgets, and search the whole
+            device for the kernel to compare it with. A replay has both without this option.
+        beside: Watch of a service that runs on the other SMs meanwhile, or the file to which the service
+            appends its latencies (see ``costmodel.shadow.ServiceWatch``). Kernels are measured one by one.
+            The search pauses when the service's p99 rises by more than is allowed, and ends with the trials
+            made so far if it cannot continue.
+        on_trial: Called after each candidate is measured.
 
     Raises:
-        CostModelError: The options do not go together, a dataset or the workload cannot be found, a device
-            cannot be opened, every kernel failed, or a service beside it does not tell its latencies.
+        CostModelError: Options contradict each other, a dataset or the workload cannot be found, a device
+            cannot be opened, every kernel failed, or the watched service does not report its latencies.
         EngineLostError: The engine was lost.
 
     Example:
@@ -189,7 +190,7 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
         )
 
         def sampler_of(space: SearchSpace) -> ModelSampler:
-            """What proposes the kernels of one source."""
+            """Make the sampler of one source."""
             prior = known.known_of(space, is_only=len(names) == 1)
             return ModelSampler(
                 space.in_columns(prior.columns),
@@ -260,7 +261,7 @@ def _searched(  # noqa: PLR0913, PLR0917 (searches, where they are kept, and who
     with quiet_optuna():
         searches = tuple(search_of(sampler) for sampler in samplers)
         progress = Progress(f"measuring on {budgets}", sum(each.left for each in searches))
-        with progress, as_far_as_it_may(service, progress.show):
+        with progress, ended_by_service(service, progress.show):
             tune_together(searches)
     return searches
 
@@ -281,9 +282,9 @@ def _choice(result: SearchResult, ranges: Sequence[BudgetRange]) -> Callable[[in
 def _measured_curves(
     runner: Runner, sampler: ModelSampler, result: SearchResult, request: TuneRequest
 ) -> list[BudgetCurve]:
-    """Latency over SM budgets as the device measures it.
+    """Measure latency over SM budgets on the device.
 
-    The whole-device choice is what the same search finds there.
+    The whole-device choice is the kernel that the same search finds on the whole device.
     """
     (here,), whole = result.platforms, runner.platform()
     again = ModelSampler(sampler.space.on(whole), sampler.model, screened=sampler.screened, seed=sampler.seed)

@@ -82,7 +82,7 @@ def test_train_can_be_judged_by_folds_and_learn_from_everything(dataset, tmp_pat
     both = ["train", str(dataset), "--out", str(model), "--folds", "3", "--hold-out", HELD_OUT]
     result = CliRunner().invoke(app, both)
     assert result.exit_code == 2
-    assert "by workloads held out or by folds" in result.stderr
+    assert "on held-out workloads or by folds" in result.stderr
 
 
 def test_evaluate_prints_tables_and_writes_json_and_picture(dataset, tmp_path) -> None:
@@ -130,7 +130,10 @@ def test_evaluate_takes_a_written_split_until_the_dataset_changes(dataset, tmp_p
     [
         (["evaluate", "--split", "none"], "A split must be one of"),
         (["evaluate", "--learner", "oracle"], "A learner must be one of"),
-        (["train", "--out", "model", "--hold-out", "matmul-m1-n1-k1"], "held out must be in the dataset"),
+        (
+            ["train", "--out", "model", "--hold-out", "matmul-m1-n1-k1"],
+            "Held-out workloads must be in the dataset",
+        ),
     ],
 )
 def test_wrong_input_is_one_line_and_exit_code_2(dataset, arguments, message) -> None:

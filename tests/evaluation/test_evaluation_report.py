@@ -222,7 +222,7 @@ def test_a_report_shows_itself_in_a_few_lines(report) -> None:
 
 
 def test_no_learner_is_named_as_a_reference_is(data) -> None:
-    with pytest.raises(CostModelError, match="another name than the references, but got 'random'"):
+    with pytest.raises(CostModelError, match="must not have the name of a reference, but got 'random'"):
         cross_validate(data, {RANDOM: partial(make_model, "ridge")})
 
 

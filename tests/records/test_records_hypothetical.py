@@ -39,7 +39,7 @@ def test_changes_of_one_that_was_made_up_are_added() -> None:
 @pytest.mark.parametrize(
     ("device", "changes", "message"),
     [
-        (H100, {}, "Something must be another"),
+        (H100, {}, "must be changed, but got nothing"),
         (H100, {"sms": 0}, "sms must be a whole number above 0"),
         (H100, {"sms": 1.5}, "sms must be a whole number above 0"),
         (H100, {"sms": 1e9}, "at most 1,000 times the 132"),
@@ -47,7 +47,7 @@ def test_changes_of_one_that_was_made_up_are_added() -> None:
         (H100, {"clock": -1}, "clock_mhz must be a number above 0"),
         (H100, {"max": 32}, "could be max_threads_per_sm or max_blocks_per_sm"),
         (H100, {"banwidth": 1}, "must be one of sms, "),
-        (Device("x", "cuda", "", 8, 1000.0), {"bandwidth": 1}, "of x is unknown"),
+        (Device("x", "cuda", "", 8, 1000.0), {"bandwidth": 1}, "of x must be known to be changed"),
         (Device("x", "cpu", "", 8, 1000.0), {"sms": 1}, "made of a GPU"),
     ],
 )

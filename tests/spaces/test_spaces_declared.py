@@ -177,7 +177,7 @@ def test_a_space_that_nothing_meets_is_refused():
 @pytest.mark.parametrize("when", [{"a": ("b", [1])}, {"a": ("a", [1])}, {"c": ("a", [1])}])
 def test_conditions_name_what_comes_before(when):
     parameters = {"a": IntDistribution(1, 3), "b": IntDistribution(1, 3)}
-    with pytest.raises(ValueError, match="name one before it"):
+    with pytest.raises(ValueError, match="name an earlier one"):
         DeclaredSpace("late", parameters, when=when)
 
 

@@ -127,5 +127,5 @@ def test_nothing_is_opened_before_the_service_is_heard(tmp_path: Path):
     ids=str,
 )
 def test_the_sms_of_the_service_are_left_to_it(dataset, service, settings):
-    with pytest.raises(CostModelError, match="Beside a service the SMs that it leaves must be named"):
+    with pytest.raises(CostModelError, match="A search beside a service must name its SMs"):
         tune(dataset, replay=dataset, beside=watch(service), **settings)

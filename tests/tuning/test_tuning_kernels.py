@@ -66,7 +66,7 @@ def test_another_runner_is_refused() -> None:
 
 
 def test_triton_s_interpreter_is_for_triton_kernels() -> None:
-    with pytest.raises(CostModelError, match=r"interpreter runs Triton kernels, but .* is of cuda"):
+    with pytest.raises(CostModelError, match=r"interpreter needs a Triton family, but .* is of cuda"):
         check_kernels("costmodel/kernels/cuda/families/transpose", runner="interpreter")
 
 

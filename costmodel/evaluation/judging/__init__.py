@@ -1,4 +1,4 @@
-"""Results of one task, and what many tasks say together."""
+"""Results of one task, and statistics over many tasks."""
 
 from costmodel.evaluation.judging._few_shot import FewShot, Fixed, measure_at_random, measure_in_turn
 from costmodel.evaluation.judging._judge import (

@@ -1,4 +1,4 @@
-"""How good choices become as a task is measured: its first configs, and the model adapted to them."""
+"""Few-shot evaluation: quality of choices as a task is measured and the model adapts."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What is learned from and what is judged by: whole datasets, a sample of tasks, and what is new of them."""
+"""Training and test sides of an evaluation: whole datasets, sampled tasks, and novelty of tasks."""
 
 from costmodel.evaluation.sides._datasets import SharedTasks, join, put_apart
 from costmodel.evaluation.sides._novelty import NOVELTY, novelty

@@ -1,4 +1,4 @@
-"""Rules that remember source tasks, and read a new one as one of them or as their mixture."""
+"""Learners that remember source tasks and treat a new task as one of them or as a mixture."""
 
 from costmodel.learners.sources._consensus import WeightedConsensus
 from costmodel.learners.sources._curves import TaskCurves

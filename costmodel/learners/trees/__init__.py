@@ -1,4 +1,4 @@
-"""Trees: boosted, boosted for the order alone, and side by side."""
+"""Tree learners: boosted trees for latency or ranking, and random forests."""
 
 from costmodel.learners.trees._random_forest import RandomForestLearner
 from costmodel.learners.trees._xgboost import XGBoostLearner

@@ -1,4 +1,4 @@
-"""Trees side by side, each grown on its own sample."""
+"""Random forests."""
 
 from collections.abc import Sequence
 from typing import Any, Self

@@ -1,4 +1,4 @@
-"""Gradient-boosted trees that learn the order alone."""
+"""Gradient-boosted trees that learn only the ranking."""
 
 from collections.abc import Sequence
 from typing import Any, Self

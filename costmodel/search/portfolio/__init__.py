@@ -1,4 +1,4 @@
-"""Few kernels for many SM budgets, and which runs when."""
+"""Portfolios: a few kernels for many SM budgets, and dispatch tables."""
 
 from costmodel.search.portfolio._dispatch import (
     DispatchRange,

@@ -1,11 +1,11 @@
-"""A dispatch table: which kernel to run for the SMs that are granted, as a file that a server reads.
+"""Dispatch tables: which kernel to run for a granted number of SMs, in a file that a server can read.
 
-Rule for SMs that were not measured: between the last measured budget of a range and the first of the next,
-the latencies of both kernels are interpolated, log seconds over log SMs, and the next range begins where its
-kernel is no longer the slower one. Budgets of the shipped dataset, left out, lost 3.6 % by that rule in the
-geometric mean, 4.3 % with the kernel of the nearest measured budget, 5.8 % with that of the next smaller one
-(experiments/several_budgets). The first range also serves fewer SMs than were measured, and the last reaches
-to the whole device.
+Numbers of SMs that were not measured are assigned as follows. Between the last measured budget of a range and
+the first of the next, the latencies of both kernels are interpolated (log seconds over log SMs). The next
+range begins where its kernel is no longer the slower one. On left-out budgets of the shipped dataset, this
+rule lost 3.6% in the geometric mean; the kernel of the nearest measured budget lost 4.3%, and that of the
+next smaller budget 5.8% (experiments/several_budgets). The first range also serves fewer SMs than were
+measured, and the last one extends to the whole device.
 """
 
 from collections.abc import Sequence
@@ -29,13 +29,13 @@ class DispatchRange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The kernel to run on a range of SMs.
 
     Attributes:
-        from_sms: Fewest SMs that it serves.
-        to_sms: Most SMs that it serves.
-        space: Name of the space that the config was chosen from.
+        from_sms: Fewest SMs in the range.
+        to_sms: Most SMs in the range.
+        space: Name of the space of the config.
         config_id: Content address of the config.
-        config: Its decisions.
-        latency_s: Seconds at each measured budget of the range.
-        regret: Latency over the best measured there, minus 1, at the same budgets.
+        config: The config, with its decisions.
+        latency_s: Latency in seconds at each measured SM budget of the range, by number of SMs.
+        regret: Latency over the best measured latency, minus 1, at the same budgets.
     """
 
     from_sms: int
@@ -62,14 +62,14 @@ class DispatchRange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class DispatchTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Which kernel of a workload to run for the SMs that are granted.
+    """Dispatch table of a workload: which kernel to run for a granted number of SMs.
 
     Attributes:
         schema_version: Version of this schema.
-        workload: What is computed.
-        device: Where it was measured.
-        objective: What the kernels were chosen by.
-        ranges: From 1 SM to the whole device, in order, without gaps.
+        workload: The workload.
+        device: The device on which the kernels were measured.
+        objective: The objective by which the kernels were chosen.
+        ranges: Ranges from 1 SM to the whole device, in order, without gaps.
         provenance: Where the choice came from.
     """
 
@@ -94,10 +94,10 @@ class DispatchTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
                 )
 
     def range_for(self, sms: int) -> DispatchRange:
-        """The range that holds so many granted SMs.
+        """Return the range that contains this number of granted SMs.
 
         Raises:
-            CostModelError: No range does.
+            CostModelError: No range contains it.
         """
         for part in self.ranges:
             if part.from_sms <= sms <= part.to_sms:
@@ -108,16 +108,16 @@ class DispatchTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         )
 
     def kernel_for(self, sms: int) -> Candidate:
-        """The kernel to run on so many granted SMs.
+        """Return the kernel to run on this number of granted SMs.
 
         Raises:
-            CostModelError: No range holds them.
+            CostModelError: No range contains it.
         """
         part = self.range_for(sms)
         return Candidate(self.workload, part.space, part.config)
 
     def save(self, path: Path | str) -> None:
-        """Write the table as JSON, at once; its folder is made.
+        """Write the table as JSON, atomically; missing folders are created.
 
         Raises:
             CostModelError: The file cannot be written.
@@ -132,14 +132,14 @@ def dispatch_ranges(
     sms: Sequence[int],
     whole_sms: int,
 ) -> tuple[DispatchRange, ...]:
-    """Ranges over all SMs of a device, by the rule for SMs that were not measured.
+    """Extend the ranges of a portfolio to all SMs of a device, including those that were not measured.
 
     Args:
-        kernels: ``(n,)`` all kernels that were measured.
-        ranges: The chosen ones, and their budgets.
+        kernels: ``(n,)`` all measured kernels.
+        ranges: The chosen kernels and their SM budgets.
         latency_s: ``(n, b)`` seconds; inf for a failure.
         sms: ``(b,)`` SMs of each budget, ascending.
-        whole_sms: SMs of the whole device; 0 where unknown.
+        whole_sms: SMs of the whole device; 0 if unknown.
     """
     best_s = latency_s.min(axis=0)
     starts = [1, *(_boundary(lower, upper, latency_s, sms) for lower, upper in pairwise(ranges))]
@@ -159,7 +159,7 @@ def dispatch_ranges(
 
 
 def _boundary(lower: BudgetRange, upper: BudgetRange, latency_s: FloatArray, sms: Sequence[int]) -> int:
-    """Fewest SMs of the upper range: from where its kernel is expected to be no slower than the other."""
+    """Return the fewest SMs of the upper range, where its kernel is expected to be no slower."""
     few, many = sms[lower.last], sms[upper.first]
     share = np.log(np.arange(few + 1, many) / few) / np.log(many / few)
     pair = [lower.kernel, upper.kernel]
@@ -170,10 +170,10 @@ def _boundary(lower: BudgetRange, upper: BudgetRange, latency_s: FloatArray, sms
 
 
 def load_dispatch_table(path: Path | str) -> DispatchTable:
-    """Read a table.
+    """Read a dispatch table from a JSON file.
 
     Raises:
-        CostModelError: The file cannot be read or is no dispatch table of this version.
+        CostModelError: The file cannot be read, or is no dispatch table of this version.
     """
     try:
         return msgspec.json.decode(Path(path).read_bytes(), type=DispatchTable)

@@ -1,4 +1,4 @@
-"""Few kernels for many SM budgets: which, and over which ranges of SMs each should run.
+"""Choose a few kernels for many SM budgets, and the range of SMs in which each should run.
 
 Notations:
     n: kernels, b: SM budgets in ascending order, k: ranges. ``cost[i, j]`` is that of one kernel, the best
@@ -25,7 +25,7 @@ _EQUAL = 1e-9
 
 @dataclass(frozen=True)
 class BudgetRange:
-    """One kernel over neighbouring budgets.
+    """One kernel over adjacent SM budgets.
 
     Attributes:
         first: Position of its first budget.
@@ -46,7 +46,7 @@ class BudgetRange:
 def best_portfolio(
     latency_s: FloatArray, objective: Objective, most: int, *, best_s: FloatArray | None = None
 ) -> tuple[BudgetRange, ...]:
-    """The best partition of the budgets into at most ``most`` ranges, one kernel each; exact.
+    """Find the exact best partition of the SM budgets into at most ``most`` ranges, one kernel each.
 
     Of equally good ones that with the fewest ranges; of these, for the worst regret, that with the smallest
     weighted mean. A kernel that serves two ranges counts twice. One range is the one kernel that is best on
@@ -79,7 +79,7 @@ def best_portfolio(
 def smallest_portfolio(
     latency_s: FloatArray, tolerance: float, objective: Objective
 ) -> tuple[BudgetRange, ...]:
-    """The fewest ranges whose kernels are within ``tolerance`` of the best at every budget.
+    """Find the fewest ranges whose kernels are within ``tolerance`` of the best at every SM budget.
 
     Of equally few the one with the smallest weighted mean regret.
 
@@ -101,7 +101,7 @@ def smallest_portfolio(
 
 
 def served_s(latency_s: FloatArray, ranges: Sequence[BudgetRange]) -> FloatArray:
-    """``(b,)`` latency of a portfolio at each budget, in seconds."""
+    """Return ``(b,)`` latency of a portfolio at each SM budget, in seconds."""
     return np.concatenate([latency_s[part.kernel, part.first : part.last + 1] for part in ranges])
 
 

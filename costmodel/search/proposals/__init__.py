@@ -1,4 +1,4 @@
-"""Proposals from a design space, by a joint model of what was measured, or one of other workloads."""
+"""Proposals from a design space, by a joint model of its measurements or a model of other workloads."""
 
 from costmodel.search.proposals._choice import finalists, least_known
 from costmodel.search.proposals._decisions import DecisionColumns

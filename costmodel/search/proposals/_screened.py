@@ -1,4 +1,4 @@
-"""The kernels of a workload to measure first, chosen by what a model learned from other workloads."""
+"""Choose the kernels of a workload to measure first, by a model of other workloads."""
 
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -22,17 +22,17 @@ def screen_candidates(
 ) -> list[Candidate]:
     """Choose valid candidates that a model expects to be good, all of different programs.
 
-    The platforms of the space take turns, so that small parts of a device are served as well as the whole. At
-    each, configs are screened as a search screens them, and of the most promising those come first that are
-    good and informative together (``costmodel.transfer.choose_first``). Nothing of the workload need be
-    measured. What the screening does not give comes at random.
+    Candidates are chosen for the platforms of the space in turn, so that small parts of a device are covered
+    as well as the whole. On each platform, configs are screened as in a search, and the most promising ones
+    are ordered so that the first are good and informative together (see ``costmodel.transfer.choose_first``).
+    No measurement of the workload is needed. If screening gives too few candidates, random ones are added.
 
     Args:
-        space: Where to choose from, on one or more platforms, with the columns that the model expects.
+        space: Space to choose from, on one or more platforms, with the columns that the model expects.
         model: A fitted model of other workloads.
-        count: How many. Fewer come back where the space has no more.
+        count: Number of candidates. Fewer are returned if the space has no more.
         seed: Seed; the same arguments give the same candidates.
-        known: Candidates of this workload that are there already, not to be chosen again.
+        known: Candidates of this workload that are already known, not to be chosen again.
     """
     programs = DistinctPrograms(space.space, known)
     chosen: list[Candidate] = []

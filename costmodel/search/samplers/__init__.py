@@ -1,4 +1,4 @@
-"""Optuna samplers that propose the configs of a space."""
+"""Optuna samplers that propose configs of a space."""
 
 from costmodel.search.samplers._base import SpaceSampler
 from costmodel.search.samplers._baselines import PoolSampler, RandomOrderSampler

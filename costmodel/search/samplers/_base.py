@@ -1,4 +1,4 @@
-"""What all samplers over a space share."""
+"""Base class of samplers over a space."""
 
 import threading
 from abc import abstractmethod
@@ -23,7 +23,7 @@ from costmodel.spaces import Param, SearchSpace
 
 
 class SpaceSampler(BaseSampler):
-    """An Optuna sampler that proposes the configs of a space, each at most once.
+    """Base class of Optuna samplers that propose each config of a space at most once.
 
     What was tried is read from the study alone, so that a study resumes from its storage, and several threads
     or processes share one without proposing a config twice (see ``_turns``). A trial's config is chosen when
@@ -72,10 +72,10 @@ class SpaceSampler(BaseSampler):
 
     @abstractmethod
     def choose(self, study: Study, trial: FrozenTrial, history: History) -> Config:
-        """The next config, none of those that the history has tried.
+        """Choose the next config, which must not be among those tried in the history.
 
         Raises:
-            SpaceExhaustedError: There is none left.
+            SpaceExhaustedError: No config is left.
         """
 
     @property

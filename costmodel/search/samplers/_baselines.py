@@ -1,4 +1,4 @@
-"""Samplers without knowledge, to compare with: random order, and any sampler of Optuna held to a pool."""
+"""Baseline samplers: random order, and any Optuna sampler restricted to a pool."""
 
 from collections.abc import Mapping, Sequence
 
@@ -19,10 +19,10 @@ _DRAWN = 64  # configs drawn for one proposal from a large space; nearly all are
 
 
 class RandomOrderSampler(SpaceSampler):
-    """Proposes untried configs in random order."""
+    """Sampler that proposes untried configs in random order."""
 
     def choose(self, study: Study, trial: FrozenTrial, history: History) -> Config:
-        """Any untried config, each equally likely."""
+        """Choose any untried config with equal probability."""
         rng = self.rng(trial.number)
         drawn = self.space.draw(_DRAWN, rng)
         for row in rng.permutation(len(drawn)):
@@ -38,7 +38,7 @@ class RandomOrderSampler(SpaceSampler):
 
 
 class PoolSampler(SpaceSampler):
-    """A sampler of Optuna, each proposal moved to the nearest untried candidate of a pool.
+    """Optuna sampler whose proposals are moved to the nearest untried candidate of a pool.
 
     Near means few differing parameters: a category that differs counts 1, an integer the share of its range.
     Ties are broken at random, and so is all that the sampler leaves open, such as its first proposals. It
@@ -66,7 +66,7 @@ class PoolSampler(SpaceSampler):
         }
 
     def choose(self, study: Study, trial: FrozenTrial, history: History) -> Config:
-        """The untried config nearest to the sampler's proposal."""
+        """Choose the untried config nearest to the sampler's proposal."""
         self.sampler.before_trial(study, trial)
         wish = self.sampler.sample_relative(study, trial, self._varying)
         ids = np.array([candidate.config.config_id for candidate in self.pool.candidates])

@@ -1,4 +1,4 @@
-"""What a study knows: the configs that were measured, and those that need not be proposed again."""
+"""The history of a study: configs that were measured, are pending or were pruned."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

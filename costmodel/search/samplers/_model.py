@@ -1,4 +1,4 @@
-"""The sampler that asks a transfer model first and the device last."""
+"""The sampler that proposes configs by a transfer model."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -40,43 +40,46 @@ _LAST_DRAWS = 4
 
 
 class ModelSampler(SpaceSampler):
-    """Proposes what a transfer model predicts to be fastest, and learns from every trial told.
+    """Optuna sampler that proposes the configs a transfer model predicts to be fastest.
 
-    **Screening.** The model scores tens of thousands of configs of the space (all of a small one) by their
-    features, without building any, and keeps the best two thousand and their like. After every 16
-    measurements the space is drawn anew and screened with what was learned; in between, neighbours of the
-    fastest that were measured join in.
+    The model learns from every finished trial.
 
-    **Choice.** Most proposals exploit: the best score, and in turn with it, where the adapted model tells how
-    sure it is, the largest expected improvement. Each ``explore_every``-th explores: any score in the
-    best quarter of what is left. Among those that qualify, the one farthest in feature space from everything
-    tried is proposed. That breaks the ties of tree models, and a model that knows nothing yet (all scores
-    equal) fills the space.
+    **Screening.** The model scores tens of thousands of configs of the space (all configs of a small one) by
+    their features, without building any, and keeps the best two thousand and similar ones. After every 16
+    measurements, the space is drawn anew and screened with the adapted model. In between, neighbours of the
+    fastest measured configs are added.
 
-    **Several SM budgets.** The model adapts to each budget by what was measured there. One kernel for all
-    budgets is scored by the objective, a kernel of a portfolio by its largest expected improvement at any of
-    them (see ``JointPredictor``).
+    **Choice.** Most proposals exploit: they have the best score or, in alternation if the adapted model
+    estimates its uncertainty, the largest expected improvement. Every ``explore_every``-th proposal explores:
+    any score in the best quarter of the untried configs qualifies. Of the configs that qualify, the one
+    farthest in feature space from all tried configs is proposed. This breaks the ties of tree models, and
+    lets a model that knows nothing yet (all scores equal) fill the space.
 
-    **Batches.** What is pending in other workers, or was asked for and not told, is believed to be as fast as
-    predicted, and the next ones are chosen together so that one of them is expected to be fast (see
-    ``costmodel.transfer.shortlist``); near-copies of what is pending add little to that.
+    **Several SM budgets.** The model adapts to each budget by the measurements at that budget. One kernel for
+    all budgets is scored by the objective; a kernel of a portfolio, by its largest expected improvement at
+    any budget (see ``JointPredictor``).
 
-    **Failures.** A config of which no kernel comes (``InvalidConfigError``) is passed over and costs no
-    trial. A failed trial is learned from as an infinite latency.
+    **Batches.** Pending trials, of other workers or of this one, are assumed to be as fast as predicted. The
+    next configs are chosen together so that one of them is expected to be fast (see
+    ``costmodel.transfer.shortlist``); near-copies of pending configs add little to that.
 
-    Predicted latency and rank of each proposal are kept as system attributes of its trial. With the same
-    study and seed the same is proposed, in whatever process.
+    **Failures.** A config from which no kernel can be made (``InvalidConfigError``) is skipped and costs no
+    trial. The model learns from a failed trial as an infinite latency.
+
+    The predicted latency and rank of each proposal are stored as system attributes of its trial. The same
+    study and seed give the same proposals, in any process.
 
     Args:
-        space: The space.
-        model: A fitted model of the space's features; it stays as it is. None to start from nothing.
-        objective: How SM budgets combine; the worst regret if not given.
-        goal: One kernel for all budgets, or kernels of a portfolio.
-        knowledge: What the model is and what it learned from, such as its name and the dataset's hash.
-        screened: Configs scored in each screening: with several SM budgets fewer are drawn, as each is scored
-            at each of them.
-        explore_every: Every how many proposals one explores; 0 for never. On landscapes 8 found the best as
-            fast as 0, and 4 a little later; exploring is there for the model that is wrong.
+        space: The space to propose configs from.
+        model: A model fitted to the space's features; it is not modified. Default: start from nothing.
+        objective: How several SM budgets combine. Default: the worst regret.
+        goal: Whether to search for one kernel for all SM budgets or for the kernels of a portfolio.
+        knowledge: Description of the model and its training data, such as its name and the dataset's hash,
+            for the provenance.
+        screened: Number of configs scored in each screening. With several SM budgets, fewer configs are
+            drawn, as each is scored at every budget.
+        explore_every: Interval between exploring proposals; 0 for none. On landscapes, 8 found the best as
+            fast as 0, and 4 found it a little later. Exploration is meant for models that are wrong.
         seed: Seed of all random choices.
 
     Example:
@@ -115,19 +118,19 @@ class ModelSampler(SpaceSampler):
 
     @property
     def reference_s(self) -> FloatArray:
-        """``(b,)`` seconds that values are relative to: the best that the model predicts at the start."""
+        """``(b,)`` reference latencies in seconds: the best that the model predicts at the start."""
         predicted = self._prior.best_s()
         return super().reference_s if predicted is None else predicted
 
     def scored(self, study: Study) -> ScoredConfigs:
-        """What would be chosen from now, with its scores; worked out once for the same measurements."""
+        """Return the configs to choose from with their scores; cached until something new is measured."""
         with self._lock:
             return self._scored_after(History.of(study, self.space))
 
     def expected_gain(self, study: Study) -> float | None:
-        """By which share of the best latency the next measurement is expected to improve on it, at most 1.
+        """Return the expected gain of the next measurement, as a share of the best latency, at most 1.
 
-        None where nothing ran yet, or there is no joint posterior to tell it by, as over several SM budgets.
+        None if nothing ran yet, or if there is no joint posterior, as for several SM budgets.
         """
         scored = self.scored(study)
         if scored.predictor.posterior is None:
@@ -136,7 +139,7 @@ class ModelSampler(SpaceSampler):
         return float(1.0 - np.exp(-scored.improvement[untried].max(initial=0.0)))
 
     def choose(self, study: Study, trial: FrozenTrial, history: History) -> Config:
-        """The config to measure next; its prediction is kept with the trial."""
+        """Choose the config to measure next, and store its prediction with the trial."""
         scored = self._scored_after(history)
         rows = self._best_first(scored, history)
         for row, candidate in self._valid(scored, rows, history.tried):

@@ -1,4 +1,4 @@
-"""Transfer that gives way where the sources mislead, with proposals in between a fallback's own."""
+"""Guarded transfer: limits the harm of misleading sources by a fallback that learns from nothing."""
 
 from costmodel.transfer.guard._alone import Alone
 from costmodel.transfer.guard._guarded import Guarded

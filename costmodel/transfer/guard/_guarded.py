@@ -1,4 +1,4 @@
-"""Transfer that gives way where the sources mislead."""
+"""Guarded transfer: a fallback takes over if the sources mislead."""
 
 from collections.abc import Sequence
 from typing import Any, Self
@@ -20,22 +20,21 @@ from costmodel.transfer.uncertainty import Codes, Familiarity, group_codes, grou
 
 @register()
 class Guarded(StorableModel):
-    """A transfer model beside one that learns the new task from nothing; the measurements decide.
+    """Combine a transfer model with a fallback that learns the new task from nothing, by their evidence.
 
-    **Before anything is measured.** The transfer model learns from no source task whose unit is another than
-    that of most (``in_common_unit``).
-    ``fit`` leaves groups of source tasks out in folds: the share of their tasks that the transfer model ranks
-    better than chance (rank correlation above ``least_correlation``) is its prior probability to be the right
-    one for a new task, up to ``trust``; tasks without two different latencies do not count. Sources whose
-    labels mean nothing are found out that way: a model that is more likely wrong than right is refused, and
-    the fallback serves alone.
+    **Before anything is measured.** The transfer model skips source tasks whose latency unit differs from
+    that of most (``in_common_unit``). ``fit`` holds out groups of source tasks in folds. The share of their
+    tasks that the transfer model ranks better than chance (rank correlation above ``least_correlation``) is
+    its prior probability to be right for a new task, up to ``trust``. Tasks without two different latencies
+    do not count. This detects sources whose labels are meaningless: a model that is more likely wrong than
+    right is rejected, and the fallback is used alone.
 
-    **Prediction.** After m measurements ``adapt`` gives a mean of both in log latency, the transfer model's
-    weight being the posterior probability that it is the better description (Bayesian model averaging:
-    Hoeting et al., Statistical Science 14, 1999). Its odds are the prior odds, lowered where the measured
-    candidates are unfamiliar, times the ratio of the two evidences: the chance that each gave to the
-    measurements' contrasts (``Calibrated.log_evidence``) and, for a model that predicts latency, to their
-    level.
+    **Prediction.** After m measurements, ``adapt`` gives a weighted mean of both models in log latency. The
+    weight of the transfer model is the posterior probability that it is the better description (Bayesian
+    model averaging: Hoeting et al., Statistical Science 14, 1999). Its odds are the prior odds, lowered if
+    the measured candidates are unfamiliar, times the ratio of the two evidences. The evidence of a model is
+    the probability that it gave to the measurements' contrasts (``Calibrated.log_evidence``) and, if it
+    predicts latency, to their level.
 
     **Proposals.** Evidence comes too late for a model that is wrong where it matters, among the best few. So
     a search that follows ``propose`` is the fallback's own, with the transfer model's choices in between, as
@@ -50,13 +49,13 @@ class Guarded(StorableModel):
     by all measurements. It proposes nothing where it is refused.
 
     Args:
-        model: The transfer model; its predictors must weigh evidence, as ``Calibrated`` does.
-        fallback: The one that learns from nothing.
-        group_columns: Positions of the columns that tell known groups apart, see ``Familiarity``.
-        bound_column: Position of a column with log2 of a lower bound in seconds, to find other units by.
+        model: The transfer model; its predictors must compute evidence, as ``Calibrated`` does.
+        fallback: The model that learns from nothing.
+        group_columns: Positions of the columns that identify known groups (see ``Familiarity``).
+        bound_column: Position of a column with log2 of a lower bound in seconds, to detect other units.
         trust: Highest prior probability that the transfer model is the better one.
-        least_correlation: Spearman's rank correlation within a task above which a ranking is of use.
-        folds: Folds; each costs a fit.
+        least_correlation: Spearman's rank correlation within a task above which a ranking is useful.
+        folds: Number of folds; each costs a fit.
         level_doubt: Standard deviation of the level if the transfer model is wrong, in its own ones.
         allowed: Most measurements of a search relative to the fallback's, above 1. More lets a transfer model
             that is right find the best sooner: with 1.25 its first choice is the fourth measurement, with 2

@@ -1,4 +1,4 @@
-"""What a kernel takes on other hardware: latencies carried over by waves, traffic and rates."""
+"""Latencies carried over to other hardware by waves, traffic and rates."""
 
 from costmodel.transfer.hardware._carry import Carried, carry_over, carry_parts
 from costmodel.transfer.hardware._spread import Spread

@@ -1,4 +1,4 @@
-"""A trained model as an object: what it predicts, for which kernels, and where."""
+"""Trained models as objects that predict kernels on platforms."""
 
 from costmodel.transfer.prediction._describe import describe_model
 from costmodel.transfer.prediction._devices import UnmeasuredDeviceWarning, device_named, read_device

@@ -1,4 +1,4 @@
-"""On which device kernels would run, and which of them cannot run there."""
+"""The device to predict for, and the kernels that cannot run on it."""
 
 import tomllib
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ _SPACES = {"metaschedule-cuda": "cuda", "metaschedule-cpu": "cpu"}
 
 
 class UnmeasuredDeviceWarning(UserWarning):
-    """Kernels are predicted for a device that the model has no measurement of."""
+    """The model has no measurements of the device that it predicts for."""
 
 
 def device_named(name: str | None, learned: Sequence[Device]) -> Device:
@@ -33,8 +33,8 @@ def device_named(name: str | None, learned: Sequence[Device]) -> Device:
     if name is None:
         if len(by_name) != 1:
             raise CostModelError(
-                "The device must be named where a model learned from several or from none, but no name was "
-                f"given. This one learned from {', '.join(by_name) or 'none'}."
+                "The device must be named if a model learned from several devices or from none, but no name "
+                f"was given. This one learned from {', '.join(by_name) or 'none'}."
             )
         return learned[0]
     if name in by_name:
@@ -43,8 +43,8 @@ def device_named(name: str | None, learned: Sequence[Device]) -> Device:
         found = find_device(name)
     except CostModelError as error:
         raise CostModelError(
-            f"{error} A device that is not there can be described: as a table [device] in a TOML file for "
-            "`--own`, or as a `costmodel.Device`."
+            f"{error} You can describe your own device as a table [device] in a TOML file for `--own`, or "
+            "as a `costmodel.Device`."
         ) from None
     return by_name.get(found.name, found)
 

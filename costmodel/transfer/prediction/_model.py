@@ -1,4 +1,4 @@
-"""A model with where it comes from: one just trained, or one out of a file."""
+"""A fitted model with its provenance, just trained or loaded from a file."""
 
 import html
 import warnings
@@ -30,15 +30,15 @@ _SHOWN_METRICS = ("score_at_1", "score_at_10", "latency_error", "coverage")
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Model:
-    """A fitted model, and where it comes from.
+    """A fitted model with its provenance.
 
     Attributes:
-        model: The model as arrays see it, with ``predict(X)`` and ``adapt(X, y)``.
-        metadata: What it learned from and how good it is.
-        held_out_tasks: Results on the tasks held out, one row a task, as in ``Report.tasks``. Of a model out
-            of a file, and of one that nothing was held out of, None.
-        attachments: Arrays that a file keeps beside it, by name.
-        path: The file that it is from; None for one that was just trained.
+        model: The model on arrays, with ``predict(X)`` and ``adapt(X, y)``.
+        metadata: What the model learned from, and its accuracy on held-out tasks.
+        held_out_tasks: Results on the held-out tasks, one row per task, as in ``EvaluationReport.tasks``.
+            None if no tasks were held out, or if the model was loaded from a file.
+        attachments: Further arrays stored in the model file, by name.
+        path: The file from which the model was loaded; None if it was just trained.
     """
 
     model: TransferModel
@@ -60,33 +60,34 @@ class Model:
         """Rank kernels without measuring any, on a platform that may never have been measured.
 
         Args:
-            workload: What the kernels compute, or the kernels themselves.
-            sms: SMs that they will have, or several such numbers; the whole device unless given.
-            device: Where they would run, or its name as ``costmodel devices list`` shows it, or one that
-                ``hypothetical`` made up. Unless given, the device that was learned from, if it is one.
-            kernels: A dataset whose kernels of the workload are ranked, its name or its path, or a ``.jsonl``
-                file with one candidate a line. Unless given, the dataset that ships; where that has none of
-                the workload, configs are drawn, for which TVM is needed.
-            n: How many are drawn.
+            workload: The workload that the kernels compute, or the kernels themselves.
+            sms: Number of SMs available to the kernels, or several such numbers. Default: the whole device.
+            device: The device to predict for, or its name as listed by ``costmodel devices list``, or a
+                device made by ``hypothetical``. Default: the device that the model learned from, if there is
+                only one.
+            kernels: The kernels to rank: those of the workload in a dataset (given as an object, name or
+                path), or in a ``.jsonl`` file with one candidate per line. Default: the shipped dataset; if
+                it has no kernels of the workload, configs are drawn, which needs TVM.
+            n: Number of configs to draw.
             seed: Seed of the draw.
 
         Returns:
-            One row for each kernel and number of SMs, the best first for each number: ``sms``,
-            ``candidate_id``, ``config``, ``score`` (higher is better), ``latency_s``, its interval from
-            ``low_s`` to ``high_s`` (none on an unseen device, where all that was learned from are of one
-            architecture), ``unfamiliarity`` (above 1 nothing is promised) and ``note`` (why a kernel cannot
-            run there; that the device was never measured, why there is no interval, and that a prediction is
-            slower than on a device of which nothing is better). Columns without any value are left out, and
-            kernels that cannot run have no prediction and stand last. Names of the platforms are in
-            ``attrs["platforms"]``.
+            One row per kernel and number of SMs, the best first for each number. The columns are ``sms``,
+            ``candidate_id``, ``config``, ``score`` (higher is better), ``latency_s``, ``low_s`` and
+            ``high_s`` (its prediction interval), ``unfamiliarity`` (above 1, the model guarantees nothing)
+            and ``note``. There is no interval for an unseen device if all devices learned from have one
+            architecture. A note says why a kernel cannot run on the device, that the device was never
+            measured, why there is no interval, or that a prediction is slower than on a device that is better
+            in nothing. Columns without any value are left out. Kernels that cannot run have no prediction and
+            come last. Names of the platforms are in ``attrs["platforms"]``.
 
         Raises:
-            CostModelError: There are no such kernels or devices, none of them can run there, or the model is
-                of other feature columns.
+            CostModelError: There are no such kernels or devices, no kernel can run on the device, or the
+                model has other feature columns.
 
         Warns:
-            UnmeasuredDeviceWarning: The model has no measurement of this device, which is a real one.
-                Latencies there do not rise with SMs.
+            UnmeasuredDeviceWarning: The device is real, but the model has no measurements of it. Predicted
+                latencies there never rise with the number of SMs.
         """
         learned = self.metadata.devices
         target = device if isinstance(device, Device) else device_named(device, learned)
@@ -103,13 +104,14 @@ class Model:
         return ranked_kernels(self, candidates, refused, platforms)
 
     def has_measured(self, device: Device) -> bool:
-        """Whether measurements of this device are among what was learned from."""
+        """Return whether the model learned from measurements of this device."""
         return device.name in {each.name for each in self.metadata.devices}
 
     def predictions(self, X: FloatArray) -> "dict[str, FloatArray]":
-        """``(n,)`` values for ``(n, d)`` features, by name: those columns of ``predict`` that are known.
+        """Return ``(n,)`` values for ``(n, d)`` features, by column name of ``predict``.
 
-        These are the model's own: of a device that it has no measurement of, see ``predictions_of``.
+        Columns that the model cannot fill are left out. These are the model's own predictions; for devices
+        that it has no measurements of, see ``predictions_of``.
         """
         found = self.model.predict(X)
         tells, promises = (getattr(self.model, name, None) for name in ("unfamiliarity", "promises"))
@@ -126,14 +128,15 @@ class Model:
     def predictions_of(
         self, candidates: Sequence[Candidate], platforms: Sequence[Platform]
     ) -> "dict[str, FloatArray]":
-        """``(n,)`` values of kernels, each on the platform at its place, by name as in ``predict``.
+        """Return ``(n,)`` values of kernels, by name as in ``predict``, each on the platform at its position.
 
-        What is said of one does not depend on the others. On a device that the model has no measurement of,
-        latencies do not rise with SMs, see ``without_rises``; on a hypothetical one they are carried over
-        from the device that it was made of, see ``carried_predictions``.
+        The prediction of one kernel does not depend on the others. On a device that the model has no
+        measurements of, latencies never rise with the number of SMs (see ``without_rises``). On a
+        hypothetical device, they are carried over from the device that it is based on (see
+        ``carried_predictions``).
 
         Raises:
-            CostModelError: The model is of other feature columns than these kernels have, or a device is
+            CostModelError: The model has other feature columns than these kernels, or a device is
                 hypothetical and the model predicts no latencies.
         """
         found = self._said(candidates, [known_part(platform) for platform in platforms])
@@ -152,32 +155,32 @@ class Model:
         return found
 
     def features(self, candidates: Sequence[Candidate], platforms: Sequence[Platform]) -> FloatArray:
-        """``(n, d)`` features of kernels, each on the platform at its place, for the model to predict from.
+        """Return the model's ``(n, d)`` input features for kernels, each on the platform at its position.
 
         Raises:
-            CostModelError: The model is of other feature columns than these kernels have: it learned from
-                none of their kind, or was trained by another version.
+            CostModelError: The model has other feature columns than these kernels: it learned from no kernels
+                of this kind, or was trained by another version.
         """
         return in_columns(extract(candidates, platforms), self.metadata.columns)
 
     def require_columns(self, columns: Sequence[Column]) -> None:
-        """Refuse a model that was not trained on these feature columns.
+        """Check that the model was trained on these feature columns.
 
         Raises:
-            CostModelError: It was not.
+            CostModelError: It was trained on others.
         """
         if self.metadata.columns != tuple(column.name for column in columns):
             raise CostModelError(
-                f"{self.path or 'The model'} must be a model of the {len(columns)} feature columns that this "
-                "version of costmodel makes of these kernels, but it is of others. Train it again on such "
-                "kernels, with `costmodel train`."
+                f"{self.path or 'The model'} must have the {len(columns)} feature columns that this version "
+                "of costmodel makes for these kernels, but it has others. Train it again on such kernels, "
+                "with `costmodel train`."
             )
 
     def save(self, path: Path | str) -> None:
-        """Write the model to one file, without pickle. A file that is there is replaced at once.
+        """Write the model to one file, without pickle. An existing file is replaced atomically.
 
         Raises:
-            CostModelError: A part of it is of a class that is not registered, or the file cannot be written.
+            CostModelError: A part of the model is of an unregistered class, or the file cannot be written.
         """
         if not isinstance(self.model, StorableModel):
             raise CostModelError(
@@ -203,7 +206,7 @@ class Model:
         return self.predictions(self.features(candidates, platforms))
 
     def _facts(self) -> dict[str, str]:
-        """What shows a model in a few lines."""
+        """Return the facts that represent a model in a few lines."""
         about = self.metadata
         metrics = {name: f"{value:.3f}" for name, value in about.metrics.items() if name in _SHOWN_METRICS}
         return {
@@ -216,15 +219,15 @@ class Model:
 
 
 def load_model(path: Path | str, *, most_bytes: int = MOST_BYTES) -> Model:
-    """Read a model that ``Model.save`` or ``costmodel train`` wrote; no code of the file is run.
+    """Read a model written by ``Model.save`` or ``costmodel train``, without running code from the file.
 
     Args:
-        path: The file.
-        most_bytes: Most bytes that it may unpack to.
+        path: The model file.
+        most_bytes: Maximum size of the unpacked model, in bytes.
 
     Raises:
-        CostModelError: There is no such file, it is damaged or too large, it is no model of a version that is
-            understood, or its learner is not installed.
+        CostModelError: The file does not exist, is damaged or too large, is no model of a supported version,
+            or needs a learner that is not installed.
     """
     path = Path(path)
     stored = read_model(path, most_bytes)

@@ -1,4 +1,4 @@
-"""Models in files."""
+"""Model files."""
 
 from costmodel.transfer.storage._archive import MOST_BYTES
 from costmodel.transfer.storage._metadata import ModelMetadata, software_versions

@@ -1,4 +1,4 @@
-"""Where a model comes from."""
+"""Metadata of a model: its training data and accuracy."""
 
 import platform
 import sys
@@ -13,24 +13,24 @@ _LEARN = ("numpy", "scipy", "sklearn", "xgboost", "torch")
 
 
 class ModelMetadata(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where a model comes from and how good it is; empty where that is not known.
+    """Training data and accuracy of a model; fields are empty if unknown.
 
     Attributes:
-        learner: Name of what learned, such as ``kernel-ridge+intervals``.
-        seed: Seed of its random choices.
-        dataset: Name of the dataset that was learned from.
-        dataset_sha256: Hash of its file.
-        devices: Devices that were learned from.
-        platforms: Names of the platforms: device, isolation mechanism, SMs granted.
-        workloads: Names of the workloads that were learned from.
-        held_out: Names of those that the model was judged by instead.
-        folds: Groups of workloads each of which was held out, in turn, of a model like this one.
-        tasks: Tasks that were learned from.
-        rows: Measured (candidate, platform) pairs that were learned from.
+        learner: Name of the learner, such as ``kernel-ridge+intervals``.
+        seed: Seed of the learner's random choices.
+        dataset: Name of the training dataset.
+        dataset_sha256: Hash of the dataset's file.
+        devices: Devices that the model learned from.
+        platforms: Names of the platforms that it learned from: device, isolation mechanism, SMs granted.
+        workloads: Names of the workloads that it learned from.
+        held_out: Names of the held-out workloads that it was evaluated on.
+        folds: Groups of workloads in cross-validation; each was held out from a model like this one.
+        tasks: Number of tasks that the model learned from.
+        rows: Number of measured (candidate, platform) pairs that it learned from.
         columns: Names of the feature columns that the model expects, in order.
-        metrics: By name, what the tasks held out say: mean Score@k, median latency error, and how many of the
-            intervals hold and how wide they are in the median.
-        versions: Of this package, of Python, and of the packages that learned.
+        metrics: Metrics on the held-out tasks, by name: mean Score@k, median latency error, and coverage and
+            median width of the intervals.
+        versions: Versions of this package, of Python, and of the packages that the learner uses.
     """
 
     learner: str = ""
@@ -50,6 +50,6 @@ class ModelMetadata(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 def software_versions() -> dict[str, str]:
-    """Versions of this package, of Python, and of those packages that are loaded and learn."""
+    """Return the versions of this package, of Python, and of the loaded learning packages."""
     loaded = {name: str(module.__version__) for name in _LEARN if (module := sys.modules.get(name))}
     return {"costmodel": __version__, "python": platform.python_version(), **loaded}

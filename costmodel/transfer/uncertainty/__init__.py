@@ -1,4 +1,4 @@
-"""How sure a model is: calibrated intervals, and how unlike a row is to all that was learned from."""
+"""Uncertainty of a model: calibrated intervals, and unfamiliarity of a row with the training data."""
 
 from costmodel.transfer.uncertainty._conformal import Conformal
 from costmodel.transfer.uncertainty._familiarity import Familiarity

@@ -1,4 +1,4 @@
-"""Intervals that hold what they promise, around the latency that a model predicts."""
+"""Calibrated intervals around the latency that a model predicts."""
 
 from collections.abc import Sequence
 from typing import Any, Self
@@ -32,7 +32,7 @@ _STD_ROWS = 30_000
 
 @register()
 class Conformal(StorableModel):
-    """Any transfer model, with an interval around each latency and a measure of how unfamiliar a row is.
+    """Add intervals around predicted latencies, and a measure of unfamiliarity, to a transfer model.
 
     ``fit`` leaves groups of rows out in folds and looks at the residuals ``log(measured / predicted)`` of
     those that ran. A ridge regression of log |residual| on the features learns where the model errs more;
@@ -46,8 +46,8 @@ class Conformal(StorableModel):
     those of adaptations that ``fit`` rehearsed on the groups left out, by number of measurements. They hold
     for measurements that the model chose by score.
 
-    On a device that was not learned from, ``UnseenDevices`` gives the ends, by architectures left out. Where
-    all devices are of one architecture nothing tells how wide they should be: ``promises`` is false there.
+    On an unseen device, ``UnseenDevices`` gives the ends, from held-out architectures. If all devices have
+    one architecture, the right width is unknown, and ``promises`` is false.
 
     Scores and latencies are the model's own.
 
@@ -59,8 +59,8 @@ class Conformal(StorableModel):
         device_columns: See ``UnseenDevices``; with none, no device counts as unseen.
         architecture_columns: See ``UnseenDevices``.
         level: Share of measured latencies within their interval.
-        folds: Folds; each costs a fit. With 5 instead of 10, models learn from a tenth of the groups less and
-            their larger residuals cover 0.5 % more than is promised.
+        folds: Number of folds; each costs a fit. With 5 instead of 10, models learn from a tenth of the
+            groups less, and their larger residuals cover 0.5% more than the level.
         rows: Rows that a fold's model learns from; as many are drawn if there are more.
         rehearsals: Tasks to rehearse adaptation on.
         seed: Seed of folds and rehearsals.
