@@ -22,7 +22,7 @@ _MANY = 10
 
 
 class PlainCommand(TyperCommand):
-    """A command whose help shows ``WORKLOAD``, not ``{WORKLOAD} <str>``, and ``--rank``, not ``--rank <bool>``."""
+    """A command whose help shows ``WORKLOAD`` instead of ``{WORKLOAD} <str>``, and no ``<bool>`` for flags."""
 
     def get_params(self, ctx: Any) -> Any:
         """Its parameters, each with the type and the panel that its help shows."""

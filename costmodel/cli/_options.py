@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from costmodel.cli._help import OUTPUT
 from costmodel.cli._interrupt import watch_output
 from costmodel.files import check_picture, check_writable
 
@@ -61,9 +62,9 @@ def count_option(*names: str, least: int = 1, most: int = _MOST, metavar: str = 
     return number_option(must, lambda n: least <= n <= most, *names, metavar=metavar, **settings)
 
 
-def seed_option(text: str) -> Any:
-    """An option that takes a seed; ``text`` is its help."""
-    return count_option(least=0, most=_LARGEST_SEED, help=text)
+def seed_option(text: str, **settings: Any) -> Any:
+    """An option that takes a seed; ``text`` is its help, ``settings`` are as of ``typer.Option``."""
+    return count_option(least=0, most=_LARGEST_SEED, help=text, **settings)
 
 
 def folds_option(text: str) -> Any:
@@ -108,7 +109,12 @@ SweepOption = Annotated[
 ]
 JsonOption = Annotated[
     Path | None,
-    output_option("--json", help="Also write the result as JSON.", show_default=False),
+    output_option(
+        "--json",
+        help="Also write the result to this file as JSON.",
+        show_default=False,
+        rich_help_panel=OUTPUT,
+    ),
 ]
 KeepTwinsApartOption = Annotated[
     bool,

@@ -46,14 +46,14 @@ def evaluate(
     ] = None,
     train: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="DATASET", help="Learn from all of this dataset. Repeatable.", show_default=False
-        ),
+        typer.Option(metavar="DATASET", help="Train on this whole dataset. Repeatable.", show_default=False),
     ] = None,
     test: Annotated[
         str | None,
         typer.Option(
-            metavar="DATASET", help="Judge what --train taught by all of this one.", show_default=False
+            metavar="DATASET",
+            help="Evaluate the model trained on --train on this whole dataset.",
+            show_default=False,
         ),
     ] = None,
     shared_tasks: Annotated[
@@ -87,10 +87,12 @@ def evaluate(
     ] = None,
     baseline: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Compare the others with it, task by task.", show_default=False),
+        typer.Option(
+            metavar="NAME", help="Learner to compare the others with, task by task.", show_default=False
+        ),
     ] = None,
     seed: Annotated[int, seed_option("Seed of the learners, and of random measurements.")] = (_DEFAULTS.seed),
-    seeds: Annotated[int, count_option(help="Runs of each learner that depends on a seed.")] = (
+    seeds: Annotated[int, count_option(help="Number of runs of each learner that depends on a seed.")] = (
         _DEFAULTS.seeds
     ),
     shots: Annotated[
@@ -108,7 +110,7 @@ def evaluate(
     tasks: Annotated[
         int | None,
         count_option(
-            help="Judge N tasks, spread over SM budgets and workloads.",
+            help="Number of tasks to evaluate, spread over SM budgets and workloads.",
             show_default="all",
         ),
     ] = None,

@@ -76,7 +76,7 @@ def plan(
     sms: Annotated[
         int | None,
         count_option(
-            help="SMs that the kernels of a Relax module have; the whole device if not given.",
+            help="Number of SMs available to the kernels of a Relax module. Default: the whole device.",
             show_default=False,
         ),
     ] = None,
@@ -100,7 +100,7 @@ def plan(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Device of the dataset, or a part of its name; the first by name if not given.",
+            help="Device of the dataset, or part of its name. Default: the first by name.",
             show_default=False,
         ),
     ] = None,
@@ -124,7 +124,7 @@ def plan(
         ),
     ] = "",
     sweep: SweepOption = None,
-    top: Annotated[int, count_option(help="Rows of tables that are shown.")] = 10,
+    top: Annotated[int, count_option(help="Number of table rows to show.")] = 10,
     json: JsonOption = None,
     perfetto: Annotated[
         Path | None,
@@ -140,7 +140,9 @@ def plan(
     ] = None,
     report: Annotated[
         Path | None,
-        output_option(metavar="FILE.html", help="Also write all of it as one page.", show_default=False),
+        output_option(
+            metavar="FILE.html", help="Also write the whole result as one HTML page.", show_default=False
+        ),
     ] = None,
 ) -> None:
     """Show what a model takes, what it would take if kernels or launches were others, and what to tune.
