@@ -15,6 +15,11 @@ SEARCH = "Search"
 DATASETS = "Datasets"
 SPLIT = "Split"
 LEARNERS = "Learners"
+TRACE = "Trace"
+WHAT_IF = "What if"
+MACHINES = "Machines"
+WORK = "Tuning work"
+RANDOM = "Options of random and few-shot splits"
 OUTPUT = "Output"
 TRACKING = "Tracking"
 # A command with fewer options than this shows all of them in one panel.
@@ -22,10 +27,10 @@ _MANY = 10
 
 
 class PlainCommand(TyperCommand):
-    """A command whose help shows ``WORKLOAD`` instead of ``{WORKLOAD} <str>``, and no ``<bool>`` for flags."""
+    """Its help shows ``WORKLOAD`` instead of ``{WORKLOAD} <str>``, and no ``<bool>`` for flags."""
 
     def get_params(self, ctx: Any) -> Any:
-        """Its parameters, each with the type and the panel that its help shows."""
+        """Its parameters, with the type and the panel that its help shows."""
         return _plain(super().get_params(ctx))
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:

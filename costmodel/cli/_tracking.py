@@ -29,7 +29,8 @@ TrackingUriOption = Annotated[
     typer.Option(
         metavar="FILE_OR_URL",
         help="Where runs are stored: a server such as http://localhost:5000, a database URL, or an SQLite "
-        "file that ends in .db. Default: COSTMODEL_TRACKING_URI, then MLFLOW_TRACKING_URI, then out/mlflow.db.",
+        "file that ends in .db. Default: COSTMODEL_TRACKING_URI, MLFLOW_TRACKING_URI or "
+        "out/mlflow.db, in this order.",
         show_default=False,
         rich_help_panel=TRACKING,
     ),

@@ -292,11 +292,11 @@ def tune(
     Examples:
     - `costmodel tune matmul-m16-n1024-k1024 --sms 32` replays recorded measurements: no GPU is needed.
     - `costmodel tune matmul-m64-n2304-k768 --sms 32 --runner cuda --plot out/tune.png` measures on this GPU.
-    - `costmodel tune matmul-m64-n2304-k768 --sms 32 --runner cuda --source all` also compares with the library.
+    - `costmodel tune matmul-m64-n2304-k768 --sms 32 --runner cuda --source all` compares with the library.
     - `costmodel tune path/to/kernel --dims m=1024,n=1024 --sms 32 --runner cuda` tunes a kernel of your own.
     - `costmodel tune matmul-m64-n64-k64 --sms 1 --runner cpu --study out/cpu.db` tunes for one CPU thread.
     - `costmodel tune matmul-m16-n1024-k1024 --sms 16,32,132` finds one kernel for all three.
-    - `costmodel tune matmul-m16-n1024-k1024 --portfolio 3 --dispatch out/dispatch.json` finds up to three for all SMs.
+    - `costmodel tune matmul-m16-n1024-k1024 --portfolio 3 --dispatch out/dispatch.json` finds up to three.
     - `costmodel tune matmul-m16-n1024-k1024 --free-sms 4%` finds how many SMs can be left free.
     - `costmodel tune KERNEL --runner cuda --sms 16 --beside latencies.log` protects a service's p99.
     - `costmodel tune KERNEL --learn-from HISTORY --replay NEW` replays kernels of a new device.
