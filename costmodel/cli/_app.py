@@ -6,9 +6,9 @@ from importlib import import_module
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
+from costmodel.cli._help import PlainCommand, PlainGroup
 from costmodel.cli._interrupt import what_is_left
 from costmodel.cli._output import fit_console
 from costmodel.errors import CostModelError
@@ -50,7 +50,7 @@ COMMANDS = {
     ),
     "tune": (
         "costmodel.cli.tune:tune",
-        "Find the kernel to run for the SMs that it will have, measuring only a shortlist.",
+        "Find the fastest kernel for a given number of SMs, measuring only a shortlist of candidates.",
     ),
     "jobs": (
         "costmodel.cli.jobs:app",
@@ -79,13 +79,13 @@ COMMANDS = {
 _DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
 
 
-class _Commands(TyperGroup):
+class _Commands(PlainGroup):
     """The commands of ``COMMANDS``, imported on call; errors for the user become one line and exit code 2."""
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
         # What the help lists and a misspelt name is compared with: without the commands behind them.
-        self.commands = {name: TyperCommand(name, help=line) for name, (_, line) in COMMANDS.items()}
+        self.commands = {name: PlainCommand(name, help=line) for name, (_, line) in COMMANDS.items()}
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """The command that is called."""
@@ -116,7 +116,7 @@ def _load(target: str) -> Any:
     if isinstance(found, typer.Typer):
         return get_command(found)
     single = typer.Typer(add_completion=False, rich_markup_mode="markdown")
-    single.command()(found)
+    single.command(cls=PlainCommand)(found)
     return get_command(single)
 
 
@@ -140,7 +140,7 @@ def _root(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """A cost model for kernel autotuning on shared GPUs: it ranks kernels for the SMs they will have."""
+    """A cost model for kernel autotuning on shared GPUs: it ranks kernels for a given number of SMs."""
     fit_console()
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from costmodel.cli._help import OUTPUT, SPLIT, WHAT_IF
 from costmodel.cli._interrupt import watch_output
 from costmodel.files import check_picture, check_writable
 
@@ -61,16 +62,21 @@ def count_option(*names: str, least: int = 1, most: int = _MOST, metavar: str = 
     return number_option(must, lambda n: least <= n <= most, *names, metavar=metavar, **settings)
 
 
-def seed_option(text: str) -> Any:
-    """An option that takes a seed; ``text`` is its help."""
-    return count_option(least=0, most=_LARGEST_SEED, help=text)
+def seed_option(text: str, **settings: Any) -> Any:
+    """An option that takes a seed; ``text`` is its help, ``settings`` are as of ``typer.Option``."""
+    return count_option(least=0, most=_LARGEST_SEED, help=text, **settings)
 
 
 def folds_option(text: str) -> Any:
     """An option that takes a number of folds, of which there cannot be one; ``text`` is its help."""
     must = f"0 or a whole number from 2 to {_MOST:,}"
     return number_option(
-        must, lambda folds: folds == 0 or 2 <= folds <= _MOST, "--folds", metavar="K", help=text
+        must,
+        lambda folds: folds == 0 or 2 <= folds <= _MOST,
+        "--folds",
+        metavar="K",
+        help=text,
+        rich_help_panel=SPLIT,
     )
 
 
@@ -104,15 +110,23 @@ SweepOption = Annotated[
         "clock (MHz), l2_bytes, tensor_flops_per_sm_clock and others. Twice: a line for each value of the "
         "second.",
         show_default=False,
+        rich_help_panel=WHAT_IF,
     ),
 ]
 JsonOption = Annotated[
     Path | None,
-    output_option("--json", help="Also write the result as JSON.", show_default=False),
+    output_option(
+        "--json",
+        help="Also write the result to this file as JSON.",
+        show_default=False,
+        rich_help_panel=OUTPUT,
+    ),
 ]
 KeepTwinsApartOption = Annotated[
     bool,
-    typer.Option("--keep-twins-apart", help="Hold out each device alone, near-twins too."),
+    typer.Option(
+        "--keep-twins-apart", help="Hold out each device alone, near-twins too.", rich_help_panel=SPLIT
+    ),
 ]
 FoldsOption = Annotated[
     int, folds_option("Put what is held out into K groups, each held out as one; 0: one after the other.")

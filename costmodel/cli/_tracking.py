@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import typer
 
+from costmodel.cli._help import TRACKING
 from costmodel.cli._output import print_line
 
 if TYPE_CHECKING:
@@ -17,20 +18,31 @@ _OPTIONS = ("track", "tracking_uri", "experiment")
 
 TrackOption = Annotated[
     bool,
-    typer.Option("--track", help="Also log settings, metrics, plots and where all of it ran in MLflow."),
+    typer.Option(
+        "--track",
+        help="Also log settings, metrics, plots and the environment to MLflow.",
+        rich_help_panel=TRACKING,
+    ),
 ]
 TrackingUriOption = Annotated[
     str | None,
     typer.Option(
         metavar="FILE_OR_URL",
-        help="Where runs are: a server such as http://localhost:5000, a database, or a file that ends in .db "
-        "for SQLite. Else what COSTMODEL_TRACKING_URI or MLFLOW_TRACKING_URI says, or out/mlflow.db.",
+        help="Where runs are stored: a server such as http://localhost:5000, a database URL, or an SQLite "
+        "file that ends in .db. Default: COSTMODEL_TRACKING_URI, MLFLOW_TRACKING_URI or "
+        "out/mlflow.db, in this order.",
         show_default=False,
+        rich_help_panel=TRACKING,
     ),
 ]
 ExperimentOption = Annotated[
     str | None,
-    typer.Option(metavar="NAME", help="Experiment of MLflow to log under.", show_default="the command"),
+    typer.Option(
+        metavar="NAME",
+        help="Name of the MLflow experiment to log to.",
+        show_default="the command",
+        rich_help_panel=TRACKING,
+    ),
 ]
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from costmodel.cli._help import MACHINES, OUTPUT, WORK
 from costmodel.cli._options import JsonOption, count_option, output_option, seed_option
 from costmodel.cli._output import print_line, print_table, titled_table, write_json
 
@@ -29,27 +30,42 @@ def capacity(
         typer.Option(
             metavar="N,...",
             help="Builder cores: numbers, or a range such as 1:1000, in which each is doubled.",
+            rich_help_panel=MACHINES,
         ),
     ] = "1:1000",
-    gpus: Annotated[str, typer.Option(metavar="N,...", help="GPUs, likewise.")] = "1",
-    jobs: Annotated[int, count_option(help="Tunes that share them.", most=_MOST)] = 4,
-    trials: Annotated[int, count_option(help="Kernels that each measures.", most=_MOST)] = 128,
+    gpus: Annotated[
+        str, typer.Option(metavar="N,...", help="GPUs, likewise.", rich_help_panel=MACHINES)
+    ] = "1",
+    jobs: Annotated[int, count_option(help="Tunes that share them.", most=_MOST, rich_help_panel=WORK)] = 4,
+    trials: Annotated[
+        int, count_option(help="Kernels that each measures.", most=_MOST, rich_help_panel=WORK)
+    ] = 128,
     batch: Annotated[
         int | None,
         count_option(
             help="Kernels that a tune proposes at once; as many as `tune` would if not given.",
             show_default=False,
+            rich_help_panel=WORK,
         ),
     ] = None,
     campaign: Annotated[
-        bool, typer.Option("--campaign", help="One campaign of so many workloads instead of as many tunes.")
+        bool,
+        typer.Option(
+            "--campaign",
+            help="One campaign of so many workloads instead of as many tunes.",
+            rich_help_panel=WORK,
+        ),
     ] = False,
     at_once: Annotated[
         int | None,
-        count_option(help="Jobs that run at once; 1: one after the other.", show_default="all"),
+        count_option(
+            help="Jobs that run at once; 1: one after the other.", show_default="all", rich_help_panel=WORK
+        ),
     ] = None,
-    lanes: Annotated[int, count_option(help="Kernels that each GPU measures at once.")] = 1,
-    seed: Annotated[int, seed_option("Seed of the seconds that are drawn.")] = 0,
+    lanes: Annotated[
+        int, count_option(help="Kernels that each GPU measures at once.", rich_help_panel=MACHINES)
+    ] = 1,
+    seed: Annotated[int, seed_option("Seed of the seconds that are drawn.", rich_help_panel=WORK)] = 0,
     json: JsonOption = None,
     plot: Annotated[
         Path | None,
@@ -57,6 +73,7 @@ def capacity(
             metavar="FILE.png",
             help="Also draw kernels an hour over builders (PNG, PDF or SVG).",
             show_default=False,
+            rich_help_panel=OUTPUT,
         ),
     ] = None,
 ) -> None:

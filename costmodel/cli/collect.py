@@ -5,12 +5,13 @@ from typing import Annotated
 
 import typer
 
+from costmodel.cli._help import CommandGroup
 from costmodel.cli._interrupt import resumable
 from costmodel.cli._options import JsonOption, count_option, number_option, output_option
 from costmodel.cli._output import print_line, print_table, titled_table, write_json
 from costmodel.progress import duration
 
-app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode="markdown")
+app = CommandGroup()
 
 ConfigArgument = Annotated[
     Path,

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
+from costmodel.cli._help import CommandGroup
 from costmodel.cli._options import JsonOption, count_option
 from costmodel.cli._output import print_line, print_table, titled_table, write_json
 
 if TYPE_CHECKING:
     from costmodel.records import DeviceEntry, PeakRates
 
-app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode="markdown")
+app = CommandGroup()
 
 OwnOption = Annotated[
     Path | None,
@@ -47,7 +48,7 @@ def list_devices(own: OwnOption = None, json: JsonOption = None) -> None:
 def show(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name or alias, such as `RTX_3090`.")],
     sms: Annotated[
-        int | None, count_option(help="SMs that are granted; all if not given.", show_default=False)
+        int | None, count_option(help="Number of SMs granted. Default: all.", show_default=False)
     ] = None,
     own: OwnOption = None,
     json: JsonOption = None,

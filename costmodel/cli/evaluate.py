@@ -8,6 +8,7 @@ from msgspec.structs import asdict
 
 from costmodel.cli._complete import complete_learner, complete_split
 from costmodel.cli._evaluate_report import print_report
+from costmodel.cli._help import DATASETS, LEARNERS, MEASUREMENTS, OUTPUT, SPLIT
 from costmodel.cli._options import (
     DatasetArgument,
     FoldsOption,
@@ -42,18 +43,25 @@ def evaluate(
             help="TOML with any of the choices below and `dataset`, see configs/evaluate-*.toml; what the "
             "command line says wins.",
             show_default=False,
+            rich_help_panel=DATASETS,
         ),
     ] = None,
     train: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="DATASET", help="Learn from all of this dataset. Repeatable.", show_default=False
+            metavar="DATASET",
+            help="Train on this whole dataset. Repeatable.",
+            show_default=False,
+            rich_help_panel=DATASETS,
         ),
     ] = None,
     test: Annotated[
         str | None,
         typer.Option(
-            metavar="DATASET", help="Judge what --train taught by all of this one.", show_default=False
+            metavar="DATASET",
+            help="Evaluate the model trained on --train on this whole dataset.",
+            show_default=False,
+            rich_help_panel=DATASETS,
         ),
     ] = None,
     shared_tasks: Annotated[
@@ -62,6 +70,7 @@ def evaluate(
             metavar="refuse|drop|keep",
             help="Tasks of --test that --train has too: refuse them, drop them from what is learned, or keep "
             "all but what is judged itself.",
+            rich_help_panel=DATASETS,
         ),
     ] = _DEFAULTS.shared_tasks,
     split: Annotated[
@@ -72,6 +81,7 @@ def evaluate(
             help="Strategy such as leave-one-workload-out, leave-one-budget-out, leave-one-device-out, "
             "whole-device-only or few-shot, or a split that `costmodel dataset split` wrote.",
             show_default=_DEFAULTS.split,
+            rich_help_panel=SPLIT,
         ),
     ] = None,
     folds: FoldsOption = _DEFAULTS.folds,
@@ -83,40 +93,58 @@ def evaluate(
             autocompletion=complete_learner,
             help="Learner to compare, `NAME+intervals` and `NAME+guard` too. Repeatable.",
             show_default=", ".join(_DEFAULTS.learners),
+            rich_help_panel=LEARNERS,
         ),
     ] = None,
     baseline: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Compare the others with it, task by task.", show_default=False),
+        typer.Option(
+            metavar="NAME",
+            help="Learner to compare the others with, task by task.",
+            show_default=False,
+            rich_help_panel=LEARNERS,
+        ),
     ] = None,
-    seed: Annotated[int, seed_option("Seed of the learners, and of random measurements.")] = (_DEFAULTS.seed),
-    seeds: Annotated[int, count_option(help="Runs of each learner that depends on a seed.")] = (
-        _DEFAULTS.seeds
-    ),
+    seed: Annotated[
+        int, seed_option("Seed of the learners, and of random measurements.", rich_help_panel=LEARNERS)
+    ] = (_DEFAULTS.seed),
+    seeds: Annotated[
+        int,
+        count_option(help="Number of runs of each learner that depends on a seed.", rich_help_panel=LEARNERS),
+    ] = (_DEFAULTS.seeds),
     shots: Annotated[
         str | None,
         typer.Option(
             metavar="N,N,...",
             help="Also measure each tested task: judge after so many measurements, as in 0,1,2,4,8,16.",
             show_default=False,
+            rich_help_panel=MEASUREMENTS,
         ),
     ] = None,
     first: Annotated[
         str,
-        typer.Option(metavar="own|random", help="What is measured: the top of the learner's list, or draws."),
+        typer.Option(
+            metavar="own|random",
+            help="What is measured: the top of the learner's list, or draws.",
+            rich_help_panel=MEASUREMENTS,
+        ),
     ] = _DEFAULTS.first,
     tasks: Annotated[
         int | None,
         count_option(
-            help="Judge N tasks, spread over SM budgets and workloads.",
+            help="Number of tasks to evaluate, spread over SM budgets and workloads.",
             show_default="all",
+            rich_help_panel=SPLIT,
         ),
     ] = None,
     json: JsonOption = None,
     out: Annotated[
         Path | None,
         output_option(
-            metavar="DIR", help="Also write report.json, tables (CSV) and pictures.", show_default=False
+            metavar="DIR",
+            help="Also write report.json, tables (CSV) and pictures.",
+            show_default=False,
+            rich_help_panel=OUTPUT,
         ),
     ] = None,
     plot: Annotated[
@@ -125,6 +153,7 @@ def evaluate(
             metavar="FILE.png",
             help="Also draw the result (PNG, PDF or SVG): by SM budget where there are some.",
             show_default=False,
+            rich_help_panel=OUTPUT,
         ),
     ] = None,
     track: TrackOption = False,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from costmodel.cli._experiments_report import print_comparison, print_run, print_runs
+from costmodel.cli._help import CommandGroup
 from costmodel.cli._options import JsonOption
 from costmodel.cli._output import write_json
 from costmodel.cli._tracking import ExperimentOption, Tracking, TrackingUriOption, open_tracker
@@ -14,7 +15,7 @@ from costmodel.errors import CostModelError
 if TYPE_CHECKING:
     from costmodel.tracking import MlflowTracker, RunRecord
 
-app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode="markdown")
+app = CommandGroup()
 
 _RUN = "Id of a run, or as much of its beginning as tells it from others."
 OneExperimentOption = Annotated[

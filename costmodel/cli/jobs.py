@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from costmodel.cli._complete import complete_workload
+from costmodel.cli._help import CommandGroup
 from costmodel.cli._interrupt import resumable
 from costmodel.cli._options import JsonOption, count_option, output_option
 from costmodel.cli._output import print_line, print_table, titled_table, write_json
@@ -15,7 +16,7 @@ from costmodel.cli._tune_options import budgets_of
 if TYPE_CHECKING:
     from costmodel.jobs import JobFile, JobStatus, JobStore, Slice
 
-app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode="markdown")
+app = CommandGroup()
 
 StoreOption = Annotated[
     str,
@@ -53,8 +54,8 @@ def submit(
         str | None,
         typer.Option(
             metavar="N[,N...]",
-            help="SMs that the kernels will have, threads on a CPU; each number is a task of each workload. "
-            "The whole device if not given.",
+            help="Number of SMs available to the kernels (threads on a CPU). Each number is a task of each "
+            "workload. Default: the whole device.",
             show_default=False,
         ),
     ] = None,
@@ -63,7 +64,8 @@ def submit(
         count_option(help="Candidates to measure of each task on average.", show_default="16"),
     ] = None,
     runner: Annotated[
-        Literal["replay", "cpu", "cuda"] | None, typer.Option(help="What measures.", show_default="replay")
+        Literal["replay", "cpu", "cuda"] | None,
+        typer.Option(help="Where measurements come from.", show_default="replay"),
     ] = None,
     rule: Annotated[
         Literal["round-robin", "gradient", "expected-gain"] | None,
@@ -71,14 +73,14 @@ def submit(
     ] = None,
     name: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="What the job is called.", show_default="what it does"),
+        typer.Option(metavar="NAME", help="Name of the job.", show_default="what it does"),
     ] = None,
     submitter: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Whose it is.", show_default="this user"),
+        typer.Option(metavar="NAME", help="Who submits the job.", show_default="this user"),
     ] = None,
     priority: Annotated[
-        int, count_option(help="Jobs of a higher one come first.", least=0, most=1000)
+        int, count_option(help="Priority of the job; jobs of higher priority run first.", least=0, most=1000)
     ] = _PRIORITY,
     json: JsonOption = None,
 ) -> None:
@@ -230,8 +232,8 @@ def work(
 def metrics(
     *,
     store: StoreOption = _STORE,
-    port: Annotated[int, count_option(help="Port to listen at.", most=65_535)] = 9100,
-    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Address to listen at.")] = "127.0.0.1",
+    port: Annotated[int, count_option(help="Port to listen on.", most=65_535)] = 9100,
+    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Address to listen on.")] = "127.0.0.1",
 ) -> None:
     """Serve where jobs, tasks and workers stand, as Prometheus reads it, until it is interrupted.
 

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from costmodel.cli._help import CommandGroup
 from costmodel.cli._options import JsonOption, count_option, dims_of, seed_option
 from costmodel.cli._output import print_line, print_table, titled_table, write_json
 
 if TYPE_CHECKING:
     from costmodel.tuning import KernelEntry, KernelsCheck
 
-app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode="markdown")
+app = CommandGroup()
 
 _SHOWN = 8  # configs and failures, at most
 

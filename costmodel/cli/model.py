@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
+from costmodel.cli._help import CommandGroup
 from costmodel.cli._options import JsonOption, SweepOption, count_option, output_option, seed_option
 from costmodel.cli._output import print_line, print_table, titled_table, write_json
 from costmodel.cli._sweep_table import print_sweep
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from costmodel.records import Device
     from costmodel.transfer import Model, ModelCard
 
-app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode="markdown")
+app = CommandGroup()
 
 FileArgument = Annotated[
     Path, typer.Argument(metavar="FILE", help="Model that `costmodel train` wrote.", show_default=False)
@@ -93,12 +94,12 @@ def predict(
     sms: Annotated[
         int | None,
         count_option(
-            help="SMs that the kernel will have; the whole device if not given.", show_default=False
+            help="Number of SMs available to the kernel. Default: the whole device.", show_default=False
         ),
     ] = None,
     draw: Annotated[int, count_option("-n", "--draw", help="Configs to draw, where they are drawn.")] = 64,
-    seed: Annotated[int, seed_option("Seed of the draw.")] = 0,
-    top: Annotated[int, count_option(help="Kernels to show, the best first.")] = 10,
+    seed: Annotated[int, seed_option("Seed for drawing configs.")] = 0,
+    top: Annotated[int, count_option(help="Number of kernels to show, best first.")] = 10,
     sweep: SweepOption = None,
     plot: Annotated[
         Path | None,

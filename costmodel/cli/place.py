@@ -25,7 +25,10 @@ def place(
         typer.Option(help="Least load of the busiest device in a pipeline, or least time of one sample."),
     ] = "throughput",
     accelerators: Annotated[
-        int | None, count_option(help="So many instead of those of the file.", most=1000, show_default=False)
+        int | None,
+        count_option(
+            help="Number of accelerators, instead of those of the file.", most=1000, show_default=False
+        ),
     ] = None,
     slices: Annotated[
         str | None,
@@ -38,7 +41,9 @@ def place(
     ] = None,
     memory: Annotated[
         int | None,
-        count_option(help="Bytes of each accelerator.", most=10**18, metavar="BYTES", show_default=False),
+        count_option(
+            help="Memory of each accelerator, in bytes.", most=10**18, metavar="BYTES", show_default=False
+        ),
     ] = None,
     non_contiguous: Annotated[
         bool, typer.Option("--non-contiguous", help="Let values return to a device that they left.")
@@ -48,11 +53,11 @@ def place(
         number_option(
             "above 0 and at most 1,000,000,000",
             lambda seconds: 0 < seconds <= 1e9,
-            help="Of the solver.",
+            help="Time limit of the solver.",
             metavar="SECONDS",
         ),
     ] = 30.0,
-    seed: Annotated[int, seed_option("Of the solver.")] = 0,
+    seed: Annotated[int, seed_option("Seed of the solver.")] = 0,
     json: JsonOption = None,
 ) -> None:
     """Place the layers of a model on accelerators, slices of their SMs and CPUs.

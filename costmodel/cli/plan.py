@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from costmodel.cli._help import MODEL, OUTPUT, TRACE, WHAT_IF
 from costmodel.cli._options import JsonOption, SweepOption, count_option, number_option, output_option
 from costmodel.cli._output import print_line, print_table, titled_table, write_json
 from costmodel.cli._sweep_table import print_sweep
@@ -52,6 +53,7 @@ def plan(
             "streams[:SLOWDOWN]=K, sms[:RECORDED]=N, tuned[:PATTERN] (the best known kernels), "
             "unfuse[:PATTERN], device:RECORDED=DEVICE (or =sms:N+bandwidth:GB_S).",
             show_default=False,
+            rich_help_panel=WHAT_IF,
         ),
     ] = "",
     within: Annotated[
@@ -60,6 +62,7 @@ def plan(
             metavar="NAME",
             help="Only what ran in an annotation of the trace, such as 'ProfilerStep*'.",
             show_default=False,
+            rich_help_panel=TRACE,
         ),
     ] = "",
     measured: Annotated[
@@ -71,13 +74,15 @@ def plan(
             help="What the same takes without the profiler, by the host's clock: the profiler's own time "
             "is taken out.",
             show_default=False,
+            rich_help_panel=TRACE,
         ),
     ] = None,
     sms: Annotated[
         int | None,
         count_option(
-            help="SMs that the kernels of a Relax module have; the whole device if not given.",
+            help="Number of SMs available to the kernels of a Relax module. Default: the whole device.",
             show_default=False,
+            rich_help_panel=MODEL,
         ),
     ] = None,
     learn_from: Annotated[
@@ -86,6 +91,7 @@ def plan(
             metavar="DATASET",
             help="Dataset that says what kernels of workloads take, and that a model learns others from.",
             show_default="sm-budgets",
+            rich_help_panel=MODEL,
         ),
     ] = None,
     model: Annotated[
@@ -94,18 +100,25 @@ def plan(
             metavar="FILE",
             help="Trained model, for workloads that were not recorded; one is trained if not given.",
             show_default=False,
+            rich_help_panel=MODEL,
         ),
     ] = None,
     device: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Device of the dataset, or a part of its name; the first by name if not given.",
+            help="Device of the dataset, or part of its name. Default: the first by name.",
             show_default=False,
+            rich_help_panel=MODEL,
         ),
     ] = None,
     rank: Annotated[
-        bool, typer.Option("--rank", help="Show which kernels to tune next, by what the whole would gain.")
+        bool,
+        typer.Option(
+            "--rank",
+            help="Show which kernels to tune next, by what the whole would gain.",
+            rich_help_panel=OUTPUT,
+        ),
     ] = False,
     out: Annotated[
         Path | None,
@@ -113,6 +126,7 @@ def plan(
             metavar="JOBS.toml",
             help="Also write them as a job for `costmodel jobs submit`.",
             show_default=False,
+            rich_help_panel=OUTPUT,
         ),
     ] = None,
     recorded_on: Annotated[
@@ -121,14 +135,19 @@ def plan(
             metavar="NAME",
             help="GPU that it was recorded on, see `costmodel devices list`; for --sweep.",
             show_default=False,
+            rich_help_panel=TRACE,
         ),
     ] = "",
     sweep: SweepOption = None,
-    top: Annotated[int, count_option(help="Rows of tables that are shown.")] = 10,
+    top: Annotated[int, count_option(help="Number of table rows to show.", rich_help_panel=OUTPUT)] = 10,
     json: JsonOption = None,
     perfetto: Annotated[
         Path | None,
-        output_option(help="Also write the timeline as JSON for ui.perfetto.dev.", show_default=False),
+        output_option(
+            help="Also write the timeline as JSON for ui.perfetto.dev.",
+            show_default=False,
+            rich_help_panel=OUTPUT,
+        ),
     ] = None,
     plot: Annotated[
         Path | None,
@@ -136,11 +155,17 @@ def plan(
             metavar="FILE.png",
             help="Also draw threads and streams over time, or latency over what is swept (PNG, PDF or SVG).",
             show_default=False,
+            rich_help_panel=OUTPUT,
         ),
     ] = None,
     report: Annotated[
         Path | None,
-        output_option(metavar="FILE.html", help="Also write all of it as one page.", show_default=False),
+        output_option(
+            metavar="FILE.html",
+            help="Also write the whole result as one HTML page.",
+            show_default=False,
+            rich_help_panel=OUTPUT,
+        ),
     ] = None,
 ) -> None:
     """Show what a model takes, what it would take if kernels or launches were others, and what to tune.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from costmodel.cli._complete import complete_learner, complete_workload
+from costmodel.cli._help import MEASUREMENTS, MODEL, OUTPUT, SEARCH, WHAT_TO_TUNE
 from costmodel.cli._interrupt import resumable, watch_output
 from costmodel.cli._options import JsonOption, count_option, dims_of, output_option, seed_option
 from costmodel.cli._output import print_line, print_table, titled_table, write_json
@@ -48,54 +49,23 @@ def tune(
         ),
     ],
     *,
-    dims: Annotated[
-        str | None,
-        typer.Option(
-            metavar="D=N[,D=N...]",
-            help="Sizes of such a kernel's dims, such as m=1024,n=1024; its description's if not given.",
-            show_default=False,
-        ),
-    ] = None,
-    source: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME[,NAME...]",
-            help="Where kernels come from: metaschedule, cuda, triton, library (what PyTorch runs), or all, "
-            "which are compared. If not given, the first of these that makes the workload; in a replay all "
-            "that were recorded.",
-            show_default=False,
-        ),
-    ] = None,
     sms: Annotated[
         str | None,
         typer.Option(
             metavar="N[,N...]",
-            help="SMs that the kernel will have, threads on a CPU; the whole device if not given. Several, "
-            "such as 16,32,132, for one kernel that is good on all of them.",
+            help="Number of SMs available to the kernel (threads on a CPU). Several, such as "
+            "16,32,132, choose one kernel that is good at all of them. Default: the whole device.",
+            rich_help_panel=WHAT_TO_TUNE,
             show_default=False,
-        ),
-    ] = None,
-    objective: Annotated[
-        str | None,
-        typer.Option(
-            metavar="RULE",
-            help="What one kernel for several SM budgets is chosen by, of its latency over the best at each: "
-            "worst-regret (if not given), mean (geometric) or weighted (see --weights).",
-            show_default=False,
-        ),
-    ] = None,
-    weights: Annotated[
-        str | None,
-        typer.Option(
-            metavar="W,W...", help="Weight of each SM budget in the objective weighted.", show_default=False
         ),
     ] = None,
     portfolio: Annotated[
         int | None,
         count_option(
             metavar="K",
-            help="Choose at most K kernels, and the ranges of SMs in which each should run. Without --sms "
-            "for all SM budgets that were recorded, or some that the device grants.",
+            help="Choose at most K kernels, and the range of SMs in which each should run. Without "
+            "--sms, they cover all recorded SM budgets or, on a device, some that it grants.",
+            rich_help_panel=WHAT_TO_TUNE,
             show_default=False,
         ),
     ] = None,
@@ -103,35 +73,67 @@ def tune(
         str | None,
         typer.Option(
             metavar="SHARE",
-            help="Find the fewest SMs that cost at most so much more than the whole device, such as 4%.",
+            help="Find the fewest SMs whose latency is at most this much above that of the whole "
+            "device, such as 4%.",
+            rich_help_panel=WHAT_TO_TUNE,
             show_default=False,
         ),
     ] = None,
-    runner: Annotated[RunnerName, typer.Option(help="What measures.")] = RunnerName.REPLAY,
-    trials: Annotated[int, count_option(help="Candidates to measure, of each source.")] = 16,
-    learn_from: Annotated[
+    objective: Annotated[
         str | None,
         typer.Option(
-            metavar="DATASET",
-            help="History: a dataset, the name of one that ships, or `nothing`. If not given, what is "
-            "replayed; for a GPU what ships of such kernels; for a CPU nothing.",
+            metavar="RULE",
+            help="How to choose one kernel for several SM budgets, from its latency over the best at "
+            "each: worst-regret, mean (geometric) or weighted (see --weights). Default: "
+            "worst-regret.",
+            rich_help_panel=WHAT_TO_TUNE,
             show_default=False,
         ),
     ] = None,
-    start_from: Annotated[
+    weights: Annotated[
         str | None,
         typer.Option(
-            metavar="DATASET",
-            help="On a device, measure the fastest kernels of this workload in a dataset before any others; "
-            "those of the history if not given.",
+            metavar="W,W...",
+            help="Weight of each SM budget for --objective weighted.",
+            rich_help_panel=WHAT_TO_TUNE,
             show_default=False,
         ),
     ] = None,
+    dims: Annotated[
+        str | None,
+        typer.Option(
+            metavar="D=N[,D=N...]",
+            help="Sizes of the dimensions of a CUDA or Triton kernel, such as m=1024,n=1024. Default: "
+            "those of its description.",
+            rich_help_panel=WHAT_TO_TUNE,
+            show_default=False,
+        ),
+    ] = None,
+    source: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME[,NAME...]",
+            help="Where kernels come from: metaschedule, cuda, triton, library (what PyTorch runs), or "
+            "all. Several are compared. Default: the first of these that makes the workload; in a "
+            "replay, all recorded sources.",
+            rich_help_panel=WHAT_TO_TUNE,
+            show_default=False,
+        ),
+    ] = None,
+    runner: Annotated[
+        RunnerName,
+        typer.Option(
+            help="Where measurements come from: recorded data, this GPU or this CPU.",
+            rich_help_panel=MEASUREMENTS,
+        ),
+    ] = RunnerName.REPLAY,
     replay: Annotated[
         str | None,
         typer.Option(
             metavar="DATASET",
-            help="Dataset to replay in place of a device, as a new GPU; the one that ships if not given.",
+            help="Dataset to replay in place of a device, as if it were a new GPU. Default: the "
+            "shipped dataset.",
+            rich_help_panel=MEASUREMENTS,
             show_default=False,
         ),
     ] = None,
@@ -139,8 +141,9 @@ def tune(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Device to replay, or a part of its name, where the records hold several; the first by "
-            "name if not given.",
+            help="Device to replay, or part of its name, if the dataset holds several. Default: the "
+            "first by name.",
+            rich_help_panel=MEASUREMENTS,
             show_default=False,
         ),
     ] = None,
@@ -148,9 +151,10 @@ def tune(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Measure beside a running service, on SMs that it leaves: the file to which it appends a "
-            "line a request that begins with its latency in seconds. The search pauses where p99 rises too "
-            "far.",
+            help="Measure next to a running service, on the SMs that it leaves free. The service "
+            "appends one line per request to this file, which begins with its latency in seconds. "
+            "The search pauses while p99 rises too far.",
+            rich_help_panel=MEASUREMENTS,
             show_default=False,
         ),
     ] = None,
@@ -158,7 +162,29 @@ def tune(
         str | None,
         typer.Option(
             metavar="SHARE",
-            help="By how much the p99 of such a service may rise; 5% if not given.",
+            help="How much the p99 latency of the service may rise, with --beside. Default: 5%.",
+            rich_help_panel=MEASUREMENTS,
+            show_default=False,
+        ),
+    ] = None,
+    learn_from: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DATASET",
+            help="History to learn from: a dataset, the name of a shipped one, or `nothing`. Default: "
+            "the replayed dataset; on a GPU, what ships for kernels of this kind; on a CPU, "
+            "nothing.",
+            rich_help_panel=MODEL,
+            show_default=False,
+        ),
+    ] = None,
+    start_from: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DATASET",
+            help="On a device, measure the fastest kernels of this workload in this dataset before any "
+            "others. Default: the history.",
+            rich_help_panel=MODEL,
             show_default=False,
         ),
     ] = None,
@@ -167,70 +193,87 @@ def tune(
         typer.Option(
             metavar="NAME",
             help="Learner to train on the history.",
+            rich_help_panel=MODEL,
             autocompletion=complete_learner,
             show_default="kernel-ridge; stack but for MetaSchedule; source-mixture for another suite; "
             "known-elsewhere where these kernels were measured on other SMs or devices",
+        ),
+    ] = None,
+    model: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Trained model to use instead of a history.",
+            rich_help_panel=MODEL,
+            show_default=False,
         ),
     ] = None,
     keep_twins_apart: Annotated[
         bool,
         typer.Option(
             "--keep-twins-apart",
-            help="In a replay, learn this workload from near-twins of the device too. On a device that is "
-            "always so.",
+            help="In a replay, also learn this workload from near-twins of the device. On a device "
+            "this is always so.",
+            rich_help_panel=MODEL,
         ),
     ] = False,
-    model: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Trained model to use instead of a history.", show_default=False),
-    ] = None,
+    trials: Annotated[
+        int, count_option(help="Number of candidates to measure, for each source.", rich_help_panel=SEARCH)
+    ] = 16,
     screened: Annotated[
         int,
         count_option(
-            help="Configs to draw and screen at a time, without building any: a second for 50,000, so that "
-            "there is no need for a small random pool. A replay screens all that it holds.",
+            help="Number of configs to draw and score at a time, without building any; 50,000 take "
+            "about a second. A replay scores all that it holds.",
+            rich_help_panel=SEARCH,
         ),
     ] = 50_000,
-    study: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE_OR_URL",
-            help="Keep the search here and go on with it where it stopped; several processes may share it. A "
-            "file that ends in .log or .journal, or in .db for SQLite, or a URL such as "
-            "postgresql://host/name.",
-            show_default=False,
-        ),
-    ] = None,
     stop_gain: Annotated[
         str | None,
         typer.Option(
             metavar="SHARE",
-            help="Stop when the next measurement is expected to gain less than this, such as 1%.",
+            help="Stop when the next measurement is expected to gain less than this share, such as 1%.",
+            rich_help_panel=SEARCH,
             show_default=False,
         ),
     ] = None,
-    seed: Annotated[int, seed_option("Seed of all random choices.")] = 0,
+    study: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE_OR_URL",
+            help="Keep the search here and resume it where it stopped; several processes may share it. "
+            "A file that ends in .log or .journal, in .db for SQLite, or a URL such as "
+            "postgresql://host/name.",
+            rich_help_panel=SEARCH,
+            show_default=False,
+        ),
+    ] = None,
+    seed: Annotated[int, seed_option("Seed of all random choices.", rich_help_panel=SEARCH)] = 0,
     plot: Annotated[
         Path | None,
         output_option(
             metavar="FILE.png",
-            help="Picture of latency over SM budgets: .png, .svg or .pdf. A replay draws "
-            "out/tune-*.png if not given; a device, which measures more for it, draws only if given.",
+            help="Draw latency over SM budgets (.png, .svg or .pdf). Default: a replay draws "
+            "out/tune-*.png; a device, which needs extra measurements for it, draws nothing.",
+            rich_help_panel=OUTPUT,
             show_default=False,
         ),
     ] = None,
     dispatch: Annotated[
         Path | None,
         output_option(
-            help="Write the chosen kernels as a dispatch table (JSON): which to run for the SMs that are "
-            "granted.",
+            help="Write the chosen kernels to this file as a dispatch table (JSON): which kernel to "
+            "run for how many granted SMs.",
+            rich_help_panel=OUTPUT,
             show_default=False,
         ),
     ] = None,
     report: Annotated[
         Path | None,
         output_option(
-            help="Write one HTML page: the answer, pictures of latency over SMs, progress and predictions.",
+            help="Write an HTML page to this file: the answer, and figures of latency over SMs, "
+            "progress and predictions.",
+            rich_help_panel=OUTPUT,
             show_default=False,
         ),
     ] = None,
@@ -239,12 +282,12 @@ def tune(
     tracking_uri: TrackingUriOption = None,
     experiment: ExperimentOption = None,
 ) -> None:
-    """Find the kernel to run for the SMs that it will have, measuring only a shortlist.
+    """Find the fastest kernel for a given number of SMs, measuring only a shortlist of candidates.
 
-    A model that learned from other kernels and other devices ranks all candidates, and each measurement
-    sharpens it. On a device it learns from everything in the history. A replay leaves out this workload, and
-    others of its shape, on this device and, where the history has it too, on its near-twins: they all but
-    tell what is to be found.
+    A model trained on other kernels and devices ranks all candidates, and each measurement refines it. On a
+    device it learns from the whole history. A replay leaves out this workload, and others of its shape, on
+    this device and, if the history holds it there too, on near-twins of the device: they would give the
+    answer away.
 
     Examples:
     - `costmodel tune matmul-m16-n1024-k1024 --sms 32` replays recorded measurements: no GPU is needed.
@@ -252,11 +295,11 @@ def tune(
     - `costmodel tune matmul-m64-n2304-k768 --sms 32 --runner cuda --source all` compares with the library.
     - `costmodel tune path/to/kernel --dims m=1024,n=1024 --sms 32 --runner cuda` tunes a kernel of your own.
     - `costmodel tune matmul-m64-n64-k64 --sms 1 --runner cpu --study out/cpu.db` tunes for one CPU thread.
-    - `costmodel tune matmul-m16-n1024-k1024 --sms 16,32,132` finds one kernel that is good on all three.
-    - `costmodel tune matmul-m16-n1024-k1024 --portfolio 3 --dispatch out/dispatch.json` finds three for all.
-    - `costmodel tune matmul-m16-n1024-k1024 --free-sms 4%` finds how many SMs can be left to others.
-    - `costmodel tune KERNEL --runner cuda --sms 16 --beside latencies.log` leaves a running service its p99.
-    - `costmodel tune KERNEL --learn-from HISTORY --replay NEW` tunes on recorded kernels of a new device.
+    - `costmodel tune matmul-m16-n1024-k1024 --sms 16,32,132` finds one kernel for all three.
+    - `costmodel tune matmul-m16-n1024-k1024 --portfolio 3 --dispatch out/dispatch.json` finds up to three.
+    - `costmodel tune matmul-m16-n1024-k1024 --free-sms 4%` finds how many SMs can be left free.
+    - `costmodel tune KERNEL --runner cuda --sms 16 --beside latencies.log` protects a service's p99.
+    - `costmodel tune KERNEL --learn-from HISTORY --replay NEW` replays kernels of a new device.
     - `costmodel tune matmul-m16-n1024-k1024 --sms 32 --track` logs every trial while it is measured.
     """
     from costmodel.dataset import dataset_used, load_dataset

@@ -5,13 +5,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from costmodel.cli._help import CommandGroup
 from costmodel.cli._options import JsonOption, count_option, seed_option
 from costmodel.cli._output import print_line, print_table, titled_table, write_json
 
 if TYPE_CHECKING:
     from costmodel.workloads import CatalogueEntry, Extraction
 
-app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode="markdown")
+app = CommandGroup()
 
 Dtype = Literal["float32", "float16"]
 
@@ -78,8 +79,8 @@ def extract(
 
 @app.command()
 def sample(
-    count: Annotated[int, count_option(help="How many.")] = 500,
-    seed: Annotated[int, seed_option("Seed.")] = 0,
+    count: Annotated[int, count_option(help="Number of workloads to draw.")] = 500,
+    seed: Annotated[int, seed_option("Seed of all random choices.")] = 0,
     apart_from: Annotated[
         list[Path] | None,
         typer.Option(

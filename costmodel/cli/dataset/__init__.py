@@ -1,7 +1,6 @@
 """``costmodel dataset``: makes datasets of measurements, checks, splits, compares and exports them."""
 
-import typer
-
+from costmodel.cli._help import CommandGroup
 from costmodel.cli.dataset._append import append
 from costmodel.cli.dataset._build import build, merge
 from costmodel.cli.dataset._describe import describe
@@ -10,7 +9,7 @@ from costmodel.cli.dataset._export import export
 from costmodel.cli.dataset._split import split
 from costmodel.cli.dataset._validate import validate
 
-app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode="markdown")
+app = CommandGroup()
 for _command in (build, merge, append, validate, describe, split, diff, export):
     app.command()(_command)
 

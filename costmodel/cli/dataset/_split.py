@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
+from costmodel.cli._help import RANDOM, SPLIT
 from costmodel.cli._interrupt import watch_output
 from costmodel.cli._options import (
     FoldsOption,
@@ -33,10 +34,11 @@ def split(
             help="leave-one-workload-out, leave-one-operator-kind-out, leave-one-budget-out (SMs granted), "
             "leave-one-device-out, leave-one-architecture-out, whole-device-only, random, few-shot or "
             "final-report (what the dataset keeps for it).",
+            rich_help_panel=SPLIT,
         ),
     ],
-    name: Annotated[str, typer.Option(metavar="NAME", help="Name of the split.")],
-    seed: Annotated[int, seed_option("Seed of random and few-shot.")] = 0,
+    name: Annotated[str, typer.Option(metavar="NAME", help="Name of the split.", rich_help_panel=SPLIT)],
+    seed: Annotated[int, seed_option("Seed of random and few-shot.", rich_help_panel=RANDOM)] = 0,
     share: Annotated[
         float,
         number_option(
@@ -44,15 +46,24 @@ def split(
             lambda share: 0 < share < 1,
             metavar="SHARE",
             help="Of random: share of each task to hold out.",
+            rich_help_panel=RANDOM,
         ),
     ] = 0.2,
-    shots: Annotated[int, count_option(help="Of few-shot: rows of each held-out task to learn from.")] = 8,
+    shots: Annotated[
+        int,
+        count_option(help="Of few-shot: rows of each held-out task to learn from.", rich_help_panel=RANDOM),
+    ] = 8,
     base: Annotated[
-        str, typer.Option(metavar="STRATEGY", help="Of few-shot: strategy that holds tasks out.")
+        str,
+        typer.Option(
+            metavar="STRATEGY", help="Of few-shot: strategy that holds tasks out.", rich_help_panel=RANDOM
+        ),
     ] = "leave-one-workload-out",
     keep_twins_apart: KeepTwinsApartOption = False,
     folds: FoldsOption = 0,
-    force: Annotated[bool, typer.Option("--force", help="Replace another split of this name.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace another split of this name.", rich_help_panel=SPLIT)
+    ] = False,
     json: JsonOption = None,
 ) -> None:
     """Write a named split into the dataset's folder, for `costmodel evaluate --split NAME`.
