@@ -1,13 +1,12 @@
-"""For TVM's MetaSchedule: tune for an SM budget, with a model that knows other kernels. Loads TVM.
+"""Tune with TVM's MetaSchedule for an SM budget, with a model trained on other kernels. Loads TVM.
 
-Three lines make a tuning script one for 32 SMs of a GPU, here a part of the threads of a CPU:
+Three lines make a tuning script tune for an SM budget, here for a part of the threads of a CPU:
 
 ```python
 from costmodel.integrations.tvm import tuning_options
 
-options = tuning_options("tuned.jsonl", sms=1, kind="cpu")  # on a GPU: sms=32, model="default"
-database = ms.tune_tir(module, target, work_dir, max_trials_global=16, **options)
-```
+options = tuning_options("tuned.jsonl", sms=1, kind="cpu")  # on a GPU: sms=32, model="default" database =
+ms.tune_tir(module, target, work_dir, max_trials_global=16, **options) ```
 """
 
 from costmodel.integrations.tvm._builder import Builder
