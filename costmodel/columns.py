@@ -1,7 +1,7 @@
-"""What the columns of a feature table mean, and how a learner finds those that it needs.
+"""Meaning of the columns of a feature table, and how a learner selects them.
 
-Who builds a table gives each column a group and tags; who learns from it selects by these, never by a name or
-a position. A group or tag that nobody knows is an error; a table that has no column of a known one is not.
+The code that builds a table gives each column a group and tags. Learners select columns by these, never by
+name or position. An unknown group or tag is an error; a table without a column of a known one is not.
 """
 
 from collections.abc import Sequence
@@ -53,10 +53,10 @@ class Column:
 
 
 def positions(columns: Sequence[Column], *groups: Group, tags: Sequence[Tag] = ()) -> tuple[int, ...]:
-    """Positions of the columns of any of these groups or with any of these tags, ascending; maybe none.
+    """Return the ascending positions of the columns with any of these groups or tags; there may be none.
 
     Raises:
-        ValueError: A group or a tag is unknown.
+        ValueError: If a group or a tag is unknown.
     """
     _check(groups, _GROUPS)
     _check(tags, _TAGS)
@@ -66,10 +66,10 @@ def positions(columns: Sequence[Column], *groups: Group, tags: Sequence[Tag] = (
 
 
 def position(columns: Sequence[Column], tag: Tag) -> int:
-    """Position of the one column with this tag.
+    """Return the position of the one column with this tag.
 
     Raises:
-        ValueError: The tag is unknown, or no column or several have it.
+        ValueError: If the tag is unknown, or no column or several columns have it.
     """
     found = positions(columns, tags=(tag,))
     if len(found) != 1:

@@ -1,4 +1,4 @@
-"""Errors that a user can act on, and what others' errors say."""
+"""Errors that a user can act on, and texts of errors of other packages."""
 
 import json
 import re
@@ -11,9 +11,9 @@ _NAME = "sm-costmodel"
 
 
 class CostModelError(Exception):
-    """Something outside the program is not as it must be.
+    """A condition outside the program does not hold.
 
-    The message says what must hold, what was got and what to do. The command line prints it alone, without a
+    The message says what must hold, what was found and what to do. The command line prints it without a
     traceback, and exits with code 2.
     """
 
@@ -27,15 +27,15 @@ class MissingExtraError(CostModelError):
 
 
 class DeviceUnavailableError(CostModelError):
-    """A device cannot be opened here; elsewhere it may be."""
+    """A device cannot be opened on this machine; other machines may be able to."""
 
 
 class SpaceExhaustedError(CostModelError):
-    """Every config of a space has been tried: a search ends, as there is nothing more to find."""
+    """Every config of a space has been tried, so a search ends."""
 
 
 class InvalidConfigError(CostModelError):
-    """A config that no kernel can be made of: an outcome to learn from, not a failure of the program."""
+    """A config that makes no kernel: an outcome to learn from, not a failure of the program."""
 
 
 def letters_and_digits(name: str) -> str:

@@ -116,7 +116,8 @@ def test_the_target_says_where_it_was_measured(tmp_path: Path) -> None:
     assert cpu.platform.device.kind == "cpu"
     assert one(tmp_path, target="rocm -model=mi999", time=0).platform.name == "mi999/whole/0"
     with pytest.raises(
-        CostModelError, match=r"log.json must name the platform of its measurements, but does not. Give `--platform"
+        CostModelError,
+        match=r"log.json must name the platform of its measurements, but does not. Give `--platform",
     ):
         one(tmp_path, target="cuda -model=unknown")
 
@@ -139,19 +140,19 @@ def test_a_platform_file_says_it_instead(tmp_path: Path) -> None:
         ({"version": 6}, "version of a record must be"),
         ({"key": "matmul"}, "workload key must be a JSON list"),
         ({"key": "[3]"}, "workload key must be a JSON list"),
-        ({"key": 3}, "of the format of auto_scheduler"),
+        ({"key": 3}, "in the format of auto_scheduler"),
         ({"target": "opencl -model=t4"}, "target must begin with one of cuda"),
         ({"target": ""}, "target must begin with one of cuda"),
-        ({"behind": [[1], "", 1, [], 5]}, "of the format of auto_scheduler"),
-        ({"steps": [["XX", 1]]}, "of the format of auto_scheduler"),
-        ({"steps": [["SP", 1, 0, 8, [2], 1, 7]]}, "of the format of auto_scheduler"),
-        ({"steps": [["SP", 1, 0, 8, [None], 1]]}, "of the format of auto_scheduler"),
+        ({"behind": [[1], "", 1, [], 5]}, "in the format of auto_scheduler"),
+        ({"steps": [["XX", 1]]}, "in the format of auto_scheduler"),
+        ({"steps": [["SP", 1, 0, 8, [2], 1, 7]]}, "in the format of auto_scheduler"),
+        ({"steps": [["SP", 1, 0, 8, [None], 1]]}, "in the format of auto_scheduler"),
         ({"steps": [["SP", 1, 0, 8, [0], 1]]}, "a list of positive integers"),
-        ({"steps": [["CA", 1, "x", 2]]}, "of the format of auto_scheduler"),
+        ({"steps": [["CA", 1, "x", 2]]}, "in the format of auto_scheduler"),
         ({"costs": []}, "without an error must have costs"),
         ({"costs": [1e10]}, "stand for a failure"),
         ({"costs": [-1.0]}, "costs must be finite"),
-        ({"costs": ["1"]}, "of the format of auto_scheduler"),
+        ({"costs": ["1"]}, "in the format of auto_scheduler"),
         ({"error": 9}, "error_no must be 0 to 8"),
         ({"time": 1e30}, "timestamp must be seconds"),
     ],

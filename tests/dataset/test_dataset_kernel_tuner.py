@@ -388,7 +388,9 @@ def test_public_caches_show_their_traps() -> None:
     sources = {str(p.relative_to(KERNEL_TUNER)): read_source(p) for p in files}
     assert len(sources) == 9
     rejects = {name: dict(Counter(r.reason for r in s.rejects)) for name, s in sources.items() if s.rejects}
-    assert rejects == {"hub/convolution_milo/A6000.json.gz": {"time must be the mean of times, within 1%": 19}}
+    assert rejects == {
+        "hub/convolution_milo/A6000.json.gz": {"time must be the mean of times, within 1%": 19}
+    }
     assert len({name for s in sources.values() for name in s.measurements.workloads}) == 2
     outcomes = Counter(m.outcome for m in sources["hub/convolution_milo/A4000.json.gz"].measurements)
     assert outcomes == {Outcome.OK: 4201, Outcome.LAUNCH_ERROR: 155, Outcome.COMPILE_ERROR: 6}

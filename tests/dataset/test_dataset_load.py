@@ -156,7 +156,7 @@ def test_foreign_files(tmp_path: Path, built: Path) -> None:
     with pytest.raises(CostModelError, match="but got another order of columns"):
         load_dataset(other)
     pq.write_table(table.slice(0, 0), other)
-    with pytest.raises(CostModelError, match="must hold measurements"):
+    with pytest.raises(CostModelError, match="must contain measurements"):
         load_dataset(other)
 
 

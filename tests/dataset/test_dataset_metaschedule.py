@@ -132,7 +132,7 @@ def test_files_that_are_missing_are_one_error(tmp_path: Path, options: ReadOptio
     programs = path.with_name("database_workload.json")
     assert not read_source(programs, options).measurements
     programs.unlink()
-    with pytest.raises(CostModelError, match="programs of a MetaSchedule database must be beside"):
+    with pytest.raises(CostModelError, match="programs of a MetaSchedule database must be in the folder"):
         read_source(path, options)
     with pytest.raises(CostModelError, match=r"has neither measurements\.parquet nor database"):
         read_source(tmp_path, options)

@@ -266,12 +266,17 @@ def test_what_contradicts_the_dataset_does_not_enter(parts: Path, tmp_path: Path
 
 def test_one_file_cannot_be_appended_to(single: Path, store: Path) -> None:
     for dataset in (single, single / "measurements.parquet"):
-        with pytest.raises(CostModelError, match=r"in parts can be appended to, but .* is one file. Build it with"):
+        with pytest.raises(
+            CostModelError, match=r"in parts can be appended to, but .* is one file. Build it with"
+        ):
             append_dataset(dataset, [store])
 
 
 def test_one_process_at_a_time_appends(parts: Path, store: Path) -> None:
-    with FileLock(parts / ".append.lock"), pytest.raises(CostModelError, match="but another one is appending. Wait"):
+    with (
+        FileLock(parts / ".append.lock"),
+        pytest.raises(CostModelError, match="but another one is appending. Wait"),
+    ):
         append_dataset(parts, [store])
 
 

@@ -134,7 +134,9 @@ def test_architectures_are_looked_up_where_records_do_not_say_them() -> None:
     found = {held_out: {key[0] for key in test} for held_out, _, test, _ in sides(dataset, split)}
     assert found == {"gfx90a": {"Unheard of"}, "sm_75": {DEVICES[2]}, "sm_86": set(DEVICES[:2])}
     unknown = dataset_from_measurements([*records, measured_on("Unseen", architecture="")])
-    with pytest.raises(CostModelError, match=r"do not contain that of 'Unseen'.* choose leave-one-device-out"):
+    with pytest.raises(
+        CostModelError, match=r"do not contain that of 'Unseen'.* choose leave-one-device-out"
+    ):
         make_split(unknown, SplitRecipe("leave-one-architecture-out"))
 
 
@@ -485,7 +487,9 @@ def test_a_changed_dataset_is_refused(built: Path) -> None:
     table = pq.read_table(file)
     pq.write_table(table.slice(0, table.num_rows - 1), file)
     (built / "SHA256SUMS").unlink()
-    with pytest.raises(CostModelError, match=r"the dataset has changed since\. Restore the earlier dataset, or write"):
+    with pytest.raises(
+        CostModelError, match=r"the dataset has changed since\. Restore the earlier dataset, or write"
+    ):
         read_split(load_dataset(built), "mine")
 
 

@@ -107,7 +107,7 @@ def test_what_cannot_be_believed_is_rejected_alone(tmp_path: Path, fields: dict,
 def test_the_command_line_can_say_where_and_what(tmp_path: Path) -> None:
     path, platform = tmp_path / "results.json", tmp_path / "p.toml"
     path.write_text(json.dumps(fake_t4()))
-    with pytest.raises(CostModelError, match=r'give `--platform platform.toml`.* `device = "RTX 3090"`'):
+    with pytest.raises(CostModelError, match=r'Give `--platform platform.toml`.* `device = "RTX 3090"`'):
         read_source(path)
     platform.write_text('device = "RTX 3090"')
     with pytest.raises(CostModelError, match=r"name one workload for results\.json, but got 0"):

@@ -171,7 +171,7 @@ def test_wrong_tables_and_maps_are_one_error(tmp_path: Path) -> None:
         (rows, COLUMN_MAP.replace("us", "days"), "must map the columns"),
         (rows, COLUMN_MAP + "\nmore = 1", "must map the columns"),
         (rows, "workload = ", "must map the columns"),
-        (rows, COLUMN_MAP.replace("device", "# device"), "give `--platform"),
+        (rows, COLUMN_MAP.replace("device", "# device"), "Give `--platform"),
     ):
         with pytest.raises(CostModelError, match=message):
             read(tmp_path, text, column_map)

@@ -1,13 +1,11 @@
-"""For Triton: ``triton.autotune`` for the SMs that there are, with a store and a model. Loads Triton.
+"""Replacement for ``triton.autotune`` with SM budgets, a store and a model. Loads Triton.
 
 ```python
 from costmodel.integrations.triton import autotune
 
 
-@autotune(configs=[triton.Config({"BLOCK": 128}, num_warps=4), ...], key=["n"])
-@triton.jit
-def kernel(x, y, n, BLOCK: tl.constexpr): ...
-```
+@autotune(configs=[triton.Config({"BLOCK": 128}, num_warps=4), ...], key=["n"]) @triton.jit def kernel(x, y,
+n, BLOCK: tl.constexpr): ... ```
 """
 
 from costmodel.integrations.triton._autotuner import Autotuner, autotune

@@ -17,14 +17,14 @@ _MPS_FOLDER = "/tmp/nvidia-mps"  # noqa: S108 (where MPS has its sockets unless 
 
 
 def current_platform() -> Platform:
-    """The current device of Triton, and the SMs that its current stream has.
+    """Return Triton's current device, with the SMs of its current stream.
 
-    A green context is that of the stream, or the current one for the default stream; else there may be a
-    client's limit of MPS, else it is the whole device. Under Triton's interpreter it is this CPU. Takes
+    The green context is that of the stream, or the current one for the default stream. Otherwise a client's
+    limit of MPS may apply; otherwise it is the whole device. Under Triton's interpreter it is this CPU. Takes
     microseconds once a device is known.
 
     Raises:
-        CostModelError: There is no NVIDIA GPU.
+        CostModelError: If there is no NVIDIA GPU.
     """
     if triton.knobs.runtime.interpret:
         return _cpu()
