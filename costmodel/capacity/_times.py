@@ -54,7 +54,7 @@ class StageTimes(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         if lanes not in known:
             raise CostModelError(
                 f"Lanes of a device must be a number that was measured, {sorted(known)}, but got {lanes}. "
-                "Measure how much kernels slow each other down, and say it in lane_slowdown."
+                "Measure how much kernels slow each other down, and add it to lane_slowdown."
             )
         return known[lanes]
 

@@ -141,6 +141,6 @@ def _check_safe(address: str) -> None:
     if parts.scheme == "tcp" and not is_of_this_machine(parts.hostname or ""):
         raise CostModelError(
             f"The address of a scheduler on another machine must begin with tls://, but got {address}: "
-            "whoever can connect could run code on the workers and here. Give both ends certificates, or, in "
-            "a network that you trust, pass `insecure=True`."
+            "anyone who can connect could run code on the workers and on this machine. Install "
+            "certificates on both ends or, in a trusted network, pass `insecure=True`."
         )

@@ -142,8 +142,8 @@ def _check_safe(address: str) -> None:
     host = urlsplit(address).hostname or ""
     if os.environ.get("RAY_USE_TLS") != "1" and not is_of_this_machine(host):
         raise CostModelError(
-            f"Ray on another machine must be spoken to through TLS, but RAY_USE_TLS is not 1 for {address}: "
-            "whoever can connect could run code on the workers. Give all machines certificates and set Ray's "
-            "variables RAY_USE_TLS=1, RAY_TLS_SERVER_CERT, RAY_TLS_SERVER_KEY and RAY_TLS_CA_CERT, or, in a "
-            "network that you trust, pass `insecure=True`."
+            f"Connections to Ray on another machine must use TLS, but RAY_USE_TLS is not 1 for {address}: "
+            "anyone who can connect could run code on the workers. Give all machines certificates and set "
+            "Ray's variables RAY_USE_TLS=1, RAY_TLS_SERVER_CERT, RAY_TLS_SERVER_KEY and RAY_TLS_CA_CERT, "
+            "or, in a network that you trust, pass `insecure=True`."
         )

@@ -163,7 +163,7 @@ class JobFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             return msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), cls)
         except OSError as error:
             raise CostModelError(
-                f"Cannot read job file {path}: {error.strerror or error}. Name one that is there."
+                f"Cannot read job file {path}: {error.strerror or error}. Name an existing file."
             ) from None
         except (tomllib.TOMLDecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
             raise CostModelError(f"{path} must be a job file, but: {error}.") from None

@@ -137,7 +137,7 @@ def end(connection: Connection, lease: Lease, now: float) -> None:
     if connection.execute(update(LEASES).where(*_is_last(lease)).values(ended=now)).rowcount != 1:
         raise LeaseLostError(
             f"A worker must renew its lease in time, but another took task {lease.position} of job "
-            f"{lease.job}. What was measured is kept."
+            f"{lease.job}. Its measurements are kept."
         )
 
 

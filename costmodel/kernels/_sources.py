@@ -40,8 +40,8 @@ def source_of(candidate: Candidate, sources: Sequence[KernelSource]) -> KernelSo
         if source.is_of(candidate):
             return source
     raise CostModelError(
-        f"A candidate must be of one of the sources {_names(sources)}, but {candidate.space} is of none of "
-        "them. Open the runner with its source."
+        f"A candidate must be of one of the sources {_names(sources)}, but {candidate.space} is not. Open "
+        "the runner with its source."
     )
 
 

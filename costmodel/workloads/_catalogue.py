@@ -63,6 +63,6 @@ def _extractions_of(network: str | None) -> list[Extraction]:
     if not found:
         names = ", ".join(dict.fromkeys(each.network for each in known))
         raise CostModelError(
-            f"The network must be one of {names}, or what stands before the dash, but got {network!r}."
+            f"The network must be one of {names}, or its part before the dash, but got {network!r}."
         )
     return found

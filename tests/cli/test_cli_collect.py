@@ -204,7 +204,7 @@ def test_a_campaign_is_collected_resumed_and_kept_from_others(tmp_path: Path) ->
     assert [m.outcome for m in stored] == ["ok", "ok"]
 
     other = campaign_file(tmp_path / "b.toml", seed=1)
-    assert_refused(collect(other, out), "must hold this campaign or none, but it holds another one")
+    assert_refused(collect(other, out), "must contain this campaign or none, but contains another one")
     assert list(read_records(out / "measurements.jsonl")) == stored
     assert len(list((out / "kernels").glob("*/*/*.so"))) == 2
 
@@ -222,7 +222,7 @@ def test_a_campaign_is_collected_resumed_and_kept_from_others(tmp_path: Path) ->
 def test_candidates_of_no_campaign(tmp_path: Path) -> None:
     config = campaign_file(tmp_path / "a.toml")
     result = collect(config, tmp_path / "out", "--candidates", tmp_path)
-    assert_refused(result, "must hold the candidates of a campaign, but it has none")
+    assert_refused(result, "must contain the candidates of a campaign, but contains none")
 
 
 @pytest.mark.tvm

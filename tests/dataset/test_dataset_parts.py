@@ -275,7 +275,7 @@ def test_one_file_cannot_be_appended_to(single: Path, store: Path) -> None:
 def test_one_process_at_a_time_appends(parts: Path, store: Path) -> None:
     with (
         FileLock(parts / ".append.lock"),
-        pytest.raises(CostModelError, match="but another one is appending. Wait"),
+        pytest.raises(CostModelError, match=r"but another one is appending\. Wait"),
     ):
         append_dataset(parts, [store])
 

@@ -453,7 +453,7 @@ def test_runs_name_any_rows(taken: list[bool]) -> None:
 def test_another_split_of_a_name_is_refused_unless_forced(built: Path) -> None:
     first, _ = make(built, SplitRecipe("random"))
     data = first.read_bytes()
-    with pytest.raises(CostModelError, match="contains another one. Choose another name"):
+    with pytest.raises(CostModelError, match=r"contains another one\. Choose another name"):
         make(built, SplitRecipe("random", seed=1))
     assert first.read_bytes() == data
     make(built, SplitRecipe("random", seed=1), force=True)

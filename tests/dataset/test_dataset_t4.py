@@ -110,7 +110,7 @@ def test_the_command_line_can_say_where_and_what(tmp_path: Path) -> None:
     with pytest.raises(CostModelError, match=r'Give `--platform platform.toml`.* `device = "RTX 3090"`'):
         read_source(path)
     platform.write_text('device = "RTX 3090"')
-    with pytest.raises(CostModelError, match=r"name one workload for results\.json, but got 0"):
+    with pytest.raises(CostModelError, match=r"exactly one must be given for results\.json, but got 0"):
         read_source(path, ReadOptions(platform))
     named = read_source(path, ReadOptions(platform, workloads=(Workload.parse("a.b-x3"),)))
     assert {m.candidate.workload.name for m in named.measurements} == {"a.b-x3"}

@@ -93,9 +93,9 @@ class CampaignConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             config = msgspec.convert(tomllib.loads(find_config(path).read_text(encoding="utf-8")), cls)
         except OSError as error:
             raise CostModelError(
-                f"Cannot read campaign file {path}: {error.strerror or error}. Name one that is "
-                "there, or one that ships: cpu-quick, cpu-laptop, h100-sm-budgets, sm-budgets, "
-                "cuda-sm-budgets, triton-sm-budgets, sparse-sm-budgets or wide-sm-budgets."
+                f"Cannot read campaign file {path}: {error.strerror or error}. Name an existing file, or a "
+                "shipped campaign: cpu-quick, cpu-laptop, h100-sm-budgets, sm-budgets, cuda-sm-budgets, "
+                "triton-sm-budgets, sparse-sm-budgets or wide-sm-budgets."
             ) from None
         except (tomllib.TOMLDecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
             raise CostModelError(
@@ -124,8 +124,8 @@ class CampaignConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             for shape in self.left_out:
                 if shape.includes(workload.shape):
                     raise CostModelError(
-                        f"{workload.name} must not be measured, as leave_out names {shape.name}: take it "
-                        "off one of the two lists."
+                        f"{workload.name} must not be measured, as leave_out names {shape.name}: remove it "
+                        "from one of the two lists."
                     )
         if self.runner == "cpu" and (self.mps or self.partitions > 1):
             raise CostModelError("mps and partitions need the cuda runner. Leave them out of a CPU campaign.")

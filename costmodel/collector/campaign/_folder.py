@@ -52,14 +52,14 @@ class CampaignFolder:
             self._proposals.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise CostModelError(
-                f"{self.path} must be a folder for measurements, but it cannot be made: {error.strerror}."
+                f"{self.path} must be a folder for measurements, but cannot be created: {error.strerror}."
             ) from None
         is_begun = self.store.exists() or any(self._proposals.glob("*.json"))
         if is_begun and self._config.exists() and not _continues(config, self.config()):
             raise CostModelError(
-                f"{self.path} must hold this campaign or none, but it holds another one ({self._config.name} "
-                "differs, by more than rounds to come). Go on with the file it was started with, or give "
-                "another folder."
+                f"{self.path} must contain this campaign or none, but contains another one "
+                f"({self._config.name} differs, by more than later rounds). Continue with the file that it "
+                "was started with, or give another folder."
             )
         write_whole(self._config, msgspec.json.encode(config))
 
@@ -86,8 +86,8 @@ class CampaignFolder:
         paths = sorted(other._proposals.glob("*.json"))
         if not paths:
             raise CostModelError(
-                f"{other.path} must hold the candidates of a campaign, but it has none. Give the folder that "
-                "`costmodel collect run` wrote to."
+                f"{other.path} must contain the candidates of a campaign, but contains none. Give the "
+                "folder that `costmodel collect run` wrote to."
             )
         for path in paths:
             if not (target := self._proposals / path.name).exists():

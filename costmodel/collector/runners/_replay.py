@@ -42,7 +42,7 @@ class ReplayRunner(Runner):
         devices = {platform.device.name: platform.device for platform in platforms.values()}
         if len(devices) != 1:
             raise CostModelError(
-                f"A replay must hold measurements made alone on exactly one device, but got "
+                "A replay must have measurements made alone on exactly one device, but got "
                 f"{sorted(devices) or 'none'}. Keep the measurements of one device."
             )
         (self._device,) = devices.values()
@@ -71,7 +71,7 @@ class ReplayRunner(Runner):
             recorded = ", ".join(map(str, self.budgets))
             raise CostModelError(
                 f"A replay can only grant SM budgets that were recorded ({recorded}), but got {granted}. "
-                "Ask for one of these, or measure on a device."
+                "Choose one of these, or measure on a device."
             )
         return self._platforms[granted]
 
@@ -113,8 +113,8 @@ class ReplayRunner(Runner):
         found = {key: candidate for key, candidate in found.items() if candidate.source == first}
         if not found:
             raise CostModelError(
-                f"A replay must hold kernels of {name} that were recorded on all of "
-                f"{', '.join(platform.name for platform in platforms)}, but it holds none. Ask for other SMs."
+                f"A replay must have kernels of {name} that were recorded on all of "
+                f"{', '.join(platform.name for platform in platforms)}, but has none. Choose other SMs."
             )
         return Pool(list(found.values()), *platforms)
 

@@ -255,7 +255,7 @@ def _knowledge(model: "Model | Path | str | None", family: str) -> Knowledge:
     found = from_model(model, family, None)
     if found.model is None:
         warnings.warn(
-            f"The model must have learned from {family} to rank its configs, but has not: the search begins "
+            f"The model must have learned from {family} to rank its configs, but has not. The search starts "
             "without it. Train a model on a store that has this kernel.",
             RuntimeWarning,
             stacklevel=2,

@@ -241,8 +241,8 @@ class Autotuner(autotuner.Autotuner):  # type: ignore[misc]
         if where.name != platform.name:
             raise CostModelError(
                 f"The timer must run the kernel on {platform.name}, as the call does, but runs it on "
-                f"{where.name}. Take a do_bench that stays on the current stream, which that of "
-                "use_cuda_graph does not."
+                f"{where.name}. Use a do_bench that stays on the current stream, which use_cuda_graph does "
+                "not."
             )
 
     def _tell(self, key: tuple[Any, ...], best: Any, tuning: Tuning, timed_s: float) -> None:

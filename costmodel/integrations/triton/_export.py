@@ -157,7 +157,7 @@ def _of_one(
         wanted = names[0]
     if wanted not in names:
         raise CostModelError(
-            f"The {what} must be one that the store has, but got {wanted!r}. It has "
+            f"The {what} must be in the store, but got {wanted!r}. It has "
             f"{', '.join(names[:10]) or 'none'}.{did_you_mean(wanted or '', names)}"
         )
     return [each for each in measured if name_of(each) == wanted]
@@ -172,8 +172,8 @@ def _size(measurement: Measurement, dims: Mapping[str, str], name: str) -> int:
     size = workload.dims.get(dims.get(name, ""))
     if size is None:
         raise CostModelError(
-            f"dims must tell the letter of {name} in {workload.name}, but got {dict(dims)}. Arguments of "
-            "the key have the letters that `letters` of the kernel tells."
+            f"dims must give the letter of {name} in {workload.name}, but got {dict(dims)}. `letters` of "
+            "the kernel gives the letters of the key's arguments."
         )
     return size
 

@@ -31,8 +31,8 @@ def current_platform() -> Platform:
     cuda = cuda_driver()
     if cuda is None:
         raise CostModelError(
-            "The platform can be found on NVIDIA GPUs, but there is none here. Give `platform=`, such as "
-            "costmodel.records.Platform(device, 'whole', 304, 304)."
+            "The platform can only be detected on NVIDIA GPUs, but there is none here. Give `platform=`, "
+            "such as costmodel.records.Platform(device, 'whole', 304, 304)."
         )
     ordinal = driver.active.get_current_device()
     granted = cuda.partition_sms(driver.active.get_current_stream(ordinal))

@@ -42,7 +42,7 @@ def platform_for(target: Any, sms: int | None = None) -> Platform:
     kind = target_kind(target)
     if kind is None:
         raise CostModelError(
-            "The target must be of kind cuda or llvm for its device to be found, but got "
+            "The target must be of kind cuda or llvm so that its device can be found, but got "
             f"{target.kind.name}. Give the platform."
         )
     return local_platform(kind, sms)
@@ -56,7 +56,7 @@ def refuse_other_sms(sms: int | None, platform: Platform | None) -> None:
     """
     if sms is not None and platform is not None and sms != platform.sms_granted:
         raise CostModelError(
-            f"sms must be left out beside a platform, which has {platform.sms_granted}, but got {sms}."
+            f"sms must be left out if a platform is given, which has {platform.sms_granted}, but got {sms}."
         )
 
 

@@ -108,7 +108,7 @@ def _positions(tasks: list[JsonTask], where: str) -> dict[str, int]:
     unknown = sorted(named - places.keys())
     if len(places) < len(tasks) or unknown:
         raise CostModelError(
-            f"Ids must be unique and those of after and launched_by must be there, but {where} has "
+            f"Ids must be unique, and those in after and launched_by must exist, but {where} has "
             f"{len(tasks) - len(places)} twice and {len(unknown)} unknown {unknown[:3]}: correct them."
         )
     return places

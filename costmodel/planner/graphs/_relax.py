@@ -49,7 +49,7 @@ def read_relax(module: Any, latencies: "Latencies | None" = None, *, sms: int | 
 
     calls = read_calls(module) if isinstance(module, str) else calls_of(module)
     if not calls:
-        raise CostModelError(f"A Relax module must call a kernel, but {module} calls none: name another.")
+        raise CostModelError(f"A Relax module must call a kernel, but {module} calls none. Name another one.")
     known = open_latencies() if latencies is None else latencies
     on = known.on_device(sms)
     took = [_took(call, known, on) for call in track(calls, "latencies", len(calls))]

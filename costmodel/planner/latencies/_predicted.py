@@ -68,7 +68,7 @@ class PredictedLatencies(Latencies):
             ranking = self.model.predict(self._chosen(workload), sms=sms, device=self.device)
         if "latency_s" not in ranking:
             raise CostModelError(
-                "The model must tell latencies, but it tells scores only: train another learner."
+                "The model must predict latencies, but predicts scores only. Train another learner."
             )
         pivots = {
             name: ranking.pivot(index="candidate_id", columns="sms", values=name)

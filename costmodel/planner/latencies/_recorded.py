@@ -27,7 +27,7 @@ class RecordedLatencies(Latencies):
         names = [name for name in self.dataset.devices if (device or "").lower() in name.lower()]
         if not names:
             raise CostModelError(
-                f"The device must be one that was measured ({', '.join(self.dataset.devices)}), but got "
+                f"The device must be one of those measured ({', '.join(self.dataset.devices)}), but got "
                 f"{device!r}."
             )
         self.device = next(each.device for each in self.dataset.platforms if each.device.name == names[0])

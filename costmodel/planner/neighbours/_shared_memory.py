@@ -60,7 +60,7 @@ class SharedMemory:
     def __init__(self, device: Device, waits: Waits = Waits()) -> None:  # noqa: B008 (it cannot be changed)
         if not device.bandwidth_gb_s > 0:
             raise CostModelError(
-                f"A device whose memory kernels share must have a known bandwidth, but {device.name} has "
+                f"A device must have a known memory bandwidth, but {device.name} has "
                 f"{device.bandwidth_gb_s:g} GB/s: describe it, as in bandwidth:3352."
             )
         self.device = device

@@ -177,8 +177,8 @@ def unfused(graph: KernelGraph, latencies: "Latencies", pattern: str = "") -> Ke
 def _some(groups: Sequence[WorkloadKernels]) -> Iterator[WorkloadKernels]:
     if not groups:
         raise CostModelError(
-            "It must be known what kernels compute, but the graph has no workloads: take a Relax module, a "
-            "trace that was recorded with record_shapes=True, or `workload` in a JSON of your own."
+            "The graph must contain the workloads of its kernels, but has none. Use a Relax module, a "
+            "trace that was recorded with record_shapes=True, or `workload` in your own JSON."
         )
     yield from groups
 

@@ -69,8 +69,8 @@ def on_sms(
     had = np.where(kernels, recorded or graph.sms, 1)
     if (had < 1).any():
         raise CostModelError(
-            "It must be known on how many SMs kernels were recorded, but the graph does not say: "
-            f"give it, as in sms:132={sms}."
+            "The graph must contain the number of SMs that kernels were recorded on, but does not. Give "
+            f"it, as in sms:132={sms}."
         )
     changed = graph.assuming(
         f"{kernels.sum():,} kernels on {sms} SMs: work goes with the rounds of blocks of the fullest SM, and "
