@@ -1,4 +1,4 @@
-"""A campaign is appended to a dataset in parts."""
+"""Append a campaign to a partitioned dataset."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Record stores and foreign files to a published dataset: the file, its card with pictures, its checksums."""
+"""Build a published dataset from record stores and foreign files: data, card with pictures, checksums."""
 
 from collections.abc import Sequence
 from pathlib import Path

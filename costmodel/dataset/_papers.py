@@ -1,4 +1,4 @@
-"""What stands beside a dataset's measurements, and what is told of a build."""
+"""Files that accompany a dataset's measurements, and the report of a build."""
 
 from dataclasses import dataclass
 from pathlib import Path

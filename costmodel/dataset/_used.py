@@ -1,4 +1,4 @@
-"""A dataset as a tracked run names it."""
+"""Description of a dataset in a tracked run."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a job asks for: kernels to tune, or a campaign to measure."""
+"""Specification of a job: kernels to tune, or a campaign to measure."""
 
 import json
 import tomllib

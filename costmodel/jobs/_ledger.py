@@ -1,4 +1,4 @@
-"""Who has which task: leases that are renewed, and run out where a worker dies."""
+"""Leases of tasks to workers; they are renewed, and expire when a worker dies."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict

@@ -1,4 +1,4 @@
-"""Where jobs stand, as Prometheus reads it."""
+"""Metrics of jobs in the format of Prometheus."""
 
 from collections import Counter
 from collections.abc import Iterator

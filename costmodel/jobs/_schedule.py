@@ -1,4 +1,4 @@
-"""Which task is next: by priority, by what submitters had of late, and by the rule of the job."""
+"""Choose the next task: by priority, by recent use of each submitter, and by the rule of the job."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

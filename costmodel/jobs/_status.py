@@ -1,4 +1,4 @@
-"""What is known of jobs, for whoever asks."""
+"""Status of jobs."""
 
 from collections.abc import Sequence
 from typing import Any, Literal

@@ -1,4 +1,4 @@
-"""What the build of a kernel gives."""
+"""Result of the build of a kernel."""
 
 from pathlib import Path
 

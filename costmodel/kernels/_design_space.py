@@ -1,4 +1,4 @@
-"""What a search needs of the design space of one workload, whatever source makes its kernels."""
+"""Interface of the design space of one workload, independent of the kernel source."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol

@@ -1,4 +1,4 @@
-"""What can be logged. Generators beside a result yield these, and know of no tracker."""
+"""Items that can be logged. Generators next to a result yield them, independent of any tracker."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""What a command writes to: a run, or nothing."""
+"""Destination of a command's log: a run, or nothing."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""Where runs are kept: a SQLite file unless told otherwise."""
+"""Where runs are stored. Default: a SQLite file."""
 
 import os
 from pathlib import Path

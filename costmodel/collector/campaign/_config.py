@@ -1,4 +1,4 @@
-"""What a campaign measures, as a TOML file says it."""
+"""Config of a campaign, as read from a TOML file."""
 
 import tomllib
 from pathlib import Path

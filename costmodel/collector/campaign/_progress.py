@@ -1,4 +1,4 @@
-"""What a campaign will take, and what is missing of it; neither needs the device."""
+"""Cost and progress of a campaign; neither needs the device."""
 
 from collections import Counter
 from pathlib import Path

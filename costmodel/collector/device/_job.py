@@ -1,4 +1,4 @@
-"""What is asked of the process that touches a device, and what it answers."""
+"""Requests to the process that uses a device, and its answers."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Times kernels that run beside each other on disjoint partitions.
+"""Time kernels that run at the same time on disjoint partitions.
 
 Every partition runs graphs of its kernel without a pause, all from one start, and an event behind each graph
 tells when it was done. What counts is the time that all partitions were busy: from the end of a lane's first

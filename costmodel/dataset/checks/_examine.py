@@ -1,4 +1,4 @@
-"""Read files and say what is wrong with them; building a dataset begins with the same."""
+"""Read files and report what is wrong with them; building a dataset starts with the same step."""
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack

@@ -1,4 +1,4 @@
-"""What did not enter as it is written: rejected and equal records, and entries that were read otherwise."""
+"""Findings about entries that did not enter as written: rejected, duplicate or repaired."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""A dataset, or a part of it, as files of other programs."""
+"""Export a dataset, or a part of it, to files of other programs."""
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What an export did, and where it writes."""
+"""Report of an export, and its output folder."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What a format is to the readers: how a file of it is recognised, and how it is read."""
+"""Interface of a file format: how a file is recognised, and how it is read."""
 
 import re
 from collections.abc import Callable

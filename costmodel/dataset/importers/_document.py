@@ -1,4 +1,4 @@
-"""JSON documents of other programs, plain or gzipped, read an entry at a time."""
+"""JSON documents of other programs, plain or gzipped, read one entry at a time."""
 
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What one entry of a foreign file may say: checks that all importers share."""
+"""Checks of a foreign entry that all importers share."""
 
 import math
 from datetime import UTC, datetime

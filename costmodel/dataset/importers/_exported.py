@@ -1,4 +1,4 @@
-"""The records that our exporters put behind each entry of a foreign format, so that nothing is lost.
+"""Records that costmodel's exporters attach to each entry of a foreign format, so that nothing is lost.
 
 An entry that we export has one more field, ``costmodel``: the list of the records that it stands for. Other
 programs ignore it. A reader believes it only if the rest of the entry is what those records show, so that a

@@ -1,4 +1,4 @@
-"""JSON of which nothing may be lost: a text of it, and values taken from a file one after the other.
+"""Lossless JSON: a text of it, and values read from a file one after the other.
 
 The standard library's decoder takes each value from a window of the text. A streaming parser (yajl, which
 ijson drives) changes texts that are escaped by halves, keeps one of two equal keys, and refuses NaN and

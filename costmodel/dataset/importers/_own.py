@@ -1,4 +1,4 @@
-"""Our own formats: record stores, and datasets."""
+"""Costmodel's own formats: record stores, and datasets."""
 
 from costmodel.dataset.importers._base import Format, InputFile, ReadOptions
 from costmodel.dataset.importers._source import Source

@@ -1,4 +1,4 @@
-"""Where a foreign file was measured, for formats that do not say it: a TOML file beside it or named."""
+"""Platform of a foreign file whose format does not name it: a TOML file next to it, or a given one."""
 
 import math
 import tomllib

@@ -1,4 +1,4 @@
-"""Files of any known format to measurements; of which format a file is, its content says.
+"""Read files of any known format; the content of a file determines its format.
 
 A format is one ``Format`` in a module of this package, and one entry of ``FORMATS``.
 """

@@ -1,4 +1,4 @@
-"""What was read from one file, and what of it was not."""
+"""Contents of one file, and its rejected entries."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

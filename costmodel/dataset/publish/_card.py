@@ -1,4 +1,4 @@
-"""The card: what a dataset is, how it was made, what it holds, what it is not good for."""
+"""The card: what a dataset is, how it was made, what it contains, what it is not suitable for."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What a dataset holds, in numbers: counts, noise, spread of quality and the budget gap."""
+"""Contents of a dataset in numbers: counts, noise, spread of quality and the budget gap."""
 
 from collections import Counter
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What two datasets have in common, and how far they disagree there."""
+"""Compare two datasets: what they have in common, and how much they disagree there."""
 
 from collections import Counter
 from collections.abc import Iterable

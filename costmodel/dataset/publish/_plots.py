@@ -1,4 +1,4 @@
-"""The pictures beside a dataset's card."""
+"""The pictures of a dataset's card."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

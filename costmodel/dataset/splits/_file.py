@@ -1,4 +1,4 @@
-"""Splits written into a dataset's folder, so that everyone judges by the same rows.
+"""Splits stored in a dataset's folder, so that everyone tests on the same rows.
 
 ``splits/<name>.json`` is one line of JSON:
 

@@ -1,4 +1,4 @@
-"""Shapes that are kept for one final report: no other split learns from them or judges by them.
+"""Shapes reserved for one final report: no other split trains or tests on them.
 
 Learners, features and settings are chosen by evaluating again and again. What they are worth then has to be
 measured on workloads that had no say in it. ``final_report.json`` in a dataset's folder lists their shapes by

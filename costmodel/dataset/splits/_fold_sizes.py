@@ -1,4 +1,4 @@
-"""How large the folds of a split are."""
+"""Sizes of the folds of a split."""
 
 from dataclasses import dataclass
 

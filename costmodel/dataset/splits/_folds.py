@@ -1,4 +1,4 @@
-"""Folds: which rows a model may learn from and which it is judged by, and the checks that keep them apart.
+"""Folds: training and test rows of a model, and the checks that keep them apart.
 
 Notations:
     n: rows of ``Dataset.rows``; positions are positions in it.

@@ -1,4 +1,4 @@
-"""What other devices, other sizes of the problem and models that were trained before tell of a kernel."""
+"""Knowledge of a kernel from other devices, other problem sizes and trained models."""
 
 import zipfile
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What was found, for others: a dispatch table by SMs, and the files that vLLM reads."""
+"""Exports of tuning results: a dispatch table by SMs, and vLLM's config files."""
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence

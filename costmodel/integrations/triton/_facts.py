@@ -1,4 +1,4 @@
-"""What is known of a launch before anything is compiled, and of the kernel afterwards."""
+"""Facts about a launch before anything is compiled, and about the kernel afterwards."""
 
 import math
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""Who runs: which device, and how many of its SMs the current stream has."""
+"""The current device, and how many of its SMs the current stream has."""
 
 import os
 from functools import cache

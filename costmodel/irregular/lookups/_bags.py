@@ -45,7 +45,7 @@ class Bags:
     def __post_init__(self) -> None:
         if self.count < 1 or self.mean < 1:
             raise CostModelError(
-                f"There must be at least one bag, of at least one lookup, but got {self.count} and {self.mean}."
+                f"There must be at least one bag of at least one lookup, but got {self.count} and {self.mean}."
             )
         if self.spread not in _QUANTILES:
             raise CostModelError(

@@ -1,4 +1,4 @@
-"""What is wrong with a trace, counted, and what was done about it."""
+"""Errors in a trace, counted, and how they were handled."""
 
 from collections import Counter
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""What kernels of a workload take on so many SMs of a device, recorded or predicted."""
+"""Interface for latencies of a workload's kernels by number of SMs, recorded or predicted."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass

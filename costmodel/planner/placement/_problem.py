@@ -1,4 +1,4 @@
-"""What is to be placed, and where: layers or operators of a model, and devices."""
+"""A placement problem: layers or operators of a model, and devices."""
 
 from collections import Counter
 from graphlib import CycleError, TopologicalSorter

@@ -1,4 +1,4 @@
-"""What a model takes on one hypothetical device after the other."""
+"""Time of a model on a series of hypothetical devices."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

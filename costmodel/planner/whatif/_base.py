@@ -1,4 +1,4 @@
-"""What transforms share: choosing tasks by name, and making the graph that is left."""
+"""Common parts of transforms: selecting tasks by name, and making the resulting graph."""
 
 from dataclasses import replace
 from fnmatch import fnmatchcase

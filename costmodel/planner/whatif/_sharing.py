@@ -1,4 +1,4 @@
-"""What kernels of several streams take while they share the SMs of one device.
+"""Latencies of kernels of several streams that share the SMs of one device.
 
 Constants are those of an H200 and CUDA graphs at batch 1: experiments/streams.
 """
