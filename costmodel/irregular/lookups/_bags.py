@@ -45,7 +45,8 @@ class Bags:
     def __post_init__(self) -> None:
         if self.count < 1 or self.mean < 1:
             raise CostModelError(
-                f"There must be at least one bag of at least one lookup, but got {self.count} and {self.mean}."
+                f"There must be at least one bag of at least one lookup, but got {self.count} and "
+                f"{self.mean}."
             )
         if self.spread not in _QUANTILES:
             raise CostModelError(
