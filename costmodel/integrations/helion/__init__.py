@@ -4,8 +4,9 @@
 from costmodel.integrations.helion import costmodel_autotuner
 
 
-@helion.kernel(autotuner_fn=costmodel_autotuner(shortlist=32)) def matmul(x: torch.Tensor, y: torch.Tensor) ->
-torch.Tensor: ... ```
+@helion.kernel(autotuner_fn=costmodel_autotuner(shortlist=32))
+def matmul(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor: ...
+```
 """
 
 from costmodel.integrations.helion._keeping import keep_timings

@@ -3,8 +3,8 @@
 ```python
 from costmodel.integrations.kernel_tuner import CostModelStrategy
 
-strategy = CostModelStrategy(learn_from=["A4000.json", "MI250X.json"]) results, env =
-kernel_tuner.tune_kernel(
+strategy = CostModelStrategy(learn_from=["A4000.json", "MI250X.json"])
+results, env = kernel_tuner.tune_kernel(
     ..., cache="W7800.json", strategy=strategy, strategy_options={"max_fevals": 50}
 )
 ```

@@ -4,8 +4,10 @@
 from costmodel.integrations.triton import autotune
 
 
-@autotune(configs=[triton.Config({"BLOCK": 128}, num_warps=4), ...], key=["n"]) @triton.jit def kernel(x, y,
-n, BLOCK: tl.constexpr): ... ```
+@autotune(configs=[triton.Config({"BLOCK": 128}, num_warps=4), ...], key=["n"])
+@triton.jit
+def kernel(x, y, n, BLOCK: tl.constexpr): ...
+```
 """
 
 from costmodel.integrations.triton._autotuner import Autotuner, autotune

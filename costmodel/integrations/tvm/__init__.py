@@ -5,8 +5,9 @@ Three lines make a tuning script tune for an SM budget, here for a part of the t
 ```python
 from costmodel.integrations.tvm import tuning_options
 
-options = tuning_options("tuned.jsonl", sms=1, kind="cpu")  # on a GPU: sms=32, model="default" database =
-ms.tune_tir(module, target, work_dir, max_trials_global=16, **options) ```
+options = tuning_options("tuned.jsonl", sms=1, kind="cpu")  # on a GPU: sms=32, model="default"
+database = ms.tune_tir(module, target, work_dir, max_trials_global=16, **options)
+```
 """
 
 from costmodel.integrations.tvm._builder import Builder
