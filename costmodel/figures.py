@@ -1,4 +1,4 @@
-"""Pictures that show themselves in a notebook and are written whole. Loads matplotlib."""
+"""Figures that display in a notebook and are written atomically. Loads matplotlib."""
 
 from io import BytesIO
 from pathlib import Path
@@ -16,22 +16,22 @@ _SILENT: dict[str, dict[str, None]] = {
 
 
 class Picture(Figure):
-    """A figure that a notebook shows without pyplot."""
+    """A figure that a notebook displays without pyplot."""
 
     def _repr_png_(self) -> bytes:
         return _encoded(self, ".png", 100)
 
 
 def save_figure(figure: Figure, path: Path, dpi: int = 150) -> None:
-    """Write a figure as PNG, PDF or SVG, as the file's name ends; its folder is made.
+    """Write a figure as PNG, PDF or SVG, by the suffix of the file name; create its folder.
 
     Args:
-        figure: What to write.
-        path: File.
-        dpi: Pixels an inch, of a PNG.
+        figure: Figure to write.
+        path: Path of the file.
+        dpi: Resolution of a PNG, in pixels per inch.
 
     Raises:
-        CostModelError: The name ends otherwise, or the file cannot be written.
+        CostModelError: If the suffix is another one, or the file cannot be written.
     """
     check_picture(path)
     write_whole(path, _encoded(figure, path.suffix.lower(), dpi))

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, and names that outlast a power cut."""
+"""Files that are written completely or not at all, and names that survive a power failure."""
 
 import glob
 import os
@@ -26,12 +26,12 @@ _PARTIAL = re.compile(r"\.(?P<pid>\d+)-(?P<started>\d+)-[0-9a-f]{8}-(?P<host>.*)
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file at once; its folder is made. A killed process leaves the old file, or none.
+    """Write a file atomically, and create its folder. A killed process leaves the old file, or none.
 
-    Of several writers at once the last one's content stays, whole.
+    If several processes write at once, the content of the last one remains, complete.
 
     Raises:
-        CostModelError: It cannot be written.
+        CostModelError: If it cannot be written.
     """
     try:
         with replacing(path) as partial:
@@ -67,9 +67,9 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def shipped(folder: str, name: str) -> Path | None:
-    """What ships with the package: ``datasets/<name>`` or ``configs/<name>``; None if it is not there.
+    """Return a shipped ``datasets/<name>`` or ``configs/<name>``; None if it does not exist.
 
-    It lies inside an installed package, or that of the distribution of larger datasets, and at the top of a
+    It is inside an installed package, in that of the distribution of larger datasets, or at the top of a
     source checkout.
     """
     package = Path(__file__).parent
@@ -80,7 +80,7 @@ def shipped(folder: str, name: str) -> Path | None:
 
 
 def find_config(path: Path) -> Path:
-    """A file of settings: the path as it is, or the one of ``configs/`` that ships under this name.
+    """Return a settings file: the path as it is, or the shipped file of this name in ``configs/``.
 
     Example:
         >>> find_config(Path("cpu-quick")).name
@@ -136,7 +136,7 @@ def check_picture(path: Path) -> None:
     """Check that a picture's name ends in one of ``PICTURE_ENDINGS``.
 
     Raises:
-        CostModelError: It does not.
+        CostModelError: If it does not.
     """
     if path.suffix.lower() not in PICTURE_ENDINGS:
         endings = " or ".join(PICTURE_ENDINGS)
@@ -144,16 +144,16 @@ def check_picture(path: Path) -> None:
 
 
 def check_writable(path: Path, *, folder: bool = False) -> None:
-    """Check that a file, or a folder of files, can be written, before long work whose result it takes.
+    """Check, before long work, that its result can be written to a file or a folder of files.
 
-    Nothing is left behind: the nearest folder that exists must take a file without a name.
+    Nothing is left behind: the nearest existing folder must accept an unnamed file.
 
     Args:
-        path: Where the result is to go.
-        folder: Whether it is a folder that takes files.
+        path: Destination of the result.
+        folder: Whether the destination is a folder of files.
 
     Raises:
-        CostModelError: Something else is there, or its folder cannot be written to.
+        CostModelError: If something else is there, or its folder cannot be written to.
     """
     if path.is_dir() != folder and path.exists():
         there, needed = ("a file", "a folder") if folder else ("a folder", "a file")

@@ -1,4 +1,4 @@
-"""Who runs: a process that can be told from others that have its number, now or later."""
+"""Identity of a process, distinct from other processes that have its id, now or later."""
 
 import os
 import socket
@@ -9,11 +9,11 @@ from typing import Self
 
 @dataclass(frozen=True)
 class ProcessMark:
-    """What tells a process from all others on its host.
+    """Identity of a process among all processes of its host.
 
     Attributes:
         host: Name of its host.
-        pid: Its number.
+        pid: Process id.
         started: When it started, see ``_started``.
     """
 

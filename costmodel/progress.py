@@ -1,4 +1,4 @@
-"""How far long work is: a bar in a terminal, one line in a notebook, a line now and then in a log."""
+"""Progress of long work: a bar in a terminal, one line in a notebook, an occasional line in a log."""
 
 import html
 import sys
@@ -21,8 +21,8 @@ class Progress:
         ...         progress.advance(name)
 
     Args:
-        what: What is done, as in ``measuring``.
-        total: Number of steps, at least about.
+        what: Name of the work, such as ``measuring``.
+        total: Number of steps, at least approximately.
     """
 
     def __init__(self, what: str, total: int) -> None:
@@ -38,11 +38,11 @@ class Progress:
         self._display.stop()
 
     def show(self, detail: str) -> None:
-        """Name the step at hand."""
+        """Show the name of the current step."""
         self._display.show(f"{self._what} {detail}".rstrip(), self._count)
 
     def advance(self, detail: str = "", steps: int = 1) -> None:
-        """Count steps as done, and name the last of them."""
+        """Count steps as done, and show the name of the last one."""
         self._count.done += steps
         self.show(detail)
 

@@ -1,4 +1,4 @@
-"""A thread beside this one, for calls that leave Python free: of NumPy, pandas and Arrow, and on files."""
+"""A second thread for calls that release Python's lock: NumPy, pandas and Arrow, and file access."""
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor

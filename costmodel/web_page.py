@@ -1,4 +1,4 @@
-"""A page for a browser that needs no other file, but for pictures: no scripts, nothing from a network."""
+"""A web page without scripts and network access, self-contained except for pictures."""
 
 from html import escape
 
@@ -24,11 +24,11 @@ pre {{ overflow-x: auto; padding: 0.6rem; background: #f4f4f4; }}
 
 
 def web_page(title: str, body: str, style: str = "") -> str:
-    """The page.
+    """Return the page.
 
     Args:
-        title: What the browser shows as its title; plain text.
-        body: HTML, with what came from elsewhere escaped.
-        style: Lines of CSS beside those of every page.
+        title: Title of the page in the browser; plain text.
+        body: HTML in which external text is escaped.
+        style: Lines of CSS in addition to those of every page.
     """
     return _PAGE.format(title=escape(title), body=body, style=style)

@@ -1,4 +1,4 @@
-"""Capacity planning: what more builders and more GPUs would do for tuning, simulated from measured times."""
+"""Capacity planning: simulate, from measured times, what more builders and more GPUs would do for tuning."""
 
 from costmodel.capacity._jobs import Campaign, Tune
 from costmodel.capacity._picture import plot_throughput

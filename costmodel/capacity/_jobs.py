@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Tune:
-    """A tune: batches are proposed, built and measured on one GPU, and learned from.
+    """A tune: batches are proposed, built, measured on one GPU, and learned from.
 
     Attributes:
-        trials: Kernels to measure.
-        batch: Kernels to propose at once; unless given, as many as ``costmodel.search.Search`` does where it
-            has all builders.
-        batches: Batches in flight: of two, one is built while the other is measured; unless given, as
-            ``Search`` does.
+        trials: Number of kernels to measure.
+        batch: Number of kernels proposed at once. Default: as in ``costmodel.search.Search`` when it has all
+            builders.
+        batches: Number of batches in flight; with two, one is built while the other is measured. Default: as
+            in ``Search``.
     """
 
     trials: int = 128
@@ -33,7 +33,7 @@ class Tune:
 
     @property
     def kernels(self) -> int:
-        """Kernels that are measured."""
+        """Number of kernels that are measured."""
         return self.trials
 
     def run(self, machines: "Machines", times: StageTimes, rng: Random) -> "Process":
@@ -63,12 +63,12 @@ class Tune:
 
 @dataclass(frozen=True)
 class Campaign:
-    """A campaign: all kernels are known when it begins, and each workload has its GPU.
+    """A campaign. All kernels are known when it begins, and each workload has its GPU.
 
     Attributes:
-        workloads: How many.
-        kernels_each: Kernels of each workload.
-        side_by_side: Kernels of a workload that are measured together, once all of them are built.
+        workloads: Number of workloads.
+        kernels_each: Number of kernels of each workload.
+        side_by_side: Number of kernels of a workload that are measured together, once all of them are built.
     """
 
     workloads: int = 8
@@ -77,7 +77,7 @@ class Campaign:
 
     @property
     def kernels(self) -> int:
-        """Kernels that are measured."""
+        """Number of kernels that are measured."""
         return self.workloads * self.kernels_each
 
     def run(self, machines: "Machines", times: StageTimes, rng: Random) -> "Process":

@@ -13,11 +13,11 @@ _MARKERS = {"builders": "o", "GPUs": "s", "engine": "^", "jobs": "x"}
 
 
 def plot_throughput(found: Sequence[Simulated], title: str = "") -> "Picture":
-    """Draw kernels an hour over builders; markers say what held it up.
+    """Plot kernels per hour over builders; markers show the bottleneck.
 
     Args:
-        found: As ``simulate_grid`` gives them.
-        title: What stands above it.
+        found: Simulations, as returned by ``simulate_grid``.
+        title: Title of the plot.
     """
     from matplotlib.lines import Line2D
 

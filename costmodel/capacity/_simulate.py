@@ -26,17 +26,17 @@ _ENOUGH = 0.95
 
 @dataclass(frozen=True)
 class Simulated:
-    """What a simulation came to.
+    """Result of a simulation.
 
     Attributes:
-        builders: Builder cores.
-        gpus: GPUs.
-        lanes: Kernels that each measures at once.
-        kernels: Kernels that were built and measured.
-        seconds: Until the last job was done.
-        builder_use: Share of the builder cores' time in which they built.
-        gpu_use: Share of the GPUs' time, in all their lanes, in which they measured.
-        engine_use: Share of the time in which the engine gave out jobs.
+        builders: Number of builder cores.
+        gpus: Number of GPUs.
+        lanes: Number of kernels that each GPU measures at once.
+        kernels: Number of kernels that were built and measured.
+        seconds: Time until the last job was done, in seconds.
+        builder_use: Fraction of the builder cores' time spent building.
+        gpu_use: Fraction of the GPUs' time, in all their lanes, spent measuring.
+        engine_use: Fraction of the time in which the engine gave out jobs.
     """
 
     builders: int
@@ -50,21 +50,21 @@ class Simulated:
 
     @property
     def kernels_per_hour(self) -> float:
-        """Kernels that were measured in an hour."""
+        """Number of kernels measured per hour."""
         return 3600.0 * self.kernels / self.seconds if self.seconds else float("inf")
 
     @property
     def limit(self) -> str:
-        """What holds it up: ``builders``, ``GPUs`` or ``engine``, taken for four fifths of the time or more.
+        """The bottleneck: ``builders``, ``GPUs`` or ``engine``, if busy for at least four fifths of the time.
 
-        Otherwise ``jobs``: these wait for their own results before they propose more.
+        Otherwise ``jobs``: jobs wait for their own results before they propose more.
         """
         uses = {"builders": self.builder_use, "GPUs": self.gpu_use, "engine": self.engine_use}
         busiest = max(uses, key=lambda name: uses[name])
         return busiest if uses[busiest] >= _BUSY else JOBS
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it, with units in the names."""
+        """Return all fields and derived quantities, with units in their names."""
         return {**asdict(self), "kernels_per_hour": self.kernels_per_hour, "limit": self.limit}
 
 
@@ -80,22 +80,22 @@ def simulate(  # noqa: PLR0913 (settings, all but three with defaults)
 ) -> Simulated:
     """Simulate jobs that share builders and GPUs.
 
-    Builders build what was asked for first, GPUs measure what was built first, and each workload keeps its
-    GPU. The engine gives out one job after the other. Jobs propose beside each other, on cores that build
+    Builders build in order of request, GPUs measure in order of completed builds, and each workload keeps its
+    GPU. The engine gives out one job after the other. Jobs propose at the same time, on cores that build
     nothing. The same seed draws the same seconds for the same jobs, whatever they run on.
 
     Args:
         jobs: The jobs, in the order in which they begin.
-        times: How long the stages take.
-        builders: Builder cores.
-        gpus: GPUs.
-        lanes: Kernels that each GPU measures at once; ``times`` must say how they slow each other down.
-        at_once: Jobs that run at once, all unless given; with 1 one after the other.
-        seed: Seed of what is drawn.
+        times: Times of the stages.
+        builders: Number of builder cores.
+        gpus: Number of GPUs.
+        lanes: Number of kernels that each GPU measures at once; ``times`` must contain their slowdown.
+        at_once: Number of jobs that run at once; 1 runs them one after the other. Default: all.
+        seed: Seed of the draws.
 
     Raises:
-        CostModelError: SimPy is not installed, a number is not positive, or it is not known how kernels in
-            so many lanes slow each other down.
+        CostModelError: If SimPy is not installed, a number is not positive, or the slowdown for this number
+            of lanes is unknown.
 
     Example:
         >>> times = StageTimes(source="made up", build_s=(1.0,), measure_s=(0.1,))
@@ -136,10 +136,10 @@ def simulate_grid(  # noqa: PLR0913 (as simulate)
 
 
 def enough_builders(found: Sequence[Simulated]) -> int:
-    """The fewest builders with which 95 % of the most kernels an hour are measured.
+    """Return the fewest builders that reach 95% of the highest number of kernels per hour.
 
     Args:
-        found: Simulations that differ in builders alone, one or more.
+        found: One or more simulations that differ in the number of builders only.
     """
     wanted = _ENOUGH * max(one.kernels_per_hour for one in found)
     return min(one.builders for one in found if one.kernels_per_hour >= wanted)

@@ -14,17 +14,17 @@ _SHIPPED = "times"
 
 
 class StageTimes(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Measured seconds of each stage of tuning. A simulation draws from them and makes up none.
+    """Measured seconds of each stage of tuning. A simulation draws from these and invents none.
 
     Attributes:
-        source: Where and how they were measured.
-        build_s: Seconds of a builder core for one kernel, with all cores of its machine at work.
-        measure_s: Seconds of a device for one kernel, loading and checking it included.
+        source: Where and how the times were measured.
+        build_s: Seconds of a builder core per kernel, with all cores of its machine busy.
+        measure_s: Seconds of a device per kernel, loading and checking included.
         propose_s: Seconds in which a tune learns from a batch and proposes another.
         start_s: Seconds until a tune proposes its first batch.
-        engine_s: Seconds of the engine for each job. It takes one after the other.
-        lane_slowdown: By number of kernels that are measured at once on one device, how many times as long
-            each takes there as alone.
+        engine_s: Seconds of the engine per job. It handles one job at a time.
+        lane_slowdown: By number of kernels measured at once on one device, the latency of a kernel divided by
+            its latency alone.
     """
 
     source: str
@@ -45,21 +45,21 @@ class StageTimes(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
             raise ValueError(f"lane_slowdown must be 1 or more for 2 lanes or more, got {self.lane_slowdown}")
 
     def slowdown(self, lanes: int) -> float:
-        """How many times as long a kernel takes beside those in the other lanes of its device.
+        """Return the slowdown of a kernel next to those in the other lanes of its device.
 
         Raises:
-            CostModelError: That was not measured.
+            CostModelError: If it was not measured.
         """
         known = {1: 1.0, **self.lane_slowdown}
         if lanes not in known:
             raise CostModelError(
                 f"Lanes of a device must be a number that was measured, {sorted(known)}, but got {lanes}. "
-                "Measure how much kernels slow each other down, and say it in lane_slowdown."
+                "Measure how much kernels slow each other down, and add it to lane_slowdown."
             )
         return known[lanes]
 
     def per_second(self, builders: int, gpus: int, lanes: int = 1) -> dict[str, float]:
-        """Kernels a second that each part could do at most, by its name; infinite where it takes no time."""
+        """Return each part's maximum kernels per second, by its name; infinite if it takes no time."""
         parts: dict[str, tuple[float, Any]] = {
             "builders": (builders, self.build_s),
             "GPUs": (gpus * lanes / self.slowdown(lanes), self.measure_s),
@@ -70,10 +70,10 @@ class StageTimes(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
 
 def load_times(file: Path | str) -> StageTimes:
-    """Times by the path of a JSON file, or by the name of those that ship: ``h100`` or ``cpu``.
+    """Load times from the path of a JSON file, or by the name of shipped times: ``h100`` or ``cpu``.
 
     Raises:
-        CostModelError: There is no such file, or it does not hold times.
+        CostModelError: If there is no such file, or it does not contain times.
     """
     folder = files("costmodel.capacity") / _SHIPPED
     shipped = {Path(each.name).stem: each for each in folder.iterdir()}

@@ -1,4 +1,4 @@
-"""Makes measurements. Importing this loads no TVM and no CUDA."""
+"""Make measurements. Importing this package loads neither TVM nor CUDA."""
 
 from costmodel.collector.campaign import (
     Campaign,

@@ -1,4 +1,4 @@
-"""From records to a published dataset and back: build, load, describe, split."""
+"""Build, load, describe and split datasets of measurements."""
 
 from costmodel.dataset._append import append_dataset
 from costmodel.dataset._build import build_dataset, describe_file, merge_datasets, read_files

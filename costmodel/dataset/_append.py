@@ -1,4 +1,4 @@
-"""A campaign is appended to a dataset in parts."""
+"""Append a campaign to a partitioned dataset."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,27 +24,27 @@ def append_dataset(
     options: ReadOptions | None = None,
     track: Track = untracked,
 ) -> BuildReport:
-    """Append a campaign to a dataset in parts: one more part for each device or workload that it measured.
+    """Append a campaign to a partitioned dataset, as one more part per device or workload measured.
 
-    Nothing that is there is written again, but for the card. The campaign is judged beside it: a measurement
-    that is there already is dropped, and what contradicts what is there does not enter, but goes to
-    ``rejects-<number of the part>.jsonl``. The new parts are there once ``SHA256SUMS`` names them: killed
-    before, the dataset is the old one; killed after, only its card is.
+    Existing parts are not rewritten; only the card is. The new measurements are checked against the existing
+    ones: duplicates are dropped, and measurements that contradict existing ones go to ``rejects-<number of
+    the part>.jsonl``. The new parts take effect once ``SHA256SUMS`` names them. If the process is killed
+    before that, the dataset is unchanged; if it is killed afterwards, only the card is out of date.
 
     Args:
         dataset: Name or path of a dataset that was built with ``partition_by``.
-        files: What to append, as for ``build_dataset``.
-        options: What files of other programs do not say.
-        track: Shows how far it is.
+        files: Files to append, as for ``build_dataset``.
+        options: Information that files of other programs do not contain.
+        track: Reports progress. Default: no report.
 
     Raises:
-        CostModelError: The dataset is none in parts, someone else appends to it, a file cannot be read, no
-            record can enter, or the folder cannot be written.
+        CostModelError: If the dataset is not partitioned, another process is appending to it, a file cannot
+            be read, no record can enter, or the folder cannot be written.
     """
     there = DataFiles.of(dataset)
     if there.partition is None:
         raise CostModelError(
-            f"A dataset that is appended to must be in parts, but {there.path} is one file: build it with "
+            f"Only a dataset in parts can be appended to, but {there.path} is one file. Build it with "
             "--partition-by, or merge it with the campaign into a new dataset."
         )
     folder = there.folder
@@ -53,7 +53,8 @@ def append_dataset(
             return _append(DataFiles.of(folder), sorted(files), options, track)
     except Timeout:
         raise CostModelError(
-            f"One process at a time may append to {folder}, but another does: wait until it is done."
+            f"Only one process at a time may append to {folder}, but another one is appending. Wait until "
+            "it has finished."
         ) from None
     except OSError as error:
         raise CostModelError(f"Cannot write dataset {folder}: {error.strerror}.") from error

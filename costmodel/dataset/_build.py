@@ -1,4 +1,4 @@
-"""Record stores and foreign files to a published dataset: the file, its card with pictures, its checksums."""
+"""Build a published dataset from record stores and foreign files: data, card with pictures, checksums."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -40,26 +40,26 @@ def build_dataset(  # noqa: PLR0913 (one argument a knob)
     partition_by: Partition | None = None,
     track: Track = untracked,
 ) -> BuildReport:
-    """Build a dataset; the same records give the same bytes, in whatever order the files are named.
+    """Build a dataset. The same records give the same bytes, whatever the order of the files.
 
-    Writes ``measurements.parquet``, or a part of it for each device or workload (see ``DataFiles``), the card
-    as ``README.md`` and ``card.html``, its pictures and ``SHA256SUMS``; and ``rejects.jsonl``, one
-    ``{"reason": ..., "record": ...}`` a line, only if records were rejected. Memory holds the records of two
-    workloads at a time, and what does not enter.
+    Writes ``measurements.parquet``, or one part per device or workload (see ``DataFiles``), the card as
+    ``README.md`` and ``card.html``, its pictures and ``SHA256SUMS``. If records were rejected, also writes
+    ``rejects.jsonl``, with one ``{"reason": ..., "record": ...}`` per line. Memory holds the records of two
+    workloads at a time, and the rejects.
 
     Args:
-        files: Record stores, read without a lock, datasets, cache files of Kernel Tuner, T4 files, databases
-            of MetaSchedule and tables.
-        out: Folder to write, made if it is not there.
+        files: Record stores (read without a lock), datasets, Kernel Tuner caches, T4 files, MetaSchedule
+            databases and tables.
+        out: Output folder, created if missing.
         header: The author's part of the card.
-        options: What files of other programs do not say.
+        options: Information that files of other programs do not contain.
         partition_by: Give each ``device`` or ``workload`` a folder of its own, so that campaigns can be
-            appended and whoever needs one of them reads no other; one file if None.
-        track: Shows how far it is.
+            appended and each part can be read alone. Default: one file.
+        track: Reports progress. Default: no report.
 
     Raises:
-        CostModelError: A file cannot be read, no record can enter, or the folder cannot be written or has a
-            README.md that is no dataset's card.
+        CostModelError: If a file cannot be read, no record can enter, or the folder cannot be written or has
+            a README.md that is not a dataset card.
     """
     check_is_for_papers(out)
     describer = Describer()
@@ -84,16 +84,16 @@ def build_dataset(  # noqa: PLR0913 (one argument a knob)
 
 
 def read_files(sources: Sequence[DatasetLike], options: ReadOptions | None = None) -> Dataset:
-    """Read datasets, record stores and files of other programs to one dataset in memory.
+    """Read datasets, record stores and files of other programs into one dataset in memory.
 
-    What cannot be believed does not enter, as in ``build_dataset``.
+    Invalid records are left out, as in ``build_dataset``.
 
     Args:
-        sources: Datasets, names of those that ship, and paths.
-        options: What files of other programs do not say.
+        sources: Datasets, names of shipped datasets, and paths.
+        options: Information that files of other programs do not contain.
 
     Raises:
-        CostModelError: A file cannot be read, or no record of the files can enter.
+        CostModelError: If a file cannot be read, or no record can enter.
     """
     match sources:
         case [Dataset() as only]:
@@ -108,20 +108,20 @@ def read_files(sources: Sequence[DatasetLike], options: ReadOptions | None = Non
 def describe_file(
     dataset: str | Path | None, options: ReadOptions | None = None, *, track: Track = untracked
 ) -> tuple[Describer, int]:
-    """What to describe of a dataset, or of what can be believed of a file that can become one.
+    """Describe a dataset, or the valid records of a file that can become a dataset.
 
-    Memory holds the records of two workloads at a time, and what does not enter.
+    Memory holds the records of two workloads at a time, and the rejects.
 
     Args:
-        dataset: The dataset, see ``find_dataset``, or one file of those that ``build_dataset`` reads.
-        options: What files of other programs do not say.
-        track: Shows how far it is.
+        dataset: Dataset, see ``find_dataset``, or one file of a format that ``build_dataset`` reads.
+        options: Information that files of other programs do not contain.
+        track: Reports progress. Default: no report.
 
     Returns:
-        The description's maker, and how many records do not enter.
+        The describer, and the number of rejected records.
 
     Raises:
-        CostModelError: There is no such file, it cannot be read, or no record can enter.
+        CostModelError: If the file does not exist or cannot be read, or no record can enter.
     """
     path = find_dataset(dataset)
     if is_dataset(path, options):
@@ -149,13 +149,13 @@ def merge_datasets(
 
     Args:
         datasets: Their names or paths; see ``find_dataset``.
-        out: Folder to write, made if it is not there.
+        out: Output folder, created if missing.
         header: The author's part of the card.
-        partition_by: As of ``build_dataset``.
-        track: Shows how far it is.
+        partition_by: As for ``build_dataset``.
+        track: Reports progress. Default: no report.
 
     Raises:
-        CostModelError: One is no dataset, or the folder cannot be written.
+        CostModelError: If one of them is not a dataset, or the folder cannot be written.
     """
     for dataset in datasets:
         check_dataset(dataset)

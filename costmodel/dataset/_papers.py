@@ -1,4 +1,4 @@
-"""What stands beside a dataset's measurements, and what is told of a build."""
+"""Files that accompany a dataset's measurements, and the report of a build."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,16 +23,17 @@ PAGE_NAME = "card.html"
 
 @dataclass(frozen=True)
 class BuildReport:
-    """What a build did.
+    """Report of a dataset build.
 
     Attributes:
         path: Folder of the dataset.
-        sha256: Hash of its measurements, see ``dataset_hash``.
-        records: Records read.
-        measurements: Rows written.
-        duplicates: Records dropped because an equal one is there.
-        rejects: Records rejected, by reason.
-        findings: What else to know of the files, the worst first; rejects and duplicates are counted above.
+        sha256: Hash of the dataset's measurements, see ``dataset_hash``.
+        records: Number of records read.
+        measurements: Number of rows written.
+        duplicates: Number of records dropped because an equal record was already present.
+        rejects: Number of records rejected, by reason.
+        findings: Other findings about the files, the most severe first. Rejects and duplicates are counted
+            above.
     """
 
     path: Path
@@ -55,7 +56,7 @@ def check_not_empty(examination: Examination) -> None:
         if not examination.duplicates and not rejects:
             files = ", ".join(str(file.path) for file in examination.files)
             raise CostModelError(
-                f"A dataset must have at least one measurement, but no whole record is in {files}."
+                f"A dataset must have at least one measurement, but {files} has no complete record."
             )
         first = f", the first because {rejects[0].reason}" if rejects else ""
         raise CostModelError(
@@ -72,8 +73,8 @@ def check_is_for_papers(out: Path) -> None:
     """
     if (out / CARD_NAME).exists() and not is_dataset_folder(out):
         raise CostModelError(
-            f"A dataset must be written to a new folder or over another dataset, but {out} has a {CARD_NAME} "
-            "and no measurements, and the card would replace it: name another folder."
+            f"A dataset must be written to a new folder or over another dataset, but {out} has a "
+            f"{CARD_NAME} and no measurements, and the card would replace that file. Name another folder."
         )
 
 

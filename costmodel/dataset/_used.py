@@ -1,4 +1,4 @@
-"""A dataset as a tracked run names it."""
+"""Description of a dataset in a tracked run."""
 
 from typing import Any
 
@@ -10,14 +10,14 @@ from costmodel.tracking import DatasetUsed
 
 
 def dataset_used(dataset: DatasetLike, context: str) -> DatasetUsed:
-    """Name, hash, columns and counts of a dataset.
+    """Return name, hash, columns and counts of a dataset.
 
     Args:
-        dataset: The dataset, its name or its path.
-        context: What it was used for, such as ``training``.
+        dataset: Dataset, or its name or path.
+        context: What the dataset was used for, such as ``training``.
 
     Raises:
-        CostModelError: It is no dataset, see ``load_dataset``.
+        CostModelError: If it is not a dataset, see ``load_dataset``.
     """
     used = load_dataset(dataset)
     return DatasetUsed(

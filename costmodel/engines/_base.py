@@ -16,11 +16,11 @@ T = TypeVar("T")
 
 
 class WorkerDiedError(CostModelError):
-    """Each worker process died that had, or was to have, the job.
+    """Every worker process that had the job, or was to have it, died.
 
     Attributes:
-        reason: What is known of it.
-        job: What the job is called.
+        reason: What is known about the cause.
+        job: Name of the job.
     """
 
     def __init__(self, reason: str, job: str = "its job") -> None:
@@ -36,18 +36,18 @@ class WorkerDiedError(CostModelError):
 
 
 class EngineLostError(CostModelError):
-    """What gives jobs to workers is gone, and with it the jobs; workers and stores are as they were."""
+    """The scheduler of an engine is gone, and its jobs with it; workers and stores are unaffected."""
 
 
 @dataclass(frozen=True)
 class EngineWorker:
-    """What runs jobs of an engine.
+    """A worker of an engine.
 
     Attributes:
-        name: Unique within the engine.
-        host: Where it runs.
-        slots: Jobs that it runs at once.
-        resources: What its jobs may use at once, in all.
+        name: Name, unique within the engine.
+        host: Host that it runs on.
+        slots: Number of jobs that it runs at once.
+        resources: Total resources that its jobs may use at once.
     """
 
     name: str
@@ -57,13 +57,13 @@ class EngineWorker:
 
 
 class Job(NamedTuple):
-    """A call that an engine makes somewhere.
+    """A call that an engine makes on a worker.
 
     Attributes:
-        function: What is called; it can be imported by its name.
-        arguments: Of the call.
-        resources: What the call takes of a worker's resources.
-        timeout_s: Seconds after which it is given up.
+        function: Function to call; it must be importable by its name.
+        arguments: Arguments of the call.
+        resources: Resources that the call needs from a worker.
+        timeout_s: Seconds after which the job is given up.
         key: See ``Engine.submit``.
     """
 
@@ -75,15 +75,15 @@ class Job(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What it is called in errors."""
+        """Name of the job in errors."""
         return self.key or _called(self.function)
 
 
 class Engine(ABC):
-    """Runs stage jobs in other processes, perhaps of other machines.
+    """Runs stage jobs in other processes, possibly on other machines.
 
     A stage is a pure function of its arguments and of the stores that they name. It may run twice: a job
-    whose worker dies runs again. One that ends every worker that it meets ends in an error.
+    whose worker dies runs again. A job that ends every worker that it meets ends in an error.
 
     Attributes:
         shares_files: Whether jobs see the files of this process, under the same paths.
@@ -107,21 +107,22 @@ class Engine(ABC):
 
         Args:
             function: A function of a module, a method, or a ``functools.partial`` of one: workers import it.
-            arguments: Of the function; pickle can send them.
-            resources: What the job takes of a worker, such as ``{"gpu": 1}``; only workers that have it get
-                the job.
-            key: Jobs of one key are the same job: as long as the future of one is kept and has not failed,
-                it is given again. It also names the job in errors.
-            timeout_s: Seconds after which the job is given up; they run from when a worker takes it.
+            arguments: Arguments of the function, which must be picklable.
+            resources: Resources that the job needs from a worker, such as ``{"gpu": 1}``. Only workers that
+                have them get the job.
+            key: Jobs with the same key are the same job: while the future of one is referenced and has not
+                failed, it is returned again. The key also names the job in errors.
+            timeout_s: Seconds after which the job is given up, counted from when a worker takes it.
 
         Returns:
-            What the function returns or raises. ``TimeoutError`` if it took too long, ``WorkerDiedError`` if
-            every worker died that had it, ``EngineLostError`` if the engine was lost. It is cancelled if the
-            engine is closed first. A job that is cancelled while it runs costs its process the life.
+            Future of what the function returns or raises. It raises ``TimeoutError`` if the job took too
+            long, ``WorkerDiedError`` if every worker that had it died, and ``EngineLostError`` if the engine
+            was lost. It is cancelled if the engine is closed first. Cancelling a running job ends its
+            process.
 
         Raises:
-            CostModelError: The function cannot be imported by its name.
-            EngineLostError: The engine was lost before.
+            CostModelError: If the function cannot be imported by its name.
+            EngineLostError: If the engine was already lost.
         """
         _check_importable(function)
         job = Job(function, arguments, dict(resources or {}), timeout_s, key)
@@ -139,11 +140,11 @@ class Engine(ABC):
 
     @abstractmethod
     def workers(self) -> tuple[EngineWorker, ...]:
-        """Those that there are now."""
+        """Return the current workers."""
 
     @abstractmethod
     def close(self) -> None:
-        """Give up what is queued, and let go of the workers. May be called twice."""
+        """Give up queued jobs, and release the workers. May be called twice."""
 
     def __enter__(self) -> Self:
         return self

@@ -1,4 +1,4 @@
-"""What engines share whose jobs go to workers of a cluster."""
+"""Common parts of the engines whose jobs go to workers of a cluster."""
 
 import ipaddress
 from abc import abstractmethod

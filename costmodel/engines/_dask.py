@@ -23,14 +23,14 @@ _GONE = ("closing", "closed")
 class DaskEngine(ClusterEngine):
     """Workers of Dask distributed: ``dask worker`` on any machine, or a cluster object of Dask's adapters.
 
-    Dask places jobs, knows who lives and gives a job to another worker where one is lost, at most as often as
-    its setting ``distributed.scheduler.allowed-failures`` says. On a worker each job runs in a process of its
-    own, as on a ``LocalEngine`` with as many processes as the worker has threads: a job that hangs or dies
-    costs that process only. Jobs that ask for other resources have other processes. A job that asks for what
-    no worker has waits for one.
+    Dask places jobs, monitors workers, and gives the job of a lost worker to another one, at most as often as
+    its setting ``distributed.scheduler.allowed-failures`` permits. On a worker each job runs in a process of
+    its own, as on a ``LocalEngine`` with as many processes as the worker has threads: a job that hangs or
+    dies costs only that process. Jobs that request other resources have other processes. A job that requests
+    resources that no worker has waits for such a worker.
 
-    Functions go by their names and arguments by pickle, so that whoever can connect can run code: other
-    machines must have ``tls://`` addresses, whose certificates Dask checks.
+    Functions are sent by name and arguments by pickle, so anyone who can connect can run code. Other machines
+    must therefore have ``tls://`` addresses, whose certificates Dask checks.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class DaskEngine(ClusterEngine):
         )
 
     def workers(self) -> tuple[EngineWorker, ...]:
-        """Those that the scheduler knows."""
+        """Return the workers that the scheduler knows."""
         known = self._client.scheduler_info(n_workers=-1)["workers"]
         return tuple(
             EngineWorker(address, worker["host"], worker["nthreads"], worker["resources"])
@@ -141,6 +141,6 @@ def _check_safe(address: str) -> None:
     if parts.scheme == "tcp" and not is_of_this_machine(parts.hostname or ""):
         raise CostModelError(
             f"The address of a scheduler on another machine must begin with tls://, but got {address}: "
-            "whoever can connect could run code on the workers and here. Give both ends certificates, or, in "
-            "a network that you trust, pass `insecure=True`."
+            "anyone who can connect could run code on the workers and on this machine. Install "
+            "certificates on both ends or, in a trusted network, pass `insecure=True`."
         )

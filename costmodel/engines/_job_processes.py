@@ -1,4 +1,4 @@
-"""What a worker of a cluster does with jobs: each runs in a process of its own, which may hang or die."""
+"""Jobs on a worker of a cluster: each runs in a process of its own, which may hang or die."""
 
 import threading
 from pathlib import Path

@@ -21,10 +21,11 @@ from costmodel.host import cpu_threads
 
 
 class LocalEngine(Engine):
-    """Spawned processes of this machine, kept for many jobs. One that hangs or dies is replaced.
+    """Spawned processes of this machine, kept for many jobs. A process that hangs or dies is replaced.
 
-    Spawned, not forked: a fork would inherit a CUDA context that it cannot use. Ctrl-C, which a terminal
-    sends to all processes of a command, does not reach them: the process that started them ends them.
+    Processes are spawned, not forked: a fork would inherit a CUDA context that it cannot use. Ctrl-C, which a
+    terminal sends to all processes of a command, does not reach them; the process that started them ends
+    them.
     """
 
     shares_files = True
@@ -129,13 +130,13 @@ class LocalEngine(Engine):
         return error
 
     def workers(self) -> tuple[EngineWorker, ...]:
-        """This machine."""
+        """Return this machine as the only worker."""
         host = socket.gethostname()
         total = {name: amount * self._count for name, amount in self._resources.items()}
         return (EngineWorker(host, host, self._count, total),)
 
     def restart(self) -> None:
-        """Replace all processes; jobs that they have are lost."""
+        """Replace all processes. Jobs that they are running are lost."""
         with self._lock:
             self._restarts += 1
             self._renew()

@@ -11,17 +11,17 @@ from costmodel.errors import CostModelError
 
 
 def open_engine(address: str = "local://", **settings: Any) -> Engine:
-    """An engine by its address.
+    """Open an engine by its address.
 
     Args:
-        address: ``local://`` for processes of this machine, one for each hardware thread, or
-            ``local://16`` for that many; ``tls://host:8786`` for the Dask scheduler there, and
-            ``tcp://localhost:8786`` for one of this machine; ``ray://host:10001`` for the Ray there, and
-            ``ray://`` for one of this machine, which is started unless this process is connected to one.
-        settings: Those of ``LocalEngine``, ``DaskEngine`` or ``RayEngine``.
+        address: ``local://`` for processes of this machine, one per hardware thread, or ``local://16`` for
+            16; ``tls://host:8786`` for the Dask scheduler there, and ``tcp://localhost:8786`` for one on this
+            machine; ``ray://host:10001`` for the Ray there, and ``ray://`` for one on this machine, which is
+            started unless this process is connected to one.
+        settings: Settings of ``LocalEngine``, ``DaskEngine`` or ``RayEngine``.
 
     Raises:
-        CostModelError: There is no such engine, or it cannot be opened.
+        CostModelError: If there is no such engine, or it cannot be opened.
 
     Example:
         >>> with open_engine("local://2") as engine:

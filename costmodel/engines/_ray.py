@@ -13,18 +13,18 @@ from costmodel.errors import CostModelError, MissingExtraError
 
 
 class RayEngine(ClusterEngine):
-    """Workers of Ray: one for each CPU of the machines that ``ray start`` joined.
+    """Workers of Ray: one per CPU of the machines that ``ray start`` joined.
 
-    Ray places jobs, knows who lives and runs a job again whose worker is lost. On a worker
-    each job runs in a process of its own, as on a ``LocalEngine``: a job that hangs or dies costs that one
-    only. A job takes one CPU of Ray, and what else it asks for are custom resources: a machine has those that
-    it was started with, as in ``ray start --resources '{"gpu": 1}'``. A job that asks for what no machine has
-    waits for one.
+    Ray places jobs, monitors workers and reruns the job of a lost worker. On a worker each job runs in a
+    process of its own, as on a ``LocalEngine``: a job that hangs or dies costs only that process. A job takes
+    one CPU of Ray. Other resources are custom resources, which a machine has if it was started with them, as
+    in ``ray start --resources '{"gpu": 1}'``. A job that requests resources that no machine has waits for
+    such a machine.
 
-    A process is connected to one Ray at a time: engines share the connection that there is, and the one that
+    A process is connected to one Ray at a time: engines share the existing connection, and the engine that
     made it ends it.
 
-    Functions go by their names and arguments by pickle, so that whoever can connect can run code: for other
+    Functions are sent by name and arguments by pickle, so anyone who can connect can run code. For other
     machines TLS must be on, for which Ray reads its variables ``RAY_USE_TLS``, ``RAY_TLS_SERVER_CERT``,
     ``RAY_TLS_SERVER_KEY`` and ``RAY_TLS_CA_CERT`` on every machine.
     """
@@ -109,7 +109,7 @@ class RayEngine(ClusterEngine):
         )
 
     def workers(self) -> tuple[EngineWorker, ...]:
-        """The machines that Ray knows: one of its workers for each CPU."""
+        """Return the machines that Ray knows, with one of its workers per CPU."""
         return tuple(
             EngineWorker(
                 node["NodeID"],
@@ -142,8 +142,8 @@ def _check_safe(address: str) -> None:
     host = urlsplit(address).hostname or ""
     if os.environ.get("RAY_USE_TLS") != "1" and not is_of_this_machine(host):
         raise CostModelError(
-            f"Ray on another machine must be spoken to through TLS, but RAY_USE_TLS is not 1 for {address}: "
-            "whoever can connect could run code on the workers. Give all machines certificates and set Ray's "
-            "variables RAY_USE_TLS=1, RAY_TLS_SERVER_CERT, RAY_TLS_SERVER_KEY and RAY_TLS_CA_CERT, or, in a "
-            "network that you trust, pass `insecure=True`."
+            f"Connections to Ray on another machine must use TLS, but RAY_USE_TLS is not 1 for {address}: "
+            "anyone who can connect could run code on the workers. Give all machines certificates and set "
+            "Ray's variables RAY_USE_TLS=1, RAY_TLS_SERVER_CERT, RAY_TLS_SERVER_KEY and RAY_TLS_CA_CERT, "
+            "or, in a network that you trust, pass `insecure=True`."
         )

@@ -1,1 +1,1 @@
-"""Plug-ins for other people's tuners. Importing this loads none of them; each is a package of its own."""
+"""Plug-ins for other tuners. Each is a package of its own; importing this package loads none of them."""

@@ -1,4 +1,4 @@
-"""Tuning jobs whose state is in a database: workers and submitters may die, and the job goes on."""
+"""Tuning jobs whose state is in a database, so that they survive the death of workers and submitters."""
 
 from costmodel.jobs._job import CampaignTask, Job, JobFile, TuneSettings, TuneTask
 from costmodel.jobs._ledger import LEASE_S, Lease, LeaseLostError

@@ -1,4 +1,4 @@
-"""Where a worker has kernels built, from one task to the next."""
+"""Builders that a worker keeps from one task to the next."""
 
 from costmodel.collector import default_builders
 from costmodel.collector.processes import HeldFolder

@@ -145,8 +145,8 @@ def _engine(place: str, create: bool) -> Engine:
         )
     if not create and not path.exists():
         raise CostModelError(
-            f"A job store must be there to be asked about, but there is no file {place}: submit a job to it, "
-            "or name another store."
+            f"A job store must exist to be queried, but there is no file {place}: submit a job to it, or "
+            "name another store."
         )
     path.parent.mkdir(parents=True, exist_ok=True)
     # A writer waits for others this long: several workers on a slow disk take a second now and then.

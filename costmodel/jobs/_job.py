@@ -1,4 +1,4 @@
-"""What a job asks for: kernels to tune, or a campaign to measure."""
+"""Specification of a job: kernels to tune, or a campaign to measure."""
 
 import json
 import tomllib
@@ -21,12 +21,12 @@ Weight = Annotated[float, msgspec.Meta(gt=0.0)]
 
 
 class TuneTask(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="tune", tag_field="kind"):
-    """A workload to find the kernel for, at one SM budget.
+    """A workload to tune at one SM budget.
 
     Attributes:
-        workload: Its name.
-        sms: SMs that the kernel will have; None for the whole device.
-        weight: Calls of it in what is to be fast, such as a network.
+        workload: Name of the workload.
+        sms: Number of SMs available to the kernel. Default: the whole device.
+        weight: Number of calls of the workload in what is to be fast, such as a network.
     """
 
     workload: str
@@ -35,7 +35,7 @@ class TuneTask(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="tun
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """Name of the task."""
         return f"{self.workload} on {self.sms or 'all'} SMs"
 
 
@@ -45,6 +45,7 @@ class CampaignTask(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag=
     Attributes:
         campaign: What to measure.
         out: The folder, the same for all workers.
+        weight: Weight of the task.
     """
 
     campaign: CampaignConfig
@@ -53,12 +54,12 @@ class CampaignTask(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag=
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """Name of the task."""
         return f"campaign in {self.out}"
 
 
 class TuneSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """How kernels are searched for; see ``costmodel.tune``, which has the same arguments."""
+    """Settings of the search; see ``costmodel.tune``, which has the same arguments."""
 
     source: str | tuple[str, ...] | None = None
     learn_from: str | None = None
@@ -72,24 +73,24 @@ class TuneSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
     seed: Annotated[int, msgspec.Meta(ge=0)] = 0
 
     def with_whole_paths(self) -> Self:
-        """The same for a process with another working directory."""
+        """Return the same settings with absolute paths, for a process with another working directory."""
         named = {name: getattr(self, name) for name in _PLACES}
         found = {name: str(Path(at).absolute()) for name, at in named.items() if at and Path(at).exists()}
         return msgspec.structs.replace(self, **found)
 
 
 class Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Tasks that are done together.
+    """Tasks that are submitted together.
 
     Attributes:
-        name: What it is called.
-        tasks: What is done; all are tuned, or there is one campaign.
-        trials: Candidates to measure of each tuned task on average; the rule shares them out.
-        slice: Most candidates that a worker measures before the rule chooses again, at most ``trials``.
-            Unless given a quarter of them, and all where tasks take turns.
-        rule: Which task is next, see ``costmodel.jobs.RULES``.
-        runner: What measures.
-        settings: How kernels are searched for.
+        name: Name of the job.
+        tasks: The tasks: any number of tuning tasks, or one campaign.
+        trials: Average number of candidates to measure per tuning task. The rule distributes them.
+        slice: Maximum number of candidates that a worker measures before the rule chooses again, at most
+            ``trials``. Default: a quarter of ``trials``, or all of them if tasks take turns.
+        rule: Rule that chooses the next task, see ``costmodel.jobs.RULES``.
+        runner: Where measurements are made.
+        settings: Settings of the search.
     """
 
     name: str
@@ -102,20 +103,20 @@ class Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def total(self) -> int:
-        """Candidates to measure in all; none of a campaign, which has a number of its own."""
+        """Total number of candidates to measure; 0 for a campaign, which has its own number."""
         return self.trials * sum(isinstance(task, TuneTask) for task in self.tasks)
 
     @property
     def largest_slice(self) -> int:
-        """Most candidates that a worker measures before the rule chooses again."""
+        """Maximum number of candidates that a worker measures before the rule chooses again."""
         usual = self.trials if self.rule == "round-robin" else max(1, self.trials // 4)
         return min(self.slice or usual, self.trials)
 
     def check(self) -> None:
-        """Check what the types cannot say.
+        """Check what the types cannot express.
 
         Raises:
-            CostModelError: There is no task, one stands twice, or a workload is unknown.
+            CostModelError: If there is no task, a task occurs twice, or a workload is unknown.
         """
         names = [task.name for task in self.tasks]
         if not names or len(set(names)) < len(names):
@@ -126,16 +127,17 @@ class Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class JobFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A job as its author writes it, in TOML: workloads, a network or a campaign.
+    """A job as its author writes it in TOML: workloads, a network or a campaign.
 
     Attributes:
-        name: What it is called; made of what it does unless given.
-        workloads: Names of workloads, or the weight of each by its name.
-        network: A network of ``costmodel workloads``, whose workloads weigh as often as they are called.
-        sms: SM budgets, each of them a task of each workload; the whole device unless given.
-        campaign: A campaign file, or the name of one that ships.
-        out: Folder of its measurements.
-        trials: See ``Job``, as for the others.
+        name: Name of the job. Default: made from its contents.
+        workloads: Names of workloads, or a mapping from names to weights.
+        network: A network of ``costmodel workloads``. Each of its workloads is weighted by its number of
+            calls.
+        sms: SM budgets; each makes a task of each workload. Default: the whole device.
+        campaign: A campaign file, or the name of a shipped campaign.
+        out: Folder of the campaign's measurements.
+        trials: See ``Job``; so are the remaining attributes.
     """
 
     name: str | None = None
@@ -152,22 +154,22 @@ class JobFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Read a file.
+        """Read a job file.
 
         Raises:
-            CostModelError: It is missing, or is no job.
+            CostModelError: If the file is missing, or is not a job.
         """
         try:
             return msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), cls)
         except OSError as error:
             raise CostModelError(
-                f"Cannot read job file {path}: {error.strerror or error}. Name one that is there."
+                f"Cannot read job file {path}: {error.strerror or error}. Name an existing file."
             ) from None
         except (tomllib.TOMLDecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
             raise CostModelError(f"{path} must be a job file, but: {error}.") from None
 
     def to_toml(self) -> str:
-        """The file, but for ``settings``: what differs from the defaults, tables last."""
+        """Return the file's text without ``settings``: values that differ from the defaults, tables last."""
         given = {name: getattr(self, name) for name in self.__struct_fields__ if name != "settings"}
         usual = type(self)()
         changed = {name: value for name, value in given.items() if value != getattr(usual, name)}
@@ -178,11 +180,11 @@ class JobFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return "\n".join(lines) + "\n"
 
     def job(self) -> Job:
-        """The job, with all that it needs of other files.
+        """Return the job, with all that it needs from other files.
 
         Raises:
-            CostModelError: It asks for none, or several, of workloads, a network and a campaign; or one of
-                them is not sound.
+            CostModelError: If the file asks for none or several of workloads, a network and a campaign; or if
+                one of these is invalid.
         """
         asked = [name for name in ("workloads", "network", "campaign") if getattr(self, name)]
         if len(asked) != 1:

@@ -1,4 +1,4 @@
-"""Who has which task: leases that are renewed, and run out where a worker dies."""
+"""Leases of tasks to workers; they are renewed, and expire when a worker dies."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
@@ -16,19 +16,19 @@ LEASE_S = 120.0
 
 
 class LeaseLostError(CostModelError):
-    """A worker does not have its task any more: the job was cancelled, or another worker took the task."""
+    """A worker no longer has its task: the job was cancelled, or another worker took the task."""
 
 
 class Lease(msgspec.Struct, frozen=True):
-    """A task that a worker has.
+    """Lease of a task to a worker.
 
     Attributes:
         task: Id of the task.
-        number: How often it was taken before.
-        job: Id of its job.
-        key: What names its study and its records, unlike those of any other task.
-        position: Of the task in its job.
-        trials: Candidates of the task that are to be measured when the lease ends; 0 of a campaign.
+        number: Number of earlier leases of the task.
+        job: Id of the job.
+        key: Unique name of the task's study and records.
+        position: Position of the task in its job.
+        trials: Number of candidates of the task to have measured when the lease ends; 0 for a campaign.
     """
 
     task: int
@@ -137,7 +137,7 @@ def end(connection: Connection, lease: Lease, now: float) -> None:
     if connection.execute(update(LEASES).where(*_is_last(lease)).values(ended=now)).rowcount != 1:
         raise LeaseLostError(
             f"A worker must renew its lease in time, but another took task {lease.position} of job "
-            f"{lease.job}. What was measured is kept."
+            f"{lease.job}. Its measurements are kept."
         )
 
 

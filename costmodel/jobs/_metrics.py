@@ -1,4 +1,4 @@
-"""Where jobs stand, as Prometheus reads it."""
+"""Metrics of jobs in the format of Prometheus."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -64,7 +64,7 @@ def serve_metrics(store: JobStore, *, port: int = 9100, host: str = "127.0.0.1")
         The server, with ``server_port`` and ``shutdown()``, and its thread.
 
     Raises:
-        CostModelError: prometheus_client is not installed, or the port is taken.
+        CostModelError: If prometheus_client is not installed, or the port is taken.
     """
     if find_spec("prometheus_client") is None:
         raise MissingExtraError("Serving metrics", "metrics")

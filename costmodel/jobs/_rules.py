@@ -9,14 +9,14 @@ _ALPHA, _WINDOW = 0.2, 3
 
 @dataclass(frozen=True)
 class TaskState:
-    """What is known of a task.
+    """What a rule knows about a task.
 
     Attributes:
-        weight: Calls of it in the whole.
-        trials: Candidates that were measured, or are being measured.
+        weight: Number of calls of the task in the whole.
+        trials: Number of candidates that were measured or are being measured.
         best_s: Best latency after each slice, in seconds.
-        expected_gain: By which share of the best latency the model expects the next measurement to improve on
-            it; None where no model can tell.
+        expected_gain: Expected improvement from the next measurement, as a fraction of the best latency; None
+            if no model can estimate it.
     """
 
     weight: float

@@ -1,4 +1,4 @@
-"""Which task is next: by priority, by what submitters had of late, and by the rule of the job."""
+"""Choose the next task: by priority, by recent use of each submitter, and by the rule of the job."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -54,7 +54,7 @@ def settle(connection: Connection, job: int, allowed_deaths: int, now: float) ->
         return
     for task, leases in TaskLeases.of(connection, open_, now).items():
         if leases.deaths_in_vain >= allowed_deaths:
-            fail(connection, task, f"{allowed_deaths} workers died of it before they measured anything.")
+            fail(connection, task, f"{allowed_deaths} workers died on it before they measured anything.")
 
 
 def fail(connection: Connection, task: int, reason: str) -> None:

@@ -1,4 +1,4 @@
-"""What is known of jobs, for whoever asks."""
+"""Status of jobs."""
 
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -15,12 +15,12 @@ JobState = Literal["waiting", "running", "done", "failed", "cancelled"]
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What was found of a task.
+    """Result of a task.
 
     Attributes:
         sentences: What to run and how it compares, or what was measured.
-        latency_s: Seconds of the kernel; None of a campaign.
-        candidate: The kernel; None of a campaign.
+        latency_s: Latency of the kernel, in seconds; None for a campaign.
+        candidate: The kernel; None for a campaign.
     """
 
     sentences: tuple[str, ...]
@@ -29,20 +29,20 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class TaskStatus(msgspec.Struct, frozen=True):
-    """A task of a job.
+    """Status of a task of a job.
 
     Attributes:
-        name: What it does.
-        weight: Calls of it in the whole.
-        state: Whether it is open, done or failed.
-        trials: Candidates measured, but for those of a slice that is not done.
+        name: Name of the task.
+        weight: Number of calls of the task in the whole.
+        state: Whether the task is open, done or failed.
+        trials: Number of candidates measured, without those of an unfinished slice.
         best_s: Best latency after each slice, in seconds.
         expected_gain: See ``costmodel.jobs.Progress``.
-        worker: Host and process that has it; None if none has.
-        leases: How often a worker took it.
-        deaths: How many of these workers died of it, or were lost.
-        answer: What was found; None as long as nothing was.
-        error: Why it failed; empty if it did not.
+        worker: Host and process of the current worker; None if there is none.
+        leases: Number of times that a worker took the task.
+        deaths: Number of those workers that died on the task, or were lost.
+        answer: Result so far; None if there is none.
+        error: Why the task failed; empty if it did not.
     """
 
     name: str
@@ -59,19 +59,19 @@ class TaskStatus(msgspec.Struct, frozen=True):
 
 
 class JobStatus(msgspec.Struct, frozen=True):
-    """A job.
+    """Status of a job.
 
     Attributes:
-        id: Its number in the store.
-        name: What it is called.
-        submitter: Whose it is.
-        priority: Jobs of a higher one come first.
-        rule: How measurements are shared out among its tasks.
-        runner: What measures.
-        submitted_at: Seconds since the epoch.
-        state: Where it stands.
-        total: Candidates to measure in all; 0 of a campaign.
-        tasks: Its tasks.
+        id: Number of the job in the store.
+        name: Name of the job.
+        submitter: Who submitted the job.
+        priority: Jobs of higher priority come first.
+        rule: Rule that distributes measurements among the job's tasks.
+        runner: Where measurements are made.
+        submitted_at: Time of submission, in seconds since the epoch.
+        state: State of the job.
+        total: Total number of candidates to measure; 0 for a campaign.
+        tasks: Status of each task.
     """
 
     id: int
@@ -87,12 +87,12 @@ class JobStatus(msgspec.Struct, frozen=True):
 
     @property
     def trials(self) -> int:
-        """Candidates measured of all tasks."""
+        """Number of candidates measured, over all tasks."""
         return sum(task.trials for task in self.tasks)
 
     @property
     def latency_s(self) -> float | None:
-        """Seconds of all calls of all tasks; None as long as one has no kernel."""
+        """Total latency of all calls of all tasks, in seconds; None as long as a task has no kernel."""
         found = [task.weight * task.best_s[-1] for task in self.tasks if task.best_s]
         return sum(found) if len(found) == len(self.tasks) else None
 

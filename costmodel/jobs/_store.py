@@ -22,13 +22,13 @@ from costmodel.processes import ProcessMark
 
 
 class Progress(msgspec.Struct, frozen=True):
-    """What a slice of a task came to.
+    """Result of a slice of a task.
 
     Attributes:
-        trials: Candidates that are measured of the task by now.
-        answer: What was found.
-        expected_gain: By which share of the best latency the model expects another measurement to improve on
-            it; None where no model can tell.
+        trials: Number of candidates of the task measured so far.
+        answer: Result of the task so far.
+        expected_gain: Expected improvement from another measurement, as a fraction of the best latency; None
+            if no model can estimate it.
         is_done: Whether there is nothing more to measure.
     """
 
@@ -39,23 +39,24 @@ class Progress(msgspec.Struct, frozen=True):
 
 
 class JobStore:
-    """Jobs, their tasks and who works on them, in a database that any number of processes share.
+    """Database of jobs, their tasks and their workers, which any number of processes can share.
 
-    Workers and submitters may come and go, and be killed at any moment: what they need is here, in the
-    studies beside it, and in the record stores of measurements.
+    Workers and submitters may start, stop and be killed at any moment: their state is in this store, in the
+    studies next to it, and in the record stores of measurements.
 
     Args:
         place: A path that ends in ``.db`` for SQLite (one machine), or a URL as SQLAlchemy takes it, such as
             ``postgresql://host/name`` (several machines, whose clocks agree within seconds).
-        allowed_deaths: A task fails that so many workers in a row died of, before they measured anything.
-        clock: Seconds since the epoch.
-        create: Make the file of a path where there is none.
+        allowed_deaths: Number of workers that may die in a row on a task, before they measured anything,
+            until the task fails.
+        clock: Returns the time in seconds since the epoch.
+        create: Create a missing database file.
 
     Attributes:
-        place: The same.
+        place: Path or URL of the store.
 
     Raises:
-        CostModelError: It cannot be opened, or is a file that is not there or made.
+        CostModelError: If the store cannot be opened, or its file is missing and not to be created.
 
     Example:
         >>> import tempfile
@@ -79,18 +80,18 @@ class JobStore:
         self._engine = open_database(place, create=create)
 
     def submit(self, job: Job, *, submitter: str | None = None, priority: int = 100) -> int:
-        """Store a job, for workers to do.
+        """Store a job for workers.
 
         Args:
-            job: What is asked for.
-            submitter: Whose it is, this user's unless given; submitters share the workers fairly.
-            priority: Jobs of a higher one come first.
+            job: The job.
+            submitter: Who submits the job. Submitters share the workers fairly. Default: the current user.
+            priority: Jobs of higher priority come first.
 
         Returns:
-            Its id.
+            Id of the job.
 
         Raises:
-            CostModelError: The job is not sound.
+            CostModelError: If the job is invalid.
         """
         job.check()
         values = {
@@ -115,35 +116,35 @@ class JobStore:
         return int(id_ or 0)
 
     def list(self) -> tuple[JobStatus, ...]:
-        """All jobs, the newest first."""
+        """Return all jobs, the newest first."""
         with self._reading() as connection:
             rows = connection.execute(select(JOBS).order_by(JOBS.c.id.desc())).all()
             return tuple(read_status(connection, row, self._clock()) for row in rows)
 
     def show(self, id_: int) -> JobStatus:
-        """A job.
+        """Return the status of a job.
 
         Raises:
-            CostModelError: There is none of this id.
+            CostModelError: If no job has this id.
         """
         with self._reading() as connection:
             return read_status(connection, self._row(connection, id_), self._clock())
 
     def job(self, id_: int) -> Job:
-        """What a job asks for.
+        """Return the specification of a job.
 
         Raises:
-            CostModelError: There is none of this id, or what is stored of it is no job.
+            CostModelError: If no job has this id, or its stored specification is invalid.
         """
         with self._reading() as connection:
             row = self._row(connection, id_)
         return decoded(row.specification, f"Job {id_} ({row.name}) of {self.place}")
 
     def cancel(self, id_: int) -> None:
-        """Have a job done no further; workers that are at it stop after the measurement in flight.
+        """Cancel a job. Its workers stop after the measurement in progress.
 
         Raises:
-            CostModelError: There is none of this id, or it has ended.
+            CostModelError: If no job has this id, or it has ended.
         """
         if (state := self.show(id_).state) not in ("waiting", "running"):
             raise CostModelError(
@@ -153,13 +154,13 @@ class JobStore:
             connection.execute(update(JOBS).where(JOBS.c.id == id_).values(cancelled_at=self._clock()))
 
     def lease(self, *, runner: str | None = None) -> Lease | None:
-        """Take the task that is next, for this process; None where there is none now.
+        """Lease the next task to this process; return None if there is none now.
 
-        Jobs of the highest priority come first, among these the submitter who had least of the workers' time
-        in the last day, of his jobs the oldest, and of its tasks the one that the job's rule names.
+        The order is: jobs of the highest priority; among them those of the submitter who had the least worker
+        time in the last day; of these the oldest job; and of its tasks the one that the job's rule chooses.
 
         Args:
-            runner: Only of jobs that this measures; of any unless given.
+            runner: Take only jobs that are measured by this runner. Default: any.
         """
         with told_as_one_sentence(self.place):
             while (lease := self._next(runner)) is not None:
@@ -169,23 +170,23 @@ class JobStore:
         return None
 
     def renew(self, lease: Lease, made: int) -> bool:
-        """Hold a task for longer.
+        """Extend a lease.
 
         Args:
             lease: The lease.
-            made: Candidates that were measured under it.
+            made: Number of candidates measured under it.
 
         Returns:
-            Whether the task is still the worker's and its job wanted; if not, he should stop.
+            Whether the worker still has the task and the job is still wanted. If not, the worker should stop.
         """
         with self._changing() as connection:
             return ledger.renew(connection, lease, made, self._clock())
 
     def end(self, lease: Lease, progress: Progress | None = None) -> None:
-        """Let go of a task, with what its slice came to, or with nothing where it was left in between.
+        """Release a task, with the result of its slice, or with none if the slice was interrupted.
 
         Raises:
-            LeaseLostError: Another worker took it meanwhile.
+            LeaseLostError: If another worker has taken the task.
         """
         with self._changing() as connection:
             ledger.end(connection, lease, self._clock())
@@ -205,17 +206,17 @@ class JobStore:
             settle(connection, lease.job, self._allowed_deaths, self._clock())
 
     def fail(self, lease: Lease, reason: str) -> None:
-        """Give a task up; the other tasks of its job go on.
+        """Mark a task as failed. The other tasks of its job go on.
 
         Raises:
-            LeaseLostError: Another worker took it meanwhile.
+            LeaseLostError: If another worker has taken the task.
         """
         with self._changing() as connection:
             ledger.end(connection, lease, self._clock())
             fail(connection, lease.task, reason)
 
     def served_s(self) -> dict[str, float]:
-        """Seconds that workers had tasks of each submitter."""
+        """Return the seconds of worker time that each submitter has had."""
         with self._reading() as connection:
             return ledger.served_s(connection, 0.0, self._clock())
 

@@ -33,13 +33,13 @@ _TELL_EVERY_S = 0.5
 
 @dataclass(frozen=True)
 class Slice:
-    """What a worker did of a task.
+    """What a worker did on a task.
 
     Attributes:
         job: Id of the job.
         name: Name of the task.
-        progress: What it came to; None where it was given up.
-        reason: Why it was; empty if it was not.
+        progress: Result of the slice; None if the task was given up.
+        reason: Why the task was given up; empty if it was not.
     """
 
     job: int
@@ -58,28 +58,29 @@ def work(  # noqa: PLR0913 (settings, all but one with defaults)
     lanes: bool = False,
     on_slice: Callable[[Slice], None] = lambda _: None,
 ) -> int:
-    """Do tasks of a store until there is nothing left to do, or for good.
+    """Work on the tasks of a store, until none is left (with ``once``) or indefinitely.
 
     Args:
         store: The store.
-        runner: Take only jobs that this measures: ``"replay"``, ``"cpu"`` or ``"cuda"``; any unless given.
-        once: End where there is no task left to take, instead of waiting for new jobs.
-        records: Folder of the record stores, one a task, that hold each measurement of a device. Its folder
-            ``kernels`` keeps what was built for tunes: workers that have the folder build no kernel twice.
-        engine: Where kernels are built that a device measures: an engine, which stays open, or the address of
-            one, such as ``tls://host:8786``, which is waited for and opened again where it is lost. Unless
-            given, in processes here, which stay from one task to the next.
-        lanes: Measure tunes on a GPU beside other workers, see ``costmodel.tune``; unless given, the workers
-            of a device take turns.
+        runner: Take only jobs measured by this runner: ``"replay"``, ``"cpu"`` or ``"cuda"``. Default: any.
+        once: Return when there is no task left to take, instead of waiting for new jobs.
+        records: Folder of the record stores, one per task, that hold each measurement of a device. Its
+            subfolder ``kernels`` keeps the kernels built for tuning, so that workers that share the folder
+            build no kernel twice.
+        engine: Where kernels for a device are built: an engine, which is not closed, or the address of one,
+            such as ``tls://host:8786``, which is waited for and reopened if it is lost. Default: processes on
+            this machine, which are kept from one task to the next.
+        lanes: Measure tuning tasks on a GPU alongside other workers, see ``costmodel.tune``. Default: the
+            workers of a device take turns.
         on_slice: Called after each lease.
 
     Returns:
-        How many leases it had.
+        Number of leases.
 
     Raises:
-        CostModelError: The store does not answer, no engine can be opened, or this machine lacks what a job
-            needs: a device, or a package. Its task is left to others.
-        OSError: Its disk is full; the task is left to others.
+        CostModelError: If the store does not answer, no engine can be opened, or this machine lacks what a
+            job needs: a device or a package. The task is left to other workers.
+        OSError: If the disk of this machine is full. The task is left to other workers.
     """
     count = 0
     with closing(Building(engine)) as building:

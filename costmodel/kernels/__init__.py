@@ -1,4 +1,4 @@
-"""Kernel sources: where the kernels of a workload come from. Importing this loads no compiler."""
+"""Kernel sources: where the kernels of a workload come from. Importing this package loads no compiler."""
 
 from costmodel.kernels._base import KernelSource
 from costmodel.kernels._built import Built

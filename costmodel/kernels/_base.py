@@ -13,14 +13,16 @@ from costmodel.records import Candidate, TargetKind, Workload
 
 
 class KernelSource(ABC):
-    """Makes kernels of workloads, on a machine that need not have the device that they are for.
+    """Makes kernels of workloads, on a machine that need not have the target device.
 
-    A source is small and can be sent to another process; it imports what is heavy where it is used. What a
-    kernel reads and should write is that of the operator, unless a source has workloads of its own.
+    A source is small, can be sent to another process, and imports heavy packages only where they are used.
+    The inputs and the expected outputs of a kernel are those of the operator, unless a source has workloads
+    of its own.
 
     Attributes:
-        name: What it is called, which the names of its spaces begin with, such as ``metaschedule``.
-        artifact: How the files that it builds end; it says what of a device's process runs them.
+        name: Name of the source, such as ``metaschedule``. The names of its spaces begin with it.
+        artifact: Suffix of the files that it builds. It determines which part of a device's process runs
+            them.
     """
 
     name: ClassVar[str]
@@ -28,65 +30,68 @@ class KernelSource(ABC):
 
     @abstractmethod
     def makes(self, workload: Workload, kind: TargetKind) -> bool:
-        """Whether it has kernels of a workload for a kind of device."""
+        """Return whether the source has kernels of a workload for a kind of device."""
 
     def is_of(self, candidate: Candidate) -> bool:
-        """Whether a candidate is of a space of this source."""
+        """Return whether a candidate is of a space of this source."""
         return candidate.source == self.name
 
     @abstractmethod
     def space(self, workload: Workload, kind: TargetKind) -> DesignSpace:
-        """All kernels that it may make of a workload.
+        """Return the space of all kernels that the source can make of a workload.
 
         Raises:
-            CostModelError: It makes none, or what it needs is not installed.
+            CostModelError: If it makes none, or a package that it needs is not installed.
         """
 
     def check_installed(self, kind: TargetKind) -> None:  # noqa: B027 (a source may need nothing)
-        """Check that kernels can be built and run here.
+        """Check that kernels can be built and run on this machine.
 
         Raises:
-            CostModelError: Something is missing.
+            CostModelError: If something is missing.
         """
 
     def compilers(self, kind: TargetKind) -> dict[str, str]:
-        """Versions of what compiles its kernels here, by name, beside those that a device's process tells."""
+        """Return the versions of the local compilers by name, without those that a device process reports."""
         return {}
 
     def prepare(self, kind: TargetKind, architecture: str) -> None:  # noqa: B027 (nor prepare anything)
-        """Pay once in a build worker's life for what every build needs, such as an import."""
+        """Do once per build worker what every build needs, such as an import."""
 
     @abstractmethod
     def build(self, candidate: Candidate, kind: TargetKind, architecture: str, folder: Path) -> Built:
-        """Build a candidate, unless it is there; runs in a build worker, failure is an outcome.
+        """Build a candidate unless it is built already. Runs in a build worker; a failure is an outcome.
 
         Args:
-            candidate: One of a space of this source.
+            candidate: A candidate of a space of this source.
             kind: Kind of device.
-            architecture: Of the device, such as ``sm_90``.
-            folder: Where the artifact goes: the candidate's id, and ``artifact``.
+            architecture: Architecture of the device, such as ``sm_90``.
+            folder: Folder of the artifact, whose name is the candidate's id followed by ``artifact``.
         """
 
     def arguments(self, workload: Workload) -> list[NDArray[Any]]:
-        """What a kernel takes, in its order, the same in every process; one without axes goes by value.
+        """Return a kernel's arguments in order, equal in every process; one without axes is passed by value.
 
-        What a kernel writes without reading it is full of NaN, or of a number that it will not compute, so
-        that an element that nobody writes is seen.
+        Arguments that a kernel writes without reading are filled with NaN, or with a number that it will not
+        compute, so that elements that are never written are detected.
         """
         return make_arguments(workload)
 
     def outputs(self, workload: Workload) -> tuple[int, ...]:
-        """Positions of the arguments that a kernel writes."""
+        """Return the positions of the arguments that a kernel writes."""
         return (len(workload.operator.inputs(workload.dims)),)
 
     def reference(self, workload: Workload) -> list[NDArray[Any]] | None:
-        """What the outputs should hold after one run, computed independently of the kernels.
+        """Return the expected outputs after one run, computed independently of the kernels.
 
-        None where nobody knows: then the kernels of a job are compared with the first of them.
+        Returns None if they are unknown: then the kernels of a job are compared with the first of them.
         """
         *inputs, _ = self.arguments(workload)
         return [reference_output(workload, inputs)]
 
     def tolerance(self, workload: Workload) -> float:
-        """Largest ``||output - reference|| / ||reference||`` that is rounding; integers must be equal."""
+        """Return the largest relative error ``||output - reference|| / ||reference||`` due to rounding.
+
+        Integers must be equal.
+        """
         return tolerance_of(workload.dtype)

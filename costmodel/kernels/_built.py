@@ -1,4 +1,4 @@
-"""What the build of a kernel gives."""
+"""Result of the build of a kernel."""
 
 from pathlib import Path
 
@@ -8,15 +8,15 @@ from costmodel.records import KernelResources, Outcome
 
 
 class Built(msgspec.Struct, frozen=True):
-    """What a build gave.
+    """Result of a build.
 
     Attributes:
-        outcome: How it ended.
-        library: The artifact; None if it failed.
-        kernel_hash: Content address of the generated source; empty where there is none.
-        resources: What the compiler gave each CUDA kernel.
-        error: Why it failed.
-        sha256: Of the artifact as its builder wrote it; empty where nobody checks it.
+        outcome: How the build ended.
+        library: Path of the artifact; None if the build failed.
+        kernel_hash: Content address of the generated source; empty if there is none.
+        resources: Resources that the compiler gave each CUDA kernel.
+        error: Why the build failed.
+        sha256: Hash of the artifact as its builder wrote it; empty if it is not checked.
     """
 
     outcome: Outcome

@@ -22,10 +22,10 @@ _SIZED = 4  # format of an attribute whose size follows; the others hold 16 bits
 
 
 def kernel_resources(library: Path) -> tuple[KernelResources, ...]:
-    """Resources of each kernel, in the order of their names; empty without machine code.
+    """Return the resources of each kernel, in order of name; empty without machine code.
 
     Args:
-        library: A cubin, or a shared library in which one is embedded.
+        library: A cubin, or a shared library that embeds one.
     """
     cubin = _embedded_cubin(library.read_bytes())
     return tuple(resources for _, resources in sorted(resources_by_kernel(cubin).items())) if cubin else ()

@@ -1,4 +1,4 @@
-"""What a search needs of the design space of one workload, whatever source makes its kernels."""
+"""Interface of the design space of one workload, independent of the kernel source."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -13,10 +13,10 @@ MOST_CHANGES = 3
 
 
 class DesignSpace(Protocol):
-    """All kernels that a source may make of a workload, by sketch: a kind of kernel with its own parameters.
+    """All kernels that a source can make of a workload, by sketch: a kind of kernel with its own parameters.
 
     Attributes:
-        name: Name of the space, part of what a candidate is known by.
+        name: Name of the space, part of the identity of a candidate.
         workload: What the kernels compute.
     """
 
@@ -25,66 +25,66 @@ class DesignSpace(Protocol):
 
     @property
     def sketches(self) -> Sequence[Any]:
-        """The sketches, in an order that stays."""
+        """Sketches, in a fixed order."""
         ...
 
     @property
     def size(self) -> int | None:
-        """Number of configs where ``draw`` gives all of them if asked for as many, else None."""
+        """Number of configs if ``draw`` can return all of them on request, else None."""
         ...
 
     @property
     def starts(self) -> Sequence[Config]:
-        """Configs to measure before any other, such as the one that an author takes for the best."""
+        """Return the configs to measure before any other, such as the one that an author considers best."""
         ...
 
     def parameters(self) -> Mapping[str, int | tuple[Any, ...]]:
-        """Every parameter: the last index of a range from 0, or the choices."""
+        """Return every parameter: the last index of a range from 0, or the choices."""
         ...
 
     def suggest(self, trial: Any) -> Config:
-        """The config that an Optuna trial proposes."""
+        """Return the config that an Optuna trial proposes."""
         ...
 
     def params(self, config: Config) -> Mapping[str, Any]:
-        """The parameters of a config."""
+        """Return the parameters of a config."""
         ...
 
     def config(self, params: Mapping[str, Any]) -> Config:
-        """The config with these parameters; raises ``CostModelError`` where there is none."""
+        """Return the config with these parameters; raise ``CostModelError`` if there is none."""
         ...
 
     def draw(self, sketch: int, size: int, rng: np.random.Generator) -> ConfigBatch:
-        """Random configs of one sketch, as columns."""
+        """Draw random configs of one sketch, as columns."""
         ...
 
     def sample(self, rng: np.random.Generator) -> Config:
-        """A random config."""
+        """Draw a random config."""
         ...
 
     def mutate(self, config: Config, rng: np.random.Generator) -> Config:
-        """A config with one random change."""
+        """Return a config with one random change."""
         ...
 
     def launches(self, batch: ConfigBatch) -> Mapping[str, FloatArray]:
-        """What is known of the kernels of configs before any is built.
+        """Return what is known about the kernels of configs before any of them is built.
 
         Returns:
-            Each field of ``KernelLaunch`` as ``(n, l)`` for l launches; NaN where it is not known.
+            Each field of ``KernelLaunch`` as ``(n, l)`` for l launches; NaN if unknown.
         """
         ...
 
     def candidate(self, config: Config) -> Candidate:
-        """The candidate of a config; raises ``InvalidConfigError`` where no kernel comes of it."""
+        """Return the candidate of a config; raise ``InvalidConfigError`` if it makes no kernel."""
         ...
 
     def program_hash(self, config: Config) -> int:
-        """What equal programs have in common, within one process; raises as ``candidate`` does."""
+        """Return a hash that equal programs share within one process; raise as ``candidate`` does."""
         ...
 
 
 def neighbour(space: DesignSpace, config: Config, rng: np.random.Generator) -> Config:
-    """A config one to three random changes away, or by chance the config itself."""
+    """Return a config one to three random changes away, or by chance the config itself."""
     for _ in range(int(rng.integers(1, MOST_CHANGES + 1))):
         config = space.mutate(config, rng)
     return config

@@ -10,10 +10,10 @@ from costmodel.records import Candidate, KernelLaunch
 
 
 class DistinctPrograms:
-    """A set of candidates by the program that they lower to.
+    """Set of candidates, of which no two lower to the same program.
 
-    Most pairs are told apart by their launches alone. Unrolling is left out of that comparison, because a
-    limit that no loop reaches changes nothing; where all else agrees, the lowered programs are compared.
+    Most pairs differ in their launches already. Unrolling is left out of that comparison, because a limit
+    that no loop reaches changes nothing. If everything else agrees, the lowered programs are compared.
     """
 
     def __init__(self, space: DesignSpace, known: Iterable[Candidate] = ()) -> None:
@@ -26,9 +26,9 @@ class DistinctPrograms:
             self._keep(candidate)
 
     def add(self, candidate: Candidate) -> bool:
-        """Keep ``candidate`` if its program is new; whether it was.
+        """Add ``candidate`` if its program is new, and return whether it was.
 
-        One that is compared and cannot be lowered, which TVM notices late, is not kept.
+        A candidate that has to be compared and cannot be lowered, which TVM notices late, is not added.
         """
         if candidate.candidate_id in self._ids:
             return False

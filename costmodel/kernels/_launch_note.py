@@ -4,10 +4,10 @@ import msgspec
 
 
 class Value(msgspec.Struct, frozen=True, tag="value"):
-    """A parameter that is passed by value, whatever the arguments are.
+    """A parameter that is passed by value, independent of the arguments.
 
     Attributes:
-        dtype: Its type, as NumPy names it.
+        dtype: Type, as named by NumPy.
         value: The value.
     """
 
@@ -19,7 +19,7 @@ class Scratch(msgspec.Struct, frozen=True, tag="scratch"):
     """A parameter that points to work memory, zeroed once, before the first launch.
 
     Attributes:
-        size_bytes: Size; a null pointer of 0.
+        size_bytes: Size in bytes; 0 gives a null pointer.
     """
 
     size_bytes: int
@@ -29,23 +29,23 @@ class Position(msgspec.Struct, frozen=True, tag="argument"):
     """A parameter that is an argument.
 
     Attributes:
-        position: Which one.
+        position: Position of the argument.
     """
 
     position: int
 
 
 class LaunchNote(msgspec.Struct, frozen=True):
-    """How a kernel is launched, in the file ``<candidate_id>.launch.json`` beside its machine code.
+    """Launch of a kernel, stored in ``<candidate_id>.launch.json`` next to its machine code.
 
     Attributes:
         kernel: Name of the kernel.
-        grid: Blocks along each axis.
-        block: Threads of a block along each axis.
-        shared_bytes: Dynamic shared memory of a block.
-        constants: ``__constant__`` arrays by name: the position of the argument that is copied into each
-            before the kernel runs.
-        parameters: What the kernel takes, in its order; None for the arguments as they are.
+        grid: Number of blocks along each axis.
+        block: Number of threads of a block along each axis.
+        shared_bytes: Dynamic shared memory of a block, in bytes.
+        constants: ``__constant__`` arrays by name, each with the position of the argument that is copied into
+            it before the kernel runs.
+        parameters: Parameters of the kernel, in order; None for the arguments as they are.
     """
 
     kernel: str

@@ -30,15 +30,16 @@ def sample(  # noqa: PLR0913 (one argument a knob, all but three optional)
     """Draw valid candidates that are all different programs.
 
     Args:
-        space: Where to draw from.
-        count: How many to draw. Fewer come back where the space or the time does not give as many.
-        seed: Seed; the same arguments draw the same candidates as long as time does not run out.
-        parents: Configs to start from. With parents, a draw changes one of them in one to three parameters
-            until their neighbourhood is exhausted; after that, and without parents, it is uniform over each
-            parameter's choices.
-        known: Candidates of this workload that are there already, not to be drawn again.
+        space: Space to draw from.
+        count: Number of candidates to draw. Fewer are returned if the space or the time limit does not allow
+            as many.
+        seed: Seed. The same arguments draw the same candidates unless time runs out.
+        parents: Configs to start from. With parents, a draw changes one to three parameters of one of them
+            until their neighbourhood is exhausted. After that, and without parents, draws are uniform over
+            each parameter's choices.
+        known: Existing candidates of this workload, which are not drawn again.
         time_limit_s: Seconds after which to stop.
-        on_progress: Called with the number drawn so far, after each.
+        on_progress: Called with the number drawn so far, after each draw.
     """
     rng = np.random.default_rng(seed)
     programs = DistinctPrograms(space, known)
@@ -74,13 +75,13 @@ def sample(  # noqa: PLR0913 (one argument a knob, all but three optional)
 def sample_from_starts(
     space: DesignSpace, count: int, seed: int, *, known: Sequence[Candidate] = ()
 ) -> list[Candidate]:
-    """Draw valid candidates: those to measure before any other, then at random, as ``sample`` does.
+    """Draw valid candidates: first the starts of the space, then at random, as ``sample`` does.
 
     Args:
-        space: Where to draw from.
-        count: How many to draw. Fewer come back where the space does not give as many.
+        space: Space to draw from.
+        count: Number of candidates to draw. Fewer are returned if the space does not have as many.
         seed: Seed.
-        known: Candidates of this workload that are there already, not to be drawn again.
+        known: Existing candidates of this workload, which are not drawn again.
     """
     there = {candidate.candidate_id for candidate in known}
     starts = [each for each in _starts(space) if each.candidate_id not in there][:count]

@@ -11,10 +11,10 @@ SOURCES = ("metaschedule", "cuda", "triton", "library")
 
 
 def open_sources(names: Sequence[str]) -> tuple[KernelSource, ...]:
-    """The sources of these names; nothing heavy is loaded.
+    """Return the sources of these names, without loading anything heavy.
 
     Raises:
-        CostModelError: There is none of a name.
+        CostModelError: If there is no source of a name.
     """
     from costmodel.kernels.cuda import CudaSource
     from costmodel.kernels.library import LibrarySource
@@ -31,27 +31,27 @@ def open_sources(names: Sequence[str]) -> tuple[KernelSource, ...]:
 
 
 def source_of(candidate: Candidate, sources: Sequence[KernelSource]) -> KernelSource:
-    """The source that a candidate is of, by the name of its space.
+    """Return the source of a candidate, by the name of its space.
 
     Raises:
-        CostModelError: It is of none of them.
+        CostModelError: If the candidate is of none of them.
     """
     for source in sources:
         if source.is_of(candidate):
             return source
     raise CostModelError(
-        f"A candidate must be of one of the sources {_names(sources)}, but {candidate.space} is of none of "
-        "them. Open the runner with its source."
+        f"A candidate must be of one of the sources {_names(sources)}, but {candidate.space} is not. Open "
+        "the runner with its source."
     )
 
 
 def source_for(
     workload: Workload, kind: TargetKind, sources: Sequence[KernelSource], name: str | None = None
 ) -> KernelSource:
-    """The first of the sources that makes a workload, or the one of a name.
+    """Return the first of the sources that makes a workload, or the source of a given name.
 
     Raises:
-        CostModelError: None makes it.
+        CostModelError: If no source makes it.
     """
     for source in sources:
         if name in (None, source.name) and source.makes(workload, kind):

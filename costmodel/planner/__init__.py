@@ -1,4 +1,4 @@
-"""What a whole model would take, if: kernel graphs, placement, synchronisation of tiles.
+"""Predict the time of whole models under what-if changes: kernel graphs, placement, tile synchronisation.
 
 Example:
     >>> from costmodel.planner import plan

@@ -1,4 +1,4 @@
-"""Public aids for tests: landscapes with a known formula; contracts of what can be added."""
+"""Public test utilities: landscapes with a known formula, and contract checks for extensions."""
 
 from costmodel.testing._engine_contract import ENGINE_CHECKS, EngineCase
 from costmodel.testing._landscapes import (

@@ -29,8 +29,8 @@ class EngineCase:
     """An engine to check.
 
     Attributes:
-        open: Makes a new engine, whose workers are on this machine.
-        resources: What one of its workers has.
+        open: Opens a new engine whose workers are on this machine.
+        resources: Resources of one of its workers.
     """
 
     open: Callable[[], Engine]

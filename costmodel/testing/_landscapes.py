@@ -64,16 +64,17 @@ def gpu_landscape(
     configs_per_workload: int = 48,
     sms: Sequence[int] = LANDSCAPE_SMS,
 ) -> Dataset:
-    """Tiled matrix products on partitions of one GPU, with latencies from a formula.
+    """Make a dataset of tiled matrix products on partitions of one GPU, with latencies from a formula.
 
     The same arguments give the same dataset. About one config in fifty fails everywhere with
     ``launch_error``.
 
     Args:
         seed: Seed of configs and noise.
-        workloads: Names of ``matmul`` and ``batch_matmul`` workloads with dimensions of small prime factors.
-        configs_per_workload: Distinct configs of each workload.
-        sms: SM budgets; 132 is the whole device, less are green contexts.
+        workloads: Names of ``matmul`` and ``batch_matmul`` workloads whose dimensions have small prime
+            factors.
+        configs_per_workload: Number of distinct configs of each workload.
+        sms: SM budgets; 132 is the whole device, smaller budgets are green contexts.
     """
     rng = np.random.default_rng(seed)
     candidates = tuple(
@@ -95,12 +96,12 @@ def gpu_landscape(
 
 
 def landscape_platform(sms: int) -> Platform:
-    """The landscape's device with this many SMs granted."""
+    """Return the landscape's device with this number of granted SMs."""
     return part_of(LANDSCAPE_DEVICE, sms)
 
 
 def landscape_latency(candidate: Candidate, platform: Platform) -> float:
-    """Noise-free latency in seconds, of a candidate with one launch.
+    """Return the noise-free latency, in seconds, of a candidate with one launch.
 
     The fullest SM sets the pace: ``ceil(blocks / SMs)`` blocks run on it, slowed down where too few warps and
     too small register tiles hide latency, and where registers spill. Memory traffic shares the bandwidth that

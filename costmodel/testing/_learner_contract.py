@@ -24,7 +24,7 @@ _FIELDS = ("score", "latency_s", "low_s", "high_s")
 
 
 def contract_rows(seed: int = 0) -> tuple[FloatArray, FloatArray, TaskIds]:
-    """X ``(96, 5)``, y ``(96,)`` and task ids of four tasks; 6 configs fail."""
+    """Return X ``(96, 5)``, y ``(96,)`` and task ids of four tasks; 6 configs fail."""
     rng = np.random.default_rng(seed)
     tasks = np.repeat(np.arange(4), 24)
     config = rng.normal(size=(96, 3))
@@ -142,7 +142,7 @@ LEARNER_CHECKS = (
 
 
 def check_learner(make: LearnerFactory) -> None:
-    """All of ``LEARNER_CHECKS``."""
+    """Run all ``LEARNER_CHECKS``."""
     for check in LEARNER_CHECKS:
         check(make)
 

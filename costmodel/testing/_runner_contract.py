@@ -23,11 +23,11 @@ class RunnerCase:
     """A runner to check.
 
     Attributes:
-        open: Makes a new runner.
+        open: Opens a new runner.
         candidates: Two or more distinct candidates that run.
         failing: A candidate that this runner cannot run.
         sms: An SM budget that the runner grants; None for the whole device.
-        impossible_sms: An SM budget that it cannot grant.
+        impossible_sms: An SM budget that the runner cannot grant.
     """
 
     open: Callable[[], Runner]

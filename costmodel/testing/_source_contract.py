@@ -40,7 +40,7 @@ class SourceCase:
         source: The source.
         workload: A small workload that it makes.
         kind: Kind of device.
-        architecture: What to build for.
+        architecture: Architecture to build for.
     """
 
     source: KernelSource

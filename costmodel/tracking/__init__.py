@@ -1,7 +1,7 @@
-"""What an experiment logs, and MLflow, which keeps it.
+"""What an experiment logs, and MLflow, which stores it.
 
-A command makes a result; a generator beside that result yields items, which say what there is to log; one
-loop writes them to a ``Tracker``. Nothing is sent anywhere but to the place that was named.
+A command makes a result. A generator next to that result yields items to log, and one loop writes them to a
+``Tracker``. Nothing is sent anywhere except to the place that was named.
 """
 
 from costmodel.tracking._base import DatasetRead, RunRecord, RunStatus, Tracker

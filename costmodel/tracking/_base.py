@@ -11,7 +11,7 @@ from costmodel.tracking._items import DatasetUsed, ModelFile, Value
 
 
 class RunStatus(StrEnum):
-    """How far a run is, or how it ended."""
+    """Status of a run: running, or how it ended."""
 
     RUNNING = "RUNNING"
     FINISHED = "FINISHED"
@@ -21,10 +21,10 @@ class RunStatus(StrEnum):
 
 @dataclass(frozen=True)
 class DatasetRead:
-    """What a tracker tells of a dataset that a run used.
+    """A dataset that a run used, as read from a tracker.
 
     Attributes:
-        name: Its name.
+        name: Name of the dataset.
         digest: Beginning of its hash.
         source: Where it was read from.
         context: What it was used for.
@@ -43,18 +43,18 @@ class RunRecord:
     """A run as it was logged.
 
     Attributes:
-        run_id: Its id.
-        name: Its name.
-        experiment: Name of the experiment that it belongs to.
+        run_id: Id of the run.
+        name: Name of the run.
+        experiment: Name of its experiment.
         status: How it ended.
-        started_at: When it began.
-        ended_at: When it ended; None for one that runs.
-        parent_id: Id of the run above it; None for one that has none.
+        started_at: Start time.
+        ended_at: End time; None while it runs.
+        parent_id: Id of the parent run; None if there is none.
         parameters: Settings, as text.
-        metrics: The last value of each.
-        tags: Facts.
-        note: Its description.
-        datasets: What it used.
+        metrics: Last value of each metric.
+        tags: Facts about the run.
+        note: Description of the run.
+        datasets: Datasets that it used.
     """
 
     run_id: str
@@ -72,40 +72,40 @@ class RunRecord:
 
 
 class Tracker(Protocol):
-    """Keeps runs, and gives them back."""
+    """Stores runs and returns them."""
 
     def start(self, name: str, experiment: str, parent_id: str | None = None) -> str:
-        """Begin a run, below another if one is named; its id.
+        """Start a run, optionally below another one, and return its id.
 
         Raises:
-            CostModelError: It cannot be kept.
+            CostModelError: If it cannot be stored.
         """
         ...
 
     def log_values(self, run_id: str, values: Sequence[Value]) -> None:
-        """Keep values of a run; all metrics are finite."""
+        """Store values of a run. All metrics are finite."""
         ...
 
     def log_file(self, run_id: str, folder: str, file: Path) -> None:
-        """Keep a copy of a file, in a folder of the run's files; ``""`` for none."""
+        """Store a copy of a file, in a folder of the run's files; ``""`` for no folder."""
         ...
 
     def log_dataset(self, run_id: str, used: DatasetUsed) -> None:
-        """Keep what dataset a run used."""
+        """Store which dataset a run used."""
         ...
 
     def log_model(self, run_id: str, model: ModelFile) -> None:
-        """Keep a copy of a model with its signature."""
+        """Store a copy of a model with its signature."""
         ...
 
     def end(self, run_id: str, status: RunStatus) -> None:
-        """Say how a run ended."""
+        """Set how a run ended."""
         ...
 
     def runs(self, experiment: str | None = None, status: RunStatus | None = None) -> list[RunRecord]:
-        """The runs that are kept, of one experiment or all, of one status or any, the newest first."""
+        """Return the stored runs, the newest first. Default: all experiments and statuses."""
         ...
 
     def files(self, run_id: str) -> dict[str, int]:
-        """Paths of a run's files and models, and their bytes."""
+        """Return the paths of a run's files and models, with their sizes in bytes."""
         ...

@@ -11,12 +11,13 @@ from costmodel.tracking._redact import redacted
 
 
 def describe_config(config: Mapping[str, Any]) -> Iterator[Parameter | Artifact]:
-    """Every option with the value that it had, as parameters and as one file; nothing where there are none.
+    """Return every option with its value, as parameters and as one file; nothing if there are none.
 
-    Passwords in URLs are not kept.
+    Passwords in URLs are removed.
 
     Args:
-        config: Values by name; an option without a value is ``None``. Those of mappings are named with a dot.
+        config: Values by name. An option without a value is ``None``. Options in nested mappings get dotted
+            names.
     """
     flat = dict(_flat(config))
     yield from (Parameter(name, _text(value)) for name, value in flat.items())

@@ -34,9 +34,9 @@ _PACKAGES = (
 
 
 def describe_environment() -> Iterator[Tag]:
-    """Commit, command, versions of software, and hardware, as tags; what cannot be known is left out.
+    """Return commit, command, software versions and hardware as tags. Unknown values are left out.
 
-    Passwords in URLs of the command are not kept.
+    Passwords in URLs of the command are removed.
     """
     yield Tag(COMMAND, redacted(shlex.join([_program(), *sys.argv[1:]])))
     yield from describe_commit(Path(__file__).parents[1])
@@ -49,10 +49,10 @@ def describe_environment() -> Iterator[Tag]:
 
 
 def describe_commit(folder: Path) -> Iterator[Tag]:
-    """Commit of a folder of source, and whether files of its repository have changed since.
+    """Return the commit of a source folder, and whether files of its repository have changed since.
 
-    Nothing where the folder is not kept in git: an installed package may lie in the checkout of something
-    else.
+    Returns nothing if the folder is not tracked by git: an installed package may be inside the checkout of
+    another project.
     """
     if not _git(folder, "ls-files", "--", "."):
         return

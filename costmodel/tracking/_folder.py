@@ -17,13 +17,13 @@ _NAMES = ("name", "learner", "method", "label")
 
 
 def describe_folder(folder: Path) -> Iterator[Item]:
-    """Scalars of ``result.json`` as metrics, ``config.toml`` as parameters, README and pictures as they are.
+    """Log ``result.json`` as metrics, ``config.toml`` as parameters, and README and pictures as they are.
 
-    A metric is named by its way into the file, with slashes. An entry of a list goes by its name if it says
-    one (``name``, ``learner``, ``method`` or ``label``), else by its position; a list of numbers is a curve.
+    A metric is named by its path in the file, with slashes. An entry of a list is named by its ``name``,
+    ``learner``, ``method`` or ``label`` if it has one, else by its position. A list of numbers is a curve.
 
     Raises:
-        CostModelError: The folder has no ``result.json``, or a file in it cannot be read.
+        CostModelError: If the folder has no ``result.json``, or one of its files cannot be read.
     """
     if not (folder / _RESULT).is_file():
         raise CostModelError(

@@ -1,4 +1,4 @@
-"""What can be logged. Generators beside a result yield these, and know of no tracker."""
+"""Items that can be logged. Generators next to a result yield them, independent of any tracker."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -16,8 +16,8 @@ class Parameter:
     """A setting that was chosen before the run; logged once.
 
     Attributes:
-        name: Its name, as of the option that sets it.
-        value: What it was, as text where it is no text.
+        name: Name of the setting, equal to that of the option that sets it.
+        value: Its value, converted to text if needed.
     """
 
     name: str
@@ -26,12 +26,12 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Metric:
-    """A number that a run found; one that is not finite is left out.
+    """A number that a run found. A number that is not finite is left out.
 
     Attributes:
-        name: Its name; what stands before a slash groups it with others.
+        name: Name. The part before a slash groups metrics.
         value: The number.
-        step: Where it belongs on a curve, such as a trial's number or an SM budget.
+        step: Position on a curve, such as a trial's number or an SM budget.
     """
 
     name: str
@@ -41,11 +41,11 @@ class Metric:
 
 @dataclass(frozen=True)
 class Tag:
-    """A fact about a run that is neither chosen nor found, such as its commit.
+    """A fact about a run that was neither chosen nor found, such as its commit.
 
     Attributes:
-        name: Its name.
-        value: What is so.
+        name: Name of the fact.
+        value: Value of the fact.
     """
 
     name: str
@@ -68,8 +68,8 @@ class Artifact:
     """A file of a run.
 
     Attributes:
-        path: Its place among the run's files, such as ``plots/by_budget.png``.
-        write: Writes it; called with the path to write to.
+        path: Path among the run's files, such as ``plots/by_budget.png``.
+        write: Called with the path to write the file to.
     """
 
     path: str
@@ -77,22 +77,22 @@ class Artifact:
 
     @classmethod
     def copy_of(cls, path: str, file: Path) -> "Artifact":
-        """A file that is there already."""
+        """Make an artifact of an existing file."""
         return cls(path, lambda target: target.write_bytes(file.read_bytes()))
 
     @classmethod
     def of_text(cls, path: str, text: str) -> "Artifact":
-        """A file of text."""
+        """Make an artifact of text."""
         return cls(path, lambda target: target.write_text(text, encoding="utf-8"))
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table of a run, kept as CSV; one without rows is left out.
+    """A table of a run, stored as CSV. A table without rows is left out.
 
     Attributes:
-        path: Its place among the run's files, such as ``tables/tasks.csv``.
-        frame: Its rows.
+        path: Path among the run's files, such as ``tables/tasks.csv``.
+        frame: The rows.
     """
 
     path: str
@@ -104,10 +104,10 @@ class DatasetUsed:
     """A dataset that a run read.
 
     Attributes:
-        name: Its name.
+        name: Name of the dataset.
         sha256: Hash of its content, 64 hexadecimal digits.
         source: Where it was read from; None if it was made in memory.
-        schema: Type of each column: its name, or an MLflow specification of what is nested.
+        schema: Type of each column: its name, or an MLflow specification of nested types.
         profile: Counts.
         context: What it was used for, such as ``training``.
     """
@@ -122,15 +122,15 @@ class DatasetUsed:
 
 @dataclass(frozen=True)
 class ModelFile:
-    """A trained model, as something that loads where nothing is known of it but its signature.
+    """A trained model that can be loaded by its signature alone.
 
     Attributes:
-        file: The model.
-        loader: Module with ``_load_pyfunc(path)``, which gives an object with ``predict(frame)``.
+        file: Path of the model.
+        loader: Module with ``_load_pyfunc(path)``, which returns an object with ``predict(frame)``.
         inputs: Type of each column of the frame.
-        outputs: Type of each column of what it predicts.
-        example: Rows that it takes.
-        requirements: What must be installed to load it, as for pip.
+        outputs: Type of each column of the predictions.
+        example: Example rows.
+        requirements: Packages needed to load it, in pip's format.
         metadata: JSON values that describe it.
     """
 
@@ -145,11 +145,11 @@ class ModelFile:
 
 @dataclass(frozen=True)
 class ChildRun:
-    """A run below this one, such as one learner of several that are compared.
+    """A run below this one, such as one of several learners that are compared.
 
     Attributes:
-        name: Its name.
-        items: What to log of it.
+        name: Name of the run.
+        items: Items to log.
     """
 
     name: str

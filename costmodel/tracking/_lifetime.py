@@ -39,7 +39,7 @@ def running(tracker: Tracker, name: str, experiment: str, parent_id: str | None 
 
 
 def mark_dead_runs(tracker: Tracker) -> list[RunRecord]:
-    """Mark as killed what is logged as running on this host by a process that is gone.
+    """Mark as killed the runs logged as running on this host whose process is gone.
 
     Returns:
         Those runs, as they were.

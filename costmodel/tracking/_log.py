@@ -1,4 +1,4 @@
-"""What a command writes to: a run, or nothing."""
+"""Destination of a command's log: a run, or nothing."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ from costmodel.tracking._write import write_items
 
 
 class RunLog(Protocol):
-    """Takes what there is to log of a run."""
+    """Receives what a run logs."""
 
     def log(self, items: Iterable[Item]) -> None:
         """Log these items."""
@@ -20,7 +20,7 @@ class RunLog(Protocol):
 
 
 class Untracked:
-    """Logs nothing; generators that it is given are never run."""
+    """Logs nothing. Generators that it is given are never run."""
 
     def log(self, items: Iterable[Item]) -> None:
         """Do nothing."""
@@ -31,8 +31,8 @@ class TrackedRun:
     """A run of a tracker.
 
     Attributes:
-        tracker: Where it is kept.
-        run_id: Its id.
+        tracker: Tracker that stores the run.
+        run_id: Id of the run.
         experiment: Name of its experiment.
     """
 
@@ -41,12 +41,12 @@ class TrackedRun:
     experiment: str
 
     def log(self, items: Iterable[Item]) -> None:
-        """Write these items, see ``write_items``."""
+        """Write these items; see ``write_items``."""
         write_items(self.tracker, self.run_id, self.experiment, items)
 
 
 @contextmanager
 def tracked_run(tracker: Tracker, name: str, experiment: str) -> Iterator[TrackedRun]:
-    """A run that begins here and is marked as it ends, see ``running``."""
+    """Run that starts here, and whose status is set when it ends; see ``running``."""
     with running(tracker, name, experiment) as run_id:
         yield TrackedRun(tracker, run_id, experiment)

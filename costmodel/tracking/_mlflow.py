@@ -33,13 +33,13 @@ _DIGEST = 12
 
 
 class MlflowTracker:
-    """Keeps runs in MLflow: in a SQLite file with a folder beside it, another database, or on a server.
+    """Stores runs in MLflow: in a SQLite file with a folder next to it, in another database, or on a server.
 
     Args:
-        uri: As of ``resolve_tracking_uri``, which also tells what holds if there is none.
+        uri: As for ``resolve_tracking_uri``, which also gives the default.
 
     Raises:
-        CostModelError: MLflow is not installed, or the place cannot be used.
+        CostModelError: If MLflow is not installed, or the place cannot be used.
     """
 
     def __init__(self, uri: str | None = None) -> None:
@@ -51,10 +51,10 @@ class MlflowTracker:
 
     @classmethod
     def open_existing(cls, uri: str | None = None) -> Self:
-        """As made anew, where there is something to read.
+        """Open a tracker only if it exists already.
 
         Raises:
-            CostModelError: As of the class, or nothing was ever kept there.
+            CostModelError: If the class raises it, or nothing has been stored there.
         """
         file = sqlite_file(resolve_tracking_uri(uri))
         if file and not file.is_file():
@@ -65,7 +65,7 @@ class MlflowTracker:
         return cls(uri)
 
     def start(self, name: str, experiment: str, parent_id: str | None = None) -> str:
-        """Begin a run; see ``Tracker``."""
+        """Start a run; see ``Tracker``."""
         # Of a source of this type MLflow's pages show all of the command, of a local one what follows its
         # last slash.
         tags = {"mlflow.user": getpass.getuser(), "mlflow.source.type": "JOB"}
@@ -76,7 +76,7 @@ class MlflowTracker:
         return str(run.info.run_id)
 
     def log_values(self, run_id: str, values: Sequence[Value]) -> None:
-        """Keep values; see ``Tracker``. What MLflow allows in no name becomes an underscore."""
+        """Store values; see ``Tracker``. Characters that MLflow allows in no name become underscores."""
         entities, now_ms = self._mlflow.entities, int(1000 * time.time())
         metrics = [
             entities.Metric(_name(v.name), float(v.value), now_ms, v.step)
@@ -93,11 +93,11 @@ class MlflowTracker:
             self._try(self._client.log_batch, run_id, tags=part)
 
     def log_file(self, run_id: str, folder: str, file: Path) -> None:
-        """Keep a copy of a file; see ``Tracker``."""
+        """Store a copy of a file; see ``Tracker``."""
         self._try(self._client.log_artifact, run_id, str(file), folder or None)
 
     def log_dataset(self, run_id: str, used: DatasetUsed) -> None:
-        """Keep what dataset was used, as an MLflow dataset, and its whole hash as a tag."""
+        """Store the dataset that was used as an MLflow dataset, and its full hash as a tag."""
         entities = self._mlflow.entities
         columns = [_column(name, kind) for name, kind in used.schema.items()]
         dataset = entities.Dataset(
@@ -114,7 +114,7 @@ class MlflowTracker:
         self.log_values(run_id, [Tag(f"dataset.{used.name}.sha256", used.sha256)])
 
     def log_model(self, run_id: str, model: ModelFile) -> None:
-        """Keep a model that ``mlflow.pyfunc.load_model`` loads by our own loader; nothing is pickled."""
+        """Store a model that ``mlflow.pyfunc.load_model`` loads with our loader; nothing is pickled."""
         from mlflow import pyfunc
         from mlflow.models import Model, ModelSignature
         from mlflow.types import ColSpec, Schema
@@ -148,11 +148,11 @@ class MlflowTracker:
             )
 
     def end(self, run_id: str, status: RunStatus) -> None:
-        """Say how a run ended; see ``Tracker``."""
+        """Set how a run ended; see ``Tracker``."""
         self._try(self._client.set_terminated, run_id, status.value)
 
     def runs(self, experiment: str | None = None, status: RunStatus | None = None) -> list[RunRecord]:
-        """The runs that are kept, the newest first; see ``Tracker``."""
+        """Return the stored runs, the newest first; see ``Tracker``."""
         names = {
             each.experiment_id: each.name
             for each in self._every_page(self._client.search_experiments)
@@ -169,12 +169,12 @@ class MlflowTracker:
         return [run_record(run, names[run.info.experiment_id]) for run in found]
 
     def page(self, run_id: str) -> str:
-        """The page of a run, from the server's address on."""
+        """Return the path of a run's page on the server."""
         experiment_id = self._try(self._client.get_run, run_id).info.experiment_id
         return f"#/experiments/{experiment_id}/runs/{run_id}"
 
     def files(self, run_id: str) -> dict[str, int]:
-        """Paths of a run's files and models, and their bytes; see ``Tracker``."""
+        """Return the paths of a run's files and models, with their sizes in bytes; see ``Tracker``."""
         run = self._try(self._client.get_run, run_id)
         found = dict(_files(partial(self._client.list_artifacts, run_id)))
         for output in run.outputs.model_outputs if run.outputs else ():

@@ -1,4 +1,4 @@
-"""What MLflow tells of a run."""
+"""Read a run from MLflow."""
 
 import json
 import re

@@ -8,10 +8,10 @@ from costmodel.tracking._base import RunRecord
 
 
 def find_run(runs: Sequence[RunRecord], wanted: str) -> RunRecord:
-    """The run whose id is, or begins with, what is wanted.
+    """Find the run whose id equals, or begins with, the given text.
 
     Raises:
-        CostModelError: There is none, or there are several.
+        CostModelError: If there is no such run, or there are several.
     """
     found = [run for run in runs if run.run_id == wanted] or [
         run for run in runs if wanted and run.run_id.startswith(wanted)
@@ -31,11 +31,11 @@ def find_run(runs: Sequence[RunRecord], wanted: str) -> RunRecord:
 
 @dataclass(frozen=True)
 class Difference:
-    """A name, and what each run has for it.
+    """A name with its value in each run.
 
     Attributes:
-        name: Of a parameter, tag or metric.
-        values: One a run; None where a run has none.
+        name: Name of a parameter, tag or metric.
+        values: One value per run; None if a run has none.
     """
 
     name: str
@@ -44,13 +44,13 @@ class Difference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Runs side by side.
+    """Comparison of runs.
 
     Attributes:
         runs: The runs.
-        parameters: Those that differ.
-        tags: Those that differ, but for what is of the process alone.
-        metrics: All of those that two runs or more have.
+        parameters: Parameters that differ.
+        tags: Tags that differ, except those of the process alone.
+        metrics: All metrics that at least two runs have.
     """
 
     runs: tuple[RunRecord, ...]
@@ -60,10 +60,10 @@ class Comparison:
 
 
 def compare_runs(runs: Sequence[RunRecord]) -> Comparison:
-    """What differs between runs, and their metrics.
+    """Compare runs: what differs between them, and their metrics.
 
     Raises:
-        CostModelError: There are fewer than two.
+        CostModelError: If there are fewer than two runs.
     """
     if len({run.run_id for run in runs}) < 2:
         raise CostModelError(f"Two different runs or more must be given to compare, but got {len(runs)}.")

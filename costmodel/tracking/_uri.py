@@ -1,4 +1,4 @@
-"""Where runs are kept: a SQLite file unless told otherwise."""
+"""Where runs are stored. Default: a SQLite file."""
 
 import os
 from pathlib import Path
@@ -17,13 +17,13 @@ _KNOWN = (_SQLITE, "http://", "https://", "postgresql", "mysql", "mssql")
 
 
 def resolve_tracking_uri(uri: str | None = None) -> str:
-    """The place that is named, else that of the environment, else a SQLite file in ``out``.
+    """Return the given place, else that of the environment, else a SQLite file in ``out``.
 
     Args:
-        uri: A server's URL, a database's, or a file that ends in ``.db``.
+        uri: URL of a server or a database, or a file that ends in ``.db``.
 
     Raises:
-        CostModelError: It is none of these.
+        CostModelError: If it is none of these.
     """
     found = uri or next((os.environ[name] for name in _VARIABLES if os.environ.get(name)), DEFAULT_URI)
     if "://" not in found and found.endswith(".db"):
@@ -49,12 +49,12 @@ def artifact_folder(uri: str) -> Path | None:
 
 
 def how_to_look(uri: str, run_page: str = "") -> str:
-    """What to do to see the runs in a browser.
+    """Return instructions for viewing the runs in a browser.
 
     Args:
-        uri: Where they are kept.
-        run_page: The page of a run, from the server's address on. MLflow itself opens an experiment on a page
-            for language models, which shows none of these.
+        uri: Where the runs are stored.
+        run_page: Path of a run's page on the server. MLflow itself opens an experiment on a page for language
+            models, which shows none of these runs.
     """
     if uri.startswith(("http://", "https://")):
         return f"open {redacted(uri).rstrip('/')}/{run_page}"

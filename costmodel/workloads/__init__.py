@@ -1,7 +1,7 @@
-"""Workloads from real models: networks written in TVM Relax, what they consist of, and a catalogue of it.
+"""Workloads from real models: networks written in TVM Relax, their contents, and a catalogue of workloads.
 
-Importing this loads no TVM: what does is in ``relax`` (fusing, and recognising kernels) and ``networks``.
-Workloads, catalogue and extractions say nothing of where kernels come from.
+Importing this package does not load TVM. The modules that load it are ``relax`` (fusing, and recognising
+kernels) and ``networks``. Workloads, catalogue and extractions are independent of the source of kernels.
 """
 
 from costmodel.workloads._calls import ModuleCall, calls_of, read_calls

@@ -10,11 +10,11 @@ class ModuleCall(NamedTuple):
     """A call of a kernel.
 
     Attributes:
-        name: Of the function that is called.
-        workload: What it computes: an operator, or a program (``is_program``) that none is recognised in;
-            None where what is called is not in the module.
+        name: Name of the called function.
+        workload: What it computes: an operator, or a program (``is_program``) if no operator is recognised;
+            None if the called function is not in the module.
         after: Positions of the calls whose results it needs.
-        moved_bytes: Bytes of the arrays that it reads and writes; 0 where a shape is not known.
+        moved_bytes: Bytes of the arrays that it reads and writes; 0 if a shape is unknown.
     """
 
     name: str
@@ -24,14 +24,14 @@ class ModuleCall(NamedTuple):
 
 
 def read_calls(place: str) -> list[ModuleCall]:
-    """The kernels that a Relax module in a file calls, in dataflow order; seconds.
+    """Return the kernels that a Relax module in a file calls, in dataflow order. This takes seconds.
 
     Args:
         place: ``program.py:module``, ``program.py:module:function``, or JSON of ``tvm.ir.save_json``.
 
     Raises:
-        CostModelError: There is no such module, it has no such function, or that branches.
-        MissingExtraError: TVM is not installed.
+        CostModelError: If there is no such module, it has no such function, or the function branches.
+        MissingExtraError: If TVM is not installed.
     """
     from costmodel.kernels.metaschedule import read_module
 
@@ -40,11 +40,11 @@ def read_calls(place: str) -> list[ModuleCall]:
 
 
 def calls_of(module: Any, function: str = "") -> list[ModuleCall]:
-    """The same of a ``tvm.IRModule``.
+    """Return the kernels that a ``tvm.IRModule`` calls, in dataflow order.
 
     Raises:
-        CostModelError: It has no such function, or that branches.
-        MissingExtraError: TVM is not installed.
+        CostModelError: If it has no such function, or the function branches.
+        MissingExtraError: If TVM is not installed.
     """
     try:
         from costmodel.workloads.relax import module_calls

@@ -15,14 +15,14 @@ class CatalogueEntry(msgspec.Struct, frozen=True):
 
     Attributes:
         workload: The workload.
-        networks: How often one run of each network launches it.
+        networks: By network, the number of launches in one run.
     """
 
     workload: Workload
     networks: dict[str, int]
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON has it, with the arithmetic and the fewest bytes of one run."""
+        """Return the entry as JSON values, with the arithmetic and the fewest bytes of one run."""
         workload = self.workload
         return {
             "workload": workload.name,
@@ -33,20 +33,21 @@ class CatalogueEntry(msgspec.Struct, frozen=True):
 
 
 def extractions() -> list[Extraction]:
-    """What ships, one a network and dtype; ``costmodel workloads extract --json`` writes it."""
+    """Return the shipped extractions, one per network and dtype (``costmodel workloads extract --json``)."""
     data = files("costmodel.workloads").joinpath("catalogue.json").read_bytes()
     return msgspec.json.decode(data, type=list[Extraction])
 
 
 def catalogue(network: str | None = None, dtype: str | None = None) -> list[CatalogueEntry]:
-    """The workloads of networks, sorted by kind and arithmetic.
+    """Return the workloads of networks, sorted by kind and arithmetic.
 
     Args:
-        network: A network such as ``resnet50-n8``, or all of one name such as ``resnet50``; all if None.
-        dtype: An element type; all if None.
+        network: A network such as ``resnet50-n8``, or all networks of one name such as ``resnet50``. Default:
+            all.
+        dtype: An element type. Default: all.
 
     Raises:
-        CostModelError: There is no such network.
+        CostModelError: If there is no such network.
     """
     counts: dict[str, dict[str, int]] = {}
     for extraction in _extractions_of(network):
@@ -62,6 +63,6 @@ def _extractions_of(network: str | None) -> list[Extraction]:
     if not found:
         names = ", ".join(dict.fromkeys(each.network for each in known))
         raise CostModelError(
-            f"The network must be one of {names}, or what stands before the dash, but got {network!r}."
+            f"The network must be one of {names}, or its part before the dash, but got {network!r}."
         )
     return found

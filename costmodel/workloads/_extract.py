@@ -14,13 +14,13 @@ DTYPES = ("float32", "float16")
 
 
 class Extraction(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The kernels of a network. Counts say how often one run of the network launches them.
+    """Kernels of a network, with the number of launches in one run of the network.
 
     Attributes:
         network: Name of the network, a key of ``NETWORKS``.
         dtype: Element type.
-        workloads: Name of each workload, with its count.
-        left_out: Name of each other kernel, such as ``max_pool2d``, with its count.
+        workloads: Number of launches of each workload, by name.
+        left_out: Number of launches of each other kernel, such as ``max_pool2d``, by name.
     """
 
     network: str
@@ -30,14 +30,14 @@ class Extraction(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def extract_networks(networks: Sequence[str] = (), dtype: str | None = None) -> list[Extraction]:
-    """Extract the workloads of several networks, with a display of progress.
+    """Extract the workloads of several networks, and show progress.
 
     Args:
-        networks: Names, keys of ``NETWORKS``; all if none.
-        dtype: Element type; float32 and float16 if None.
+        networks: Names, keys of ``NETWORKS``. Default: all.
+        dtype: Element type. Default: float32 and float16.
 
     Raises:
-        CostModelError: There is no such network, or TVM is not installed.
+        CostModelError: If there is no such network, or TVM is not installed.
     """
     dtypes = (dtype,) if dtype else DTYPES
     names = networks or list(NETWORKS)
@@ -47,14 +47,14 @@ def extract_networks(networks: Sequence[str] = (), dtype: str | None = None) -> 
 
 
 def extract_workloads(network: str, dtype: str) -> Extraction:
-    """Build a network with TVM Relax, fuse it and recognise its kernels: seconds.
+    """Build a network with TVM Relax, fuse it and recognise its kernels. This takes seconds.
 
     Example:
         >>> extract_workloads("mobilenet_v2-n1", "float16").left_out
         {'mean': 1}
 
     Raises:
-        CostModelError: There is no such network, or TVM is not installed.
+        CostModelError: If there is no such network, or TVM is not installed.
     """
     if network not in NETWORKS:
         raise CostModelError(f"The network must be one of {', '.join(NETWORKS)}, but got {network!r}.")

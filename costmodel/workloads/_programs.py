@@ -8,17 +8,18 @@ from costmodel.records import Workload
 
 
 def recognise_program(function: Any, written_as: Callable[[Workload], Any]) -> Workload | None:
-    """The workload that a ``tvm.tirx.PrimFunc`` computes; None where it is none.
+    """Return the workload that a ``tvm.tirx.PrimFunc`` computes; None if it is not recognised.
 
-    It is one if it is structurally equal to what Relax makes of the workload, or to ``written_as(workload)``.
-    Names, and attributes that say nothing of the computation, do not matter. Takes 1 to 50 ms.
+    The function must be structurally equal to what Relax makes of the workload, or to
+    ``written_as(workload)``. Names, and attributes that do not affect the computation, do not matter. This
+    takes 1 to 50 ms.
 
     Args:
         function: The function, not scheduled.
-        written_as: The function as it may be written too.
+        written_as: Returns an alternative form of the function for a workload.
 
     Raises:
-        MissingExtraError: TVM is not installed.
+        MissingExtraError: If TVM is not installed.
     """
     try:
         from tvm_ffi import structural_equal

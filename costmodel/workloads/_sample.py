@@ -60,22 +60,22 @@ _FAMILIES: Mapping[str, _Sizes] = {
 def sample_workloads(count: int, seed: int, *, apart_from: Sequence[Shape] = ()) -> list[Workload]:
     """Draw operators over kinds, epilogues, element types and shapes, no two of them near-twins.
 
-    Some have a shape of the catalogue, the others a random one in the ranges of networks, odd sizes included.
-    Convolutions have channels last in float16, as Tensor Cores want them. The first of a longer list are the
-    shorter list with the same seed.
+    Some have a shape from the catalogue, the others a random shape in the ranges of networks, odd sizes
+    included. Convolutions have channels last in float16, as Tensor Cores require. With the same seed, a
+    longer list begins with the shorter one.
 
     Example:
         >>> sample_workloads(2, seed=2026)[1].name
         'layer_norm-m308-n779-float16'
 
     Args:
-        count: How many.
+        count: Number of workloads.
         seed: Seed.
-        apart_from: Shapes that none may be or be near to, such as those kept for blind tests, or measured
-            elsewhere; a size that such a shape does not name may be any.
+        apart_from: Shapes that no workload may have or be near to, such as those reserved for blind tests or
+            measured elsewhere. A size that such a shape does not name matches any value.
 
     Raises:
-        CostModelError: There are not as many.
+        CostModelError: If there are not this many.
     """
     found: list[Workload] = []
     avoided = list(apart_from)

@@ -105,12 +105,12 @@ def test_wrong_datasets(built: Path, tmp_path: Path) -> None:
     assert_refused(costmodel("dataset", "describe", tmp_path / "nowhere"), "nowhere is not there")
     foreign = tmp_path / "notes.txt"
     foreign.write_text("hello")
-    assert_refused(costmodel("dataset", "describe", foreign), f"no whole record is in {foreign}")
+    assert_refused(costmodel("dataset", "describe", foreign), f"{foreign} has no complete record")
     file = built / "measurements.parquet"
     file.write_bytes(file.read_bytes()[:-100])
-    assert_refused(costmodel("dataset", "describe", built), "its checksum differs")
+    assert_refused(costmodel("dataset", "describe", built), "must match its checksum")
     (built / "SHA256SUMS").unlink()
-    assert_refused(costmodel("dataset", "describe", built), "damaged or of another format")
+    assert_refused(costmodel("dataset", "describe", built), "damaged or in another format")
 
 
 def test_wrong_stores_and_cards(store: Path, card: Path, tmp_path: Path) -> None:

@@ -57,5 +57,5 @@ def test_files_that_do_not_say_enough_are_told_the_rest(card: Path, tmp_path: Pa
     assert_refused(build(tmp_path / "t4.json", *platform, "--workload", "?"), "Unknown workload")
     assert "6 of 6" in build(tmp_path / "t4.json", *platform, "--workload", "suite.gemm-x4096").stdout
     assert "4 of 4" in build(records, *platform).stdout
-    assert_refused(build(tmp_path / "runs.csv"), "give `--columns map.toml`")
+    assert_refused(build(tmp_path / "runs.csv"), "Give `--columns map.toml`")
     assert "4 of 4" in build(tmp_path / "runs.csv", "--columns", tmp_path / "map.toml").stdout

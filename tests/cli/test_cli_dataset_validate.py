@@ -64,7 +64,7 @@ def test_errors_fail_and_files_tell_all(tmp_path: Path) -> None:
     ]
     assert written["findings"][0].keys() == {"kind", "severity", "concerns", "count", "message", "examples"}
     (line,) = rejects.read_text().splitlines()
-    assert json.loads(line)["reason"] == "time and times must be finite, and a nanosecond at least"
+    assert json.loads(line)["reason"] == "time and times must be finite and at least one nanosecond"
     assert json.loads(line)["record"]["file"] == "b.json"
 
 

@@ -76,7 +76,7 @@ def test_a_worker_with_lanes_says_what_they_need(here: Path, monkeypatch: pytest
     monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", str(here))
     run("submit", "matmul-m64-n64-k64", "--runner", "cuda")
     told = " ".join(run("work", "--once", "--runner", "cuda", "--lanes", code=2).split())
-    assert "Lanes must have an MPS daemon that limits nobody, but there is none" in told
+    assert "Lanes must have an MPS daemon that limits no client, but there is none" in told
 
 
 def test_a_campaign_is_a_job(here: Path) -> None:

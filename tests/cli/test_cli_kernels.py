@@ -64,7 +64,7 @@ def test_check_says_what_fails_and_why(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--dims", "m=3"], "must be asked for sizes of its dims n, but got 'm'"),
+        (["--dims", "m=3"], "must be called with sizes of its dims n, but got 'm'"),
         (["--dims", "n"], "It must be sizes such as m=64,n=64, but got n."),
         (["--configs", 0], "a whole number from 1"),
     ],

@@ -175,8 +175,8 @@ def run_for_json(*arguments: object, at: Path) -> str:
     [
         (["none.json"], "Cannot read none.json"),
         (["{trace}", "--what-if", "fuze"], "Did you mean 'fuse'"),
-        (["{trace}", "--sms", "32"], "take the what-if sms=32"),
-        (["{trace}", "--rank", "--device", "A100"], "must be one that was measured"),
+        (["{trace}", "--sms", "32"], "Use the what-if sms=32"),
+        (["{trace}", "--rank", "--device", "A100"], "must be one of those measured"),
         (["{trace}", "--within", "step"], "must have the name 'step'"),
         (["{trace}", "--measured", "0"], "must be above 0"),
     ],

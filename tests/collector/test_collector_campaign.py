@@ -275,7 +275,7 @@ def test_what_fails_beside_others_is_not_measured_again(tmp_path: Path) -> None:
 def test_the_folder_of_another_campaign_is_left_alone(tmp_path: Path, other: CampaignConfig) -> None:
     found = collect(tmp_path)
     before = files(tmp_path)
-    with pytest.raises(CostModelError, match=r"must hold this campaign or none, .*campaign\.json differs"):
+    with pytest.raises(CostModelError, match=r"must contain this campaign or none, .*campaign\.json differs"):
         campaign(tmp_path, other)
     assert files(tmp_path) == before
     assert stored(CampaignFolder(tmp_path)) == found
@@ -327,7 +327,7 @@ def test_proposals_are_copied_where_none_were_drawn(tmp_path: Path) -> None:
 
 
 def test_proposals_of_a_folder_without_any_cannot_be_copied(tmp_path: Path) -> None:
-    with pytest.raises(CostModelError, match="nowhere must hold the candidates of a campaign"):
+    with pytest.raises(CostModelError, match="nowhere must contain the candidates of a campaign"):
         CampaignFolder(tmp_path).copy_proposals(CampaignFolder(tmp_path / "nowhere"))
 
 

@@ -186,7 +186,7 @@ def test_a_daemon_that_does_not_come_up_is_told(
     behaviour: str, control: Path, parent: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FAKE_MPS", behaviour)
-    with pytest.raises(CostModelError, match="must come up") as told:
+    with pytest.raises(CostModelError, match="must start within") as told:
         MpsDaemon(parent, limit_s=5.0)
     assert ("no device here" in str(told.value)) == (behaviour == "fails")
     assert running(parent) == []
@@ -210,7 +210,7 @@ def test_a_daemon_of_all_is_there_or_missed(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "100")
     check_shared_daemon()
     monkeypatch.setenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "25")
-    with pytest.raises(CostModelError, match="limits nobody, but CUDA_MPS_ACTIVE_THREAD_PERCENTAGE is 25"):
+    with pytest.raises(CostModelError, match="limits no client, but CUDA_MPS_ACTIVE_THREAD_PERCENTAGE is 25"):
         check_shared_daemon()
 
 

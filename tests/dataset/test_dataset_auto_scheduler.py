@@ -116,7 +116,8 @@ def test_the_target_says_where_it_was_measured(tmp_path: Path) -> None:
     assert cpu.platform.device.kind == "cpu"
     assert one(tmp_path, target="rocm -model=mi999", time=0).platform.name == "mi999/whole/0"
     with pytest.raises(
-        CostModelError, match=r"log.json does not say where it was measured: give `--platform"
+        CostModelError,
+        match=r"log.json must name the platform of its measurements, but does not. Give `--platform",
     ):
         one(tmp_path, target="cuda -model=unknown")
 
@@ -128,7 +129,7 @@ def test_a_platform_file_says_it_instead(tmp_path: Path) -> None:
     (found,) = source.measurements
     assert found.platform.name == "NVIDIA GeForce RTX 3090/whole/82"
     assert [reject.reason for reject in source.rejects] == [
-        "the target of a record must be of the platform's kind of device"
+        "the target of a record must match the platform's kind of device"
     ]
 
 
@@ -139,19 +140,19 @@ def test_a_platform_file_says_it_instead(tmp_path: Path) -> None:
         ({"version": 6}, "version of a record must be"),
         ({"key": "matmul"}, "workload key must be a JSON list"),
         ({"key": "[3]"}, "workload key must be a JSON list"),
-        ({"key": 3}, "of the format of auto_scheduler"),
+        ({"key": 3}, "in the format of auto_scheduler"),
         ({"target": "opencl -model=t4"}, "target must begin with one of cuda"),
         ({"target": ""}, "target must begin with one of cuda"),
-        ({"behind": [[1], "", 1, [], 5]}, "of the format of auto_scheduler"),
-        ({"steps": [["XX", 1]]}, "of the format of auto_scheduler"),
-        ({"steps": [["SP", 1, 0, 8, [2], 1, 7]]}, "of the format of auto_scheduler"),
-        ({"steps": [["SP", 1, 0, 8, [None], 1]]}, "of the format of auto_scheduler"),
+        ({"behind": [[1], "", 1, [], 5]}, "in the format of auto_scheduler"),
+        ({"steps": [["XX", 1]]}, "in the format of auto_scheduler"),
+        ({"steps": [["SP", 1, 0, 8, [2], 1, 7]]}, "in the format of auto_scheduler"),
+        ({"steps": [["SP", 1, 0, 8, [None], 1]]}, "in the format of auto_scheduler"),
         ({"steps": [["SP", 1, 0, 8, [0], 1]]}, "a list of positive integers"),
-        ({"steps": [["CA", 1, "x", 2]]}, "of the format of auto_scheduler"),
+        ({"steps": [["CA", 1, "x", 2]]}, "in the format of auto_scheduler"),
         ({"costs": []}, "without an error must have costs"),
-        ({"costs": [1e10]}, "stands for a failure"),
+        ({"costs": [1e10]}, "stand for a failure"),
         ({"costs": [-1.0]}, "costs must be finite"),
-        ({"costs": ["1"]}, "of the format of auto_scheduler"),
+        ({"costs": ["1"]}, "in the format of auto_scheduler"),
         ({"error": 9}, "error_no must be 0 to 8"),
         ({"time": 1e30}, "timestamp must be seconds"),
     ],
@@ -174,7 +175,7 @@ def test_a_torn_last_line_is_rejected_and_comments_are_skipped(tmp_path: Path) -
     assert len(source.measurements) == 1
     (reject,) = source.rejects
     assert (reject.reason, reject.record["number"]) == (
-        "a line must be JSON; the last one of a killed process is torn",
+        "a line must be JSON (a killed process leaves its last line incomplete)",
         5,
     )
 

@@ -87,7 +87,7 @@ def test_no_usable_record(tmp_path: Path, header: CardHeader) -> None:
     bad = msgspec.structs.replace(fake_measurement(), visit=7)
     with pytest.raises(CostModelError, match="1 of 1 records were rejected, the first because visit must be"):
         build_dataset([write_store(tmp_path / "a.jsonl", [bad])], tmp_path / "out", header=header)
-    with pytest.raises(CostModelError, match="no whole record is in"):
+    with pytest.raises(CostModelError, match="has no complete record"):
         build_dataset([write_store(tmp_path / "b.jsonl", [])], tmp_path / "out", header=header)
     assert not (tmp_path / "out").exists()
 

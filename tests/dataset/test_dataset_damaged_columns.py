@@ -114,7 +114,7 @@ def test_other_columns_are_refused(tmp_path: Path) -> None:
     assert len(schemas) >= 150
     for what, table in schemas:
         pq.write_table(table, tmp_path / "a.parquet")
-        assert "must hold the columns of a costmodel dataset" in refused(tmp_path / "a.parquet"), what
+        assert "must have the columns of a costmodel dataset" in refused(tmp_path / "a.parquet"), what
 
 
 @pytest.mark.parametrize("table", [pytest.param(table, id=what) for what, table in lies()])

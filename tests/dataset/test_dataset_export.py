@@ -140,9 +140,7 @@ def test_a_change_by_hand_is_noticed(tmp_path: Path, document: Any) -> None:
     write_json_file(tmp_path / "a.json", written)
     source = read_source(tmp_path / "a.json")
     assert list(source.measurements) == [fake_measurement(tile=2)]
-    assert [r.reason for r in source.rejects] == [
-        "an entry must show what the records behind it say: it was changed"
-    ]
+    assert [r.reason for r in source.rejects] == ["an entry must agree with its records, but it was changed"]
     del entry["costmodel"]
     write_json_file(tmp_path / "b.json", written)
     assert "must have its records" in read_source(tmp_path / "b.json").rejects[0].reason

@@ -139,8 +139,8 @@ def test_pairs_and_single_times_are_milliseconds(tmp_path: Path) -> None:
         ({"time": -1.0}, "must be finite"),
         ({"time": 0.0}, "must be finite"),
         ({"time": 1e-310, "times": [1e-310]}, "must be finite"),
-        ({"time": 1e20, "times": [1e20]}, "stands for a failure"),
-        ({"time": 10**400}, "stands for a failure"),
+        ({"time": 1e20, "times": [1e20]}, "stand for a failure"),
+        ({"time": 10**400}, "stand for a failure"),
         ({"times": "abc"}, "times must be a list"),
         ({"times": [1.0, "1.0", 1.0]}, "must be numbers or pairs"),
         ({"times": [1.0, math.nan, 1.0]}, "must be finite"),
@@ -251,7 +251,7 @@ def test_a_problem_size_that_a_cache_does_not_say_is_given(tmp_path: Path) -> No
     said = next(iter(read(tmp_path, fake_cache()).measurements)).candidate
     del silent["problem_size"]
     path = write_cache(tmp_path / "a.json", silent)
-    with pytest.raises(CostModelError, match=r"give `--problem-size 4096,4096`"):
+    with pytest.raises(CostModelError, match=r"Give `--problem-size 4096,4096`"):
         read_source(path)
     given = read_source(path, ReadOptions(problem_size=(4096, 2048)))
     assert next(iter(given.measurements)).candidate == said
@@ -265,7 +265,7 @@ def test_a_problem_size_that_a_cache_does_not_say_is_given(tmp_path: Path) -> No
         ({"problem_size": [0]}, "problem_size"),
         ({"problem_size": [1, 2, 3, 4]}, "problem_size"),
         ({"problem_size": "4096"}, "problem_size"),
-        ({"tune_params_keys": ["block"]}, "names of tune_params_keys"),
+        ({"tune_params_keys": ["block"]}, "name of tune_params_keys"),
         ({"kernel_name": None}, "kernel_name"),
         ({"cache": []}, "cache"),
     ],
@@ -281,9 +281,9 @@ def test_damaged_files_are_one_error(tmp_path: Path) -> None:
     for name, data, message in (
         ("cut.json.gz", gzip.compress(whole)[:-20], "Compressed file ended before the end"),
         ("cut.json", whole[:900], "must be a cache file"),
-        ("twice.json", twice, "a key stands twice"),
+        ("twice.json", twice, "each key of an object must be unique"),
         ("deep.json", b'{"cache": ' + b"[" * 100_000, "must be a cache file"),
-        ("halves.json", whole.replace(b"NVIDIA", rb"\ud800"), "escaped by halves"),
+        ("halves.json", whole.replace(b"NVIDIA", rb"\ud800"), "surrogate escapes must come in pairs"),
         ("latin.json", whole.replace(b"NVIDIA", b"\xff"), "must be a cache file"),
     ):
         (tmp_path / name).write_bytes(data)
@@ -299,7 +299,7 @@ def test_a_small_file_cannot_unpack_to_any_size(tmp_path: Path) -> None:
     with pytest.raises(CostModelError, match="a value must have at most 67,108,864 characters"):
         read_source(bomb)
     bomb.write_bytes(gzip.compress(b'{"cache": {}}' + b" " * 2**20))
-    with pytest.raises(CostModelError, match=r"at most 1,000,000 bytes unpacked, and this has more"):
+    with pytest.raises(CostModelError, match=r"at most 1,000,000 bytes unpacked, but has more"):
         Document.open(bomb, most_bytes=1_000_000)
     assert Document.open(bomb).counts == {"cache": 0}
 
@@ -312,7 +312,7 @@ def test_stores_and_caches_become_one_dataset(store: Path, tmp_path: Path, heade
     caches.append(tmp_path / "cut.json")
     report = build_dataset([store, *caches], tmp_path / "out", header=header)
     assert (report.records, report.measurements) == (84 + 12 + 11, 84 + 11 + 11)
-    assert report.rejects == {"time and times must be finite, and a nanosecond at least": 1}
+    assert report.rejects == {"time and times must be finite and at least one nanosecond": 1}
     empty, twins, partial, *failed = report.findings
     assert (twins.kind, twins.concerns) == ("near-twins", "NVIDIA A, NVIDIA B")
     assert (empty.kind, empty.concerns) == ("empty file", str(caches[2]))
@@ -388,7 +388,9 @@ def test_public_caches_show_their_traps() -> None:
     sources = {str(p.relative_to(KERNEL_TUNER)): read_source(p) for p in files}
     assert len(sources) == 9
     rejects = {name: dict(Counter(r.reason for r in s.rejects)) for name, s in sources.items() if s.rejects}
-    assert rejects == {"hub/convolution_milo/A6000.json.gz": {"time must be the mean of times, to 1%": 19}}
+    assert rejects == {
+        "hub/convolution_milo/A6000.json.gz": {"time must be the mean of times, within 1%": 19}
+    }
     assert len({name for s in sources.values() for name in s.measurements.workloads}) == 2
     outcomes = Counter(m.outcome for m in sources["hub/convolution_milo/A4000.json.gz"].measurements)
     assert outcomes == {Outcome.OK: 4201, Outcome.LAUNCH_ERROR: 155, Outcome.COMPILE_ERROR: 6}

@@ -126,7 +126,7 @@ def test_a_changed_file_is_noticed_by_its_checksum(built: Path) -> None:
     data = bytearray(file.read_bytes())
     data[len(data) // 2] ^= 1
     file.write_bytes(data)
-    with pytest.raises(CostModelError, match="its checksum differs"):
+    with pytest.raises(CostModelError, match="must match its checksum"):
         load_dataset(built)
 
 
@@ -136,14 +136,14 @@ def test_a_truncated_file_without_checksums(built: Path, share: float) -> None:
     (built / "SHA256SUMS").unlink()
     data = file.read_bytes()
     file.write_bytes(data[: int(share * len(data))])
-    with pytest.raises(CostModelError, match="damaged or of another format"):
+    with pytest.raises(CostModelError, match="damaged or in another format"):
         load_dataset(built)
 
 
 def test_foreign_files(tmp_path: Path, built: Path) -> None:
     text = tmp_path / "notes.parquet"
     text.write_text("hello")
-    with pytest.raises(CostModelError, match="damaged or of another format"):
+    with pytest.raises(CostModelError, match="damaged or in another format"):
         load_dataset(text)
     other = tmp_path / "other.parquet"
     pq.write_table(pa.table({"workload": ["a"], "time": [1.0]}), other)
@@ -156,7 +156,7 @@ def test_foreign_files(tmp_path: Path, built: Path) -> None:
     with pytest.raises(CostModelError, match="but got another order of columns"):
         load_dataset(other)
     pq.write_table(table.slice(0, 0), other)
-    with pytest.raises(CostModelError, match="must hold measurements"):
+    with pytest.raises(CostModelError, match="must contain measurements"):
         load_dataset(other)
 
 

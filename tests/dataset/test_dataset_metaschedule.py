@@ -71,15 +71,15 @@ def test_foreign_kernels_have_features(tmp_path: Path, options: ReadOptions) -> 
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (lambda r: r.__setitem__(0, 7), "must name a line of the programs"),
-        (lambda r: r.__setitem__(0, True), "must name a line of the programs"),
+        (lambda r: r.__setitem__(0, 7), "must refer to a line of the programs"),
+        (lambda r: r.__setitem__(0, True), "must refer to a line of the programs"),
         (lambda r: r[1].append(1), r"a record must be [position"),
-        (lambda r: r[1].__setitem__(1, [1e-5, 1e10]), "stands for a failure"),
+        (lambda r: r[1].__setitem__(1, [1e-5, 1e10]), "stand for a failure"),
         (lambda r: r[1].__setitem__(1, [-1.0]), "run seconds must be finite"),
         (lambda r: r[1].__setitem__(1, [float("nan")]), "run seconds must be finite"),
         (lambda r: r[1].__setitem__(1, ["1"]), "run seconds must be a list of numbers"),
         (lambda r: r[1].__setitem__(1, 1.0), "run seconds must be a list of numbers"),
-        (lambda r: r[1].__setitem__(2, {"kind": "llvm"}), "must be of the platform's kind"),
+        (lambda r: r[1].__setitem__(2, {"kind": "llvm"}), "must match the platform's kind"),
         (lambda r: r[1].__setitem__(0, []), "a trace must be a list of instructions"),
         (lambda r: r[1][0][1].pop(), "one decision for each sampling instruction"),
         (lambda r: r[1][0][1].append([2, [1, 64]]), "one decision for each sampling instruction"),
@@ -105,7 +105,7 @@ def test_a_torn_last_line_is_rejected_and_the_rest_read(tmp_path: Path, options:
     source = read_source(write_database(tmp_path / "db", data[:-30]), options)
     assert len(source.measurements) == 3
     assert [r.reason for r in source.rejects] == [
-        "a line must be JSON; the last one of a killed process is torn"
+        "a line must be JSON (a killed process leaves its last line incomplete)"
     ]
     whole = read_source(write_database(tmp_path / "db", data[:-1]), options)
     assert len(whole.measurements) == 4
@@ -121,20 +121,20 @@ def test_a_damaged_program_costs_its_own_records_only(tmp_path: Path, options: R
     assert len(source.measurements) == 2
     programs.write_bytes(first)
     assert {r.reason for r in read_source(path, options).rejects} == {
-        "a record must name a line of the programs"
+        "a record must refer to a line of the programs"
     }
 
 
 def test_files_that_are_missing_are_one_error(tmp_path: Path, options: ReadOptions) -> None:
     path = write_database(tmp_path / "db", fake_records())
-    with pytest.raises(CostModelError, match=r"database_tuning_record.json.platform.toml beside it"):
+    with pytest.raises(CostModelError, match=r"database_tuning_record.json.platform.toml next to it"):
         read_source(path)
     programs = path.with_name("database_workload.json")
     assert not read_source(programs, options).measurements
     programs.unlink()
-    with pytest.raises(CostModelError, match="programs of a MetaSchedule database must be beside"):
+    with pytest.raises(CostModelError, match="programs of a MetaSchedule database must be in the folder"):
         read_source(path, options)
-    with pytest.raises(CostModelError, match=r"holds neither measurements\.parquet nor database"):
+    with pytest.raises(CostModelError, match=r"has neither measurements\.parquet nor database"):
         read_source(tmp_path, options)
 
 

@@ -66,7 +66,7 @@ def test_a_file_can_say_the_unit_of_all_its_results(tmp_path: Path, unit: str) -
     assert next(iter(source.measurements)).latencies_s == (1e-3, 1.5e-3, 2e-3)
     hub["results"][0]["measurements"][0]["value"] = 9.0
     assert [reject.reason for reject in read(tmp_path, hub).rejects] == [
-        "the time among measurements must lie among the runtimes"
+        "the time in measurements must lie within the range of runtimes"
     ]
 
 
@@ -80,18 +80,18 @@ def test_the_unit_of_a_result_wins_over_that_of_its_file(tmp_path: Path) -> None
     [
         ({"invalidity": "unknown"}, "invalidity must be one of correct"),
         ({"correctness": 0}, "correctness of a correct result must be above 0"),
-        ({"correctness": "yes"}, "must be of the T4 schema"),
+        ({"correctness": "yes"}, "must follow the T4 schema"),
         ({"times": {}}, "runtimes of a correct result must be a list"),
         ({"times": {"runtimes": [True]}}, "runtimes of a correct result must be a list"),
         ({"times": {"runtimes": [-1.0, 1.5]}}, "runtimes must be finite"),
-        ({"times": {"runtimes": [1e20]}}, "stands for a failure"),
+        ({"times": {"runtimes": [1e20]}}, "stand for a failure"),
         ({"times": {"runtimes": [float("nan")]}}, "runtimes must be finite"),
-        ({"times": {"runtimes": [3.0, 4.0]}}, "must lie among the runtimes"),
+        ({"times": {"runtimes": [3.0, 4.0]}}, "must lie within the range of runtimes"),
         ({"measurements": [{"name": "time", "value": 1.5, "unit": ""}]}, "with a unit of time"),
         ({"measurements": []}, "with a unit of time"),
-        ({"configuration": {"block": None}}, "must be a text or a finite number"),
+        ({"configuration": {"block": None}}, "must be text or a finite number"),
         ({"configuration": {"tile": [4, 0.5]}}, "a list of positive integers"),
-        ({"configuration": []}, "must be of the T4 schema"),
+        ({"configuration": []}, "must follow the T4 schema"),
         ({"timestamp": "yesterday"}, "must be ISO 8601"),
     ],
 )
@@ -107,10 +107,10 @@ def test_what_cannot_be_believed_is_rejected_alone(tmp_path: Path, fields: dict,
 def test_the_command_line_can_say_where_and_what(tmp_path: Path) -> None:
     path, platform = tmp_path / "results.json", tmp_path / "p.toml"
     path.write_text(json.dumps(fake_t4()))
-    with pytest.raises(CostModelError, match=r'give `--platform platform.toml`.* `device = "RTX 3090"`'):
+    with pytest.raises(CostModelError, match=r'Give `--platform platform.toml`.* `device = "RTX 3090"`'):
         read_source(path)
     platform.write_text('device = "RTX 3090"')
-    with pytest.raises(CostModelError, match=r"name one workload for results\.json, but got 0"):
+    with pytest.raises(CostModelError, match=r"exactly one must be given for results\.json, but got 0"):
         read_source(path, ReadOptions(platform))
     named = read_source(path, ReadOptions(platform, workloads=(Workload.parse("a.b-x3"),)))
     assert {m.candidate.workload.name for m in named.measurements} == {"a.b-x3"}
@@ -128,7 +128,7 @@ def test_the_command_line_can_say_where_and_what(tmp_path: Path) -> None:
         ('device = "RTX 3090"\nsms = 83', "must grant 1 to 82 SMs"),
         ('device = "RTX 3090"\nsms = 0', "must grant 1 to 82 SMs"),
         ('device = "RTX 3090"\nsms = 8', "all of them where isolation is whole"),
-        ('device = "RTX 3090"\nisolation = "mps"', "must say the granted `sms`"),
+        ('device = "RTX 3090"\nisolation = "mps"', "must give the number of SMs granted"),
         ('device = "RTX 3090"\nworkload = "?"', "Unknown workload"),
         ('[device]\nname = "A"\nkind = "cuda"\narchitecture = ""\nsms = -1\nclock_mhz = 0.0', "but got sms"),
         ('[device]\nname = "A"\nkind = "cuda"\narchitecture = ""\nsms = 1\nclock_mhz = inf', "got clock_mhz"),
@@ -153,13 +153,13 @@ def test_a_device_of_ones_own_and_a_part_of_it(tmp_path: Path) -> None:
 
 
 def test_results_that_are_no_list(tmp_path: Path) -> None:
-    with pytest.raises(CostModelError, match="results is no list"):
+    with pytest.raises(CostModelError, match="results are not a list"):
         read(tmp_path, {"results": {}})
 
 
 def test_a_field_that_stands_twice(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text('{"results": [], "results": []}')
-    with pytest.raises(CostModelError, match="a key stands twice"):
+    with pytest.raises(CostModelError, match="each key of an object must be unique"):
         read_source(tmp_path / "a.json")
 
 

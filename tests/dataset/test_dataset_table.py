@@ -116,23 +116,23 @@ def test_sizes_in_columns_stand_behind_the_name_of_the_workload(tmp_path: Path) 
         ({"run_1": "nan"}, "latencies must be finite"),
         ({"run_1": "-5"}, "latencies must be finite"),
         ({"run_1": "inf"}, "latencies must be finite"),
-        ({"run_1": "1e30"}, "stands for a failure"),
+        ({"run_1": "1e30"}, "stand for a failure"),
         ({"run_1": "", "run_2": " "}, "a row without a latency must have an outcome"),
         ({"status": "ugly"}, "outcome must be one of ok"),
         ({"block_x": "row"}, "parameters must be numbers"),
         ({"block_x": ""}, "each parameter must have a value"),
-        ({"block_x": "1e300"}, "a text or a finite number"),
+        ({"block_x": "1e300"}, "text or a finite number"),
         ({"tile": "4x"}, "factors must be numbers"),
         ({"tile": "4x-1"}, "a list of positive integers"),
-        ({"kernel": "../gemm"}, "workload must be spelled as"),
-        ({"gpu": "Voodoo 2"}, "device must be one that"),
+        ({"kernel": "../gemm"}, "workload must have the form"),
+        ({"gpu": "Voodoo 2"}, "device must be listed by"),
         ({"sms": "8.5"}, "sms must be an integer"),
         ({"sms": "-1"}, "sms must be an integer"),
-        ({"sms": "8"}, "sms must be all of the device's"),
+        ({"sms": "8"}, "sms must be all SMs of the device"),
         ({"sms": "", "how": "mps"}, "sms must be numbers"),
         ({"how": "alone"}, "isolation must be one of whole"),
         ({"when": "yesterday"}, "timestamp must be ISO 8601"),
-        ({"layout": "\udcff"}, "a text must be UTF-8"),
+        ({"layout": "\udcff"}, "text must be UTF-8"),
         ({"layout": "x" * 200_000}, "a row must be CSV"),
     ],
 )
@@ -168,10 +168,10 @@ def test_wrong_tables_and_maps_are_one_error(tmp_path: Path) -> None:
         ("", COLUMN_MAP, "'kernel' is there 0 times, 'gpu' is there 0 times"),
         (rows.replace("status", "gpu"), COLUMN_MAP, "'gpu' is there 2 times, 'status' is there 0 times"),
         ("x" * 2_000_000, COLUMN_MAP, "a line must have at most"),
-        (rows, COLUMN_MAP.replace("us", "days"), "must say which column"),
-        (rows, COLUMN_MAP + "\nmore = 1", "must say which column"),
-        (rows, "workload = ", "must say which column"),
-        (rows, COLUMN_MAP.replace("device", "# device"), "give `--platform"),
+        (rows, COLUMN_MAP.replace("us", "days"), "must map the columns"),
+        (rows, COLUMN_MAP + "\nmore = 1", "must map the columns"),
+        (rows, "workload = ", "must map the columns"),
+        (rows, COLUMN_MAP.replace("device", "# device"), "Give `--platform"),
     ):
         with pytest.raises(CostModelError, match=message):
             read(tmp_path, text, column_map)
@@ -255,11 +255,11 @@ def test_blocks_of_plain_lines_and_single_rows_are_read_alike(tmp_path: Path) ->
 
 def test_rows_of_json_are_told_how_to_become_a_table(tmp_path: Path) -> None:
     (tmp_path / "mine.json").write_text('[{"block": 16, "ms": 1.5}]')
-    with pytest.raises(CostModelError, match=r"Write rows of JSON as a table, with `pandas\.read_json"):
+    with pytest.raises(CostModelError, match=r"Convert JSON rows to a table with `pandas\.read_json"):
         read_source(tmp_path / "mine.json")
 
 
 def test_a_folder_of_files_is_told_to_name_them(tmp_path: Path) -> None:
     (tmp_path / "runs.csv").write_text("block,ms\n16,1.5\n")
-    with pytest.raises(CostModelError, match=r"holds neither measurements\.parquet nor .* Name its files"):
+    with pytest.raises(CostModelError, match=r"has neither measurements\.parquet nor .* Name its files"):
         read_source(tmp_path)

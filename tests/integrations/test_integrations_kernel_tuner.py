@@ -281,7 +281,7 @@ def test_numbers_of_numpy_are_numbers(tmp_path: Path) -> None:
     assert measure(tmp_path / "a.json", 4, numbers) == measure(None, 4, plain)
     assert measure(tmp_path / "a.json", 6, numbers)[:4] == measure(None, 4, plain)
     with pytest.raises(
-        CostModelError, match="In tune_params, a parameter's value must be a text or a finite number"
+        CostModelError, match="In tune_params, a parameter's value must be text or a finite number"
     ):
         measure(None, 2, {**plain, "tile": [(1, 2), (2, 4)]})
 

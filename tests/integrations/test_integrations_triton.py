@@ -533,7 +533,7 @@ def test_a_dispatch_table_tells_the_config_for_any_number_of_sms(bench: Bench, p
     assert {sms: each["num_warps"] for sms, each in chosen.items()} == {1: 1, **LIKED}
     assert (table.workload.name, table.device.name) == ("triton.times_three_fp32x2-n64", H100.name)
     assert len(dispatch_table(path, kernels=1).ranges) == 1
-    with pytest.raises(CostModelError, match="workload must be one that the store has, but got 'matmul'"):
+    with pytest.raises(CostModelError, match="workload must be in the store, but got 'matmul'"):
         dispatch_table(path, "matmul")
 
 

@@ -194,7 +194,7 @@ def test_a_task_that_kills_its_workers_fails(store, place):
     assert store.lease() is None
     (task,) = store.show(id_).tasks
     assert (task.state, task.deaths) == ("failed", 3)
-    assert task.error == "3 workers died of it before they measured anything."
+    assert task.error == "3 workers died on it before they measured anything."
 
 
 def test_a_cancelled_job_is_done_no_further(store):
@@ -269,7 +269,7 @@ def test_a_job_file_says_what_is_wrong_with_it(tmp_path):
     path.write_text('workloads = ["a"]\ntrails = 8\n')
     with pytest.raises(CostModelError, match=r"job.toml must be a job file, but: .*unknown field `trails`"):
         JobFile.load(path)
-    with pytest.raises(CostModelError, match="Name one that is there"):
+    with pytest.raises(CostModelError, match="Name an existing file"):
         JobFile.load(tmp_path / "other.toml")
 
 

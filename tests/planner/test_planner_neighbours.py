@@ -71,7 +71,7 @@ def test_a_device_without_a_known_cache_has_none() -> None:
 
 
 def test_a_device_must_have_a_bandwidth() -> None:
-    with pytest.raises(CostModelError, match=r"must have a known bandwidth, but made up has 0 GB/s"):
+    with pytest.raises(CostModelError, match=r"must have a known memory bandwidth, but made up has 0 GB/s"):
         SharedMemory(replace(DEVICE, name="made up", bandwidth_gb_s=0.0))
 
 

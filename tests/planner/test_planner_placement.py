@@ -103,8 +103,8 @@ def test_what_is_no_placement_is_said(placed: dict[int, str], message: str) -> N
         ([Node(id=4, latency=inf)], [], "Node 4 must run on some device, but runs on none"),
         ([Node(id=4, latency=1, memory=11)], [], "Node 4 must fit .* takes 11 bytes and the largest has 10"),
         ([Node(id=4, latency=1)], [(4, 5)], "An edge must join nodes of the graph, but got 4 to 5"),
-        ([Node(id=4, latency=1)] * 2, [], "A node's id must stand once, but 4 stands more often"),
-        ([Node(id=4, latency=1), Node(id=5, latency=1)], [(4, 5), (5, 4)], "circle, but got .*4.*5"),
+        ([Node(id=4, latency=1)] * 2, [], "A node's id must occur once, but 4 occurs more often"),
+        ([Node(id=4, latency=1), Node(id=5, latency=1)], [(4, 5), (5, 4)], "cycle, but got .*4.*5"),
         ([Node(id=4, latency=float("nan"))], [], "Node 4: latency must be at least 0, but got nan"),
         ([Node(id=4, latency=1, memory=0.5)], [], "Node 4: memory must be whole bytes"),
         (

@@ -171,5 +171,5 @@ def test_what_is_no_module_is_refused(latencies: Latencies, tmp_path: Path) -> N
         read_relax(f"{path}:empty", latencies)
     graph = tmp_path / "graph.json"
     graph.write_text('{"tasks": [{"id": "a", "duration_s": 1e-6}]}')
-    with pytest.raises(CostModelError, match="take the what-if sms=32"):
+    with pytest.raises(CostModelError, match="Use the what-if sms=32"):
         plan(graph, sms=32)

@@ -167,7 +167,7 @@ def test_tasks_that_wait_for_each_other_are_refused(tmp_path: Path) -> None:
     tasks = [
         {"id": a, "duration_s": 1.0, "resource": a, "after": [b]} for a, b in itertools.permutations("xy")
     ]
-    with pytest.raises(CostModelError, match="2 of 2 wait for such: remove a dependency"):
+    with pytest.raises(CostModelError, match=r"2 of 2 tasks wait for one\. Remove a dependency"):
         load(tmp_path, tasks)
 
 

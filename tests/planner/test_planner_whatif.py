@@ -71,8 +71,8 @@ def test_latencies_are_replaced_by_pattern_and_the_last_one_counts(trace: Kernel
     [
         (lambda graph: scale(graph, "no such kernel", 2.0), "none matches 'no such kernel'"),
         (lambda graph: scale(graph, "aten::mm", 2.0), "must match the name of a kernel"),
-        (lambda graph: scale(graph, "sgemm", -1.0), "factor must be a number that is not negative"),
-        (lambda graph: replace_latencies(graph, {"sgemm": float("nan")}), "latency must be a number"),
+        (lambda graph: scale(graph, "sgemm", -1.0), "factor must be a non-negative number"),
+        (lambda graph: replace_latencies(graph, {"sgemm": float("nan")}), "must be a non-negative number"),
         (lambda graph: on_sms(graph, 0), "at least 1, but got 0"),
         (lambda graph: on_sms(graph, 8), "sms:132=8"),
         (lambda graph: on_streams(graph, 0), "at least 1 and a slowdown positive"),

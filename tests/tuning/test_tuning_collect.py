@@ -115,7 +115,7 @@ def test_campaigns_go_by_object_path_and_name(tmp_path: Path) -> None:
     file.write_text(TOML)
     assert find_campaign(file) == find_campaign(str(file)) == find_campaign(TINY) == TINY
     assert find_campaign("cpu-quick").runner == "cpu"
-    with pytest.raises(CostModelError, match="or one that ships: cpu-quick"):
+    with pytest.raises(CostModelError, match="or a shipped campaign: cpu-quick"):
         find_campaign("cpu-quik")
     with pytest.raises(CostModelError, match="good_at must name"):
         find_campaign(replace(TINY, kernels=KernelPlan(random=1, rounds=1)))

@@ -45,7 +45,7 @@ def test_it_can_be_narrowed() -> None:
 
 def test_an_unknown_network_is_refused() -> None:
     with pytest.raises(
-        CostModelError, match=r"resnet50-n1, .*, or what stands before the dash, but got 'resnet'"
+        CostModelError, match=r"resnet50-n1, .*, or its part before the dash, but got 'resnet'"
     ):
         catalogue("resnet")
     with pytest.raises(CostModelError, match=r"must be one of resnet50-n1, .* but got 'resnet'"):

@@ -1,4 +1,4 @@
-"""What a build worker does: make kernels, and say what they should compute."""
+"""Tasks of a build worker: build kernels, and compute their expected outputs."""
 
 import fcntl
 import hashlib

@@ -48,9 +48,10 @@ class CampaignReport(msgspec.Struct, frozen=True):
 
 
 class Campaign:
-    """Measures what a config asks for into a folder, and goes on where a killed run stopped.
+    """Measures what a config requests into a folder, and resumes where a killed run stopped.
 
-    All workloads advance at once: while kernels of one are measured, those of others are drawn and built.
+    All workloads advance together: while kernels of one workload are measured, those of others are drawn and
+    built.
     """
 
     def __init__(
@@ -87,16 +88,16 @@ class Campaign:
         time_limit_s: float | None = None,
         on_measurement: Callable[[Measurement], None] = lambda _: None,
     ) -> CampaignReport:
-        """Measure what is missing until all is done or the time is over.
+        """Measure what is missing, until everything is measured or the time limit is reached.
 
         Args:
-            time_limit_s: Seconds after which nothing is started, the config's unless given; what is on a
-                device is finished and kept.
-            on_measurement: Called with each measurement, those of earlier runs first; in a notebook, from
-                another thread.
+            time_limit_s: Seconds after which no measurement is started. Measurements in progress are finished
+                and kept. Default: the limit in the config.
+            on_measurement: Called with each measurement, those of earlier runs first. In a notebook, called
+                from another thread.
 
         Raises:
-            CostModelError: The store cannot be written or belongs to another process.
+            CostModelError: If the store cannot be written or belongs to another process.
         """
         with RecordStore(self._folder.store) as store:
             run = _Run(self._config, self._collector, self._folder, self._draw, self._schedule, store)

@@ -1,4 +1,4 @@
-"""What a campaign measures, as a TOML file says it."""
+"""Config of a campaign, as read from a TOML file."""
 
 import tomllib
 from pathlib import Path
@@ -44,27 +44,27 @@ class MpsPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CampaignConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A campaign.
+    """Config of a campaign.
 
     Attributes:
-        runner: What measures.
+        runner: Where measurements are made.
         workloads: Names of the workloads.
-        sms: SM budgets; threads on a CPU.
-        kernels: Which kernels.
-        sources: Where kernels come from: of each workload, those of every source that makes it.
+        sms: SM budgets (threads on a CPU).
+        kernels: Which kernels are measured.
+        sources: Kernel sources. Each workload gets the kernels of every source that makes it.
         seed: Seed of every random draw.
-        repeat_share: Share of the measurements that are made a second time later, to tell the noise (A/A).
-        side_by_side: Kernels of a workload that are timed together, interleaved.
-        partitions: Equal parts of the device that measure at once. With more than one, budgets that do not
-            fit as often are measured alone.
-        finalists: With several partitions, the fastest kernels of each workload and budget that are measured
-            alone as well.
+        repeat_share: Fraction of the measurements that are repeated later, to determine the noise (A/A).
+        side_by_side: Number of kernels of a workload that are timed together, interleaved.
+        partitions: Number of equal parts of the device that measure at once. With more than one, budgets that
+            do not fit this number of times are measured alone.
+        finalists: With several partitions, number of fastest kernels of each workload and budget that are
+            also measured alone.
         mps: What is also measured under MPS.
         timing: How a kernel is timed.
-        leave_out: Shapes that must not be measured, such as those kept for blind tests:
-            ``matmul-m1-n4096-k4096`` stands for every dtype, layout and epilogue, ``conv2d-c192-k1`` also for
-            every size that it does not name.
-        time_limit_s: Seconds after which a run stops, unless the command says otherwise.
+        leave_out: Shapes that must not be measured, such as those reserved for blind tests.
+            ``matmul-m1-n4096-k4096`` stands for every dtype, layout and epilogue; ``conv2d-c192-k1`` also for
+            every value of the sizes that it does not name.
+        time_limit_s: Seconds after which a run stops, unless the command overrides it.
     """
 
     runner: Literal["cuda", "cpu"]
@@ -84,19 +84,18 @@ class CampaignConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Read a campaign file, or the one of ``configs/`` that ships under this name, such as ``cpu-quick``.
+        """Read a campaign file, or the shipped campaign of this name in ``configs/``, such as ``cpu-quick``.
 
         Raises:
-            CostModelError: The file is missing, is not a campaign, or names a workload that it
-                leaves out.
+            CostModelError: If the file is missing, is not a campaign, or names a workload that it leaves out.
         """
         try:
             config = msgspec.convert(tomllib.loads(find_config(path).read_text(encoding="utf-8")), cls)
         except OSError as error:
             raise CostModelError(
-                f"Cannot read campaign file {path}: {error.strerror or error}. Name one that is "
-                "there, or one that ships: cpu-quick, cpu-laptop, h100-sm-budgets, sm-budgets, "
-                "cuda-sm-budgets, triton-sm-budgets, sparse-sm-budgets or wide-sm-budgets."
+                f"Cannot read campaign file {path}: {error.strerror or error}. Name an existing file, or a "
+                "shipped campaign: cpu-quick, cpu-laptop, h100-sm-budgets, sm-budgets, cuda-sm-budgets, "
+                "triton-sm-budgets, sparse-sm-budgets or wide-sm-budgets."
             ) from None
         except (tomllib.TOMLDecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
             raise CostModelError(
@@ -106,12 +105,12 @@ class CampaignConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return config
 
     def check(self) -> None:
-        """Check what the types cannot say.
+        """Check what the types cannot express.
 
         Raises:
-            CostModelError: A list is empty or repeats itself, a workload or source is unknown, a workload is
-                left out or made by no source, a CPU has partitions or MPS, or good kernels are sought at
-                budgets that are not measured.
+            CostModelError: If a list is empty or has duplicates, a workload or source is unknown, a workload
+                is left out or made by no source, a CPU campaign has partitions or MPS, or good kernels are
+                sought at budgets that are not measured.
         """
         names = tuple(workload.name for workload in self.parsed_workloads)
         mps = self.mps.sms if self.mps else (1,)
@@ -125,8 +124,8 @@ class CampaignConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             for shape in self.left_out:
                 if shape.includes(workload.shape):
                     raise CostModelError(
-                        f"{workload.name} must not be measured, as leave_out names {shape.name}: take it "
-                        "off one of the two lists."
+                        f"{workload.name} must not be measured, as leave_out names {shape.name}: remove it "
+                        "from one of the two lists."
                     )
         if self.runner == "cpu" and (self.mps or self.partitions > 1):
             raise CostModelError("mps and partitions need the cuda runner. Leave them out of a CPU campaign.")
@@ -140,51 +139,51 @@ class CampaignConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def parsed_workloads(self) -> tuple[Workload, ...]:
-        """The workloads.
+        """Return the workloads.
 
         Raises:
-            CostModelError: A name is not that of a workload.
+            CostModelError: If a name is not that of a workload.
         """
         return tuple(Workload.parse(name) for name in self.workloads)
 
     @property
     def left_out(self) -> tuple[Shape, ...]:
-        """The shapes that must not be measured.
+        """Return the shapes that must not be measured.
 
         Raises:
-            CostModelError: A text is not that of a shape.
+            CostModelError: If a text is not a shape.
         """
         return tuple(map(Shape.parse, self.leave_out))
 
     def draw_seed(self, workload: Workload, round_: int) -> int:
-        """Seed of the draw of a workload's kernels in a round."""
+        """Return the seed for drawing a workload's kernels in a round."""
         return int(content_id(self.seed, workload.name, round_)[:8], 16)
 
     @property
     def kernels_per_workload(self) -> int:
-        """Kernels of each workload, where its space has that many."""
+        """Number of kernels of each workload, if its space has that many."""
         return self.kernels.random + self.kernels.rounds * self.kernels.per_round
 
     @property
     def platforms_per_kernel(self) -> float:
-        """Platforms that a kernel is measured on, on average."""
+        """Average number of platforms that a kernel is measured on."""
         return len(self.sms) + (self.mps.share * len(self.mps.sms) if self.mps else 0.0)
 
     @property
     def measurements(self) -> int:
-        """Measurements in all, A/A repeats included, where every space has as many kernels."""
+        """Total number of measurements, A/A repeats included, if every space has enough kernels."""
         first_visits = len(self.workloads) * self.kernels_per_workload * self.platforms_per_kernel
         return round(first_visits * (1 + self.repeat_share))
 
 
 def find_campaign(campaign: CampaignConfig | Path | str) -> CampaignConfig:
-    """A campaign that is sound.
+    """Return a valid campaign.
 
     Args:
-        campaign: A campaign, the path of its file, or the name of one that ships, such as ``cpu-quick``.
+        campaign: A campaign, the path of its file, or the name of a shipped one, such as ``cpu-quick``.
 
     Raises:
-        CostModelError: There is none, or it is not sound; see ``CampaignConfig``.
+        CostModelError: If there is no such campaign, or it is invalid; see ``CampaignConfig``.
     """
     if isinstance(campaign, CampaignConfig):
         campaign.check()

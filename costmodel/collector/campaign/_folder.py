@@ -15,14 +15,14 @@ _decode_candidates = msgspec.json.Decoder(list[Candidate]).decode
 
 
 class CampaignFolder:
-    """A folder with ``measurements.jsonl``, ``campaign.json``, ``proposals`` and ``kernels``.
+    """Folder of a campaign, with ``measurements.jsonl``, ``campaign.json``, ``proposals`` and ``kernels``.
 
-    ``campaign.json`` is the config. ``proposals/<workload>.<round>.json`` holds the candidates drawn, written
-    before the first of them is measured, so that a resumed campaign has the same. ``kernels`` holds what was
-    built; it can be deleted when the campaign is done.
+    ``campaign.json`` is the config. ``proposals/<workload>.<round>.json`` contains the candidates drawn. It
+    is written before the first of them is measured, so that a resumed campaign has the same candidates.
+    ``kernels`` contains built kernels and can be deleted when the campaign is done.
 
     Attributes:
-        path: The folder.
+        path: Path of the folder.
     """
 
     def __init__(self, path: Path) -> None:
@@ -30,43 +30,44 @@ class CampaignFolder:
 
     @property
     def store(self) -> Path:
-        """The record store."""
+        """Path of the record store."""
         return self.path / "measurements.jsonl"
 
     @property
     def kernels(self) -> Path:
-        """Where built kernels are kept."""
+        """Folder of built kernels."""
         return self.path / "kernels"
 
     def claim(self, config: CampaignConfig) -> None:
-        """Make the folder and write the config into it, or check that it is the one there.
+        """Create the folder and write the config into it, or check that it contains the same config.
 
-        A config by which nothing was drawn or measured yet is replaced: its author may have mended it. So is
-        one that asks for fewer rounds, and one with another time limit: the campaign goes on from there.
+        A config is replaced if nothing has been drawn or measured with it yet, so that its author can fix it.
+        It is also replaced if the new config asks for fewer rounds or has another time limit; the campaign
+        then continues with the new one.
 
         Raises:
-            CostModelError: The folder belongs to another campaign or cannot be made.
+            CostModelError: If the folder belongs to another campaign or cannot be created.
         """
         try:
             self._proposals.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise CostModelError(
-                f"{self.path} must be a folder for measurements, but it cannot be made: {error.strerror}."
+                f"{self.path} must be a folder for measurements, but cannot be created: {error.strerror}."
             ) from None
         is_begun = self.store.exists() or self.has_proposals
         if is_begun and self._config.exists() and not _continues(config, self.config()):
             raise CostModelError(
-                f"{self.path} must hold this campaign or none, but it holds another one ({self._config.name} "
-                "differs, by more than rounds to come). Go on with the file it was started with, or give "
-                "another folder."
+                f"{self.path} must contain this campaign or none, but contains another one "
+                f"({self._config.name} differs, by more than later rounds). Continue with the file that it "
+                "was started with, or give another folder."
             )
         write_whole(self._config, msgspec.json.encode(config))
 
     def config(self) -> CampaignConfig:
-        """The campaign that the folder belongs to.
+        """Read the config of the campaign that the folder belongs to.
 
         Raises:
-            CostModelError: It belongs to none, or to one of another version.
+            CostModelError: If the folder belongs to no campaign, or to one of another version.
         """
         try:
             return msgspec.json.decode(self._config.read_bytes(), type=CampaignConfig)
@@ -77,16 +78,16 @@ class CampaignFolder:
             ) from None
 
     def copy_proposals(self, other: "CampaignFolder") -> None:
-        """Take the candidates that another campaign drew, where this one has drawn none.
+        """Copy the candidates that another campaign drew, where this one has drawn none.
 
         Raises:
-            CostModelError: The other has none.
+            CostModelError: If the other campaign has drawn none.
         """
         paths = sorted(other._proposals.glob("*.json"))
         if not paths:
             raise CostModelError(
-                f"{other.path} must hold the candidates of a campaign, but it has none. Give the folder that "
-                "`costmodel collect run` wrote to."
+                f"{other.path} must contain the candidates of a campaign, but contains none. Give the "
+                "folder that `costmodel collect run` wrote to."
             )
         for path in paths:
             if not (target := self._proposals / path.name).exists():
@@ -112,15 +113,15 @@ class CampaignFolder:
         return round(kernels * config.platforms_per_kernel * (1 + config.repeat_share))
 
     def proposals(self, workload: Workload, round_: int) -> list[Candidate] | None:
-        """The candidates of a round; None if they were not drawn yet."""
+        """Return the candidates of a round; None if they have not been drawn yet."""
         path = self._proposal_path(workload, round_)
         return _decode_candidates(path.read_bytes()) if path.exists() else None
 
     def write_proposals(self, workload: Workload, round_: int, candidates: list[Candidate]) -> None:
-        """Keep the candidates of a round.
+        """Store the candidates of a round.
 
         Raises:
-            CostModelError: The disk refuses.
+            CostModelError: If the file cannot be written.
         """
         write_whole(self._proposal_path(workload, round_), msgspec.json.encode(candidates))
 

@@ -1,4 +1,4 @@
-"""What a campaign will take, and what is missing of it; neither needs the device."""
+"""Cost and progress of a campaign; neither needs the device."""
 
 from collections import Counter
 from pathlib import Path
@@ -62,15 +62,16 @@ _RATES: dict[TargetKind, _Rates] = {
 def estimate_campaign(
     campaign: CampaignConfig | Path | str, *, builders: int | None = None, devices: int = 1
 ) -> Estimate:
-    """Estimate what a campaign will take from what others took.
+    """Estimate the cost of a campaign from those of earlier campaigns.
 
     Args:
-        campaign: A campaign, the path of its file, or the name of one that ships.
-        builders: Build processes, each on a core of its own; those that a run would start here unless given.
-        devices: Devices that measure at once.
+        campaign: A campaign, the path of its file, or the name of a shipped one.
+        builders: Number of build processes, each on its own core. Default: the number that a run would start
+            on this machine.
+        devices: Number of devices that measure at once.
 
     Raises:
-        CostModelError: The campaign is not sound.
+        CostModelError: If the campaign is invalid.
     """
     config = find_campaign(campaign)
     builders = builders or default_builders(devices)
@@ -141,10 +142,10 @@ class CampaignStatus(msgspec.Struct, frozen=True):
 
 
 def campaign_status(out: CampaignFolder | Path | str) -> CampaignStatus:
-    """How far the campaign of a folder is, also while it runs.
+    """Return the progress of the campaign in a folder, also while it runs.
 
     Raises:
-        CostModelError: The folder belongs to no campaign, or its store is damaged.
+        CostModelError: If the folder belongs to no campaign, or its store is damaged.
     """
     folder = out if isinstance(out, CampaignFolder) else CampaignFolder(Path(out))
     config = folder.config()

@@ -1,4 +1,4 @@
-"""What runs in the process that holds the device: timing, SM partitions, state."""
+"""Code that runs in the process that holds the device: timing, SM partitions, state."""
 
 from costmodel.collector.device._co_run import time_side_by_side
 from costmodel.collector.device._device import (

@@ -1,4 +1,4 @@
-"""What the CUDA driver and NVML say of a GPU."""
+"""Queries of the CUDA driver and NVML for a GPU."""
 
 import importlib.metadata
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What is asked of the process that touches a device, and what it answers."""
+"""Requests to the process that uses a device, and its answers."""
 
 from pathlib import Path
 
@@ -51,11 +51,11 @@ class KernelJob(msgspec.Struct, frozen=True):
 
 
 class Argument(msgspec.Struct, frozen=True):
-    """An array that a module takes.
+    """An array argument of a module.
 
     Attributes:
-        dtype: Element type, as TVM spells it.
-        shape: Its shape.
+        dtype: Element type, in TVM's spelling.
+        shape: Shape of the array.
     """
 
     dtype: str
@@ -79,7 +79,7 @@ class ModuleJob(msgspec.Struct, frozen=True):
 
 
 class Timed(msgspec.Struct, frozen=True):
-    """What the device says of one kernel; the fields are those of ``Measurement``."""
+    """Timing of one kernel on the device; the fields are those of ``Measurement``."""
 
     outcome: Outcome
     latencies_s: tuple[float, ...] = ()

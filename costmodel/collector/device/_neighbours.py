@@ -1,4 +1,4 @@
-"""Times kernels that run beside each other on disjoint partitions.
+"""Time kernels that run at the same time on disjoint partitions.
 
 Every partition runs graphs of its kernel without a pause, all from one start, and an event behind each graph
 tells when it was done. What counts is the time that all partitions were busy: from the end of a lane's first
@@ -82,7 +82,7 @@ class NeighbourTimer:
                 spans = [(ends[-1] - ends[0]) / (len(ends) - 1) for ends in inside]
                 return [span / lane.graph.runs for span, lane in zip(spans, lanes, strict=True)]
             lengths = [ends[0] for ends in every]
-        raise RuntimeError("a kernel must end two graphs before the one beside it is through")
+        raise RuntimeError("a kernel must end two graphs before the kernel next to it has finished")
 
     def close(self) -> None:
         """Free the events."""

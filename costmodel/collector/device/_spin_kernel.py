@@ -133,9 +133,9 @@ def verify_grant(granted: int, counted: int) -> None:
     """
     if granted != counted:
         raise CostModelError(
-            f"Kernels must run on as many SMs as the driver granted, but it granted {granted} and they ran "
-            f"on {counted}. An MPS daemon overrides green contexts: unset CUDA_MPS_ACTIVE_THREAD_PERCENTAGE, "
-            "or stop the daemon, and measure again."
+            f"Kernels must run on the number of SMs that the driver granted, but it granted {granted} and "
+            f"they ran on {counted}. An MPS daemon overrides green contexts: unset "
+            "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE, or stop the daemon, and measure again."
         )
 
 

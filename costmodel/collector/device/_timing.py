@@ -16,27 +16,27 @@ class Timing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Settings of a measurement.
 
     The defaults come from 20,000 measurements of an H100 with five repeats each, a tenth of them made twice:
-    medians of three repeats agree as well as medians of five between two visits (median 0.16 %, 99th
-    percentile 1.9 % against 1.6 %), where their interval is under 1 % (91 % of the kernels after three
-    repeats, 97 % after five), and a narrower interval does not bring the visits closer.
+    medians of three repeats agree as well as medians of five between two visits (median 0.16%, 99th
+    percentile 1.9% against 1.6%) if their interval is under 1% (91% of the kernels after three repeats, 97%
+    after five), and a narrower interval does not bring the visits closer.
 
     Attributes:
-        repeats: Numbers kept for each measurement, at least.
-        most_repeats: Numbers kept at most.
-        precision: Repeats go on until the 95 % confidence interval of their mean is this narrow: its half
-            over the mean.
-        repeat_s: Length that each repeat aims at; it averages over as many back-to-back runs as fit. 0.5 ms
-            is some 200 runs of the shortest kernels and 1,000 ticks of the CUDA event clock (0.5 us).
-        fewest_runs: Fewest runs that a repeat averages over, where these do not take ``most_s``. Some kernels
-            alternate between two latencies, up to 1.5x apart: with one run a repeat, their medians differ by
-            20 % between visits, with an even number hardly.
-        most_runs: Most runs that a repeat averages over.
-        most_s: No repeat is started after this time in the repeats of one kernel, and a run that takes longer
-            is its only one. In a campaign, 3 % of the measurements are of kernels that run for 10 ms and
-            more, which nobody will use; with 60 ms they took 40 % of the time.
-        attempts: Times that a suspicious measurement is made, at most.
-        patience_s: Longest wait for a device that is not at its usual pace. Such spells took up to eight
-            seconds on an H100 (see ``Pace``).
+        repeats: Minimum number of repeats of a measurement.
+        most_repeats: Maximum number of repeats of a measurement.
+        precision: Target precision: repeats go on until half the 95% confidence interval of their mean,
+            divided by the mean, is this small.
+        repeat_s: Target length of a repeat, which averages over as many back-to-back runs as fit. 0.5 ms is
+            about 200 runs of the shortest kernels and 1,000 ticks of the CUDA event clock (0.5 us).
+        fewest_runs: Minimum number of runs that a repeat averages over, unless they take ``most_s``. Some
+            kernels alternate between two latencies, up to 1.5x apart: with one run per repeat, their medians
+            differ by 20% between visits; with an even number of runs they hardly differ.
+        most_runs: Maximum number of runs that a repeat averages over.
+        most_s: Time in the repeats of one kernel after which no further repeat is started. A run that takes
+            longer is the kernel's only one. In a campaign, 3% of the measurements are of kernels that run for
+            10 ms or more, which nobody will use; with 60 ms they took 40% of the time.
+        attempts: Maximum number of times that a suspicious measurement is made.
+        patience_s: Longest wait for a device that does not run at its usual pace. Such periods lasted up to
+            eight seconds on an H100 (see ``Pace``).
     """
 
     repeats: Annotated[int, msgspec.Meta(ge=2)] = 3

@@ -1,4 +1,4 @@
-"""What the CUDA and the CPU worker share."""
+"""Common parts of the CUDA and the CPU worker."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What processes of one machine share: temporary folders, and the SMs of devices."""
+"""Resources that processes of one machine share: temporary folders, and the SMs of devices."""
 
 from costmodel.collector.processes._held_folder import HeldFolder
 from costmodel.collector.processes._sm_ledger import WHOLE, SmLedger

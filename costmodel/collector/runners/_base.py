@@ -17,11 +17,11 @@ class Request(msgspec.Struct, frozen=True):
     """One measurement to make.
 
     Attributes:
-        candidate: What to measure.
-        platform: Where.
+        candidate: Candidate to measure.
+        platform: Platform to measure on.
         visit: 0 for the first time, 1 for the A/A repeat.
-        partitions: Equal partitions of the device that measure at once; 1 measures alone.
-        lane: Whether to measure on SMs of its own, while other processes measure on the others.
+        partitions: Number of equal partitions of the device that measure at once; 1 measures alone.
+        lane: Whether to measure on a lane, while other processes measure on the other SMs.
     """
 
     candidate: Candidate
@@ -32,26 +32,26 @@ class Request(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        """Key of the measurement that it asks for."""
+        """Key of the requested measurement."""
         return measurement_key(
             self.candidate, self.platform, self.visit, co_run=self.partitions > 1 or self.lane_sms > 0
         )
 
     @property
     def lane_sms(self) -> int:
-        """SMs of its lane; 0 where it has the device to itself, as for a whole device it must."""
+        """Number of SMs of the lane; 0 if the measurement has the whole device to itself."""
         granted, total = self.platform.sms_granted, self.platform.device.sms
         return granted if self.lane and granted < total else 0
 
     @property
     def lanes(self) -> list[range]:
-        """The SMs that it may be measured on, any of which will do; none where it has the device."""
+        """Return the SM ranges that can be measured on, any of which will do; none for the whole device."""
         sms, total = self.lane_sms, self.platform.device.sms
         return [range(start, start + sms) for start in range(0, total - sms + 1, sms)] if sms else []
 
 
 class Runner(ABC):
-    """Measures candidates. Search sees this class and cannot tell a GPU from a replay.
+    """Measures candidates. A search uses only this interface and cannot tell a GPU from a replay.
 
     A runner is a context manager: leaving it ends its worker processes.
     """
@@ -59,50 +59,50 @@ class Runner(ABC):
     @property
     @abstractmethod
     def description(self) -> str:
-        """One sentence for the user: what measures, or that recorded measurements are served."""
+        """Sentence for the user: what measures, or that recorded measurements are served."""
 
     @abstractmethod
     def platform(self, sms: int | None = None) -> Platform:
-        """The platform with ``sms`` SMs (threads on a CPU), or the whole device.
+        """Return the platform with ``sms`` SMs (threads on a CPU). Default: the whole device.
 
         Raises:
-            CostModelError: That many cannot be granted here.
+            CostModelError: If this number of SMs cannot be granted.
         """
 
     @property
     @abstractmethod
     def budgets(self) -> tuple[int, ...]:
-        """The SM budgets to tune for unless told otherwise, as granted, smallest first.
+        """Default SM budgets to tune for, as granted, in ascending order.
 
-        A replay has those that were recorded, a device those that it can grant among the usual ones.
+        A replay has the recorded budgets; a device has those of the usual budgets that it can grant.
         """
 
     @property
     def in_flight(self) -> int:
-        """Candidates that it works on at once: 1 where nothing has to be built."""
+        """Number of candidates that the runner works on at once; 1 if nothing has to be built."""
         return 1
 
     @property
     def repeats(self) -> bool:
-        """Whether it can measure a kernel once more at any time, as a device can."""
+        """Whether the runner can measure a kernel again at any time, as a device can."""
         return True
 
     @property
     def has_neighbours(self) -> bool:
-        """Whether others may run on the device while it measures; ``co_runners`` of a measurement say so."""
+        """Whether others may run on the device during a measurement; ``co_runners`` records it."""
         return False
 
     @property
     def alone(self) -> "Runner":
-        """What measures the same kernels with nothing else on the device: itself unless it has lanes."""
+        """Return a runner of the same kernels that has the device to itself; itself unless it has lanes."""
         return self
 
     @abstractmethod
     def sources(self, workload: Workload | str) -> tuple[str, ...]:
-        """Names of the sources whose kernels of a workload can be measured.
+        """Return the names of the sources whose kernels of a workload can be measured.
 
         Raises:
-            CostModelError: There are none of this workload.
+            CostModelError: If the workload has no kernels.
         """
 
     @abstractmethod
@@ -113,29 +113,29 @@ class Runner(ABC):
         *,
         source: str | None = None,
     ) -> "SearchSpace":
-        """The kernels of a workload that can be measured on all of these platforms.
+        """Return the space of a workload's kernels that can be measured on all of these platforms.
 
-        A replay has those that were recorded, a device all that a kernel source makes.
+        A replay has the recorded kernels; a device has all kernels that a source makes.
 
         Args:
             workload: The workload, or its name.
             platforms: One or more platforms of this runner.
-            source: Name of the kernels' source; the first that has any if None.
+            source: Name of the kernel source. Default: the first source that has kernels of the workload.
 
         Raises:
-            CostModelError: There are none of this workload.
+            CostModelError: If the workload has no kernels.
         """
 
     def known_latencies(
         self, workload: Workload | str, *, sources: Collection[str] | None = None
     ) -> Mapping[int, Mapping[str, float]] | None:
-        """Seconds of every kernel that works, by granted SMs and then by the candidate's id.
+        """Return seconds of every working kernel, by granted SMs and then by candidate id.
 
-        None where nothing is known without measuring, as on a device.
+        Returns None if latencies are known only by measuring, as on a device.
 
         Args:
             workload: The workload, or its name.
-            sources: Names of the sources whose kernels count; all if None.
+            sources: Names of the sources whose kernels count. Default: all.
         """
         return None
 
@@ -143,13 +143,13 @@ class Runner(ABC):
     def measure(
         self, candidates: Sequence[Candidate], platform: Platform, *, visit: int = 0
     ) -> list[Measurement]:
-        """Measure each candidate on ``platform``: one measurement each, in order, failures included."""
+        """Measure each candidate on ``platform``; return one measurement each, in order, with failures."""
 
     def prefetch(self, candidates: Sequence[Candidate]) -> None:  # noqa: B027 (nothing to prepare is fine)
-        """Start preparing candidates that will be measured soon, and return at once."""
+        """Start preparing candidates that will be measured soon, and return immediately."""
 
     def close(self) -> None:  # noqa: B027 (nothing to close is fine)
-        """End worker processes and free what the runner holds."""
+        """End worker processes and release resources."""
 
     def __enter__(self) -> Self:
         return self

@@ -116,8 +116,8 @@ class Bench:
                 raise CancelledError from error
             told = str(error) or f"it took more than {_OPEN_TIMEOUT_S:g} s"
             raise DeviceUnavailableError(
-                f"A new process must be able to open the {setup.kind} device, but: {told}. Go on once the "
-                "device is there again."
+                f"A new process must be able to open the {setup.kind} device, but: {told}. Continue once "
+                "the device is available again."
             ) from error
 
     def _process(self, setup: DeviceSetup) -> LocalEngine:

@@ -6,10 +6,10 @@ from costmodel.collector.runners._device_runner import DeviceRunner
 
 
 class CpuRunner(DeviceRunner):
-    """Measures on the host's CPU through LLVM; an SM budget is a number of threads.
+    """Measures on the host's CPU through LLVM. An SM budget is a number of threads.
 
     Raises:
-        CostModelError: TVM is not installed.
+        CostModelError: If TVM is not installed.
     """
 
     isolation = "threads"

@@ -19,15 +19,15 @@ def _visible_device(position: int) -> str:
 
 
 class CudaRunner(DeviceRunner):
-    """Measures on the first visible NVIDIA GPU; an SM budget is a green context.
+    """Measures on the first visible NVIDIA GPU. An SM budget is a green context.
 
-    The driver rounds a budget up to what it can grant (on Hopper a multiple of 8); the granted number is
-    recorded. ``platform(sms, "mps")`` is a share of the SMs under MPS instead: a daemon of our own is started
-    for the first such platform and ends with the runner. With ``lanes`` several processes measure at once, on
-    SMs of their own; that takes an MPS daemon that serves them all, and limits none.
+    The driver rounds a budget up to what it can grant (on Hopper a multiple of 8), and the granted number is
+    recorded. ``platform(sms, "mps")`` is a share of the SMs under MPS instead: the runner starts a daemon of
+    its own for the first such platform and ends it on closing. With ``lanes``, several processes measure at
+    once, each on its own SMs. This requires an MPS daemon that serves them all and limits none of them.
 
     Raises:
-        CostModelError: There is no GPU, or TVM or cuda-bindings is not installed.
+        CostModelError: If there is no GPU, or TVM or cuda-bindings is not installed.
     """
 
     isolation = "green_context"
@@ -43,7 +43,7 @@ class CudaRunner(DeviceRunner):
         super().__init__("cuda", **settings)
 
     def close(self) -> None:
-        """End the workers, then the MPS daemon, and delete what is temporary."""
+        """End the workers, then the MPS daemon, and delete temporary files."""
         super().close()
         if self._daemon:
             self._daemon.close()

@@ -41,7 +41,7 @@ _USUAL_BUDGETS = (1, 2, 4, 8, 16, 32, 48, 64, 96)
 
 
 def default_builders(devices: int) -> int:
-    """Build processes here unless told otherwise: one hardware thread is left to each device."""
+    """Return the default number of build processes: one hardware thread is left to each device."""
     return max(1, cpu_threads() - devices)
 
 

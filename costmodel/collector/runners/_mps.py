@@ -96,8 +96,8 @@ def check_shared_daemon() -> None:
     if not (pipe / "control").exists() or limit != "100":
         found = f"{_LIMIT} is {limit}" if limit != "100" else f"there is none at {pipe}"
         raise DeviceUnavailableError(
-            f"Lanes must have an MPS daemon that limits nobody, but {found}. Start `{_CONTROL} -d` before "
-            "the workers, or let them take turns, without lanes."
+            f"Lanes must have an MPS daemon that limits no client, but {found}. Start `{_CONTROL} -d` "
+            "before the workers, or run the workers without lanes, so that they take turns."
         )
 
 
@@ -146,7 +146,7 @@ def _start(folder: Path, limit_s: float) -> None:
         if time.monotonic() > deadline:
             said = _said(folder).read_text(errors="replace").strip()[:300]
             raise CostModelError(
-                f"An MPS daemon must come up within {limit_s:g} s, but none did; {_CONTROL} said {said!r}. "
+                f"An MPS daemon must start within {limit_s:g} s, but none did; {_CONTROL} said {said!r}. "
                 f"Run `{_CONTROL} -f` by hand to see more, or use green contexts."
             )
         time.sleep(_POLL_S)

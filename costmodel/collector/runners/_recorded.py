@@ -9,16 +9,16 @@ from costmodel.records import Candidate, Measurement, Platform, SharedRecordStor
 
 
 class RecordedRunner(WrappedRunner):
-    """Measures with another runner what a record store does not hold, and serves what it holds.
+    """Serves the measurements in a record store, and measures the missing ones with another runner.
 
-    Several processes may use one store. A process that is killed loses the measurement in flight.
+    Several processes may use one store. A process that is killed loses only the measurement in progress.
 
     Args:
-        runner: What measures; it stays open.
-        path: The store; its name ends in ``.jsonl``. Made if it is not there.
+        runner: Runner that measures. It is not closed.
+        path: Path of the store, ending in ``.jsonl``. Created if missing.
 
     Raises:
-        CostModelError: The store cannot be opened, or is damaged before its last line.
+        CostModelError: If the store cannot be opened, or is damaged before its last line.
     """
 
     def __init__(self, runner: Runner, path: Path) -> None:
@@ -29,7 +29,7 @@ class RecordedRunner(WrappedRunner):
     def measure(
         self, candidates: Sequence[Candidate], platform: Platform, *, visit: int = 0
     ) -> list[Measurement]:
-        """What is stored of each candidate; the rest is built together, measured and stored one by one."""
+        """Return stored measurements; build the missing candidates together, then measure and store each."""
         missing = [each for each in candidates if not self._known(each, platform, visit)]
         self._runner.prefetch(missing)
         return [self._measured(candidate, platform, visit) for candidate in candidates]

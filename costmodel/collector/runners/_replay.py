@@ -29,11 +29,11 @@ class ReplayRunner(Runner):
     """Serves recorded measurements of one device.
 
     Args:
-        measurements: The records; what ran beside others is left out. Where a key occurs twice, the last one
-            is served.
+        measurements: The records. Measurements made alongside co-runners are left out. If a key occurs twice,
+            the last record is served.
 
     Raises:
-        CostModelError: No measurements were made alone, or they are of several devices.
+        CostModelError: If no measurement was made alone, or the measurements are of several devices.
     """
 
     def __init__(self, measurements: Iterable[Measurement]) -> None:
@@ -42,7 +42,7 @@ class ReplayRunner(Runner):
         devices = {platform.device.name: platform.device for platform in platforms.values()}
         if len(devices) != 1:
             raise CostModelError(
-                f"A replay must hold measurements made alone on exactly one device, but got "
+                "A replay must have measurements made alone on exactly one device, but got "
                 f"{sorted(devices) or 'none'}. Keep the measurements of one device."
             )
         (self._device,) = devices.values()
@@ -51,40 +51,40 @@ class ReplayRunner(Runner):
 
     @property
     def description(self) -> str:
-        """Says that nothing is measured, and what is served instead."""
+        """Sentence stating that nothing is measured, and what is served instead."""
         recorded = f"{len(self._recorded)} recorded measurements of {self._device.name}"
         return f"Replay: nothing is measured; {recorded} are served."
 
     @property
     def budgets(self) -> tuple[int, ...]:
-        """The recorded SM budgets, smallest first."""
+        """The recorded SM budgets, in ascending order."""
         return tuple(sorted(self._platforms))
 
     def platform(self, sms: int | None = None) -> Platform:
-        """The recorded platform with ``sms`` granted SMs, or the whole device.
+        """Return the recorded platform with ``sms`` granted SMs. Default: the whole device.
 
         Raises:
-            CostModelError: That budget was never recorded.
+            CostModelError: If this budget was never recorded.
         """
         granted = self._device.sms if sms is None else sms
         if granted not in self._platforms:
             recorded = ", ".join(map(str, self.budgets))
             raise CostModelError(
                 f"A replay can only grant SM budgets that were recorded ({recorded}), but got {granted}. "
-                "Ask for one of these, or measure on a device."
+                "Choose one of these, or measure on a device."
             )
         return self._platforms[granted]
 
     @property
     def repeats(self) -> bool:
-        """No: it has the visits that were recorded."""
+        """False: only the recorded visits are available."""
         return False
 
     def sources(self, workload: Workload | str) -> tuple[str, ...]:
-        """Those of the recorded kernels.
+        """Return the sources of the recorded kernels of a workload.
 
         Raises:
-            CostModelError: Nothing of the workload was recorded.
+            CostModelError: If nothing of the workload was recorded.
         """
         name = self._known(workload)
         recorded = (m.candidate for m in self._recorded.values() if m.candidate.workload.name == name)
@@ -97,10 +97,10 @@ class ReplayRunner(Runner):
         *,
         source: str | None = None,
     ) -> "SearchSpace":
-        """The pool of what was recorded on all of these platforms, in the order of records on the last one.
+        """Return the configs recorded on all of these platforms, in the order of records on the last one.
 
         Raises:
-            CostModelError: Nothing of the workload was, or of this workload nothing on all of the platforms.
+            CostModelError: If nothing of the workload was recorded, or nothing on all of the platforms.
         """
         from costmodel.spaces import Pool
 
@@ -113,22 +113,22 @@ class ReplayRunner(Runner):
         found = {key: candidate for key, candidate in found.items() if candidate.source == first}
         if not found:
             raise CostModelError(
-                f"A replay must hold kernels of {name} that were recorded on all of "
-                f"{', '.join(platform.name for platform in platforms)}, but it holds none. Ask for other SMs."
+                f"A replay must have kernels of {name} that were recorded on all of "
+                f"{', '.join(platform.name for platform in platforms)}, but has none. Choose other SMs."
             )
         return Pool(list(found.values()), *platforms)
 
     def known_latencies(
         self, workload: Workload | str, *, sources: Collection[str] | None = None
     ) -> Mapping[int, Mapping[str, float]]:
-        """Recorded seconds of every kernel that works, by granted SMs and then by the candidate's id.
+        """Return recorded seconds of every working kernel, by granted SMs and then by candidate id.
 
         Args:
             workload: The workload, or its name.
-            sources: Names of the sources whose kernels count; all if None.
+            sources: Names of the sources whose kernels count. Default: all.
 
         Raises:
-            CostModelError: Nothing of the workload was recorded.
+            CostModelError: If nothing of the workload was recorded.
         """
         name = self._known(workload)
         known = {
@@ -144,13 +144,13 @@ class ReplayRunner(Runner):
     def measure(
         self, candidates: Sequence[Candidate], platform: Platform, *, visit: int = 0
     ) -> list[Measurement]:
-        """The record of each candidate, in order.
+        """Return the record of each candidate, in order.
 
-        A visit is served only if that visit was recorded: serving the first one again would pass for a repeat
+        A visit is served only if it was recorded: serving the first visit again would look like a repeat
         without noise.
 
         Raises:
-            CostModelError: A candidate has no record of this visit on this platform.
+            CostModelError: If a candidate has no record of this visit on this platform.
         """
         return [self._find(candidate, platform, visit) for candidate in candidates]
 

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 class WrappedRunner(Runner):
-    """Does what another runner does, but for what a subclass changes.
+    """Forwards to another runner, except for what a subclass overrides.
 
     Args:
-        runner: The other one; it stays open.
+        runner: The other runner. It is not closed.
     """
 
     def __init__(self, runner: Runner) -> None:
@@ -23,32 +23,32 @@ class WrappedRunner(Runner):
 
     @property
     def description(self) -> str:
-        """What measures."""
+        """Description of the other runner."""
         return self._runner.description
 
     @property
     def budgets(self) -> tuple[int, ...]:
-        """Those of the other runner."""
+        """Budgets of the other runner."""
         return self._runner.budgets
 
     @property
     def in_flight(self) -> int:
-        """As many as the other runner works on."""
+        """Number of candidates that the other runner works on at once."""
         return self._runner.in_flight
 
     @property
     def repeats(self) -> bool:
-        """Whether the other runner can."""
+        """Whether the other runner can measure a kernel again."""
         return self._runner.repeats
 
     @property
     def has_neighbours(self) -> bool:
-        """Whether others run beside the other runner."""
+        """Whether others may run on the device during a measurement of the other runner."""
         return self._runner.has_neighbours
 
     @property
     def alone(self) -> Runner:
-        """The same with the other runner alone."""
+        """Return the same wrapper of the other runner without lanes."""
         if (alone := self._runner.alone) is self._runner:
             return self
         other = copy(self)
@@ -56,11 +56,11 @@ class WrappedRunner(Runner):
         return other
 
     def platform(self, sms: int | None = None) -> Platform:
-        """A platform of the other runner."""
+        """Return a platform of the other runner."""
         return self._runner.platform(sms)
 
     def sources(self, workload: Workload | str) -> tuple[str, ...]:
-        """Those of the other runner."""
+        """Return the sources of the other runner."""
         return self._runner.sources(workload)
 
     def space(
@@ -70,13 +70,13 @@ class WrappedRunner(Runner):
         *,
         source: str | None = None,
     ) -> "SearchSpace":
-        """A space of the other runner."""
+        """Return a space of the other runner."""
         return self._runner.space(workload, platforms, source=source)
 
     def known_latencies(
         self, workload: Workload | str, *, sources: Collection[str] | None = None
     ) -> Mapping[int, Mapping[str, float]] | None:
-        """What the other runner knows without measuring."""
+        """Return the latencies that the other runner knows without measuring."""
         return self._runner.known_latencies(workload, sources=sources)
 
     def measure(
@@ -86,5 +86,5 @@ class WrappedRunner(Runner):
         return self._runner.measure(candidates, platform, visit=visit)
 
     def prefetch(self, candidates: Sequence[Candidate]) -> None:
-        """Let the other runner prepare them."""
+        """Let the other runner prepare the candidates."""
         self._runner.prefetch(candidates)

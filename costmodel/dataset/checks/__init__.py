@@ -1,4 +1,4 @@
-"""What may be wrong with measurements, and where."""
+"""Checks that find errors in measurements."""
 
 from costmodel.dataset.checks._examine import Examination, Judge, examine, write_rejects
 from costmodel.dataset.checks._finding import Finding, Severity

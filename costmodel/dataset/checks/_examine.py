@@ -1,4 +1,4 @@
-"""Read files and say what is wrong with them; building a dataset begins with the same."""
+"""Read files and report what is wrong with them; building a dataset starts with the same step."""
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
@@ -43,14 +43,14 @@ class FileCount:
 
 @dataclass(frozen=True)
 class Examination:
-    """Files, what became of their records, and what is wrong with them.
+    """Contents of files, what happened to their records, and what is wrong with them.
 
     Attributes:
-        files: What each file holds, in the order in which they were named.
-        accepted: Measurements that can enter a dataset.
-        duplicates: Records that are equal to others.
-        rejects: What does not enter: of each file, then of all together.
-        findings: What to know of the files, the worst first.
+        files: Contents of each file, in the order in which the files were named.
+        accepted: Number of measurements that can enter a dataset.
+        duplicates: Number of records that equal another record.
+        rejects: Entries that are rejected: first those of each file, then those found across all files.
+        findings: Findings about the files, the most severe first.
     """
 
     files: tuple[FileCount, ...]
@@ -68,20 +68,21 @@ def examine(
     on_workload: Callable[[Validation], None] = lambda _: None,
     track: Track = untracked,
 ) -> Examination:
-    """Read record stores, datasets and files of other programs, and look for what is wrong with them.
+    """Check record stores, datasets and files of other programs for errors.
 
-    Memory holds the records of two workloads at a time, and what does not enter: while the first is looked
-    through, the second is sorted.
+    Memory holds the records of two workloads at a time, and the rejects: while the first is checked, the
+    second is sorted.
 
     Args:
-        files: The files, or folders of datasets.
-        options: What files of other programs do not say.
-        there: A dataset that they are to enter: what it has stays, and they are judged beside it.
-        on_workload: Called with what became of the records of each workload, by name.
-        track: Shows how far it is.
+        files: Files, or folders of datasets.
+        options: Information that files of other programs do not contain.
+        there: Dataset that the files are to be appended to. Its contents stay, and the files are checked
+            against them.
+        on_workload: Called with the validated records of each workload, in order of name.
+        track: Reports progress. Default: no report.
 
     Raises:
-        CostModelError: A file cannot be read.
+        CostModelError: If a file cannot be read.
     """
     paths = list(files)
     with ExitStack() as cleanup:
@@ -178,10 +179,10 @@ def _file_count(source: Source, count: _Count) -> FileCount:
 
 
 def write_rejects(rejects: Rejects, file: Path) -> None:
-    """Write one ``{"reason": ..., "record": ...}`` a line; to a ``.parquet`` file, ``Rejects.table``.
+    """Write one ``{"reason": ..., "record": ...}`` per line; to a ``.parquet`` file, write ``Rejects.table``.
 
     Raises:
-        CostModelError: The file cannot be written.
+        CostModelError: If the file cannot be written.
     """
     try:
         file.parent.mkdir(parents=True, exist_ok=True)

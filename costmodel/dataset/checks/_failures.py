@@ -1,4 +1,4 @@
-"""Failures that were written down as a latency: the same huge number for config after config."""
+"""Failures recorded as a latency: the same huge number for config after config."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -8,10 +8,10 @@ MOST_EXAMPLES = 3
 
 
 class Severity(StrEnum):
-    """How bad it is, the worst first.
+    """Severity of a finding, from the most to the least severe.
 
-    An error enters the dataset and would teach what is not so; a warning is something that is missing or was
-    left out; a note is something that was understood and set right.
+    An error would enter the dataset and teach something false. A warning means that something is missing or
+    was left out. A note means that something was recognised and corrected.
     """
 
     ERROR = "error"
@@ -20,15 +20,15 @@ class Severity(StrEnum):
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """What is wrong or worth knowing.
+    """Something that is wrong with a file, or worth knowing about it.
 
     Attributes:
-        kind: Family, such as ``unit`` or ``partial space``.
-        severity: How bad it is.
-        concerns: File, device or workload, or several of them.
-        count: How many entries, configs, records or tasks; the message says which.
-        message: What must hold, what was found, what to do.
-        examples: A few of those that are counted.
+        kind: Kind of finding, such as ``unit`` or ``partial space``.
+        severity: How severe the finding is.
+        concerns: The file, device or workload concerned; there may be several.
+        count: Number of entries, configs, records or tasks; the message says which.
+        message: What must hold, what was found, and what to do.
+        examples: A few of those counted.
     """
 
     kind: str
@@ -40,7 +40,7 @@ class Finding(msgspec.Struct, frozen=True):
 
     @property
     def rank(self) -> tuple[int, str, str]:
-        """Sort key: the worst first, then by kind and what it concerns."""
+        """Return the sort key: severity (the most severe first), then kind and what is concerned."""
         return list(Severity).index(self.severity), self.kind, self.concerns
 
 

@@ -1,4 +1,4 @@
-"""What is wrong with measurements of many sources, found without being told what to look for."""
+"""Find errors in measurements from many sources, without knowing what to look for."""
 
 from collections.abc import Sequence
 from itertools import chain

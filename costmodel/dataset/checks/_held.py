@@ -1,4 +1,4 @@
-"""The records of one workload in all files, side by side."""
+"""The records of one workload in all files."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

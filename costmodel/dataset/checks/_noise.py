@@ -85,7 +85,7 @@ def _spread_finding(concerns: str, stds: FloatArray, examples: list[str]) -> Ite
             noisy.size,
             f"The repeats of {_SHARE:.0%} of the measurements must be within a relative std of "
             f"{_WIDEST_STD:g}, but those of {noisy.size:,} of {stds.size:,} are not (median "
-            f"{np.median(noisy):.2g}): measure on a device that nothing else uses, at a steady clock.",
+            f"{np.median(noisy):.2g}). Measure on a device that runs nothing else, at a steady clock.",
             examples,
         )
 
@@ -95,10 +95,10 @@ def _shift_finding(concerns: str, shifts: FloatArray) -> Iterator[Finding]:
         yield _warning(
             concerns,
             shifts.size,
-            f"A kernel that is measured again must have its latency to {WIDEST_SHIFT:.0%} (median A/A "
-            f"shift), but the {shifts.size:,} that were differ by {np.median(shifts):.0%}, nine in ten by up "
-            f"to {np.quantile(shifts, 0.9):.0%}: what is learned from these ranks is noise; measure again on "
-            "a device that nothing else uses, at a steady clock.",
+            f"A kernel that is measured again must repeat its latency within {WIDEST_SHIFT:.0%} (median A/A "
+            f"shift), but the {shifts.size:,} kernels measured again differ by {np.median(shifts):.0%}, and "
+            f"90% of them by up to {np.quantile(shifts, 0.9):.0%}. Rankings learned from these data are "
+            "noise. Measure again on a device that runs nothing else, at a steady clock.",
             [],
         )
 

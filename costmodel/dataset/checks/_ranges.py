@@ -1,4 +1,4 @@
-"""Numbers that no device can have, as a wrong unit makes them.
+"""Values that no device can have, as a wrong unit produces them.
 
 No schema library (pandera, dataframely) stands behind this: msgspec checks types and required fields when it
 decodes a record, as ``SCHEMA`` does for a file. What is left is one comparison of arrays a quantity, to which

@@ -1,4 +1,4 @@
-"""What does not enter: rows with reasons, which become objects where someone asks for them."""
+"""Rejected rows with reasons; they become objects only when accessed."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""What did not enter as it is written: rejected and equal records, and entries that were read otherwise."""
+"""Findings about entries that did not enter as written: rejected, duplicate or repaired."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ def repair_findings(sources: Sequence[Source]) -> Iterator[Finding]:
     """What the readers of files set right."""
     for source in sources:
         for repair, count in source.repairs.items():
-            message = f"{repair} ({count:,} entries): nothing is to be done."
+            message = f"{repair} ({count:,} entries). You need not do anything."
             yield Finding("repair", Severity.NOTE, str(source.path), count, message)
 
 
@@ -25,8 +25,8 @@ def duplicate_findings(sources: Sequence[Source], duplicates: int) -> Iterator[F
     """Records that are equal to others."""
     if duplicates:
         message = (
-            f"A record must be there once, but {duplicates:,} are equal to another: each enters once, "
-            "nothing is to be done."
+            f"Each record must be there once, but {duplicates:,} equal another record. Each is kept once; "
+            "you need not do anything."
         )
         files = ", ".join(str(source.path) for source in sources)
         yield Finding(_DUPLICATE, Severity.NOTE, files, duplicates, message)

@@ -1,4 +1,4 @@
-"""Which records enter a dataset, and why the others do not."""
+"""Decide which records enter a dataset, and why the others do not."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

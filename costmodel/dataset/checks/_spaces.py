@@ -1,4 +1,4 @@
-"""Files that hold a part of a space, or another space than their name says."""
+"""Files that contain only a part of a space, or another space than their name says."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Two files that measured the same configs on the same device and do not agree."""
+"""Files that measured the same configs on the same device and disagree."""
 
 from collections.abc import Iterator
 from itertools import combinations

@@ -1,4 +1,4 @@
-"""Devices of two names that measured nearly the same: known of one is known of the other."""
+"""Devices of different names that measured nearly the same: knowing one gives the other away."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""A dataset, or a part of it, as files of other programs."""
+"""Export a dataset, or a part of it, to files of other programs."""
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -32,18 +32,19 @@ def export_dataset(  # noqa: PLR0913 (one argument a knob)
     device: str | None = None,
     track: Track = untracked,
 ) -> ExportReport:
-    """Write a dataset, or a part of it, as files of other programs.
+    """Export a dataset, or a part of it, to files of other programs.
 
     Args:
-        dataset: The dataset, its name or its path; see ``load_dataset``.
-        out: New file for ``records`` (.jsonl) and ``parquet``, folder for the others.
+        dataset: Dataset, or its name or path; see ``load_dataset``.
+        out: New file for ``records`` (.jsonl) and ``parquet``; folder for the other formats.
         format_name: One of ``EXPORT_FORMATS``.
-        workload: Name of the workload to take; all if not given.
-        device: Name of the device to take; all if not given.
-        track: Shows how far it is.
+        workload: Name of the workload to export. Default: all.
+        device: Name of the device to export. Default: all.
+        track: Reports progress. Default: no report.
 
     Raises:
-        CostModelError: The dataset cannot be read, has no such measurements, or the files cannot be written.
+        CostModelError: If the dataset cannot be read or has no such measurements, or the files cannot be
+            written.
     """
     if format_name not in _EXPORTS:
         raise CostModelError(f"The format must be one of {', '.join(_EXPORTS)}, but got {format_name!r}.")

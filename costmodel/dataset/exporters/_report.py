@@ -1,4 +1,4 @@
-"""What an export did, and where it writes."""
+"""Report of an export, and its output folder."""
 
 import json
 import re
@@ -21,13 +21,14 @@ _LONGEST_NAME = 120  # a folder's entries may have 255 bytes, and suffixes follo
 
 @dataclass(frozen=True)
 class ExportReport:
-    """What an export did.
+    """Report of an export.
 
     Attributes:
-        files: What was written.
-        measurements: Measurements that are in them.
-        left_out: How many measurements the format cannot hold, by reason.
-        lost: What the format cannot say of those that it holds; empty if ``dataset build`` gets all back.
+        files: Files written.
+        measurements: Number of measurements written.
+        left_out: Number of measurements that the format cannot represent, by reason.
+        lost: What the format cannot represent of the exported measurements; empty if ``dataset build``
+            restores everything.
     """
 
     files: tuple[Path, ...]
@@ -69,4 +70,6 @@ def check_new(out: Path) -> None:
         CostModelError: There is one.
     """
     if out.exists():
-        raise CostModelError(f"{out} must be a new file, but is there already: move it, or name another.")
+        raise CostModelError(
+            f"{out} must be a new file, but it exists already. Move it, or name another file."
+        )

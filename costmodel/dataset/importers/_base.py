@@ -1,4 +1,4 @@
-"""What a format is to the readers: how a file of it is recognised, and how it is read."""
+"""Interface of a file format: how a file is recognised, and how it is read."""
 
 import re
 from collections.abc import Callable
@@ -23,17 +23,17 @@ _KEY_OF_LINES = "crc32"  # which a line of a record store begins with
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """What files of other programs do not say.
+    """Information that files of other programs do not contain.
 
     Attributes:
-        platform: TOML file that says where they were measured; one that stands beside a file and is named as
-            it, with ``.platform.toml`` behind, is that file's instead.
-        columns: TOML file that says which column of a table is what.
-        workloads: What was measured, for formats that do not name it.
-        problem_size: Sizes of the problem, x first, for caches of Kernel Tuner that do not say them.
-        lower_traces: Which traces of a MetaSchedule database TVM, where it is installed, lowers for what
-            their kernels launch: ``needed`` are those of foreign kernels and of a CPU, whose features nothing
-            else tells; ``all`` or ``none``.
+        platform: TOML file that describes the platform of the measurements. A file next to the measurements
+            with the same name and the suffix ``.platform.toml`` overrides it for that file.
+        columns: TOML file that maps the columns of a table.
+        workloads: Workloads measured, for formats that do not name them.
+        problem_size: Problem size, x first, for Kernel Tuner caches that do not contain it.
+        lower_traces: Traces of a MetaSchedule database that TVM, if installed, lowers to find what their
+            kernels launch. ``needed``: those of foreign kernels and of a CPU, whose features are not known
+            otherwise. ``all``: every trace. ``none``: no trace.
     """
 
     platform: Path | None = None

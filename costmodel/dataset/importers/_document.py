@@ -1,4 +1,4 @@
-"""JSON documents of other programs, plain or gzipped, read an entry at a time."""
+"""JSON documents of other programs, plain or gzipped, read one entry at a time."""
 
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
@@ -138,7 +138,7 @@ def _parts(text: JsonWindow) -> Iterator[_Part]:
         if not more:
             text.expect("}")
     if text.peek():
-        raise ValueError(f"nothing must stand behind it, but at character {text.position:,} something does")
+        raise ValueError(f"nothing may follow it, but something does at character {text.position:,}")
 
 
 def _entries(text: JsonWindow, name: str) -> Generator[_Entry, None, bool]:
@@ -158,4 +158,4 @@ def _entries(text: JsonWindow, name: str) -> Generator[_Entry, None, bool]:
 
 def _check_new(key: Any, known: Any) -> None:
     if key in known:
-        raise ValueError("a key stands twice in one object")
+        raise ValueError("each key of an object must be unique, but one occurs twice")

@@ -1,4 +1,4 @@
-"""What one entry of a foreign file may say: checks that all importers share."""
+"""Checks of a foreign entry that all importers share."""
 
 import math
 from datetime import UTC, datetime
@@ -15,7 +15,10 @@ _LARGEST_INTEGER = 2**53  # beyond, JSON readers disagree
 
 
 class EntryError(Exception):
-    """An entry cannot be believed. The message says what must hold, without values: it is counted."""
+    """An entry cannot be accepted.
+
+    The message says what must hold and contains no values, because rejected entries are counted by message.
+    """
 
 
 def seconds(value: float, per_second: float, what: str) -> float:
@@ -30,9 +33,9 @@ def seconds(value: float, per_second: float, what: str) -> float:
         EntryError: It is no latency of a kernel.
     """
     if not LEAST_S * per_second <= value < math.inf:
-        raise EntryError(f"{what} must be finite, and a nanosecond at least")
+        raise EntryError(f"{what} must be finite and at least one nanosecond")
     if value >= MOST_S * per_second:
-        raise EntryError(f"{what} must be below {MOST_S:g} s: more stands for a failure")
+        raise EntryError(f"{what} must be below {MOST_S:g} s, as larger values stand for a failure")
     return float(value) / per_second
 
 
@@ -46,7 +49,7 @@ def decision(value: Any) -> Decision:
         return value
     if isinstance(value, int | float) and abs(value) < _LARGEST_INTEGER:
         return int(value) if value == int(value) else value
-    raise EntryError("a parameter's value must be a text or a finite number")
+    raise EntryError("a parameter's value must be text or a finite number")
 
 
 def factors(values: Any) -> tuple[int, ...]:

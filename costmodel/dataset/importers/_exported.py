@@ -1,4 +1,4 @@
-"""The records that our exporters put behind each entry of a foreign format, so that nothing is lost.
+"""Records that costmodel's exporters attach to each entry of a foreign format, so that nothing is lost.
 
 An entry that we export has one more field, ``costmodel``: the list of the records that it stands for. Other
 programs ignore it. A reader believes it only if the rest of the entry is what those records show, so that a
@@ -32,14 +32,14 @@ def records_behind(entry: Any, show: Show) -> list[Measurement]:
         EntryError: It has none, or shows something else than they do.
     """
     if not isinstance(entry, dict) or not entry.get(KEY):
-        raise EntryError(f"an entry of a file that costmodel wrote must have its records in {KEY}")
+        raise EntryError(f"an entry of a file written by costmodel must have its records in {KEY}")
     try:
         records = msgspec.json.decode(msgspec.json.encode(entry[KEY]), type=list[Measurement])
         shown = {**show(records), KEY: entry[KEY]}
     except (ValueError, OverflowError, RecursionError, msgspec.MsgspecError):
-        raise EntryError("the records behind an entry must be of this version's schema") from None
+        raise EntryError("the records of an entry must follow the schema of this version") from None
     if any(name not in entry or entry[name] != value for name, value in shown.items()):
-        raise EntryError("an entry must show what the records behind it say: it was changed")
+        raise EntryError("an entry must agree with its records, but it was changed")
     return records
 
 

@@ -1,4 +1,4 @@
-"""JSON of which nothing may be lost: a text of it, and values taken from a file one after the other.
+"""Lossless JSON: a text of it, and values read from a file one after the other.
 
 The standard library's decoder takes each value from a window of the text. A streaming parser (yajl, which
 ijson drives) changes texts that are escaped by halves, keeps one of two equal keys, and refuses NaN and
@@ -73,9 +73,7 @@ class JsonWindow:
             ValueError: It is another.
         """
         if not self.take(character):
-            raise ValueError(
-                f"{character} must stand at character {self.position:,}, but {self.peek()!r} does"
-            )
+            raise ValueError(f"character {self.position:,} must be {character}, but is {self.peek()!r}")
 
     def key(self) -> str:
         """Take the key of an object, and the colon behind it.
@@ -85,7 +83,7 @@ class JsonWindow:
         """
         key = self.value()
         if not isinstance(key, str):
-            raise ValueError(f"a key must stand before character {self.position:,}")  # noqa: TRY004 (as others)
+            raise ValueError(f"a key must precede character {self.position:,}")  # noqa: TRY004 (as others)
         self.expect(":")
         return key
 
@@ -106,7 +104,7 @@ class JsonWindow:
                 if self._is_all:
                     raise ValueError(f"{error.msg} at character {self._before + error.pos:,}") from None
             if len(self._text) - self._at > _MOST_VALUE:
-                raise ValueError(f"a value must have at most {_MOST_VALUE:,} characters, and one has more")
+                raise ValueError(f"a value must have at most {_MOST_VALUE:,} characters, but one has more")
             self._read(max(_CHUNK, len(self._text) - self._at))
         _check_escapes(self._text[self._at : end])
         self._at = end
@@ -117,7 +115,7 @@ class JsonWindow:
         data = self._file.read(min(size, self._left + 1))
         self._left -= len(data)
         if self._left < 0:
-            raise ValueError(f"it must have at most {self._most_bytes:,} bytes unpacked, and this has more")
+            raise ValueError(f"it must have at most {self._most_bytes:,} bytes unpacked, but has more")
         self._is_all = not data
         self._before += self._at
         self._text, self._at = self._text[self._at :] + self._decode(data, self._is_all), 0
@@ -125,14 +123,14 @@ class JsonWindow:
 
 def _check_escapes(text: str) -> None:
     if any(escape[1] for escape in _ESCAPE.finditer(text)):
-        raise ValueError("characters must not be escaped by halves")
+        raise ValueError("surrogate escapes must come in pairs")
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """A JSON object, of which no key may be lost."""
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise ValueError("a key stands twice in one object")
+        raise ValueError("each key of an object must be unique, but one occurs twice")
     return found
 
 

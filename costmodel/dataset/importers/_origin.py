@@ -1,4 +1,4 @@
-"""Where an entry of a foreign file is from."""
+"""Origin of an entry of a foreign file."""
 
 import json
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Our own formats: record stores, and datasets."""
+"""Costmodel's own formats: record stores, and datasets."""
 
 from costmodel.dataset.importers._base import Format, InputFile, ReadOptions
 from costmodel.dataset.importers._source import Source
@@ -18,8 +18,8 @@ def _read_dataset(file: InputFile, _: ReadOptions) -> Source:
         return Source.of(file.path, iter_records(file.path))
     except CostModelError as error:
         raise CostModelError(
-            f"{error} A table of another program needs `--columns map.toml`, which says what its columns "
-            "are; `costmodel dataset build --help` shows one."
+            f"{error} A table of another program needs `--columns map.toml`, which maps its columns; "
+            "`costmodel dataset build --help` shows an example."
         ) from None
 
 

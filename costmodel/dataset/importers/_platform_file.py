@@ -1,4 +1,4 @@
-"""Where a foreign file was measured, for formats that do not say it: a TOML file beside it or named."""
+"""Platform of a foreign file whose format does not name it: a TOML file next to it, or a given one."""
 
 import math
 import tomllib
@@ -70,7 +70,9 @@ def read_platform_file(path: Path) -> PlatformFile:
     device = find_device(file.device) if isinstance(file.device, str) else _checked(file.device, path)
     sms = device.sms if file.sms is None else file.sms
     if file.isolation != "whole" and file.sms is None:
-        raise CostModelError(f"{path} must say the granted `sms` of isolation {file.isolation}.")
+        raise CostModelError(
+            f"{path} must give the number of SMs granted (`sms`) for isolation {file.isolation}."
+        )
     if not min(1, device.sms) <= sms <= device.sms or (file.isolation == "whole" and sms != device.sms):
         raise CostModelError(
             f"{path} must grant 1 to {device.sms} SMs of {device.name}, and all of them where isolation is "
@@ -105,8 +107,8 @@ def needed_platform(found: PlatformFile | None, path: Path) -> PlatformFile:
     """
     if found is None:
         raise CostModelError(
-            f"{path} does not say where it was measured: give `--platform platform.toml`, or write "
-            f"{path.name}{SUFFIX} beside it, {_EXAMPLE}."
+            f"{path} must name the platform of its measurements, but does not. Give `--platform "
+            f"platform.toml`, or write {path.name}{SUFFIX} next to it, {_EXAMPLE}."
         )
     return found
 

@@ -1,4 +1,4 @@
-"""Files of any known format to measurements; of which format a file is, its content says.
+"""Read files of any known format; the content of a file determines its format.
 
 A format is one ``Format`` in a module of this package, and one entry of ``FORMATS``.
 """
@@ -51,8 +51,8 @@ def read_source(path: Path, options: ReadOptions | None = None) -> Source:
             return each.read(file, options)
     raise CostModelError(
         f"{path} must be a file of one of these formats, gzipped or not: "
-        f"{', '.join(each.name for each in FORMATS)}. Its beginning is of none. "
-        "Write rows of JSON as a table, with `pandas.read_json(...).to_csv(..., index=False)`."
+        f"{', '.join(each.name for each in FORMATS)}. Its first bytes match none of them. Convert JSON rows "
+        "to a table with `pandas.read_json(...).to_csv(..., index=False)`."
     )
 
 
@@ -64,7 +64,7 @@ def _database_of(folder: Path) -> Path:
     """
     if not (folder / RECORDS_NAME).is_file():
         raise CostModelError(
-            f"A folder must be that of a dataset or of a MetaSchedule database, but {folder} holds neither "
+            f"A folder must contain a dataset or a MetaSchedule database, but {folder} has neither "
             f"measurements.parquet nor {RECORDS_NAME}. Name its files, as in {folder}/*.csv."
         )
     return folder / RECORDS_NAME

@@ -1,4 +1,4 @@
-"""What was read from one file, and what of it was not."""
+"""Contents of one file, and its rejected entries."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -127,8 +127,8 @@ class Source:
                     if left < 0:
                         raise CostModelError(
                             f"{path} must be a file of measurements, but more than {len(rejects):,} of its "
-                            f"entries are none, the first because {rejects[0].reason}. Check what it is, and "
-                            "what was said of it."
+                            f"entries are not; the first because {rejects[0].reason}. Check the file and "
+                            "the options that describe it."
                         )
                 case Repair(reason, count):
                     repairs[reason] += count

@@ -1,4 +1,4 @@
-"""Measurements on their way into a dataset: in columns and on disk, so that millions of them fit."""
+"""Measurements on their way into a dataset, stored in columns and on disk so that millions fit."""
 
 import io
 import tempfile

@@ -64,8 +64,8 @@ class _Unpacking(RawIOBase):
         count = self._file.readinto(buffer)
         if self._file.tell() > self._most:
             raise CostModelError(
-                f"{self._path} must unpack to at most {_MOST_RATIO} times its size, but goes on beyond "
-                f"{self._most:,} bytes, as if made to fill memory. If you trust it, unpack it first."
+                f"{self._path} must unpack to at most {_MOST_RATIO} times its size, but exceeds "
+                f"{self._most:,} bytes and may be meant to exhaust memory. If you trust it, unpack it first."
             )
         return count
 
@@ -85,9 +85,9 @@ def lines_of(file: Stream, *, most_bytes: int, most_total: int) -> Iterator[byte
     while line := file.readline(most_bytes + 1):
         total += len(line)
         if len(line) > most_bytes:
-            raise ValueError(f"a line must have at most {most_bytes:,} bytes, and one has more")
+            raise ValueError(f"a line must have at most {most_bytes:,} bytes, but one has more")
         if total > most_total:
-            raise ValueError(f"it must have at most {most_total:,} bytes unpacked, and this has more")
+            raise ValueError(f"it must have at most {most_total:,} bytes unpacked, but has more")
         yield line
 
 

@@ -1,4 +1,4 @@
-"""What a published dataset says of itself: card, pictures, summaries, differences."""
+"""Description of a published dataset: card, pictures, summaries, differences."""
 
 from costmodel.dataset.publish._card import (
     HEADER_NAME,

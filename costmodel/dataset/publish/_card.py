@@ -1,4 +1,4 @@
-"""The card: what a dataset is, how it was made, what it holds, what it is not good for."""
+"""The card: what a dataset is, how it was made, what it contains, what it is not suitable for."""
 
 from pathlib import Path
 
@@ -101,15 +101,15 @@ dataset = costmodel.load_dataset(".")  # or pandas.read_parquet("{data_file}")
 
 
 class CardHeader(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What only the author of a dataset can say; each text is Markdown.
+    """Description of a dataset that only its author can give. Each text is Markdown.
 
     Attributes:
         title: Name of the dataset.
-        summary: What it holds and what it is for.
-        method: How it was measured.
-        limits: What it is not good for.
+        summary: What the dataset contains and what it is for.
+        method: How the measurements were made.
+        limits: What the dataset is not suitable for.
         licence: Terms of use, such as ``CC-BY-4.0``.
-        citation: How to cite it.
+        citation: How to cite the dataset.
     """
 
     title: str
@@ -124,7 +124,7 @@ def read_card_header(path: Path) -> CardHeader:
     """Read the author's part of a card from a TOML file with the keys of ``CardHeader``.
 
     Raises:
-        CostModelError: The file is missing, is not TOML, or has other keys.
+        CostModelError: If the file is missing, is not TOML, or has other keys.
     """
     try:
         return msgspec.toml.decode(find_config(path).read_bytes(), type=CardHeader)
@@ -152,7 +152,7 @@ def read_held_header(folder: Path) -> CardHeader:
     except OSError as error:
         raise CostModelError(f"Cannot read {file}, the texts of the card: {error.strerror}.") from error
     except msgspec.MsgspecError as error:
-        raise CostModelError(f"{file} must hold the texts of the dataset's card, but: {error}.") from None
+        raise CostModelError(f"{file} must contain the texts of the dataset's card, but: {error}.") from None
 
 
 def render_card(header: CardHeader, description: Description, *, in_parts: bool = False) -> str:

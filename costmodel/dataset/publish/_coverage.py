@@ -1,4 +1,4 @@
-"""How much of what is known to exist was measured where, and how flat the landscape there is.
+"""Coverage: how much of the known space was measured where, and how flat the landscape is there.
 
 Notations:
     known: a candidate of a workload that any platform of the dataset measured.

@@ -1,4 +1,4 @@
-"""What a dataset holds, in numbers: counts, noise, spread of quality and the budget gap."""
+"""Contents of a dataset in numbers: counts, noise, spread of quality and the budget gap."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -26,25 +26,25 @@ from costmodel.records import Outcome, Platform
 
 @dataclass(frozen=True)
 class Description:
-    """What a dataset holds.
+    """Contents of a dataset in figures.
 
     Attributes:
-        workloads: Distinct workloads.
-        candidates: Distinct candidates.
-        kernels: Distinct generated sources; 0 where they are not known.
-        working_kernels: By workload, the different kernels that work wherever they were measured, told apart
-            by generated source, or by candidate where the source is not known.
-        platforms: Distinct platforms.
-        measurements: Rows, A/A repeats included.
-        outcomes: Rows by outcome, the most frequent first.
+        workloads: Number of distinct workloads.
+        candidates: Number of distinct candidates.
+        kernels: Number of distinct generated sources; 0 if sources are not recorded.
+        working_kernels: By workload, the number of different kernels that work wherever they were measured.
+            Kernels differ by generated source, or by candidate if the source is not recorded.
+        platforms: Number of distinct platforms.
+        measurements: Number of rows, A/A repeats included.
+        outcomes: Number of rows by outcome, the most frequent first.
         devices: Names of the devices.
-        software: Versions that it was measured with.
-        measured_from: Day of the first measurement, ISO 8601; ``unknown`` if none says when it was made.
-        measured_to: Day of the last measurement, likewise.
-        noise: How far equal measurements differ.
-        tasks: By workload, then device, SMs and isolation.
-        budgets: By device, SMs and isolation.
-        pairs: How alike each two devices are, the most alike first.
+        software: Software versions used for the measurements.
+        measured_from: Day of the first measurement, ISO 8601; ``unknown`` if no measurement is dated.
+        measured_to: Day of the last measurement, in the same form.
+        noise: How much repeated measurements of the same kernel differ.
+        tasks: The tasks, ordered by workload, then device, SMs and isolation.
+        budgets: The SM budgets, ordered by device, SMs and isolation.
+        pairs: Similarity of each pair of devices, the most similar first.
         coverage: Each workload on each platform, measured or not; platforms in the order of ``budgets``.
     """
 
@@ -67,7 +67,7 @@ class Description:
 
 
 def describe(dataset: DatasetLike | None = None) -> Description:
-    """Describe a dataset that has at least one measurement; see ``load_dataset`` for what may be given."""
+    """Describe a dataset with at least one measurement; see ``load_dataset`` for the argument."""
     return Describer.of(dataset).description()
 
 
@@ -90,14 +90,14 @@ class Describer:
 
     @classmethod
     def of(cls, dataset: DatasetLike | None = None, track: Track = untracked) -> Self:
-        """Take in a dataset; of one that is not loaded, memory holds one workload at a time.
+        """Make a describer of a dataset. A dataset that is not loaded is read one workload at a time.
 
         Args:
-            dataset: The dataset, its name or its path; see ``load_dataset``.
-            track: Shows how far it is.
+            dataset: Dataset, or its name or path; see ``load_dataset``.
+            track: Reports progress. Default: no report.
 
         Raises:
-            CostModelError: It cannot be read.
+            CostModelError: If the dataset cannot be read.
         """
         describer = cls()
         for part in [dataset] if isinstance(dataset, Dataset) else iter_datasets(dataset, track):
@@ -105,7 +105,7 @@ class Describer:
         return describer
 
     def add(self, part: Dataset) -> None:
-        """Take in some workloads."""
+        """Add some workloads."""
         frame = part.measurements
         self._tasks += describe_tasks(part)
         counts = count_candidates(part)
@@ -129,11 +129,11 @@ class Describer:
 
     @property
     def shifts(self) -> pd.DataFrame:
-        """The ``visit_shifts`` of all parts."""
+        """Return the ``visit_shifts`` of all parts."""
         return pd.concat(self._shifts, ignore_index=True)
 
     def description(self) -> Description:
-        """What all parts together hold: at least one measurement."""
+        """Describe all parts together. They must contain at least one measurement."""
         budgets = describe_budgets(self._tasks, self._platforms.values())
         days = self._days or {"unknown"}
         return Description(

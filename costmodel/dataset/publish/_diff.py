@@ -1,4 +1,4 @@
-"""What two datasets have in common, and how far they disagree there."""
+"""Compare two datasets: what they have in common, and how much they disagree there."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -37,13 +37,16 @@ class WorkloadDiff:
 
 @dataclass(frozen=True)
 class Diff:
-    """Two datasets side by side; a measurement is known by candidate, platform, visit and company.
+    """Differences between two datasets.
+
+    Measurements are matched by candidate, platform, visit and co-runners.
 
     Attributes:
-        workloads: One entry each, those of either dataset, by name.
-        shift: abs(second / first latency - 1) over what changed and is ok in both.
-        outcomes: Of what changed its outcome, how often: ``ok -> timeout`` and so on.
-        fields: Of what changed, how often each field did; ``platform`` is software or a device's figures.
+        workloads: One entry per workload of either dataset, by name.
+        shift: abs(second / first latency - 1) over measurements that changed and are ok in both.
+        outcomes: Number of measurements for each change of outcome, such as ``ok -> timeout``.
+        fields: Number of changed measurements by changed field. ``platform`` stands for software versions or
+            figures of a device.
     """
 
     workloads: tuple[WorkloadDiff, ...]
@@ -53,7 +56,7 @@ class Diff:
 
     @property
     def is_empty(self) -> bool:
-        """Whether both hold the same."""
+        """Return whether both datasets contain the same."""
         return not any(w.left + w.right + w.changed for w in self.workloads)
 
 
@@ -81,12 +84,12 @@ def diff_datasets(first: DatasetLike, second: DatasetLike, track: Track = untrac
     """Compare two datasets.
 
     Args:
-        first: A dataset, its name or its path; see ``load_dataset``.
-        second: Another one.
-        track: Shows how far it is.
+        first: Dataset, or its name or path; see ``load_dataset``.
+        second: The dataset to compare it with.
+        track: Reports progress. Default: no report.
 
     Raises:
-        CostModelError: One cannot be read.
+        CostModelError: If a dataset cannot be read.
     """
     return diff(*(iter_records(dataset, track) for dataset in (first, second)))
 

@@ -1,4 +1,4 @@
-"""How far equal measurements differ."""
+"""How much equal measurements differ."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""The card as a page for a browser, beside the pictures that it shows."""
+"""The card as a web page, next to the pictures that it shows."""
 
 from costmodel.web_page import web_page
 

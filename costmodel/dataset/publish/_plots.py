@@ -1,4 +1,4 @@
-"""The pictures beside a dataset's card."""
+"""The pictures of a dataset's card."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,15 +25,15 @@ _FLOOR_PERCENT = 1e-3  # a logarithmic axis cannot show that two visits agree to
 
 
 def write_plots(description: Description, shifts: pd.DataFrame, folder: Path) -> tuple[str, ...]:
-    """Write all pictures into a folder and give their names.
+    """Write all pictures into a folder and return their file names.
 
     Args:
-        description: Of the dataset to show.
-        shifts: Its ``visit_shifts``.
-        folder: Made if it is not there.
+        description: Description of the dataset to show.
+        shifts: The ``visit_shifts`` of the dataset.
+        folder: Output folder, created if missing.
 
     Raises:
-        CostModelError: The folder cannot be written.
+        CostModelError: If the folder cannot be written.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)

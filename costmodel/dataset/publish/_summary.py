@@ -13,11 +13,11 @@ from costmodel.dataset.publish._tasks import Task
 
 @dataclass(frozen=True)
 class TextTable:
-    """A table of text.
+    """Table of text.
 
     Attributes:
-        title: What it shows.
-        header: Names of the columns; the first column names the rows.
+        title: Title of the table.
+        header: Names of the columns. The first column names the rows.
         rows: Cells.
     """
 
@@ -27,7 +27,7 @@ class TextTable:
 
 
 def summary_tables(description: Description) -> tuple[TextTable, ...]:
-    """All tables, the most general first."""
+    """Return all tables, the most general first."""
     return (
         _count_table(description),
         _workload_table(description),

@@ -1,4 +1,4 @@
-"""Who learns from what, and who is judged by what."""
+"""Splits of a dataset into training and test rows."""
 
 from costmodel.dataset.splits._file import read_split, write_split
 from costmodel.dataset.splits._final import (

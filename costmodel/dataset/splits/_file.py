@@ -1,4 +1,4 @@
-"""Splits written into a dataset's folder, so that everyone judges by the same rows.
+"""Splits stored in a dataset's folder, so that everyone tests on the same rows.
 
 ``splits/<name>.json`` is one line of JSON:
 
@@ -67,33 +67,33 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def write_split(dataset: Dataset, split: Split, *, force: bool = False) -> Path:
-    """Write a split into its dataset's folder and name it in ``SHA256SUMS``.
+    """Write a split into its dataset's folder and add it to ``SHA256SUMS``.
 
     Args:
-        dataset: A dataset that was read from a file.
-        split: A split of it with a name of its own.
-        force: Replace another split of this name.
+        dataset: Dataset that was read from a file.
+        split: A split of that dataset with a name of its own.
+        force: Replace an existing split of this name. Default: False.
 
     Returns:
-        The file. Nothing changes if it says the same already.
+        Path of the file. Nothing changes if the file already contains this split.
 
     Raises:
-        CostModelError: The name is not possible or taken, or the file cannot be written.
+        CostModelError: If the name is invalid or taken, or the file cannot be written.
     """
     of = _file_of(dataset)
     folder = of.path.parent
     if not _NAME.fullmatch(split.name) or split.name in STRATEGIES:
         raise CostModelError(
-            "The name of a split must be letters, digits, '.', '_' and '-', begin with a letter or digit, "
-            f"and not be that of a strategy, but got {split.name!r}."
+            "The name of a split must consist of letters, digits, '.', '_' and '-', begin with a letter or "
+            f"digit, and differ from the names of strategies, but got {split.name!r}."
         )
     file = folder / FOLDER_NAME / f"{split.name}.json"
     data = msgspec.json.encode(_to_file(dataset, split, of.sha256)) + b"\n"
     try:
         if file.is_file() and file.read_bytes() != data and not force:
             raise CostModelError(
-                f"{file} must not be there yet, or say the same, but it holds another split: choose another "
-                "name, or replace it (--force)."
+                f"{file} must not exist, or contain the same split, but it contains another one. Choose "
+                "another name, or replace it (--force)."
             )
         write_whole(file, data)
         add_checksums(folder, [_in_folder(split.name)])
@@ -103,14 +103,15 @@ def write_split(dataset: Dataset, split: Split, *, force: bool = False) -> Path:
 
 
 def read_split(dataset: Dataset, name: str) -> Split:
-    """Read the split of this name from a dataset's folder, and check it.
+    """Read the split of this name from a dataset's folder, and validate it.
 
     Args:
-        dataset: A dataset that was read from a file.
+        dataset: Dataset that was read from a file.
         name: Name of the split.
 
     Raises:
-        CostModelError: It is not there, it is damaged, or the dataset is not the one that was split.
+        CostModelError: If the split does not exist, is damaged, or was made for other contents of the
+            dataset.
     """
     of = _file_of(dataset)
     folder = of.path.parent
@@ -137,8 +138,8 @@ def read_split(dataset: Dataset, name: str) -> Split:
 def _file_of(dataset: Dataset) -> DatasetFile:
     if dataset.file is None:
         raise CostModelError(
-            "A split is kept beside its dataset, which must be read from a file, but this one was made in "
-            "memory: build it, and load it from there."
+            "A split is stored with its dataset, which must be read from a file, but this dataset was made "
+            "in memory. Build it, and load it from its folder."
         )
     return dataset.file
 
@@ -151,14 +152,15 @@ def _in_folder(name: str) -> str:
 def _check_is_of(file: Path, said: _File, sha256: str) -> None:
     if said.version != VERSION:
         raise CostModelError(
-            f"{file} must be of version {VERSION}, but is of version {said.version}: use the costmodel that "
-            "wrote it, or write it again with `costmodel dataset split --force`."
+            f"{file} must be of version {VERSION}, but is of version {said.version}. Use the version of "
+            "costmodel that wrote it, or write it again with `costmodel dataset split --force`."
         )
     if said.dataset_sha256 != sha256:
         raise CostModelError(
-            f"{file} must be a split of the dataset beside it, which has sha256 {sha256[:16]}, but it was "
-            f"made for {said.dataset_sha256[:16]}: the dataset has changed since. Get that one back, or "
-            "write the split again with `costmodel dataset split --force`; results on the two do not compare."
+            f"{file} must be a split of the dataset in its folder, which has sha256 {sha256[:16]}, but it "
+            f"was made for {said.dataset_sha256[:16]}: the dataset has changed since. Restore the earlier "
+            "dataset, or write the split again with `costmodel dataset split --force`; results on the two "
+            "cannot be compared."
         )
 
 

@@ -1,4 +1,4 @@
-"""Shapes that are kept for one final report: no other split learns from them or judges by them.
+"""Shapes reserved for one final report: no other split trains or tests on them.
 
 Learners, features and settings are chosen by evaluating again and again. What they are worth then has to be
 measured on workloads that had no say in it. ``final_report.json`` in a dataset's folder lists their shapes by
@@ -47,10 +47,12 @@ def write_final_shapes(dataset: Dataset) -> Path:
     """Choose the shapes of a dataset's final report, and write them into its folder.
 
     Raises:
-        CostModelError: It was not read from a file, or its folder cannot be written.
+        CostModelError: If the dataset was not read from a file, or its folder cannot be written.
     """
     if dataset.file is None:
-        raise CostModelError("A final report is of a dataset in a folder, but this one was made in memory.")
+        raise CostModelError(
+            "A final report must be of a dataset in a folder, but this one was made in memory."
+        )
     folder = dataset.file.path.parent
     chosen = choose_final_shapes(dataset.workloads)
     write_whole(folder / FILE_NAME, msgspec.json.format(msgspec.json.encode(chosen), indent=2) + b"\n")
@@ -68,10 +70,10 @@ def kept_for_final_report(dataset: Dataset) -> NDArray[np.bool_]:
 
 
 def without_final_report(dataset: Dataset) -> Dataset:
-    """The dataset without what it keeps for its final report; itself where it keeps nothing.
+    """Return the dataset without what it reserves for its final report, or unchanged if it reserves nothing.
 
     Raises:
-        CostModelError: The file is damaged.
+        CostModelError: If the file that lists the reserved shapes is damaged.
     """
     kept = _kept_candidates(dataset)
     if not kept.any():

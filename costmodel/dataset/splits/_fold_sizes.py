@@ -1,4 +1,4 @@
-"""How large the folds of a split are."""
+"""Sizes of the folds of a split."""
 
 from dataclasses import dataclass
 
@@ -8,14 +8,14 @@ from costmodel.dataset.table import Dataset
 
 @dataclass(frozen=True)
 class FoldSize:
-    """How large the sides of a fold are.
+    """Size of the two sides of a fold.
 
     Attributes:
         held_out: What is on the test side.
-        train_rows: Rows to learn from.
-        shots: Those of them that are of what is held out.
-        test_rows: Rows to be judged by.
-        tasks: Tasks among these.
+        train_rows: Number of training rows.
+        shots: Number of training rows that belong to what is held out.
+        test_rows: Number of test rows.
+        tasks: Number of tasks among the test rows.
     """
 
     held_out: str
@@ -26,7 +26,7 @@ class FoldSize:
 
 
 def fold_sizes(dataset: Dataset, split: Split) -> tuple[FoldSize, ...]:
-    """The size of each fold of a split of this dataset."""
+    """Return the size of each fold of a split of this dataset."""
     tasks = dataset.rows["task"]
     return tuple(
         FoldSize(

@@ -1,4 +1,4 @@
-"""Folds: which rows a model may learn from and which it is judged by, and the checks that keep them apart.
+"""Folds: training and test rows of a model, and the checks that keep them apart.
 
 Notations:
     n: rows of ``Dataset.rows``; positions are positions in it.
@@ -29,14 +29,14 @@ def _no_rows() -> Positions:
 
 @dataclass(frozen=True)
 class Fold:
-    """One fold.
+    """One fold of a split.
 
     Attributes:
         held_out: What is on the test side.
-        train: Positions of the rows to learn from, ascending.
-        test: Positions of the rows to be judged by, ascending.
-        shots: Positions of those rows of ``train`` that are of what is held out: few-shot, rows of the tasks
-            that are tested; whole-device-only, what was measured on the whole device.
+        train: Positions of the training rows, ascending.
+        test: Positions of the test rows, ascending.
+        shots: Positions of the rows of ``train`` that belong to what is held out. In few-shot splits these
+            are rows of the tested tasks; in whole-device-only splits, the measurements on the whole device.
     """
 
     held_out: str
@@ -46,19 +46,25 @@ class Fold:
 
     @classmethod
     def of(cls, held_out: str, test: NDArray[np.bool_], shots: NDArray[np.bool_] | None = None) -> "Fold":
-        """The fold that learns from every row that is not in ``test``, an ``(n,)`` mask as ``shots`` is."""
+        """Make the fold that trains on every row that is not in ``test``.
+
+        Args:
+            held_out: What is on the test side.
+            test: ``(n,)`` mask of the test rows.
+            shots: ``(n,)`` mask of the training rows that belong to what is held out. Default: none.
+        """
         shot = _no_rows() if shots is None else np.flatnonzero(shots)
         return cls(held_out, np.flatnonzero(~test), np.flatnonzero(test), shot)
 
     def among(self, rows: Positions) -> "Fold":
-        """The fold of all rows that this one, of some of them, is: position i stands for ``rows[i]``."""
+        """Map this fold of some rows to a fold of all rows: position i becomes ``rows[i]``."""
         return Fold(self.held_out, rows[self.train], rows[self.test], rows[self.shots])
 
 
 def draw_rows(dataset: Dataset, seed: int) -> NDArray[np.float64]:
-    """One number in [0, 1) for each row, from SHA-256 of seed, candidate and platform.
+    """Return a number in [0, 1) for each row, from the SHA-256 of seed, candidate and platform.
 
-    No order of rows enters, and a row keeps its number when others are measured.
+    The number does not depend on the order of rows, and does not change when other rows are added.
     """
     candidates = [candidate_id.encode() for candidate_id in dataset.columns.ids]
     platforms = [platform.platform_id.encode() for platform in dataset.platforms]
@@ -118,7 +124,7 @@ def whole_device_only(fold: Fold, whole: NDArray[np.bool_]) -> Fold:
 
 
 def on_whole_device(rows: pd.DataFrame) -> NDArray[np.bool_]:
-    """``(n,)`` whether each row has the largest SM budget that there is on its device."""
+    """Return an ``(n,)`` mask of the rows with the largest SM budget of their device."""
     largest = rows.groupby("device")["sms_granted"].transform("max")
     return (rows["sms_granted"] == largest).to_numpy()
 
@@ -152,8 +158,8 @@ def check_folds(
         tested[fold.test] += 1
     if np.any(tested > 1):
         raise CostModelError(
-            f"A row may be on the test side of one fold of a split, but {np.sum(tested > 1)} are on that of "
-            "several: make the split again."
+            f"A row may be on the test side of at most one fold of a split, but {np.sum(tested > 1)} are on "
+            "the test side of several. Make the split again."
         )
 
 
@@ -192,7 +198,7 @@ def _check_fold(fold: Fold, labels: Mapping[str, _Codes], n: int) -> None:
     if not fold.train.size or not fold.test.size:
         raise CostModelError(
             f"Both sides of a fold must have rows, but holding out {fold.held_out} leaves {fold.train.size} "
-            f"to train and {fold.test.size} to test: measure more, or choose another split."
+            f"to train and {fold.test.size} to test. Measure more, or choose another split."
         )
     learned = _taken(fold.train, n)
     _refuse_shared(fold, "candidate and platform", fold.test[learned[fold.test]])
@@ -205,8 +211,8 @@ def _check_fold(fold: Fold, labels: Mapping[str, _Codes], n: int) -> None:
 def _refuse_shared(fold: Fold, name: str, shared: Labels) -> None:
     if shared.size:
         raise CostModelError(
-            f"No {name} may be on both sides of a fold, but holding out {fold.held_out} leaves {shared.size} "
-            f"there, such as {shared[0]}: make the split again."
+            f"No {name} may be on both sides of a fold, but holding out {fold.held_out} leaves "
+            f"{shared.size} on both, such as {shared[0]}. Make the split again."
         )
 
 
@@ -215,11 +221,11 @@ def _check_shots(fold: Fold, tasks: _Codes, whole: NDArray[np.bool_] | None) -> 
     strange = tasks.missing(fold.shots, fold.test) if whole is None else tasks.names[:0]
     if strange.size or not _taken(fold.train, len(tasks.of_row))[fold.shots].all():
         raise CostModelError(
-            f"The shots of a fold must be training rows of tasks that it tests, but those of {fold.held_out} "
-            f"are not, such as {strange[:1].tolist()}: make the split again."
+            "The shots of a fold must be training rows of tasks that it tests, but those of "
+            f"{fold.held_out} are not, such as {strange[:1].tolist()}. Make the split again."
         )
     if whole is not None and (whole[fold.test].any() or not whole[fold.shots].all()):
         raise CostModelError(
-            "Of what is held out, the whole device's measurements and no others must be there to learn "
-            f"from, but it is not so where {fold.held_out} is: make the split again."
+            "The shots of a fold must be exactly the whole-device measurements of what is held out, but "
+            f"those of {fold.held_out} are not. Make the split again."
         )

@@ -48,9 +48,9 @@ def labels_of(dataset: Dataset, column: str | None, twins: Twins) -> Labels | No
 
 
 def shape_siblings(workloads: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """By the name of each of these workloads, those of its shape in any dtype, layout or epilogue.
+    """Return, for each workload, those of the same shape in any dtype, layout or epilogue.
 
-    Each is among its own siblings. What is known of one gives much of the others away.
+    Each workload is among its own siblings. Measurements of one reveal much about the others.
     """
     of_shape: dict[str, list[str]] = {}
     for name in workloads:
@@ -64,7 +64,7 @@ def _architecture(device: Device) -> str:
         return device.architecture or find_device(device.name).architecture
     except CostModelError as error:
         raise CostModelError(
-            f"Leaving one architecture out needs that of each device, but the records do not say that of "
-            f"{device.name!r}, and no device is known by this name: measure it with its architecture, or "
-            f"choose leave-one-device-out. {error}"
+            "Leaving one architecture out requires the architecture of each device, but the records do not "
+            f"contain that of {device.name!r}, and no device of this name is known. Measure it with its "
+            f"architecture, or choose leave-one-device-out. {error}"
         ) from None

@@ -46,18 +46,19 @@ STRATEGIES = (*LEAVE_ONE_OUT, WHOLE_DEVICE_ONLY, "random", "few-shot", FINAL_REP
 
 
 class SplitRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How a split is made.
+    """Parameters of a split.
 
     Attributes:
         strategy: One of ``STRATEGIES``.
         seed: Seed of ``random`` and ``few-shot``.
-        share: Of ``random``: share of each task's rows that is held out.
-        shots: Of ``few-shot``: rows of each held-out task that a model may learn from, failures among them;
-            all but one where a task has no more.
-        base: Of ``few-shot``: what holds tasks out, one of ``LEAVE_ONE_OUT``.
-        keep_twins_apart: Where devices are held out: one by one, even where another is nearly the same.
-        folds: Where one value after the other is held out: into how many groups these are put, of nearly as
-            many rows each, to be held out together; 0 for each alone.
+        share: For ``random``: fraction of each task's rows that is held out.
+        shots: For ``few-shot``: number of rows of each held-out task that a model may learn from, failures
+            included. At least one row of each task is kept for the test.
+        base: For ``few-shot``: the strategy that holds tasks out, one of ``LEAVE_ONE_OUT``.
+        keep_twins_apart: Where devices are held out: hold each out alone, even if another one is nearly the
+            same.
+        folds: Where values are held out one by one: number of groups, of nearly equal numbers of rows, that
+            are held out together. 0 holds each value out alone.
     """
 
     strategy: str
@@ -70,14 +71,14 @@ class SplitRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def column(self) -> str | None:
-        """What is held out, one value after the other; None if rows are."""
+        """What is held out value by value; None if rows are held out."""
         if self.strategy in (WHOLE_DEVICE_ONLY, FINAL_REPORT):
             return "workload"
         return LEAVE_ONE_OUT.get(self.base if self.strategy == "few-shot" else self.strategy)
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Value of each parameter that the strategy uses; the seed is not among them."""
+        """Return the value of each parameter that the strategy uses, without the seed."""
         own = {"random": ("share",), "few-shot": ("base", "shots")}.get(self.strategy, ())
         names = (*own, "keep_twins_apart") if self.column == "device" else own
         # Left out where it is 0, so that split files written before there were folds stay as they are.
@@ -86,10 +87,10 @@ class SplitRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return {name: getattr(self, name) for name in names}
 
     def check(self) -> None:
-        """Check the recipe.
+        """Validate the recipe.
 
         Raises:
-            CostModelError: A value is not possible, or is given to a strategy that does not use it.
+            CostModelError: If a value is out of range, or is given to a strategy that does not use it.
         """
         for must, got, holds in (
             (f"A split must be one of {', '.join(STRATEGIES)}", self.strategy, self.strategy in STRATEGIES),
@@ -115,10 +116,10 @@ class Split:
     """Folds of a dataset, and how they were made.
 
     Attributes:
-        name: Its name; the strategy's if it has none of its own.
-        recipe: How it was made.
-        twins: Groups of devices that are held out as one.
-        folds: The folds; no row is on the test side of two.
+        name: Name of the split. Default: the name of the strategy.
+        recipe: How the split was made.
+        twins: Groups of devices that are held out together.
+        folds: The folds. No row is on the test side of two folds.
     """
 
     name: str
@@ -128,17 +129,19 @@ class Split:
 
 
 def make_split(dataset: Dataset, recipe: SplitRecipe, name: str = "") -> Split:
-    """Make a split; it depends on what was measured and not on the order of the rows.
+    """Make a split. It depends on what was measured, not on the order of the rows.
 
-    What the dataset keeps for its final report is on neither side of another split; see ``_final``.
+    Workloads that the dataset reserves for its final report are on neither side of any other split; see
+    ``_final``.
 
     Args:
-        dataset: What was measured.
+        dataset: Dataset to split.
         recipe: How to split it.
-        name: Name of the split; that of the strategy if empty.
+        name: Name of the split. Default: the name of the strategy.
 
     Raises:
-        CostModelError: The recipe is not possible, the dataset has nothing to hold out, or something leaks.
+        CostModelError: If the recipe is invalid, there is nothing to hold out, or the split would leak test
+            data.
     """
     recipe.check()
     twins: Twins = ()
@@ -194,7 +197,7 @@ def _final_fold(dataset: Dataset, kept: NDArray[np.bool_]) -> Fold:
     """
     if not kept.any():
         raise CostModelError(
-            f"The split {FINAL_REPORT} judges by workloads that {dataset.name} keeps, but there are none."
+            f"The split {FINAL_REPORT} tests on workloads that {dataset.name} reserves, but it reserves none."
         )
     return Fold.of(" + ".join(sorted(set(dataset.rows["workload"][kept]))), kept)
 
@@ -203,8 +206,8 @@ def _check_untouched(folds: Iterable[Fold], kept: NDArray[np.bool_]) -> None:
     for fold in folds:
         if kept[fold.train].any() or kept[fold.test].any():
             raise CostModelError(
-                f"What is kept for the final report may be in no other split, but holding out "
-                f"{fold.held_out} has some of it on a side: make the split again."
+                "Shapes reserved for the final report may be in no other split, but holding out "
+                f"{fold.held_out} leaves some of them on a side. Make the split again."
             )
 
 
@@ -216,7 +219,7 @@ def _some(folds: tuple[Fold, ...]) -> tuple[Fold, ...]:
     """
     if not folds:
         raise CostModelError(
-            f"The split {WHOLE_DEVICE_ONLY} tests what was measured on a part of a device, but nothing was: "
-            "measure on fewer SMs, or choose another split."
+            f"The split {WHOLE_DEVICE_ONLY} tests on measurements on a part of a device, but there are "
+            "none. Measure on fewer SMs, or choose another split."
         )
     return folds

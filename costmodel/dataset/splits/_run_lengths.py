@@ -27,7 +27,7 @@ def taken_by(runs: Sequence[int], n: int) -> Mask:
         ValueError: They are no runs of so many rows.
     """
     if min(runs, default=0) < 0 or sum(runs) > n:
-        raise ValueError(f"runs must be at least 0 and sum to {n} at most, but got {sum(runs)}")
+        raise ValueError(f"runs must be at least 0 and sum to at most {n}, but got {sum(runs)}")
     taken = np.zeros(n, dtype=np.bool_)
     taken[: sum(runs)] = np.repeat(np.arange(len(runs)) % 2 == 1, runs)
     return taken

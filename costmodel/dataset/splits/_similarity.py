@@ -107,7 +107,7 @@ def describe_pairs(similarity: DeviceSimilarity) -> tuple[DevicePair, ...]:
 
 
 def device_similarity(dataset: Dataset) -> DeviceSimilarity:
-    """Compare each two devices of a dataset on what both measured; see this module for the words."""
+    """Compare each pair of devices of a dataset on what both measured; this module defines the terms."""
     of_workload = latencies_by_part(dataset).groupby("workload", observed=True)
     return similarity_of(task_agreements(rows) for _, rows in of_workload)
 
@@ -175,12 +175,15 @@ def similarity_of(agreements: Iterable[pd.DataFrame]) -> DeviceSimilarity:
 def twin_groups(
     similarity: DeviceSimilarity, *, least_rho: float = TWIN_RHO, most_deviation: float = TWIN_DEVIATION
 ) -> tuple[tuple[str, ...], ...]:
-    """Groups of two devices or more that are twins, of each other or through others; none where unknown.
+    """Group devices that are near-twins, directly or through others.
 
     Args:
-        similarity: What was measured in common.
-        least_rho: Rank correlation that twins have at least.
-        most_deviation: Deviation that they have at most.
+        similarity: Comparison of the devices.
+        least_rho: Lowest rank correlation of near-twins.
+        most_deviation: Highest deviation of near-twins.
+
+    Returns:
+        Groups of two devices or more; none where the similarity is unknown.
 
     Example:
         >>> alike = DeviceSimilarity(("A", "B"), np.ones((2, 2)), np.zeros((2, 2)), np.full((2, 2), 9))

@@ -1,4 +1,4 @@
-"""The candidates of a dataset: a table, of which objects are made where someone asks for them."""
+"""The candidates of a dataset: a table, whose rows become objects only when accessed."""
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property

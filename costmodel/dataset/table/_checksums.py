@@ -30,11 +30,11 @@ def check_checksum(folder: Path, name: str) -> None:
     try:
         digest = sha256_of(file)
     except OSError as error:
-        raise CostModelError(f"Cannot read {file}: {error.strerror}. Get it again.") from error
+        raise CostModelError(f"Cannot read {file}: {error.strerror}. Download or build it again.") from error
     if read_checksums(folder).get(name, digest) != digest:
         raise CostModelError(
-            f"{file} must be the file that {SUMS_NAME} in {folder} names, but its checksum differs: it "
-            "is damaged or was changed; get it again."
+            f"{file} must match its checksum in {SUMS_NAME} of {folder}, but does not: it is damaged or was "
+            "changed. Download or build it again."
         )
 
 

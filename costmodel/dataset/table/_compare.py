@@ -1,4 +1,4 @@
-"""Records beside each other: which are of one key, and in what they differ."""
+"""Compare records: which have the same key, and in what they differ."""
 
 import msgspec
 import numpy as np

@@ -45,18 +45,18 @@ class DatasetFile:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Dataset:
-    """Measurements as a table over the distinct candidates and platforms.
+    """Table of measurements over distinct candidates and platforms.
 
     Attributes:
-        candidates: The distinct candidates, which become objects where they are asked for.
+        candidates: The distinct candidates. Each becomes an object only when it is accessed.
         platforms: The distinct platforms.
-        measurements: One row a measurement, A/A repeats included: ``candidate`` and ``platform`` (positions
-            in the sequences above), ``visit``, ``outcome``, ``latency_s`` (median of its repeats, inf unless
-            ok), ``runs_per_repeat``, ``l2_policy``, ``kernel_hash``, ``attempts``, ``board``,
-            ``measured_at``, ``error``; as columns of Arrow ``latencies_s`` (list of all repeats),
-            ``resources`` (list of structs, a kernel each), ``before`` and ``after`` (structs, see
-            ``DeviceState``) and ``co_runners`` (list of candidate ids). See ``to_measurements`` for objects.
-        file: Where it was read from; None if it was made in memory.
+        measurements: One row per measurement, A/A repeats included. Columns: ``candidate`` and ``platform``
+            (positions in the sequences above), ``visit``, ``outcome``, ``latency_s`` (median of the repeats,
+            inf unless ok), ``runs_per_repeat``, ``l2_policy``, ``kernel_hash``, ``attempts``, ``board``,
+            ``measured_at`` and ``error``. Arrow columns: ``latencies_s`` (list of all repeats), ``resources``
+            (list of structs, one per kernel), ``before`` and ``after`` (structs, see ``DeviceState``) and
+            ``co_runners`` (list of candidate ids). See ``to_measurements`` for objects.
+        file: File that the dataset was read from; None if it was made in memory.
     """
 
     candidates: Sequence[Candidate]
@@ -66,10 +66,11 @@ class Dataset:
 
     @classmethod
     def of(cls, records: Records, file: DatasetFile | None = None) -> "Dataset":
-        """The dataset of these measurements, with one object a distinct candidate or platform.
+        """Make a dataset of these records, with one object per distinct candidate or platform.
 
-        Launches of a candidate, and device and requested SMs of a platform, are those of its first row. A
-        platform measured under several versions of a software carries them all, as in ``"580.1, 590.2"``.
+        The launches of a candidate, and the device and requested SMs of a platform, are taken from its first
+        row. A platform measured under several versions of a software lists all of them, as in ``"580.1,
+        590.2"``.
         """
         ids = pd.factorize(np.asarray(records.candidates["candidate_id"].to_pandas()))[0]
         candidate = number([ids[records.candidate]])
@@ -88,7 +89,7 @@ class Dataset:
 
     @property
     def name(self) -> str:
-        """Name of its folder, or of its file where that is named otherwise than in a folder of its own."""
+        """Name of the dataset's folder, or of its file if the file has no folder of its own."""
         if self.file is None:
             return "in memory"
         path = self.file.path.resolve()
@@ -96,9 +97,10 @@ class Dataset:
 
     @cached_property
     def sha256(self) -> str:
-        """What identifies its content, 64 hexadecimal digits.
+        """SHA-256 that identifies the content, 64 hexadecimal digits.
 
-        SHA-256 of the file that it was read from; of one made in memory, of its records as sorted JSON lines.
+        The hash is that of the file that the dataset was read from. For a dataset made in memory, it is that
+        of its records as sorted JSON lines.
         """
         if self.file is not None:
             return self.file.sha256
@@ -107,7 +109,7 @@ class Dataset:
 
     @cached_property
     def columns(self) -> Candidates:
-        """The candidates in columns."""
+        """The candidates as columns."""
         return Candidates.of(self.candidates)
 
     @cached_property
@@ -122,11 +124,12 @@ class Dataset:
 
     @cached_property
     def rows(self) -> pd.DataFrame:
-        """One row for each (candidate, platform): its position in both tuples, names, and one latency.
+        """Return one row per (candidate, platform): its positions in both sequences, names, and one latency.
 
         Columns: ``candidate``, ``platform``, ``workload`` (name), ``kind``, ``device`` (name),
-        ``sms_granted``, ``task`` (workload name @ platform name) and ``latency_s``: the geometric mean of the
-        visits' medians, inf if any visit failed. What was measured beside co-runners does not enter.
+        ``sms_granted``, ``task`` (workload name @ platform name) and ``latency_s``. The latency is the
+        geometric mean of the visits' medians, inf if any visit failed. Measurements made alongside co-runners
+        are left out.
         """
         frame = self.measurements
         alone = frame[lengths_of(pa.array(frame["co_runners"])) == 0]
@@ -142,7 +145,7 @@ class Dataset:
 
     @cached_property
     def measured_workloads(self) -> pd.Categorical:
-        """Name of the workload of each row of ``measurements``."""
+        """Return the workload's name for each row of ``measurements``."""
         return named(self.columns.workload_of[self.measurements["candidate"]], self.workloads)
 
     @cached_property
@@ -157,19 +160,19 @@ class Dataset:
         return named(task_of, names)
 
     def to_pandas(self, workload: Workload | str | None = None) -> pd.DataFrame:
-        """A table of plain values: one row a measurement, in the order of ``measurements``.
+        """Return a table of plain values, with one row per measurement in the order of ``measurements``.
 
         Columns: ``workload`` (name), ``kind``, ``dtype``, ``device`` (name), ``isolation``, ``sms_granted``;
-        for each parameter a ``config.<parameter>``, with the factors of a tiled loop as a text such as
-        ``8x2x4``, missing where a kernel has no such parameter; ``outcome``, ``latency_s`` (median of the
-        repeats, missing unless ok), ``repeats`` (how many there are), ``visit`` (1 for the A/A repeat),
-        ``co_runners`` (how many ran beside it), ``l2_policy``, ``measured_at`` and ``error``.
+        one ``config.<parameter>`` per parameter, with the factors of a tiled loop as text such as ``8x2x4``,
+        missing where a kernel does not have the parameter; ``outcome``, ``latency_s`` (median of the repeats,
+        missing unless ok), ``repeats`` (number of repeats), ``visit`` (1 for the A/A repeat), ``co_runners``
+        (number of kernels that ran at the same time), ``l2_policy``, ``measured_at`` and ``error``.
 
         Args:
-            workload: The workload to take, without parameters that only others have; all if None.
+            workload: Workload to return, without the parameters that only other workloads have. Default: all.
 
         Raises:
-            CostModelError: It was not measured.
+            CostModelError: If the workload was not measured.
 
         Example:
             >>> frame = load_dataset().to_pandas("softmax-m1536-n128")  # doctest: +SKIP
@@ -199,15 +202,18 @@ class Dataset:
         return pd.DataFrame({name: _without_index(values) for name, values in columns.items()})
 
     def to_measurements(self, workload: Workload | str | None = None) -> list[Measurement]:
-        """The records that the table was made of, all of them or those of one workload.
+        """Return the measurements as objects.
+
+        Args:
+            workload: Workload to return. Default: all.
 
         Raises:
-            CostModelError: The workload was not measured.
+            CostModelError: If the workload was not measured.
         """
         return list(self.to_records(workload).measurements())
 
     def to_records(self, workload: Workload | str | None = None) -> Records:
-        """The same in columns."""
+        """Return the measurements as columns; see ``to_measurements``."""
         frame = self._measured(workload)
         columns = [pa.array(frame[name], ROWS.field(name).type) for name in ROWS.names]
         rows = pa.Table.from_arrays(columns, schema=ROWS)
@@ -234,8 +240,8 @@ class Dataset:
         """
         if unread := [name for name in ROWS.names if name not in self.measurements]:
             raise CostModelError(
-                f"All must have been read of the measurements of {self.name}, but {', '.join(unread)} were "
-                "not: load the dataset without facts."
+                f"All facts of the measurements of {self.name} must have been read, but {', '.join(unread)} "
+                "were not. Load the dataset without `facts`."
             )
         if workload is None:
             return self.measurements

@@ -1,4 +1,4 @@
-"""How a dataset shows itself in a notebook."""
+"""Display of a dataset in a notebook."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping

@@ -56,7 +56,7 @@ class DataFiles:
         if not (place / FILE_NAME).is_file():
             raise CostModelError(
                 f"{place / SUMS_NAME} must name the parts of the dataset, but names none: it is damaged, or "
-                "its build was cut off; build it again."
+                "its build was interrupted. Build it again."
             )
         return cls(place, place / FILE_NAME, (FILE_NAME,))
 
@@ -123,7 +123,7 @@ def remove_other_files(folder: Path, names: Iterable[str]) -> None:
 
 
 def dataset_hash(dataset: str | Path | None) -> str:
-    """SHA-256 of a dataset's measurements, 64 hexadecimal digits; see ``DataFiles.sha256``."""
+    """Return the SHA-256 of a dataset's measurements, 64 hexadecimal digits; see ``DataFiles.sha256``."""
     return DataFiles.of(dataset).sha256
 
 

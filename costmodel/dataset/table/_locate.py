@@ -18,17 +18,17 @@ SHIPPED_DATASETS = (
 
 
 def find_dataset(dataset: str | Path | None = None) -> Path:
-    """The folder or parquet file of a dataset.
+    """Return the folder or parquet file of a dataset.
 
-    Datasets that ship lie inside an installed package, and under ``datasets/`` of a source checkout. What
-    lies at a path wins over a dataset that ships under the same name.
+    Shipped datasets are in an installed package, and under ``datasets/`` of a source checkout. An existing
+    path takes precedence over a shipped dataset of the same name.
 
     Args:
-        dataset: A folder with ``measurements.parquet`` or with the parts ``measurements/``, a parquet file,
-            or one of ``SHIPPED_DATASETS``; the first of these if None.
+        dataset: A folder with ``measurements.parquet`` or with parts in ``measurements/``, a parquet file, or
+            one of ``SHIPPED_DATASETS``. Default: the first of ``SHIPPED_DATASETS``.
 
     Raises:
-        CostModelError: There is none.
+        CostModelError: If no such dataset exists.
     """
     path = Path(SHIPPED_DATASETS[0] if dataset is None else dataset)
     if dataset is not None and (path.is_file() or is_dataset_folder(path)):
@@ -36,7 +36,7 @@ def find_dataset(dataset: str | Path | None = None) -> Path:
     if str(path) in SHIPPED_DATASETS:
         return _shipped(str(path))
     raise CostModelError(
-        f"A dataset must be a folder with {FILE_NAME}, a parquet file, or the name of one that ships "
+        f"A dataset must be a folder with {FILE_NAME}, a parquet file, or the name of a shipped dataset "
         f"({', '.join(SHIPPED_DATASETS)}): {path / FILE_NAME if path.is_dir() else path} is not there."
         + did_you_mean(str(path), SHIPPED_DATASETS)
     )
@@ -51,8 +51,8 @@ def _shipped(name: str) -> Path:
     place = shipped("datasets", name)
     if place is None:
         raise CostModelError(
-            f"The dataset {name} must be installed, but is not. Larger ones are the distribution "
-            "sm-costmodel-data: run `pip install ./datasets` in a clone of the repository. Others come with "
-            "the package: install it again."
+            f"The dataset {name} must be installed, but is not. The larger datasets are in the distribution "
+            "sm-costmodel-data: run `pip install ./datasets` in a clone of the repository. The others are "
+            "part of the package: install it again."
         )
     return place

@@ -48,7 +48,7 @@ class ParquetPart:
             _check_schema(file, opened.schema_arrow)
             self._metadata = opened.metadata
         if not self._metadata.num_rows:
-            raise CostModelError(f"{file} must hold measurements, but it has no rows: build it again.")
+            raise CostModelError(f"{file} must contain measurements, but has no rows. Build it again.")
         self.groups = self._groups({"workload": workloads, "device.name": devices})
 
     def records(self, facts: Collection[str] = FACTS) -> Iterator[Records]:
@@ -110,7 +110,7 @@ def _readable(file: Path) -> Iterator[None]:
 def _unreadable(file: Path, error: Exception) -> CostModelError:
     """What to raise when a parquet file cannot be read."""
     return CostModelError(
-        f"{file} must be a parquet file, but cannot be read: it is damaged or of another format "
+        f"{file} must be a parquet file, but cannot be read: it is damaged or in another format "
         f"({str(error).splitlines()[0]})."
     )
 
@@ -129,6 +129,7 @@ def _check_schema(file: Path, schema: Any) -> None:
     parts = (("no column", missing), ("the column", foreign), ("another type of", other))
     found = " and ".join(f"{what} {', '.join(names[:3])}" for what, names in parts if names)
     raise CostModelError(
-        f"{file} must hold the columns of a costmodel dataset, but got {found or 'another order of columns'}"
-        ": give a file that `costmodel dataset build` of this version wrote."
+        f"{file} must have the columns of a costmodel dataset, but got "
+        f"{found or 'another order of columns'}. Give a file that `costmodel dataset build` of this version "
+        "wrote."
     )

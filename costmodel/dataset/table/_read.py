@@ -59,7 +59,7 @@ def iter_records(  # noqa: PLR0913 (what to take, all of it by default)
 
 
 def iter_measurements(dataset: DatasetLike | None, track: Track = untracked) -> Iterator[Measurement]:
-    """Every measurement of a dataset as an object; see ``iter_records``."""
+    """Iterate over the measurements of a dataset as objects; see ``iter_records``."""
     for records in iter_records(dataset, track):
         yield from records.measurements()
 
@@ -72,7 +72,7 @@ def iter_datasets(dataset: str | Path | None = None, track: Track = untracked) -
 
 
 def dataset_from_measurements(measurements: Iterable[Measurement]) -> Dataset:
-    """The dataset of measurements in memory; see ``Dataset.of`` for what rows of one platform share."""
+    """Make a dataset of measurements in memory; see ``Dataset.of`` for what rows of one platform share."""
     return Dataset.of(Records.of(measurements))
 
 
@@ -84,24 +84,24 @@ def load_dataset(
     sources: Names = None,
     facts: Collection[str] = FACTS,
 ) -> Dataset:
-    """Read a dataset; whatever takes a dataset, its name or its path calls this.
+    """Load a dataset. Every function that takes a dataset, its name or its path calls this one.
 
-    Launches of a candidate, and device and requested SMs of a platform, are those of its first row. A
-    platform measured under several versions of a software carries them all, as in ``"580.1, 590.2"``.
+    The launches of a candidate, and the device and requested SMs of a platform, are taken from its first row.
+    A platform measured under several versions of a software lists all of them, as in ``"580.1, 590.2"``.
 
     Args:
-        dataset: The name of one that ships (``h100-sm-budgets``, which None stands for, ``sm-budgets``,
-            ``cuda-sm-budgets``, ``triton-sm-budgets``, ``sparse-sm-budgets`` or ``wide-sm-budgets``), a
-            dataset's folder, or its parquet file; a ``Dataset`` comes back as it is.
-        workloads: Names of the workloads to read; all if None. What a file has of others is passed over.
-        devices: Names of the devices to read, likewise.
-        sources: Names of the kernel sources whose measurements to keep, such as ``["triton"]``; all if None.
-        facts: What to read of each measurement, all by default. ``LATENCIES``, from which ``Dataset.rows``
-            follow, take less memory and time; ``to_measurements`` and ``to_pandas`` need all.
+        dataset: Name of a shipped dataset (``h100-sm-budgets``, ``sm-budgets``, ``cuda-sm-budgets``,
+            ``triton-sm-budgets``, ``sparse-sm-budgets`` or ``wide-sm-budgets``), folder of a dataset, or its
+            parquet file. A ``Dataset`` is returned as it is. Default: ``h100-sm-budgets``.
+        workloads: Names of the workloads to read. Other workloads of a file are skipped. Default: all.
+        devices: Names of the devices to read. Default: all.
+        sources: Names of the kernel sources whose measurements to keep, such as ``["triton"]``. Default: all.
+        facts: What to read of each measurement. ``LATENCIES`` is enough for ``Dataset.rows`` and takes less
+            memory and time; ``to_measurements`` and ``to_pandas`` need all facts. Default: all.
 
     Raises:
-        CostModelError: A file is missing, damaged, of another format, or not the one that the checksums
-            beside it name; or nothing is there of these workloads, devices and sources.
+        CostModelError: If a file is missing, damaged, of another format, or does not match its checksum; or
+            if there are no measurements of these workloads, devices and sources.
 
     Example:
         >>> load_dataset("nowhere")
@@ -119,7 +119,7 @@ def load_dataset(
 
 
 def workloads_in(dataset: DatasetLike | None = None) -> tuple[str, ...]:
-    """Names of the workloads of a dataset, in alphabetical order; of a file nothing else is read."""
+    """Return the names of a dataset's workloads in alphabetical order; read nothing else of a file."""
     if isinstance(dataset, Dataset):
         return dataset.workloads
     tables = _tables(dataset, ["workload"])
@@ -127,7 +127,7 @@ def workloads_in(dataset: DatasetLike | None = None) -> tuple[str, ...]:
 
 
 def families_in(dataset: str | Path | None) -> dict[str, frozenset[str]]:
-    """Names of the workloads that a dataset has kernels of, by family; nothing else of it is read.
+    """Return the workloads that a dataset has kernels of, by family; read nothing else of it.
 
     Families are those of ``Candidate.family``; the empty one is of kernels whose decisions mean the same in
     every space.

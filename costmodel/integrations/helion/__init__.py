@@ -1,4 +1,4 @@
-"""For Helion: a search that asks a model and a store before it measures. Loads Helion.
+"""Search for Helion that consults a model and a store before it measures. Loads Helion.
 
 ```python
 from costmodel.integrations.helion import costmodel_autotuner

@@ -20,12 +20,12 @@ def keep_timings(
     store: Path | str | None = None,
     platform: Platform | Callable[[], Platform] | None = None,
 ) -> BaseSearch:
-    """Let a search of Helion's keep what it times in a record store, from which ours learns.
+    """Make a search of Helion store its timings in a record store, from which costmodel learns.
 
     Args:
-        search: Such as ``LFBOTreeSearch``, before it began; it is changed.
+        search: A search such as ``LFBOTreeSearch``, before it starts. It is modified.
         store: See ``costmodel_autotuner``.
-        platform: See there.
+        platform: See ``costmodel_autotuner``.
 
     Returns:
         The search.

@@ -1,4 +1,4 @@
-"""What a bound kernel asks: which kernel, of which sizes and types, in words of the record store."""
+"""Kernel, sizes and types that a bound kernel stands for, in terms of the record store."""
 
 import re
 from collections.abc import Sequence

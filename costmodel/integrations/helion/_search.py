@@ -39,19 +39,19 @@ class CostModelSearch(BaseSearch):  # type: ignore[misc]
 
     Args:
         kernel: The bound kernel.
-        args: What it is called with.
+        args: Its arguments.
         store: See ``costmodel_autotuner``.
-        model: See there.
-        shortlist: See there.
-        batch: See there.
-        platform: See there.
-        seed: See there.
-        screened: Random configs that are scored at once, of which Helion makes about a thousand a second;
-            unless given, 64 for each config of the shortlist, 1,000 at most.
-        benchmark_provider_cls: Measures configs, Helion's own way unless given.
+        model: See ``costmodel_autotuner``.
+        shortlist: See ``costmodel_autotuner``.
+        batch: See ``costmodel_autotuner``.
+        platform: See ``costmodel_autotuner``.
+        seed: See ``costmodel_autotuner``.
+        screened: Number of random configs that are scored at once; Helion makes about a thousand per second.
+            Default: 64 per config of the shortlist, at most 1,000.
+        benchmark_provider_cls: Measures configs. Default: Helion's own provider.
 
     Raises:
-        CostModelError: A setting is out of range, or the model or the store cannot be read.
+        CostModelError: If a setting is out of range, or the model or the store cannot be read.
     """
 
     def __init__(  # noqa: PLR0913 (settings, all with defaults)
@@ -81,13 +81,14 @@ class CostModelSearch(BaseSearch):  # type: ignore[misc]
         self._knowledge = _knowledge(model, self._asked.family)
 
     def autotune(self, *, skip_cache: bool = False) -> helion.Config:
-        """The best config: of those in the store where as many were timed as would be, else after timing.
+        """Return the best config: from the store if it has enough timings, else after timing.
 
         Args:
-            skip_cache: Whether to time anew; so asks ``kernel.autotune(args)``, but not a call of a kernel.
+            skip_cache: Whether to time again, as ``kernel.autotune(args)`` requests, but a call of a kernel
+                does not.
 
         Raises:
-            NoConfigFound: None runs. What Helion knows of the reason is raised in its place.
+            NoConfigFound: If no config runs. If Helion knows the reason, its error is raised instead.
         """
         timings = self._timings()
         best = fastest(timings)
@@ -195,25 +196,27 @@ def costmodel_autotuner(  # noqa: PLR0913 (settings, all with defaults)
     platform: Platform | Callable[[], Platform] | None = None,
     seed: int = 0,
 ) -> Callable[..., CostModelSearch]:
-    """A search for ``@helion.kernel(autotuner_fn=...)`` that asks a model and a store before it measures.
+    """Make a search for ``@helion.kernel(autotuner_fn=...)`` that uses a model and a store.
 
     It proposes configs of Helion's own space as ``costmodel tune`` does (``costmodel.search.ModelSampler``),
-    and Helion compiles, checks and times them. What was timed is kept in a record store at once and stands
-    in for Helion's cache: another process that asks the same on as many SMs is answered without timing, a
-    search that was killed goes on, and other sizes, SMs and devices begin with what was best here.
+    and Helion compiles, checks and times them. Timings are written to a record store at once, which replaces
+    Helion's cache: another process with the same kernel and the same number of SMs gets an answer without
+    timing, a killed search continues, and searches for other sizes, SMs and devices begin with the best
+    configs found here.
 
     Args:
-        store: File of the store, ``.jsonl``; unless given that of ``costmodel.integrations.triton``.
-        model: A model that learned from this kernel (such as from a store), or its file. It ranks what was
-            never timed.
-        shortlist: How many configs are timed at most.
-        batch: How many Helion compiles side by side. A process that is killed loses one batch at most.
-        platform: Where kernels run, or a function that says it, where that cannot be found; unless given,
-            see ``costmodel.integrations.triton.current_platform``.
+        store: Path of the store, ``.jsonl``. Default: that of ``costmodel.integrations.triton``.
+        model: A model that learned from this kernel (such as from a store), or its file. It ranks configs
+            that were never timed.
+        shortlist: Maximum number of configs to time.
+        batch: Number of configs that Helion compiles at once. A process that is killed loses at most one
+            batch.
+        platform: Platform that kernels run on, or a function that returns it, if it cannot be detected.
+            Default: see ``costmodel.integrations.triton.current_platform``.
         seed: Seed of all random choices.
 
     Returns:
-        What Helion calls with a bound kernel and its arguments.
+        A function that Helion calls with a bound kernel and its arguments.
 
     Example:
         >>> @helion.kernel(autotuner_fn=costmodel_autotuner(shortlist=32))
@@ -252,7 +255,7 @@ def _knowledge(model: "Model | Path | str | None", family: str) -> Knowledge:
     found = from_model(model, family, None)
     if found.model is None:
         warnings.warn(
-            f"The model must have learned from {family} to rank its configs, but has not: the search begins "
+            f"The model must have learned from {family} to rank its configs, but has not. The search starts "
             "without it. Train a model on a store that has this kernel.",
             RuntimeWarning,
             stacklevel=2,

@@ -221,7 +221,8 @@ class HelionSpace(SearchSpace):
     def _at(self, place: Any) -> Config:
         if not isinstance(place, int) or not 0 <= place < len(self._seen):
             raise CostModelError(
-                f"{PLACE} must be below {len(self._seen)}, but got {place!r}. Use a new study a search."
+                f"{PLACE} must be below {len(self._seen)}, but got {place!r}. Use a new study for each "
+                "search."
             )
         return self._seen[place][0]
 
@@ -229,7 +230,8 @@ class HelionSpace(SearchSpace):
         place = self._places.get(config.config_id)
         if place is None:
             raise CostModelError(
-                f"A config must be one that the space made, but got {config.decisions}. Recall it first."
+                f"A config must be one that the space has produced, but got {config.decisions}. Recall it "
+                "first."
             )
         return place
 

@@ -1,4 +1,4 @@
-"""For Kernel Tuner: a search strategy that knows what other GPUs measured. Loads Kernel Tuner.
+"""Search strategy for Kernel Tuner that learns from measurements on other GPUs. Loads Kernel Tuner.
 
 ```python
 from costmodel.integrations.kernel_tuner import CostModelStrategy

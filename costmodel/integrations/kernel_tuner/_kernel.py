@@ -1,4 +1,4 @@
-"""The kernel that Kernel Tuner was told to tune, as files of Kernel Tuner are read here."""
+"""The kernel that Kernel Tuner tunes, represented as its files are when they are imported."""
 
 from collections.abc import Sequence
 from numbers import Integral

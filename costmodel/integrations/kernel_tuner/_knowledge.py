@@ -1,4 +1,4 @@
-"""What other devices, other sizes of the problem and models that were trained before tell of a kernel."""
+"""Knowledge of a kernel from other devices, other problem sizes and trained models."""
 
 import zipfile
 from collections.abc import Sequence
@@ -23,8 +23,8 @@ def listed(learn_from: Source | Sequence[Source]) -> tuple[Source, ...]:
     sources: tuple[Source, ...] = (learn_from,) if one else tuple(learn_from)  # type: ignore[assignment,arg-type]
     if len(sources) > 1 and any(map(_is_model, sources)):
         raise CostModelError(
-            "What to learn from must be one trained model, or measurements, but got a model among "
-            f"{len(sources)} sources. Train a model on all of them, or leave the model out."
+            f"learn_from must be one trained model, or measurements, but got a model among {len(sources)} "
+            "sources. Train a model on all of them, or leave the model out."
         )
     return sources
 

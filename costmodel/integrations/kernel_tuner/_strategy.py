@@ -21,34 +21,36 @@ _PER_SECOND = 1e3  # Kernel Tuner tells milliseconds
 
 
 class CostModelStrategy:
-    """A strategy for ``tune_kernel(strategy=...)`` that knows how the kernel ran elsewhere.
+    """Strategy for ``tune_kernel(strategy=...)`` that learns from measurements on other devices.
 
-    It proposes as ``costmodel tune`` does (``costmodel.search.ModelSampler``): what the model finds best, and
-    after each measurement what the adapted model does. Without anything to learn from it fills the space and
-    learns from its own measurements alone. Only configs that meet the restrictions are measured, each once;
-    one that fails is learned from as a failure.
+    It proposes configs as ``costmodel tune`` does (``costmodel.search.ModelSampler``): first those that the
+    model ranks best, then, after each measurement, those that the adapted model ranks best. Without anything
+    to learn from, it fills the space and learns from its own measurements only. It measures only configs that
+    meet the restrictions, each once. A config that fails is learned from as a failure.
 
-    What the cache file of the session holds is told first, in its order, and counts as evaluations, as Kernel
-    Tuner counts what it finds there: a session that was interrupted goes on as if it had not been.
+    The contents of the session's cache file are read first, in order, and count as evaluations, as Kernel
+    Tuner counts them. An interrupted session therefore continues as if it had not been interrupted.
 
-    The kernel runs on the part of the device that ``cuda_sm_percentage`` among ``tune_params`` says; what was
-    measured on other parts is learned from as such. The objective is any one number that is positive: others
-    than a time are searched like one, and what is known from elsewhere is of times.
+    The kernel runs on the part of the device given by ``cuda_sm_percentage`` among ``tune_params``.
+    Measurements on other parts are learned from as such. The objective is one positive number. Objectives
+    other than time are searched in the same way, but what is known from other devices is about times.
 
     Args:
-        learn_from: Cache files of Kernel Tuner or T4 files of this kernel on other devices, datasets, their
-            names, or one trained model or its file; one or several.
-        sms: SMs that the kernel will have. Where ``cuda_sm_percentage`` is tuned, only configs that get so
-            many are measured; else they are set apart by other means, such as MPS. All unless given.
-        device: The device, or its name, where the table of devices does not know Kernel Tuner's name for it.
-        learner: What learns from measurements; see ``costmodel.transfer.make_model``. Unless given,
+        learn_from: One or several of: Kernel Tuner cache files or T4 files of this kernel on other devices,
+            and datasets or their names. Or one trained model or its file, alone.
+        sms: Number of SMs available to the kernel. If ``cuda_sm_percentage`` is tuned, only configs with this
+            number are measured; otherwise the SMs are restricted by other means, such as MPS. Default: all.
+        device: The device or its name. Needed if the table of devices does not know Kernel Tuner's name for
+            it.
+        learner: Learner that is fitted to measurements; see ``costmodel.transfer.make_model``. Default:
             ``source-mixture``.
-        seed: Seed of all random choices; that of ``tune_kernel``, or 0, unless given.
-        keep_twins_apart: In simulation mode, learn this kernel from near-twins of the device too. What this
-            device itself measured is left out there: it is what is to be found.
+        seed: Seed of all random choices. Default: the seed of ``tune_kernel``, or 0.
+        keep_twins_apart: In simulation mode, also learn this kernel from near-twins of the device.
+            Measurements of this device itself are left out there, because they are what the search has to
+            find.
 
     Raises:
-        CostModelError: A model is not the only source.
+        CostModelError: If a model is given together with other sources.
 
     Example:
         >>> strategy = CostModelStrategy(learn_from=["A4000.json", "A6000.json"], sms=32)  # doctest: +SKIP
@@ -73,15 +75,15 @@ class CostModelStrategy:
         self.keep_twins_apart = keep_twins_apart
 
     def tune(self, searchspace: Any, runner: Any, tuning_options: Any) -> list[dict[str, Any]]:
-        """Search; Kernel Tuner calls this.
+        """Run the search. Called by Kernel Tuner.
 
         Returns:
             Results of all evaluations, as Kernel Tuner's strategies return them.
 
         Raises:
-            CostModelError: A source cannot be read, the SMs cannot be granted, or there are several
+            CostModelError: If a source cannot be read, the SMs cannot be granted, or there are several
                 objectives.
-            ValueError: An option is none of Kernel Tuner's own ``max_fevals`` and ``time_limit``.
+            ValueError: If an option is not one of Kernel Tuner's ``max_fevals`` and ``time_limit``.
         """
         get_options(tuning_options.strategy_options, {}, unsupported=["x0"])
         if len(tuning_options.objective) > 1:
@@ -107,7 +109,7 @@ class CostModelStrategy:
         return list(cost.results)
 
     def sampler(self, searchspace: Any, runner: Any, tuning_options: Any) -> ModelSampler:
-        """What proposes the configs of a session, before anything was measured."""
+        """Return the sampler that proposes the configs of a session, before any measurement."""
         seed = self.seed if self.seed is not None else tuning_options.seed or 0
         kernel = kernel_of(runner, tuning_options, self.device, self.sms)
         learned = known(

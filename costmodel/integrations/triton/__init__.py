@@ -1,4 +1,4 @@
-"""For Triton: ``triton.autotune`` for the SMs that there are, with a store and a model. Loads Triton.
+"""Replacement for ``triton.autotune`` with SM budgets, a store and a model. Loads Triton.
 
 ```python
 from costmodel.integrations.triton import autotune

@@ -241,8 +241,8 @@ class Autotuner(autotuner.Autotuner):  # type: ignore[misc]
         if where.name != platform.name:
             raise CostModelError(
                 f"The timer must run the kernel on {platform.name}, as the call does, but runs it on "
-                f"{where.name}. Take a do_bench that stays on the current stream, which that of "
-                "use_cuda_graph does not."
+                f"{where.name}. Use a do_bench that stays on the current stream, which use_cuda_graph does "
+                "not."
             )
 
     def _tell(self, key: tuple[Any, ...], best: Any, tuning: Tuning, timed_s: float) -> None:
@@ -288,44 +288,47 @@ def autotune(  # noqa: PLR0913, PLR0917 (those of triton.autotune, and settings,
     launch: LaunchFacts | None = None,
     compile_workers: int | None = None,
 ) -> Callable[[Any], Autotuner]:
-    """Decorator for a ``@triton.jit`` function: what ``triton.autotune`` does, for the SMs that there are.
+    """Decorate a ``@triton.jit`` function as ``triton.autotune`` does, for the SMs that are available.
 
-    The first call of a kernel on a key, a device and a number of SMs chooses a config. What was timed before
-    is taken from a record store; what is timed is kept there at once, so that a process that is killed loses
-    one timing at most, and another process that asks the same is answered without any.
+    The first call of a kernel with a key, a device and a number of SMs chooses a config. Earlier timings are
+    read from a record store, and new timings are written to it at once: a killed process loses at most one
+    timing, and another process with the same key, device and SMs times nothing.
 
     Args:
-        configs: As for ``triton.autotune``, and so are the others up to ``cache_results``.
-        key: See there. Answers are also kept apart by device, granted SMs, driver, version of Triton and
-            source of the kernel.
-        prune_configs_by: See there.
-        reset_to_zero: See there.
-        restore_value: See there.
-        pre_hook: See there.
-        post_hook: See there.
-        warmup: See there.
-        rep: See there.
-        use_cuda_graph: See there. Its timer has a stream of its own: refused in a green context.
-        do_bench: See there.
-        cache_results: Taken, and not needed: the store keeps results.
-        store: File of the store, ``.jsonl``; unless given ``$COSTMODEL_TRITON_STORE``, or
+        configs: As for ``triton.autotune``; so are the following arguments up to ``cache_results``.
+        key: See ``triton.autotune``. Results are also kept apart by device, granted SMs, driver, version of
+            Triton and source of the kernel.
+        prune_configs_by: See ``triton.autotune``.
+        reset_to_zero: See ``triton.autotune``.
+        restore_value: See ``triton.autotune``.
+        pre_hook: See ``triton.autotune``.
+        post_hook: See ``triton.autotune``.
+        warmup: See ``triton.autotune``.
+        rep: See ``triton.autotune``.
+        use_cuda_graph: See ``triton.autotune``. Its timer has a stream of its own and is therefore refused in
+            a green context.
+        do_bench: See ``triton.autotune``.
+        cache_results: Accepted but not needed: the store keeps results.
+        store: Path of the store, ``.jsonl``. Default: ``$COSTMODEL_TRITON_STORE``, or
             ``~/.cache/costmodel/triton.jsonl``.
         model: A model that ranks configs that were never timed, or its file.
-        shortlist: How many configs are timed at most, more where none of them runs. Unless given all, as
-            ``triton.autotune`` does, and with a model 8.
-        mode: ``measure``: before the first call returns. ``background``: that call runs what is most
-            promising at once, and each later one first times one config, on its own stream and arguments,
-            until the shortlist is done; nothing runs beside the kernels of the program. ``model``: never;
-            the best that the store knows runs if it knows as many as would be timed, else the model's.
-        platform: Where kernels run, or a function that says it, where that cannot be found: other devices
-            than NVIDIA's. Unless given, see ``current_platform``.
-        launch: What is known of a launch beside its grid and warps: formulas by field of
+        shortlist: Maximum number of configs to time; more are timed if none of them runs. Default: 8 with a
+            model, else all, as in ``triton.autotune``.
+        mode: When configs are timed. ``measure``: before the first call returns. ``background``: the first
+            call runs the most promising config at once, and each later call first times one config, on its
+            own stream and arguments, until the shortlist is done; nothing runs at the same time as the
+            program's kernels. ``model``: never; the best config in the store runs if the store has as many
+            timings as would be made, else the model's choice.
+        platform: Platform that kernels run on, or a function that returns it. Needed if it cannot be
+            detected, as on devices of other vendors than NVIDIA. Default: see ``current_platform``.
+        launch: What is known about a launch in addition to its grid and warps: formulas by field of
             ``costmodel.records.KernelLaunch``, or a function of the arguments.
-        compile_workers: Processes that compile configs side by side, so that one that crashes the compiler
-            costs itself alone. Unless given one a hardware thread; 0: configs are compiled in this process.
+        compile_workers: Number of processes that compile configs at the same time, so that a config that
+            crashes the compiler affects only itself. 0: configs are compiled in this process. Default: one
+            per hardware thread.
 
     Raises:
-        CostModelError: A setting is none of these, or the model cannot be read. When the kernel is called:
+        CostModelError: If a setting is invalid, or the model cannot be read. When the kernel is called: if
             the store cannot be read, no config runs, or the timer runs on other SMs than the kernel.
 
     Example:

@@ -29,7 +29,7 @@ class SentSource(ASTSource):  # type: ignore[misc]
     """A kernel whose intermediate code was made in another process; Triton caches it under the same key.
 
     Args:
-        job: What that process says of it.
+        job: Description of the kernel from that process.
     """
 
     def __init__(self, job: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""What the CUDA driver says of the current process, through ctypes; no package of CUDA is needed.
+"""Queries of the CUDA driver for the current process, through ctypes; no CUDA package is needed.
 
 Source: CUDA Driver API, "Green Contexts", "Device Management"; NVML API, "System Queries".
 """

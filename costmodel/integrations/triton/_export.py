@@ -1,4 +1,4 @@
-"""What was found, for others: a dispatch table by SMs, and the files that vLLM reads."""
+"""Exports of tuning results: a dispatch table by SMs, and vLLM's config files."""
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -38,21 +38,22 @@ _MOE_PARAMETERS = (
 def dispatch_table(
     tuned: Tuned, workload: str | None = None, *, device: str | None = None, kernels: int | None = None
 ) -> DispatchTable:
-    """Which config of a kernel to run for the SMs that are granted, of what a store holds.
+    """Return the config of a kernel to run for each SM budget, from the timings in a store.
 
-    Of several sources or versions of a kernel the one timed last counts, and of several drivers the last.
+    If there are several sources or versions of a kernel, the one timed last counts; of several drivers, the
+    last one counts.
 
     Args:
         tuned: A store, or a kernel that has one.
-        workload: Name of the kernel with its sizes, such as ``triton.matmul_fp16x3-m512-n512-k512``; the only
-            one that there is unless given.
-        device: Name of the device; the only one that there is unless given.
-        kernels: Different configs at most; as many as there are SM budgets unless given. Few take configs
-            that were timed on several budgets.
+        workload: Name of the kernel with its sizes, such as ``triton.matmul_fp16x3-m512-n512-k512``. Default:
+            the only one in the store.
+        device: Name of the device. Default: the only one in the store.
+        kernels: Maximum number of different configs. A small number selects configs that were timed on
+            several budgets. Default: the number of SM budgets.
 
     Raises:
-        CostModelError: The store cannot be read, does not have this, has several, or so few configs do not
-            run on all budgets.
+        CostModelError: If the store cannot be read, does not contain this, contains several, or no selection
+            of this many configs runs on all budgets.
     """
     path = _path_of(tuned)
     measured = _of_one([*read_records(path)], "workload", workload, lambda each: each.candidate.workload.name)
@@ -95,26 +96,27 @@ def save_moe_configs(  # noqa: PLR0913 (settings, most with defaults)
     device: str | None = None,
     sms: int | None = None,
 ) -> list[Path]:
-    """Write the best configs of a fused-MoE kernel as vLLM reads them.
+    """Write the best configs of a fused-MoE kernel in vLLM's format.
 
-    There is a file for each number of experts and columns, named
-    ``E=8,N=7168,device_name=NVIDIA_H100_80GB_HBM3.json``, which has for each M the config with
+    There is one file for each number of experts and columns, named
+    ``E=8,N=7168,device_name=NVIDIA_H100_80GB_HBM3.json``. For each M it contains the config with
     ``BLOCK_SIZE_M``, ``BLOCK_SIZE_N``, ``BLOCK_SIZE_K``, ``GROUP_SIZE_M``, ``num_warps`` and ``num_stages``.
 
     Args:
         tuned: A store, or a kernel that has one.
-        folder: Where the files go; made if it is not there.
+        folder: Output folder, created if missing.
         kernel: Kind of its workloads, such as ``triton.fused_moe_bf16x3``.
-        dims: The letter of each of ``M``, ``E`` and ``N`` in names of workloads.
-        dtype: What vLLM calls quantised weights, such as ``fp8_w8a8``; none unless given.
-        device: Name of the device; the only one that there is unless given.
-        sms: SMs that the kernel will have; the whole device unless given.
+        dims: Letters of ``M``, ``E`` and ``N`` in the names of workloads.
+        dtype: vLLM's name for quantised weights, such as ``fp8_w8a8``. Default: none.
+        device: Name of the device. Default: the only one in the store.
+        sms: Number of SMs available to the kernel. Default: the whole device.
 
     Returns:
-        The files.
+        Paths of the files.
 
     Raises:
-        CostModelError: The store cannot be read or has no such timings, or configs are of another kernel.
+        CostModelError: If the store cannot be read or has no such timings, or the configs are of another
+            kernel.
     """
     measured = _of_one(
         [*read_records(_path_of(tuned))], "kernel", kernel, lambda each: each.candidate.workload.kind
@@ -155,7 +157,7 @@ def _of_one(
         wanted = names[0]
     if wanted not in names:
         raise CostModelError(
-            f"The {what} must be one that the store has, but got {wanted!r}. It has "
+            f"The {what} must be in the store, but got {wanted!r}. It has "
             f"{', '.join(names[:10]) or 'none'}.{did_you_mean(wanted or '', names)}"
         )
     return [each for each in measured if name_of(each) == wanted]
@@ -170,8 +172,8 @@ def _size(measurement: Measurement, dims: Mapping[str, str], name: str) -> int:
     size = workload.dims.get(dims.get(name, ""))
     if size is None:
         raise CostModelError(
-            f"dims must tell the letter of {name} in {workload.name}, but got {dict(dims)}. Arguments of "
-            "the key have the letters that `letters` of the kernel tells."
+            f"dims must give the letter of {name} in {workload.name}, but got {dict(dims)}. `letters` of "
+            "the kernel gives the letters of the key's arguments."
         )
     return size
 

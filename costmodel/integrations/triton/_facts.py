@@ -1,4 +1,4 @@
-"""What is known of a launch before anything is compiled, and of the kernel afterwards."""
+"""Facts about a launch before anything is compiled, and about the kernel afterwards."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -43,7 +43,7 @@ def launch_of(
     known = {**meta, "blocks": blocks, "threads": threads}
     told = facts(known) if callable(facts) else _evaluated(facts or {}, known)
     if unknown := set(told) - set(KernelLaunch.__struct_fields__):
-        raise CostModelError(f"launch must say fields of KernelLaunch, but got {sorted(unknown)}.")
+        raise CostModelError(f"launch must name fields of KernelLaunch, but got {sorted(unknown)}.")
     counted = {"blocks": blocks, "threads_per_block": threads, **told}
     return (KernelLaunch(**{name: int(value) for name, value in counted.items()}),)
 

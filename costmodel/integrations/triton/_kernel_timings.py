@@ -1,4 +1,4 @@
-"""What is known of one kernel on one platform, and what is being added to it."""
+"""Known and new timings of one kernel on one platform."""
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""What a launch asks: which kernel, of which sizes and types, in words of the record store."""
+"""Kernel, sizes and types that a launch stands for, in terms of the record store."""
 
 import hashlib
 import inspect

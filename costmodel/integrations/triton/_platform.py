@@ -1,4 +1,4 @@
-"""Who runs: which device, and how many of its SMs the current stream has."""
+"""The current device, and how many of its SMs the current stream has."""
 
 import os
 from functools import cache
@@ -17,22 +17,22 @@ _MPS_FOLDER = "/tmp/nvidia-mps"  # noqa: S108 (where MPS has its sockets unless 
 
 
 def current_platform() -> Platform:
-    """The current device of Triton, and the SMs that its current stream has.
+    """Return Triton's current device, with the SMs of its current stream.
 
-    A green context is that of the stream, or the current one for the default stream; else there may be a
-    client's limit of MPS, else it is the whole device. Under Triton's interpreter it is this CPU. Takes
+    The green context is that of the stream, or the current one for the default stream. Otherwise a client's
+    limit of MPS may apply; otherwise it is the whole device. Under Triton's interpreter it is this CPU. Takes
     microseconds once a device is known.
 
     Raises:
-        CostModelError: There is no NVIDIA GPU.
+        CostModelError: If there is no NVIDIA GPU.
     """
     if triton.knobs.runtime.interpret:
         return _cpu()
     cuda = cuda_driver()
     if cuda is None:
         raise CostModelError(
-            "The platform can be found on NVIDIA GPUs, but there is none here. Give `platform=`, such as "
-            "costmodel.records.Platform(device, 'whole', 304, 304)."
+            "The platform can only be detected on NVIDIA GPUs, but there is none here. Give `platform=`, "
+            "such as costmodel.records.Platform(device, 'whole', 304, 304)."
         )
     ordinal = driver.active.get_current_device()
     granted = cuda.partition_sms(driver.active.get_current_stream(ordinal))

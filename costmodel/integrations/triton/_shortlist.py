@@ -59,8 +59,8 @@ class Adviser:
         if f"{family}/" in self._model.metadata.columns:
             return True
         warnings.warn(
-            f"The model must have learned from {family} to rank its configs, but has not: they are taken as "
-            "the store knows them. Train a model on a store that has this kernel.",
+            f"The model must have learned from {family} to rank its configs, but has not. They are ranked "
+            "by the timings in the store. Train a model on a store that has this kernel.",
             RuntimeWarning,
             stacklevel=2,
         )

@@ -11,7 +11,7 @@ STORE_VARIABLE = "COSTMODEL_TRITON_STORE"
 
 
 class TimingStore(SharedRecordStore):
-    """A record store that knows its measurements by kernel."""
+    """A record store that indexes its measurements by kernel."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -19,16 +19,16 @@ class TimingStore(SharedRecordStore):
         self._by_family: dict[str, list[Measurement]] = {}
 
     def of_kernel(self, workload: Workload, space: str, platform: Platform) -> list[Measurement]:
-        """All measurements of a kernel on a platform, in order; drivers may differ."""
+        """Return all measurements of a kernel on a platform, in order; drivers may differ."""
         return self._by_kernel.get((workload.name, space, platform.platform_id), [])
 
     def visits(self, candidate: Candidate, platform: Platform) -> int:
-        """How often a candidate was measured on a platform."""
+        """Return how often a candidate was measured on a platform."""
         of_kernel = self.of_kernel(candidate.workload, candidate.space, platform)
         return sum(each.candidate.candidate_id == candidate.candidate_id for each in of_kernel)
 
     def of_family(self, family: str) -> list[Measurement]:
-        """All measurements of kernels of one name and types, in order."""
+        """Return all measurements of kernels of one name and types, in order."""
         return self._by_family.get(family, [])
 
     def _remember(self, measurement: Measurement) -> None:
@@ -38,11 +38,11 @@ class TimingStore(SharedRecordStore):
 
 
 def open_store(path: Path | str | None) -> TimingStore:
-    """The store at a path, one object for all kernels of this process.
+    """Open the store at a path; all kernels of this process share one object.
 
     Args:
-        path: The file; unless given ``$COSTMODEL_TRITON_STORE``, or
-            ``~/.cache/costmodel/triton.jsonl`` (``$XDG_CACHE_HOME`` stands in for ``~/.cache``).
+        path: Path of the file. Default: ``$COSTMODEL_TRITON_STORE``, or ``~/.cache/costmodel/triton.jsonl``
+            (``$XDG_CACHE_HOME`` replaces ``~/.cache``).
     """
     return _opened((Path(path) if path else _usual_path()).expanduser().absolute())
 

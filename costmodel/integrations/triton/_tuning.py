@@ -100,8 +100,8 @@ class Tuning:
         if is_broken:
             raise BrokenContextError(
                 f"Each config of {measurement.candidate.workload.name} must leave the GPU usable, but "
-                f"{measurement.candidate.config.decisions} did not: {measurement.error}. Start the process "
-                "again: this config is known now and will not be tried."
+                f"{measurement.candidate.config.decisions} did not: {measurement.error}. Restart the "
+                "process: this config is now known to fail and will not be tried again."
             )
 
     def best(self) -> int:

@@ -1,6 +1,6 @@
-"""For TVM's MetaSchedule: tune for an SM budget, with a model that knows other kernels. Loads TVM.
+"""Tune with TVM's MetaSchedule for an SM budget, with a model trained on other kernels. Loads TVM.
 
-Three lines make a tuning script one for 32 SMs of a GPU, here a part of the threads of a CPU:
+Three lines make a tuning script tune for an SM budget, here for a part of the threads of a CPU:
 
 ```python
 from costmodel.integrations.tvm import tuning_options

@@ -27,13 +27,13 @@ from costmodel.records import Platform, SharedLineFile
 
 @dataclass(frozen=True)
 class BestKernel:
-    """The best kernel that is known for some SMs.
+    """The best known kernel for an SM budget.
 
     Attributes:
-        record: MetaSchedule's ``TuningRecord``: its trace makes the schedule.
-        latency_s: What it took where it was measured, seconds.
-        sms: SMs that it was measured on.
-        sms_wanted: SMs that were asked for.
+        record: MetaSchedule's ``TuningRecord``. Its trace makes the schedule.
+        latency_s: Measured latency, in seconds.
+        sms: Number of SMs that the latency was measured on.
+        sms_wanted: Number of SMs that was requested.
     """
 
     record: Any
@@ -43,7 +43,7 @@ class BestKernel:
 
     @property
     def exact(self) -> bool:
-        """Whether it was measured on the SMs that were asked for, not on the nearest that there are."""
+        """Whether the kernel was measured on the requested number of SMs, not on the nearest one."""
         return self.sms == self.sms_wanted
 
 

@@ -23,25 +23,27 @@ def tuning_options(
     model: AnyModel | None = None,
     **settings: Any,
 ) -> dict[str, Any]:
-    """Keyword arguments that make ``ms.tune_tir``, ``tune_relax`` or ``tune_tasks`` tune for an SM budget.
+    """Return arguments that make ``ms.tune_tir``, ``tune_relax`` or ``tune_tasks`` tune for an SM budget.
 
-    Loads TVM's tensor intrinsics too, in a fraction of the time that its first ``TuneContext`` would take.
+    This also loads TVM's tensor intrinsics, in a fraction of the time that the first ``TuneContext`` would
+    take.
 
     Args:
-        database: File that keeps what was measured, ``.jsonl``.
-        sms: SMs that kernels will have, threads on a CPU; all unless given.
-        kind: Kind of device, that of the target.
-        model: A pretrained transfer model, its file, or ``"default"`` for that which ``costmodel train``
-            makes of what ships.
-        settings: Of the runner, see ``Runner``.
+        database: File for the measurements, ``.jsonl``.
+        sms: Number of SMs available to kernels (threads on a CPU). Default: all.
+        kind: Kind of device; it must match the target.
+        model: A pretrained transfer model, its file, or ``"default"`` for the model that ``costmodel train``
+            makes from the shipped data.
+        settings: Settings of the runner, see ``Runner``.
 
     Returns:
-        ``builder``, ``runner``, ``cost_model``, ``strategy``, ``database`` and ``num_trials_per_iter``: each
-        batch of 16 is learned from before the next. Worker processes end with this one, or by
-        ``close`` of the first two.
+        ``builder``, ``runner``, ``cost_model``, ``strategy``, ``database`` and ``num_trials_per_iter``. The
+        model learns from each batch of 16 before the next. Worker processes end with this process, or when
+        the builder and the runner are closed with ``close``.
 
     Raises:
-        CostModelError: The device cannot be opened or grant that many SMs, or a file not be read.
+        CostModelError: If the device cannot be opened or cannot grant this number of SMs, or a file cannot be
+            read.
     """
     register_tensor_intrinsics()
     runner = Runner(sms, kind=kind, **settings)

@@ -11,14 +11,16 @@ RUNNERS = {"cuda": CudaRunner, "cpu": CpuRunner}
 
 
 def local_platform(kind: TargetKind, sms: int | None = None) -> Platform:
-    """The platform that ``sms`` SMs of this machine's device are. Opens the device in a process: seconds.
+    """Return the platform with ``sms`` SMs of this machine's device, opening the device in a process.
+
+    This takes seconds.
 
     Args:
         kind: Kind of device.
-        sms: SMs, threads on a CPU; the whole device unless given.
+        sms: Number of SMs (threads on a CPU). Default: the whole device.
 
     Raises:
-        CostModelError: There is no such device, or it cannot grant that many.
+        CostModelError: If there is no such device, or it cannot grant this number of SMs.
     """
     try:
         runner = RUNNERS[kind](build_workers=1)
@@ -40,7 +42,7 @@ def platform_for(target: Any, sms: int | None = None) -> Platform:
     kind = target_kind(target)
     if kind is None:
         raise CostModelError(
-            "The target must be of kind cuda or llvm for its device to be found, but got "
+            "The target must be of kind cuda or llvm so that its device can be found, but got "
             f"{target.kind.name}. Give the platform."
         )
     return local_platform(kind, sms)
@@ -54,18 +56,18 @@ def refuse_other_sms(sms: int | None, platform: Platform | None) -> None:
     """
     if sms is not None and platform is not None and sms != platform.sms_granted:
         raise CostModelError(
-            f"sms must be left out beside a platform, which has {platform.sms_granted}, but got {sms}."
+            f"sms must be left out if a platform is given, which has {platform.sms_granted}, but got {sms}."
         )
 
 
 def named_platform(device: str, sms: int | None = None) -> Platform:
-    """A platform on a device that need not be here.
+    """Return a platform on a named device, which need not be in this machine.
 
     Args:
         device: Name of a device; ``costmodel devices`` lists them.
-        sms: SMs of a green context, threads on a CPU; the whole device unless given.
+        sms: Number of SMs of a green context (threads on a CPU). Default: the whole device.
 
     Raises:
-        CostModelError: No device has this name, or it has fewer SMs.
+        CostModelError: If no device has this name, or it has fewer SMs.
     """
     return part_of(find_device(device), sms)

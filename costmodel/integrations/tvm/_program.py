@@ -23,12 +23,13 @@ Lower = Callable[[Any], tuple[KernelLaunch, ...]]
 
 
 class Program:
-    """One program, told apart by its structural hash.
+    """A program, identified by its structural hash.
 
     Attributes:
-        key: The structural hash of the module, in hexadecimal.
-        workload: The operator that it computes; where that is not recognised, what its blocks say of it.
-        space: Its design space, or that of the operator; None where it has none, as for an unknown target.
+        key: Structural hash of the module, in hexadecimal.
+        workload: The operator that the program computes, or a description of its blocks if the operator is
+            not recognised.
+        space: Design space of the program or of its operator; None if it has none, as for an unknown target.
     """
 
     def __init__(self, module: Any, target: Any, lower: Lower = lowered_launches) -> None:
@@ -48,18 +49,21 @@ class Program:
 
     @property
     def verdict(self) -> str:
-        """What it was recognised as, and what follows for tuning it."""
+        """Return what the program was recognised as, and what follows for tuning it."""
         if self.space is None:
             return "cannot be read: TVM's evolution proposes, and what it lowers is ranked by its launches"
         what = "is no known operator" if self.workload.is_program else f"is {self.workload.name}"
         return f"{what}: the model screens its design space without lowering"
 
     def features(self, schedules: Sequence[Any], platform: Platform) -> FloatArray:
-        """``(n, d)`` columns ``COLUMNS`` of scheduled programs on a platform.
+        """Compute the features of scheduled programs on a platform.
 
-        They are worked out from decisions: no schedule is lowered. Of one whose trace follows no sketch of
-        the design space they are what the lowered program says of its launches, and NaN in the columns of
-        configs.
+        The features are computed from decisions; no schedule is lowered. If the trace of a program follows no
+        sketch of the design space, they describe the launches of the lowered program, and the columns of
+        configs are NaN.
+
+        Returns:
+            ``(n, d)`` array with the columns ``COLUMNS``.
         """
         candidates = [self._candidate(schedule) for schedule in schedules]
         values = extract(candidates, [platform] * len(candidates)).values[:, : len(COLUMNS)]
@@ -93,7 +97,7 @@ def tell(task: str, verdict: str) -> None:
 
 
 def program_key(module: Any) -> str:
-    """Structural hash of a module in hexadecimal: the same in every process, whatever names it uses."""
+    """Return the structural hash of a module in hexadecimal, independent of process and names."""
     return f"{int(tvm_ffi.structural_hash(module)) & (1 << 64) - 1:016x}"
 
 

@@ -1,4 +1,4 @@
-"""What MetaSchedule's run times mean."""
+"""Meaning of MetaSchedule's run times."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Balanced sparsity: every block of a row of weights has exactly so many non-zeros.
+"""Balanced sparsity: every block of a row of weights has the same number of non-zeros.
 
 No row has more work than another, and what a block reads of the inputs is bounded, so that kernels can be as
 regular as dense ones. N:M sparsity is the case of small blocks.

@@ -45,7 +45,8 @@ class Bags:
     def __post_init__(self) -> None:
         if self.count < 1 or self.mean < 1:
             raise CostModelError(
-                f"There must be one bag or more, of one lookup or more, but got {self.count} and {self.mean}."
+                f"There must be at least one bag of at least one lookup, but got {self.count} and "
+                f"{self.mean}."
             )
         if self.spread not in _QUANTILES:
             raise CostModelError(
@@ -61,7 +62,7 @@ class Bags:
             CostModelError: There are no bags.
         """
         if not len(lengths):
-            raise CostModelError("There must be one bag or more, but got none.")
+            raise CostModelError("There must be at least one bag, but got none.")
         mean = max(1, round(float(lengths.mean())))
         alike = {
             spread: abs(cls(len(lengths), mean, spread).lengths.std() - lengths.std())

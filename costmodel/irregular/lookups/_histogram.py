@@ -189,7 +189,7 @@ def check_indices(indices: NDArray[Any], rows: int) -> None:
     if rows < 1:
         raise CostModelError(f"A table must have a row or more, but got {rows}.")
     if not indices.size:
-        raise CostModelError("There must be one lookup or more, but got none.")
+        raise CostModelError("There must be at least one lookup, but got none.")
     if indices.min() < 0 or indices.max() >= rows:
         raise CostModelError(
             f"Indices must be from 0 to {rows - 1}, the last row of the table, but got {indices.min()} to "

@@ -113,7 +113,7 @@ def sized_workload(
     unknown = [dim for dim in dims if dim not in known]
     if unknown:
         raise CostModelError(
-            f"{name} must be asked for sizes of its dims {', '.join(known)}, but got {unknown[0]!r}."
+            f"{name} must be called with sizes of its dims {', '.join(known)}, but got {unknown[0]!r}."
         )
     try:
         return Workload(kind, {**known, **dims}, dtype)

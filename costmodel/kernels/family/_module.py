@@ -20,7 +20,7 @@ def load_module(file: Path) -> ModuleType:
         CostModelError: There is no such file, or it fails.
     """
     if not file.is_file():
-        raise CostModelError(f"A file of Python must be at {file}, but there is none.")
+        raise CostModelError(f"A Python file must exist at {file}, but does not.")
     name = "_costmodel_" + "_".join((*file.parent.parts[1:], file.stem)).replace(".", "_")
     spec = importlib.util.spec_from_file_location(name, file)
     assert spec

@@ -279,7 +279,7 @@ class TritonFamily:
     def _check(self) -> None:
         known = {*self.dims, *self.parameters}
         if bool(self.operators) != bool(self.dtype):
-            raise CostModelError("dtype must be told with operators, and only with them.")
+            raise CostModelError("dtype must be given with operators, and only with them.")
         if list(self.workload().dims) != list(self.dims):
             raise CostModelError(f"dims must be {list(self.workload().dims)}, in this order.")
         if not 1 <= len(self.grid) <= 3:
@@ -291,7 +291,7 @@ class TritonFamily:
         ):
             raise CostModelError(f"starts must be choices of parameters, but got {list(self.starts)}.")
         if unknown := set(self.launch) - set(KernelLaunch.__struct_fields__):
-            raise CostModelError(f"launch must say fields of KernelLaunch, but got {sorted(unknown)}.")
+            raise CostModelError(f"launch must name fields of KernelLaunch, but got {sorted(unknown)}.")
         values = (*self.scalars.values(), *self.constants.values(), *self.scratch.values())
         for text in (*self.conditions, *self.grid, *values):
             Formula(text).check_names(known)
@@ -305,18 +305,21 @@ class TritonFamily:
         told += [*self.scalars, *self.constants, *self.scratch]
         if extra := sorted(set(told) - set(self.kernel_parameters)):
             raise CostModelError(
-                f"{self.function} must take all that is told of it, but does not take {', '.join(extra)}."
+                f"{self.function} must take all parameters that are declared for it, but does not take "
+                f"{', '.join(extra)}."
             )
         if len(set(told)) < len(told) or set(self.scratch) != set(self.scratch_types):
-            raise CostModelError("Each parameter must be told once, and the type of each scratch.")
+            raise CostModelError(
+                "Each parameter must be declared once, and so must the type of each scratch."
+            )
         if self.library_calls and (self.library is None or len(self.outputs) != 1):
             raise CostModelError(
-                "library must be told with library_calls, and one output, but got "
-                f"{self.library} and outputs {list(self.outputs)}."
+                f"library must be given with library_calls, and with one output, but got {self.library} and "
+                f"outputs {list(self.outputs)}."
             )
         arrays, outputs = set(self.argument_names), set(self.operands if self.operators else self.outputs)
         if self.operators and outputs != arrays:
-            raise CostModelError(f"operands must tell {sorted(arrays)}, but tell {sorted(outputs)}.")
+            raise CostModelError(f"operands must describe {sorted(arrays)}, but describe {sorted(outputs)}.")
         if not self.operators and (self.arrays is None or not outputs or outputs - arrays):
             raise CostModelError(
                 f"Without an operator there must be arrays and outputs, of {sorted(arrays)}, but got outputs "

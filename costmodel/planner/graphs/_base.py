@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class TaskKind(IntEnum):
-    """What a task is."""
+    """Kind of a task."""
 
     KERNEL = 0
     COPY = 1
@@ -33,7 +33,7 @@ DEVICE_KINDS = (TaskKind.KERNEL, TaskKind.COPY, TaskKind.MEMSET)
 
 
 class DependencyKind(IntEnum):
-    """Why a task waits for another."""
+    """Reason for which a task waits for another."""
 
     ORDER = 0  # program order of a stream or thread
     LAUNCH = 1  # a launch and what it launched
@@ -44,11 +44,11 @@ class DependencyKind(IntEnum):
 
 @dataclass(frozen=True)
 class Resource:
-    """What runs one task at a time.
+    """Something that runs one task at a time.
 
     Attributes:
-        name: Such as ``GPU 0 stream 7``.
-        is_stream: Whether it is a stream of a device; else it is a host thread.
+        name: Name, such as ``GPU 0 stream 7``.
+        is_stream: Whether it is a stream of a device; otherwise it is a host thread.
     """
 
     name: str
@@ -57,14 +57,15 @@ class Resource:
 
 @dataclass(frozen=True)
 class Dependencies:
-    """Pairs of tasks of which the second waits for the first; all arrays are ``(m,)``.
+    """Pairs of tasks of which the second waits for the first. All arrays are ``(m,)``.
 
     Attributes:
-        sources: The first of each pair.
-        targets: The second.
-        kinds: A ``DependencyKind`` each.
-        lags_s: Seconds that pass between them at least.
-        from_start: Whether these count from the start of the first, as after a launch, instead of its end.
+        sources: First task of each pair.
+        targets: Second task of each pair.
+        kinds: ``DependencyKind`` of each pair.
+        lags_s: Minimum seconds between the two tasks.
+        from_start: Whether the lag counts from the start of the first task, as after a launch, instead of its
+            end.
     """
 
     sources: Positions
@@ -80,7 +81,7 @@ class Dependencies:
     def of(
         cls, sources: Any, targets: Any, kinds: Any, lags_s: Any = 0.0, from_start: Any = False
     ) -> "Dependencies":
-        """Dependencies of lists or arrays; a single kind, lag or flag holds for all."""
+        """Make dependencies from lists or arrays. A single kind, lag or flag applies to all."""
         n = len(sources)
         return cls(
             np.asarray(sources, dtype=np.intp),
@@ -92,16 +93,16 @@ class Dependencies:
 
     @classmethod
     def joined(cls, parts: "Sequence[Dependencies]") -> "Dependencies":
-        """All of them, in this order."""
+        """Concatenate dependencies in this order."""
         columns = ("sources", "targets", "kinds", "lags_s", "from_start")
         return cls.of(*(np.concatenate([getattr(part, name) for part in parts]) for name in columns))
 
     def lagging(self, lags_s: FloatArray) -> "Dependencies":
-        """The same with other lags."""
+        """Return the same dependencies with other lags."""
         return replace(self, lags_s=lags_s)
 
     def where(self, keep: Any) -> "Dependencies":
-        """Those that a mask or positions choose."""
+        """Return the dependencies that a mask or positions select."""
         return Dependencies(
             self.sources[keep],
             self.targets[keep],
@@ -113,28 +114,30 @@ class Dependencies:
 
 @dataclass(frozen=True)
 class KernelGraph:
-    """Tasks in columns, so that a million of them fit; arrays of tasks are ``(n,)``.
+    """Graph of tasks, stored in columns so that a million of them fit. Arrays over tasks are ``(n,)``.
 
-    Tasks of one resource stand in its program order, which dependencies of kind ``ORDER`` hold as well.
+    The tasks of a resource are in its program order, which dependencies of kind ``ORDER`` also express.
 
     Attributes:
         names: Distinct names of tasks.
         name_ids: Position in ``names``.
-        kinds: A ``TaskKind`` each.
+        kinds: ``TaskKind`` of each task.
         resources: Streams and threads.
         resource_ids: Position in ``resources``.
-        durations_s: Seconds, finite and not negative.
-        ready_s: The earliest start that is known of a task that waits for nothing; else 0.
-        sms: SMs that a kernel ran on; 0 where nobody knows.
-        blocks: Blocks of a kernel's grid; 0 where nobody knows.
-        block_warps: Warps of one of them; 0 where nobody knows.
-        sm_blocks: Blocks that an SM holds at once; 0 where nobody knows.
-        scopes: What tasks were part of, such as ``Optimizer.step#Adam.step``; the first is empty: nothing.
+        durations_s: Durations in seconds, finite and not negative.
+        ready_s: Earliest known start of a task that waits for nothing; 0 for other tasks.
+        sms: Number of SMs that a kernel ran on; 0 if unknown.
+        blocks: Number of blocks in a kernel's grid; 0 if unknown.
+        block_warps: Number of warps per block; 0 if unknown.
+        sm_blocks: Number of blocks that an SM holds at once; 0 if unknown.
+        scopes: What tasks were part of, such as ``Optimizer.step#Adam.step``. The first one is empty and
+            stands for no scope.
         scope_ids: Position in ``scopes``.
-        workloads: Names of workloads that kernels compute; the first is empty: none that is known.
+        workloads: Names of workloads that kernels compute. The first one is empty and stands for an unknown
+            workload.
         workload_ids: Position in ``workloads``.
-        dependencies: What waits for what.
-        assumptions: What whoever made or changed the graph took for granted, in order.
+        dependencies: Dependencies between tasks.
+        assumptions: Assumptions made when the graph was created or changed, in order.
     """
 
     names: tuple[str, ...]
@@ -178,44 +181,44 @@ class KernelGraph:
 
     @cached_property
     def order(self) -> Positions:
-        """Positions of the tasks so that each stands behind all that it waits for.
+        """Return the positions of the tasks in topological order.
 
         Raises:
-            CostModelError: Tasks wait for each other in a circle.
+            CostModelError: If the dependencies form a cycle.
         """
         return topological_order(len(self), self.dependencies.sources, self.dependencies.targets)
 
     @cached_property
     def on_device(self) -> NDArray[np.bool_]:
-        """``(n,)`` whether a task runs on a device."""
+        """``(n,)`` mask of the tasks that run on a device."""
         return np.isin(self.kinds, DEVICE_KINDS)
 
     @cached_property
     def is_stream(self) -> NDArray[np.bool_]:
-        """``(resources,)`` whether a resource is a stream."""
+        """``(resources,)`` mask of the resources that are streams."""
         return np.array([resource.is_stream for resource in self.resources], dtype=bool)
 
     def name(self, task: int) -> str:
-        """Name of a task."""
+        """Return the name of a task."""
         return self.names[int(self.name_ids[task])]
 
     def workload(self, task: int) -> str:
-        """Name of the workload that a task computes; empty where none is known."""
+        """Return the name of the workload that a task computes; empty if unknown."""
         return self.workloads[int(self.workload_ids[task])]
 
     def of_kind(self, *kinds: TaskKind) -> NDArray[np.bool_]:
-        """``(n,)`` whether a task is of one of the kinds."""
+        """Return an ``(n,)`` mask of the tasks that are of one of the kinds."""
         return np.isin(self.kinds, kinds)
 
     def assuming(self, *sentences: str, **columns: Any) -> Self:
-        """The graph with other columns, and sentences on what that takes for granted."""
+        """Return the graph with other columns, and with sentences on the assumptions that this makes."""
         return replace(self, assumptions=(*self.assumptions, *sentences), **columns)
 
     def to_networkx(self) -> "networkx.DiGraph":
-        """The graph as an object of networkx: a node a task with its columns, an edge a dependency.
+        """Convert the graph to networkx: one node per task with its columns, one edge per dependency.
 
         Raises:
-            MissingExtraError: networkx is not installed.
+            MissingExtraError: If networkx is not installed.
         """
         try:
             import networkx

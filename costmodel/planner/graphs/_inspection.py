@@ -1,4 +1,4 @@
-"""What is wrong with a trace, counted, and what was done about it."""
+"""Errors in a trace, counted, and how they were handled."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -26,13 +26,13 @@ RULES = {
 
 @dataclass(frozen=True)
 class Inspection:
-    """What a trace held, and what of it was not believed.
+    """Contents of a trace, and what was wrong with it.
 
     Attributes:
-        events: Events of the file.
-        tasks: Tasks that were made of them.
-        counts: How often each of ``RULES`` was found; only what was found.
-        unknown: What is not wrong, but is not known either, in sentences.
+        events: Number of events in the file.
+        tasks: Number of tasks made from them.
+        counts: Number of violations by rule of ``RULES``, for the rules that were violated.
+        unknown: What is not wrong, but not known either, in sentences.
     """
 
     events: int
@@ -46,7 +46,7 @@ class Inspection:
         return not self.counts
 
     def sentences(self) -> list[str]:
-        """What was wrong, one sentence a finding with its count and rule; then what is unknown."""
+        """Return one sentence per finding, with its count and rule, followed by what is unknown."""
         found = [
             f"{count:,} x {name.replace('_', ' ')}: {RULES[name]}." for name, count in self.counts.items()
         ]

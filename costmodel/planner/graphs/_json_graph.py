@@ -66,11 +66,11 @@ class JsonGraph(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def read_graph(path: Path | str) -> RecordedGraph:
-    """A kernel graph of a JSON file laid out as ``JsonGraph``: ``{"tasks": [{"id": ..., ...}]}``.
+    """Read a kernel graph from a JSON file laid out as ``JsonGraph``: ``{"tasks": [{"id": ..., ...}]}``.
 
     Raises:
-        CostModelError: The file cannot be read, is laid out otherwise, names a task or a workload that is
-            not there or two tasks alike, or its tasks wait for each other in a circle.
+        CostModelError: If the file cannot be read, has another layout, refers to a missing task or workload,
+            uses an id twice, or its dependencies form a cycle.
     """
     path = Path(path)
     try:
@@ -108,7 +108,7 @@ def _positions(tasks: list[JsonTask], where: str) -> dict[str, int]:
     unknown = sorted(named - places.keys())
     if len(places) < len(tasks) or unknown:
         raise CostModelError(
-            f"Ids must be unique and those of after and launched_by must be there, but {where} has "
+            f"Ids must be unique, and those in after and launched_by must exist, but {where} has "
             f"{len(tasks) - len(places)} twice and {len(unknown)} unknown {unknown[:3]}: correct them."
         )
     return places

@@ -34,8 +34,8 @@ def topological_order(n: int, sources: Positions, targets: Positions) -> Positio
                 order.append(successor)
     if len(order) < n:
         raise CostModelError(
-            f"Tasks must not wait for each other in a circle, but {n - len(order)} of {n} wait for such: "
-            "remove a dependency."
+            f"Dependencies must not form a cycle, but {n - len(order)} of {n} tasks wait for one. Remove a "
+            "dependency."
         )
     return np.array(order, dtype=np.intp)
 

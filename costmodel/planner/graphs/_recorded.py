@@ -15,11 +15,11 @@ _FAST_LAUNCHES = 0.05
 
 @dataclass(frozen=True)
 class RecordedGraph:
-    """A graph, and what it was made of.
+    """A graph and the recording that it was made from.
 
     Attributes:
         graph: The graph.
-        starts_s: ``(n,)`` recorded starts, from the first; NaN where none was recorded.
+        starts_s: ``(n,)`` recorded starts in seconds, relative to the first; NaN if not recorded.
         inspection: What was wrong with the file.
     """
 
@@ -29,12 +29,17 @@ class RecordedGraph:
 
     @classmethod
     def unrecorded(cls, graph: KernelGraph, inspection: Inspection | None = None) -> "RecordedGraph":
-        """A graph that was written, not recorded: it has no times, and nothing is wrong unless it is said."""
+        """Make a recording without times from a graph that was written, not recorded.
+
+        Args:
+            graph: The graph.
+            inspection: What is wrong with it. Default: nothing.
+        """
         return cls(graph, np.full(len(graph), np.nan), inspection or Inspection(len(graph), len(graph)))
 
     @property
     def makespan_s(self) -> float:
-        """Seconds from the first recorded start to the last end; NaN where none was recorded."""
+        """Seconds from the first recorded start to the last end; NaN if no start was recorded."""
         ends_s = self.starts_s + self.graph.durations_s
         return float(ends_s.max() - self.starts_s.min()) if len(ends_s) else 0.0
 

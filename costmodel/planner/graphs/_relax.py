@@ -30,26 +30,26 @@ def is_module_place(place: str) -> bool:
 
 
 def read_relax(module: Any, latencies: "Latencies | None" = None, *, sms: int | None = None) -> RecordedGraph:
-    """A kernel graph of a Relax module: each call a kernel of one stream, with the results that it needs.
+    """Read a kernel graph from a Relax module: each call becomes a kernel of one stream with its inputs.
 
-    A kernel takes what is known of the best kernel of its workload on so many SMs, which is recorded or
-    predicted. One whose workload is no operator takes what a roofline says.
+    A kernel takes the recorded or predicted latency of the best known kernel of its workload on this number
+    of SMs. If its workload is not an operator, a roofline gives the latency.
 
     Args:
         module: ``program.py:module``, ``program.py:module:function``, JSON of ``tvm.ir.save_json``, or a
-            ``tvm.IRModule``; it is fused as Relax fuses it.
-        latencies: Where latencies come from; ``open_latencies()`` unless given.
-        sms: SMs that the kernels have; the whole device unless given.
+            ``tvm.IRModule``. It is fused as Relax fuses it.
+        latencies: Source of latencies. Default: ``open_latencies()``.
+        sms: Number of SMs of the kernels. Default: the whole device.
 
     Raises:
-        CostModelError: There is no such module, it calls nothing, or the device has fewer SMs.
-        MissingExtraError: TVM is not installed.
+        CostModelError: If there is no such module, it calls no kernel, or the device has fewer SMs.
+        MissingExtraError: If TVM is not installed.
     """
     from costmodel.planner.latencies import open_latencies
 
     calls = read_calls(module) if isinstance(module, str) else calls_of(module)
     if not calls:
-        raise CostModelError(f"A Relax module must call a kernel, but {module} calls none: name another.")
+        raise CostModelError(f"A Relax module must call a kernel, but {module} calls none. Name another one.")
     known = open_latencies() if latencies is None else latencies
     on = known.on_device(sms)
     took = [_took(call, known, on) for call in track(calls, "latencies", len(calls))]

@@ -1,4 +1,4 @@
-"""What kernels take on so many SMs: recorded in a dataset, predicted by a model, or by a roofline."""
+"""Latencies of kernels by number of SMs: recorded in a dataset, predicted by a model, or by a roofline."""
 
 from costmodel.planner.latencies._base import FirstKnown, KernelLatency, KernelTable, Latencies
 from costmodel.planner.latencies._open import open_latencies

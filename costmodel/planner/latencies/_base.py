@@ -1,4 +1,4 @@
-"""What kernels of a workload take on so many SMs of a device, recorded or predicted."""
+"""Interface for latencies of a workload's kernels by number of SMs, recorded or predicted."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -29,15 +29,15 @@ class KernelLatency:
 
 @dataclass(frozen=True)
 class KernelTable:
-    """Kernels of one workload over SMs of one device; the arrays of seconds are ``(kernels, budgets)``.
+    """Latencies of the kernels of one workload by SM budget of one device; arrays are ``(kernels, budgets)``.
 
     Attributes:
-        candidate_ids: The kernels.
-        sms: ``(budgets,)`` ascending.
-        latency_s: NaN where nothing is known, inf where a kernel failed.
+        candidate_ids: Ids of the kernels.
+        sms: ``(budgets,)`` SM budgets, ascending.
+        latency_s: Latencies in seconds; NaN if unknown, inf if the kernel failed.
         origin: ``recorded`` or ``predicted``.
-        low_s: Lower ends of 90 % intervals; None where there are none.
-        high_s: Upper ends.
+        low_s: Lower ends of 90% intervals, in seconds; None if there are no intervals.
+        high_s: Upper ends of the intervals, in seconds.
     """
 
     candidate_ids: tuple[str, ...]
@@ -48,16 +48,17 @@ class KernelTable:
     high_s: FloatArray | None = None
 
     def best(self, sms: int, chosen_for: int | None = None) -> KernelLatency | None:
-        """The fastest kernel on so many SMs, or what the one that is the fastest on others takes there.
+        """Return the fastest kernel on this number of SMs, or the kernel that is fastest on another number.
 
-        Between two numbers of SMs the log of a latency is linear in the log of the SMs.
+        Between two numbers of SMs, the log of a latency is interpolated linearly in the log of the SMs.
 
         Args:
-            sms: SMs that it runs on.
-            chosen_for: SMs that it is the fastest on, of the kernels that are known on both.
+            sms: Number of SMs that the kernel runs on.
+            chosen_for: Number of SMs for which the fastest kernel is chosen, among the kernels known on both.
+                Default: ``sms``.
 
         Returns:
-            None where no kernel is known on as many SMs.
+            The kernel with its latency; None if no kernel is known on this number of SMs.
         """
         here = _between(self.latency_s, self.sms, sms)
         there = here if chosen_for is None else _between(self.latency_s, self.sms, chosen_for)
@@ -74,23 +75,23 @@ class KernelTable:
 
 
 class Latencies(ABC):
-    """Where latencies of kernels come from.
+    """Source of kernel latencies.
 
     Attributes:
-        device: The device that the kernels run on.
+        device: Device that the kernels run on.
     """
 
     device: Device
 
     @abstractmethod
     def kernels(self, workload: Workload) -> KernelTable | None:
-        """Kernels of a workload; None where none is known."""
+        """Return the kernels of a workload; None if none is known."""
 
     def on_device(self, sms: int | None) -> int:
-        """So many SMs of the device, all of them if None.
+        """Return this number of SMs, or all SMs of the device if None.
 
         Raises:
-            CostModelError: The device does not have as many.
+            CostModelError: If the device has fewer SMs.
         """
         found = self.device.sms if sms is None else sms
         if not 1 <= found <= self.device.sms:
@@ -101,7 +102,7 @@ class Latencies(ABC):
 
 
 class FirstKnown(Latencies):
-    """Those of the first of several that knows a workload, such as recorded ones, then predicted ones."""
+    """Latencies from the first of several sources that knows a workload, such as recorded, then predicted."""
 
     def __init__(self, *sources: Latencies) -> None:
         self.sources = sources

@@ -22,15 +22,16 @@ def open_latencies(
     model: Model | Path | str | None = None,
     device: str | None = None,
 ) -> Latencies:
-    """Recorded latencies where a dataset has the workload, else predicted ones, else a roofline's.
+    """Return recorded latencies if a dataset has the workload, else predicted ones, else those of a roofline.
 
     Args:
-        learn_from: The dataset; ``sm-budgets`` unless given.
-        model: The model. Unless given, one that learns from the dataset once it is needed: 20 seconds.
-        device: Name of a device that was measured, or a part of it; the first by name unless given.
+        learn_from: The dataset. Default: ``sm-budgets``.
+        model: The model. Default: a model trained on the dataset when it is first needed, which takes 20
+            seconds.
+        device: Name of a measured device, or a part of the name. Default: the first device by name.
 
     Raises:
-        CostModelError: There is no such dataset, device or model.
+        CostModelError: If there is no such dataset, device or model.
     """
     data = load_dataset(_SHIPPED if learn_from is None else learn_from)
     recorded = RecordedLatencies(data, device)

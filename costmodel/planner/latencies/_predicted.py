@@ -19,23 +19,22 @@ _NAMES = ("latency_s", "low_s", "high_s")
 
 
 class PredictedLatencies(Latencies):
-    """What a model says of the kernels that it expects to be good, as a search would measure them first.
+    """Predicted latencies of the kernels that a model ranks best, which a search would measure first.
 
-    Of 50,000 configs of the design space, for which TVM is needed, those are built that the model ranks first
-    on some numbers of SMs: five seconds a workload and number. No kernel is said to be faster than
-    ``RooflineLatencies`` have it.
+    Of 50,000 configs of the design space, which needs TVM, those that the model ranks first on some numbers
+    of SMs are built. This takes five seconds per workload and number of SMs. No prediction is faster than
+    that of ``RooflineLatencies``.
 
     Args:
         model: A trained model, or its file.
-        device: Where the kernels would run, or its name; the only one that the model learned from unless
-            given.
-        good_at: Numbers of SMs that kernels are chosen for; a quarter of the device and all of it unless
-            given.
-        pool: Kernels that are chosen of a workload.
+        device: Device that the kernels would run on, or its name. Default: the only device that the model
+            learned from.
+        good_at: Numbers of SMs that kernels are chosen for. Default: a quarter of the device and all of it.
+        pool: Number of kernels chosen per workload.
         seed: Seed of the draw.
 
     Raises:
-        CostModelError: The model cannot be read, there is no such device, or it has fewer SMs.
+        CostModelError: If the model cannot be read, there is no such device, or it has fewer SMs.
     """
 
     def __init__(
@@ -55,7 +54,7 @@ class PredictedLatencies(Latencies):
         self._tables: dict[str, KernelTable] = {}
 
     def kernels(self, workload: Workload) -> KernelTable | None:
-        """See ``Latencies``; None of a workload that is no operator."""
+        """Return the kernels of a workload, see ``Latencies``; None if the workload is not an operator."""
         if workload.is_foreign:
             return None
         if workload.name not in self._tables:
@@ -69,7 +68,7 @@ class PredictedLatencies(Latencies):
             ranking = self.model.predict(self._chosen(workload), sms=sms, device=self.device)
         if "latency_s" not in ranking:
             raise CostModelError(
-                "The model must tell latencies, but it tells scores only: train another learner."
+                "The model must predict latencies, but predicts scores only. Train another learner."
             )
         pivots = {
             name: ranking.pivot(index="candidate_id", columns="sms", values=name)

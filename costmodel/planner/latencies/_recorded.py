@@ -12,14 +12,14 @@ from costmodel.records import Workload
 
 
 class RecordedLatencies(Latencies):
-    """What was measured of kernels on one device of a dataset.
+    """Latencies measured on one device of a dataset.
 
     Args:
-        dataset: A dataset, its name or its path; the first that ships if None.
-        device: Name of one of its devices, or a part of it; the first by name unless given.
+        dataset: Dataset, or its name or path. Default: the first shipped dataset.
+        device: Name of one of its devices, or a part of the name. Default: the first device by name.
 
     Raises:
-        CostModelError: There is no such dataset or device.
+        CostModelError: If there is no such dataset or device.
     """
 
     def __init__(self, dataset: DatasetLike | None = None, device: str | None = None) -> None:
@@ -27,7 +27,7 @@ class RecordedLatencies(Latencies):
         names = [name for name in self.dataset.devices if (device or "").lower() in name.lower()]
         if not names:
             raise CostModelError(
-                f"The device must be one that was measured ({', '.join(self.dataset.devices)}), but got "
+                f"The device must be one of those measured ({', '.join(self.dataset.devices)}), but got "
                 f"{device!r}."
             )
         self.device = next(each.device for each in self.dataset.platforms if each.device.name == names[0])

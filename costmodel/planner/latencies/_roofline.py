@@ -14,9 +14,9 @@ L2_BYTES_S = 6.4e12
 
 
 class RooflineLatencies(Latencies):
-    """A start, and the longer of moving what a kernel must move and of doing its operations.
+    """Latencies from a roofline: a start-up time, and the longer of data movement and arithmetic.
 
-    That is what a kernel takes at least; of one that only moves data, about what it takes.
+    This is a lower bound for a kernel, and about the latency of one that only moves data.
 
     Args:
         device: The device.
@@ -26,7 +26,7 @@ class RooflineLatencies(Latencies):
         self.device = device
 
     def kernels(self, workload: Workload) -> KernelTable | None:
-        """See ``Latencies``; None where nothing is known of the workload but its name."""
+        """Return the kernels of a workload, see ``Latencies``; None if only the workload's name is known."""
         if not workload.min_bytes:
             return None
         sms = tuple(range(1, self.device.sms + 1))
@@ -34,7 +34,7 @@ class RooflineLatencies(Latencies):
         return KernelTable(("roofline",), sms, np.array([seconds]), "estimated")
 
     def seconds(self, sms: int, workload: Workload) -> float:
-        """Seconds of a kernel of a workload on so many SMs."""
+        """Return the seconds that a kernel of a workload takes on this number of SMs."""
         is_half = workload.dtype == "float16"
         lanes = 2.0 * self.device.fp32_lanes_per_sm
         flops = max(lanes, self.device.tensor_flops_per_sm_clock) if is_half else lanes
@@ -43,7 +43,7 @@ class RooflineLatencies(Latencies):
         return max(self.moving_s(sms, workload.min_bytes), _START_S + computing)
 
     def moving_s(self, sms: int, moved_bytes: int) -> float:
-        """Seconds in which so many SMs move so many bytes, from the L2 cache where they fit there."""
+        """Return the seconds for moving these bytes on this number of SMs, through L2 if they fit there."""
         is_cached = moved_bytes <= self.device.l2_bytes
         most = L2_BYTES_S if is_cached else self.device.bandwidth_gb_s * 1e9 or L2_BYTES_S
         return _START_S + moved_bytes / min(sms * _BYTES_PER_SM_S, most)

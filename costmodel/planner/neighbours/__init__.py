@@ -1,4 +1,4 @@
-"""What kernels take beside others that run on other SMs of the same device."""
+"""Slowdown of kernels next to others that run on other SMs of the same device."""
 
 from costmodel.planner.neighbours._shared_memory import SharedMemory, Waits, fair_shares
 

@@ -44,23 +44,23 @@ class Waits(NamedTuple):
 
 
 class SharedMemory:
-    """How many times as long kernels on disjoint SMs take beside each other.
+    """Slowdown of kernels that run at the same time on disjoint SMs.
 
-    Fitted to pairs of kernels on an H200; experiments/neighbours says how far off it is for kernels that it
-    was not fitted to. Of other devices it takes bandwidth and cache from the data sheet.
+    The model is fitted to pairs of kernels on an H200; experiments/neighbours gives its error for kernels
+    that it was not fitted to. For other devices, bandwidth and cache size come from the data sheet.
 
     Args:
-        device: The device; one of which no L2 cache is known has none.
-        waits: What was fitted.
+        device: The device. A device whose L2 cache is unknown is treated as having none.
+        waits: The fitted parameters.
 
     Raises:
-        CostModelError: The device's bandwidth is not known.
+        CostModelError: If the device's bandwidth is unknown.
     """
 
     def __init__(self, device: Device, waits: Waits = Waits()) -> None:  # noqa: B008 (it cannot be changed)
         if not device.bandwidth_gb_s > 0:
             raise CostModelError(
-                f"A device whose memory kernels share must have a known bandwidth, but {device.name} has "
+                f"A device must have a known memory bandwidth, but {device.name} has "
                 f"{device.bandwidth_gb_s:g} GB/s: describe it, as in bandwidth:3352."
             )
         self.device = device
@@ -68,14 +68,14 @@ class SharedMemory:
         self._waits = waits
 
     def slowdowns(self, latencies_s: Sequence[float], sizes_bytes: Sequence[int]) -> list[float]:
-        """What each of some kernels takes beside the others over what it takes alone on the same SMs.
+        """Return the latency of each kernel next to the others, divided by its latency alone on the same SMs.
 
         Args:
-            latencies_s: ``(k,)`` what they take alone there, positive.
-            sizes_bytes: ``(k,)`` their bytes; 0 where not known, which counts as moving none.
+            latencies_s: ``(k,)`` latencies alone on these SMs in seconds, positive.
+            sizes_bytes: ``(k,)`` bytes of each kernel; 0 if unknown, which counts as moving none.
 
         Returns:
-            ``(k,)`` factors from 1 on.
+            ``(k,)`` factors of at least 1.
         """
         kernels = list(zip(latencies_s, sizes_bytes, strict=True))
         loads = [self._part_of_bandwidth(*kernel, kernel[1]) for kernel in kernels]

@@ -1,4 +1,4 @@
-"""What a placement takes, by the model of Tarnawski et al. (NeurIPS 2020), in exact numbers.
+"""Cost of a placement, by the model of Tarnawski et al. (NeurIPS 2020), in exact numbers.
 
 A value that crosses the border of an accelerator is moved once, before or after its work, and the accelerator
 waits: its load is the time of its nodes and of these transfers. A CPU reads the host's memory and pays

@@ -124,8 +124,8 @@ def place(  # noqa: PLR0913 (one argument a choice)
         bound = max(bound, proven) if proven < inf else bound
     if placed is None:
         raise CostModelError(
-            f"A placement must be found, but {method} found none: memory may not suffice. "
-            "Give accelerators more of it, or the solver (method cp-sat) more time."
+            f"A placement must be found, but {method} found none: there may be too little memory. Give "
+            "accelerators more memory, or the solver (method cp-sat) more time."
         )
     return _result(task, placed, bound, method, perf_counter() - started)
 
@@ -179,8 +179,8 @@ def _check(task: _Task, method: str) -> None:
     backward = [node.id for node in problem.nodes if node.backward]
     if objective == "latency" and backward:
         raise CostModelError(
-            "Latency is that of inference: no node may be backward, "
-            f"but node {backward[0]} is. Ask for throughput."
+            f"Latency is defined for inference only: no node may be backward, but node {backward[0]} is. "
+            "Ask for throughput."
         )
     if objective == "latency" and not contiguous:
         raise CostModelError("The latency of a sample is known for contiguous placements only: ask for one.")

@@ -1,4 +1,4 @@
-"""What is to be placed, and where: layers or operators of a model, and devices."""
+"""A placement problem: layers or operators of a model, and devices."""
 
 from collections import Counter
 from graphlib import CycleError, TopologicalSorter
@@ -117,7 +117,7 @@ def colours(problem: PlacementProblem) -> list[list[int]]:
 def _check_unique(what: str, names: list[int] | list[str]) -> None:
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
-        raise CostModelError(f"{what} must stand once, but {twice[0]!r} stands more often.")
+        raise CostModelError(f"{what} must occur once, but {twice[0]!r} occurs more often.")
 
 
 def _check_node(node: Node) -> None:
@@ -145,7 +145,7 @@ def _check_acyclic(problem: PlacementProblem) -> None:
         graph.prepare()
     except CycleError as error:
         circle = " to ".join(map(str, error.args[1]))
-        raise CostModelError(f"Edges must not go in a circle, but got {circle}.") from None
+        raise CostModelError(f"Edges must not form a cycle, but got {circle}.") from None
 
 
 def _check_each_fits(problem: PlacementProblem) -> None:

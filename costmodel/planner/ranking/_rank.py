@@ -36,17 +36,17 @@ _COLUMNS = (
 
 @dataclass(frozen=True)
 class Ranking:
-    """What to tune next.
+    """Ranking of what to tune next.
 
     Attributes:
-        table: One row a workload and number of SMs, the largest gain first: ``workload``; ``sms``; ``calls``,
-            of which ``critical_calls`` are on the critical path; ``now_s`` and ``best_s``, what a call takes
-            on average and what the best known kernel would; ``gap``, the one over the other;
-            ``critical_share`` of the makespan; ``gain_s`` and ``gain_share``, what the whole, replayed, is
-            faster by with that kernel; and ``origin`` of ``best_s``, ``recorded`` or ``predicted``.
-        makespan_s: Of the graph as it is.
-        known_share: What of the time of kernels is of those in the table.
-        together_s: Makespan with all of them replaced at once.
+        table: One row per workload and number of SMs, the largest gain first. Columns: ``workload``; ``sms``;
+            ``calls``, of which ``critical_calls`` are on the critical path; ``now_s`` and ``best_s``, the
+            average latency of a call now and with the best known kernel; ``gap``, the ratio of the two;
+            ``critical_share`` of the makespan; ``gain_s`` and ``gain_share``, the improvement of the replayed
+            makespan with that kernel; and ``origin`` of ``best_s``, ``recorded`` or ``predicted``.
+        makespan_s: Makespan of the graph as it is, in seconds.
+        known_share: Fraction of the kernels' time that is of workloads in the table.
+        together_s: Makespan with all of the kernels replaced at once, in seconds.
     """
 
     table: pd.DataFrame
@@ -55,17 +55,17 @@ class Ranking:
     together_s: float
 
     def commands(self) -> list[str]:
-        """A command that tunes each workload with a gain, the largest gain first."""
+        """Return a command that tunes each workload with a gain, the largest gain first."""
         return [f"costmodel tune {row.workload} --sms {row.sms} --runner cuda" for row in self._gaining()]
 
     def job_file(self, trials: int = 16) -> "JobFile":
-        """All workloads with a gain as one job; their calls on the critical path are their weights.
+        """Return all workloads with a gain as one job, weighted by their calls on the critical path.
 
         Args:
-            trials: Candidates to measure of each on average.
+            trials: Average number of candidates to measure per workload.
 
         Raises:
-            CostModelError: None has a gain, or they have different numbers of SMs.
+            CostModelError: If no workload has a gain, or they have different numbers of SMs.
         """
         from costmodel.jobs import JobFile
 
@@ -87,15 +87,15 @@ class Ranking:
         )
 
     def save_job(self, path: Path | str, trials: int = 16) -> None:
-        """Write ``job_file`` as TOML, which ``costmodel jobs submit`` takes.
+        """Write ``job_file`` as TOML for ``costmodel jobs submit``.
 
         Raises:
-            CostModelError: See ``job_file``; or the file cannot be written.
+            CostModelError: If ``job_file`` raises it, or the file cannot be written.
         """
         write_whole(Path(path), self.job_file(trials).to_toml().encode())
 
     def to_dict(self) -> dict[str, Any]:
-        """What the command writes as JSON."""
+        """Return the data that the command writes as JSON."""
         return {
             "makespan_s": self.makespan_s,
             "together_s": self.together_s,
@@ -108,13 +108,13 @@ class Ranking:
 
 
 def rank(graph: KernelGraph, latencies: Latencies) -> Ranking:
-    """Rank the workloads of a graph by what tuning them is expected to gain of the whole.
+    """Rank the workloads of a graph by the expected gain of tuning them for the whole graph.
 
-    The best kernel that is known, recorded or predicted, takes the place of what runs now where it is faster,
-    and the graph is replayed, as the critical path may then be another one.
+    The best known kernel, recorded or predicted, replaces the current one if it is faster. Then the graph is
+    replayed, as the critical path may have changed.
 
     Args:
-        graph: A graph that says what kernels compute.
+        graph: A graph that contains the workloads of its kernels.
         latencies: Recorded or predicted latencies.
     """
     before = replay(graph)

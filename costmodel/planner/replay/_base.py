@@ -12,13 +12,13 @@ from costmodel.planner.graphs import KernelGraph, TaskKind
 
 @dataclass(frozen=True)
 class Timeline:
-    """A graph and when each of its tasks runs.
+    """A graph with the start of each task.
 
     Attributes:
         graph: The graph.
-        starts_s: ``(n,)`` seconds.
-        held_by: ``(n,)`` the dependency that each task waited for last, a row of ``graph.dependencies``; -1
-            where it waited for none.
+        starts_s: ``(n,)`` starts, in seconds.
+        held_by: ``(n,)`` dependency that each task waited for last, as a row of ``graph.dependencies``; -1 if
+            it waited for none.
     """
 
     graph: KernelGraph
@@ -27,13 +27,13 @@ class Timeline:
 
     @cached_property
     def ends_s(self) -> FloatArray:
-        """``(n,)`` seconds."""
+        """``(n,)`` ends, in seconds."""
         ends: FloatArray = self.starts_s + self.graph.durations_s
         return ends
 
     @cached_property
     def makespan_s(self) -> float:
-        """Seconds from the first start to the last end; 0 of no task."""
+        """Seconds from the first start to the last end; 0 if there is no task."""
         return float(self.ends_s.max() - self.starts_s.min()) if len(self.graph) else 0.0
 
     @cached_property
@@ -43,7 +43,7 @@ class Timeline:
 
     @cached_property
     def launches(self) -> int:
-        """Tasks that launch something."""
+        """Number of tasks that launch something."""
         return int(self.graph.of_kind(TaskKind.LAUNCH).sum())
 
 

@@ -12,14 +12,14 @@ from costmodel.planner.replay._base import Timeline
 
 @dataclass(frozen=True)
 class CriticalPath:
-    """Tasks that each waited for the one before, from the first start to the last end.
+    """Chain of tasks that each waited for the previous one, from the first start to the last end.
 
     Attributes:
-        timeline: What they are a part of.
-        tasks: ``(p,)`` positions in the graph, in time.
-        spent_s: ``(p,)`` seconds of the makespan between a task's start and the next one's on the path that
-            the task itself ran; the rest, ``waited_s``, is lag.
-        waited_s: ``(p,)`` seconds between what is counted of the task before and the task's start.
+        timeline: The timeline that the tasks belong to.
+        tasks: ``(p,)`` positions in the graph, in time order.
+        spent_s: ``(p,)`` seconds of the makespan between a task's start and the start of the next task on the
+            path in which the task itself ran. The rest, ``waited_s``, is lag.
+        waited_s: ``(p,)`` seconds between the counted part of the previous task and the task's start.
     """
 
     timeline: Timeline
@@ -28,9 +28,9 @@ class CriticalPath:
     waited_s: FloatArray
 
     def by_name(self) -> pd.DataFrame:
-        """Columns ``name``, ``kind``, ``tasks``, ``seconds`` and ``share`` of the makespan, longest first.
+        """Return ``name``, ``kind``, ``tasks``, ``seconds`` and ``share`` of the makespan, longest first.
 
-        The last rows to be shared out are gaps: the time between tasks, by whether a device or a host waited.
+        The last rows are gaps: the time between tasks, by whether a device or a host waited.
         """
         graph = self.timeline.graph
         on_device = graph.on_device[self.tasks]
@@ -57,9 +57,9 @@ class CriticalPath:
 
 
 def critical_path(timeline: Timeline) -> CriticalPath:
-    """What held back the task that ends last, and what held that back, to the beginning.
+    """Find what held back the task that ends last, what held that back, and so on to the beginning.
 
-    Of tasks that end at once it is the first in the graph's order.
+    If several tasks end last at the same time, the first in the graph's order counts.
     """
     graph, edges = timeline.graph, timeline.graph.dependencies
     if not len(graph):

@@ -7,14 +7,14 @@ from costmodel.planner.replay._base import Timeline
 
 
 def replay(graph: KernelGraph) -> Timeline:
-    """When each task runs if it starts as soon as all that it waits for allows.
+    """Compute when each task runs if it starts as soon as its dependencies allow.
 
-    Each resource runs its tasks one by one in their order, which dependencies hold as well; so a simulation
-    that goes from event to event has one outcome, and one pass over the tasks in topological order finds it:
-    two million tasks take seconds.
+    Each resource runs its tasks one by one in their order, which dependencies also express. An event-driven
+    simulation therefore has only one outcome, and one pass over the tasks in topological order finds it: two
+    million tasks take seconds.
 
     Raises:
-        CostModelError: Tasks wait for each other in a circle.
+        CostModelError: If the dependencies form a cycle.
     """
     edges, durations = graph.dependencies, graph.durations_s
     # What a dependency adds to the start of its first task.

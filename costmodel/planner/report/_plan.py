@@ -33,16 +33,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Plan:
-    """A graph as it is and as it would be.
+    """A graph before and after what-if transforms.
 
     Attributes:
-        name: Of the file.
-        inspection: What was wrong with it.
-        recorded_s: Its makespan as recorded; NaN if it holds no times.
+        name: Name of the file.
+        inspection: What was wrong with the file.
+        recorded_s: Recorded makespan, in seconds; NaN if the file has no times.
         before: Replay of the graph as it is.
-        after: Replay of the transformed graph; the same without a transform.
-        ends_s: Least and most that it could take after the transforms, where one of them tells: each kernel
-            waits for what makes it take the least, or the most. None where none does.
+        after: Replay of the transformed graph; equal to ``before`` without a transform.
+        ends_s: Lowest and highest makespan after the transforms, in seconds, if one of the transforms gives
+            bounds: each kernel is limited by what makes it take the least, or the most. Otherwise None.
     """
 
     name: str
@@ -54,30 +54,30 @@ class Plan:
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """What the transforms took for granted, in order."""
+        """What the transforms assumed, in order."""
         return self.after.graph.assumptions
 
     @property
     def is_changed(self) -> bool:
-        """Whether there was a transform."""
+        """Whether a transform was applied."""
         return self.after is not self.before
 
     @property
     def speedup(self) -> float:
-        """Makespan before over makespan after."""
+        """Makespan before divided by makespan after."""
         return self.before.makespan_s / self.after.makespan_s if self.after.makespan_s else 1.0
 
     @cached_property
     def critical_path(self) -> CriticalPath:
-        """Of the graph after the transforms."""
+        """Critical path of the graph after the transforms."""
         return critical_path(self.after)
 
     def summary(self) -> pd.DataFrame:
-        """Rows by quantity with columns ``before`` and ``after``; times in seconds."""
+        """Return the quantities as rows, with columns ``before`` and ``after``; times are in seconds."""
         return pd.DataFrame({"before": _quantities(self.before), "after": _quantities(self.after)})
 
     def rank(self, latencies: Latencies) -> Ranking:
-        """What to tune next of the graph after the transforms.
+        """Rank what to tune next in the graph after the transforms.
 
         Args:
             latencies: Recorded or predicted latencies.
@@ -85,7 +85,7 @@ class Plan:
         return rank(self.after.graph, latencies)
 
     def plot(self) -> "Picture":
-        """Lanes over time, before and after, with the critical path marked."""
+        """Plot lanes over time, before and after, with the critical path marked."""
         from costmodel.planner.report._picture import draw_timelines
 
         return draw_timelines({"before": self.before} | ({"after": self.after} if self.is_changed else {}))
@@ -95,11 +95,11 @@ class Plan:
         save_perfetto(self.after, Path(path))
 
     def save_report(self, path: Path | str) -> None:
-        """Write one HTML file that needs no other."""
+        """Write the report as a single self-contained HTML file."""
         write_whole(Path(path), self._page().encode())
 
     def to_dict(self) -> dict[str, Any]:
-        """What the command writes as JSON."""
+        """Return the data that the command writes as JSON."""
         return {
             "name": self.name,
             "events": self.inspection.events,
@@ -139,20 +139,21 @@ def plan(  # noqa: PLR0913 (settings, all but the first with defaults)
     sms: int | None = None,
     latencies: Latencies | None = None,
 ) -> Plan:
-    """What a model takes as it was recorded, and would take with what-if transforms.
+    """Predict the time of a model as it was recorded, and with what-if transforms.
 
     Args:
-        model: A trace of PyTorch's profiler, a JSON graph of one's own, a Relax module
-            (``program.py:module``, or JSON of ``tvm.ir.save_json``), or a graph.
-        what_if: Transforms in order, as functions or as a text such as ``fuse,graphs,scale:matmul=0.5``.
-        within: Annotation whose part of a trace is wanted, such as ``ProfilerStep*``; all of it if empty.
-        measured_s: What the same takes without the profiler, whose own time is then taken out.
-        sms: SMs that the kernels of a Relax module have; the whole device unless given.
-        latencies: What kernels of workloads take, for Relax modules and the what-ifs ``sms``, ``tuned`` and
-            ``unfuse``; ``open_latencies()`` of a Relax module unless given.
+        model: A trace of PyTorch's profiler, your own JSON graph, a Relax module (``program.py:module``, or
+            JSON of ``tvm.ir.save_json``), or a graph.
+        what_if: Transforms in order, as functions or as text such as ``fuse,graphs,scale:matmul=0.5``.
+        within: Annotation of the part of a trace to use, such as ``ProfilerStep*``. Default: the whole trace.
+        measured_s: Measured time without the profiler, in seconds. If given, the profiler's overhead is
+            removed.
+        sms: Number of SMs of the kernels of a Relax module. Default: the whole device.
+        latencies: Latencies of workloads' kernels, for Relax modules and the what-ifs ``sms``, ``tuned`` and
+            ``unfuse``. Default for a Relax module: ``open_latencies()``.
 
     Raises:
-        CostModelError: The file cannot be read, has no such annotation, or a transform does not apply.
+        CostModelError: If the file cannot be read, has no such annotation, or a transform does not apply.
     """
     if latencies is None and isinstance(model, Path | str) and is_module_place(str(model)):
         latencies = open_latencies()

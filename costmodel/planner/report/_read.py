@@ -35,8 +35,8 @@ def read_any(
         return read_relax(str(model), latencies, sms=sms), Path(model).name
     if sms is not None:
         raise CostModelError(
-            "SMs can be chosen for the kernels of a Relax module, but a recorded graph has those that it ran "
-            f"on: take the what-if sms={sms}."
+            "SMs can be chosen only for the kernels of a Relax module, but a recorded graph has those that "
+            f"it ran on. Use the what-if sms={sms}."
         )
     if isinstance(model, Path | str):
         return _read_file(Path(model), within), Path(model).name

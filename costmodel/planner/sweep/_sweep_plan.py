@@ -1,4 +1,4 @@
-"""What a model takes on one hypothetical device after the other."""
+"""Time of a model on a series of hypothetical devices."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,12 +23,12 @@ class SweptPlan:
     """A model on hypothetical devices.
 
     Attributes:
-        plan: The model as it is, and with the transforms, on the device that it was recorded on.
-        device: That device.
-        names: The quantities that are swept.
-        table: A row a device: the quantities, ``latency_s`` (the makespan), ``low_s`` and ``high_s`` (the
-            least and the most that it could be), and ``speedup`` over the model as it was recorded.
-        assumptions: What was taken for granted on the last of the devices.
+        plan: The model before and after the transforms, on the device that it was recorded on.
+        device: The device that it was recorded on.
+        names: Names of the swept quantities.
+        table: One row per device: the quantities, ``latency_s`` (the makespan), ``low_s`` and ``high_s`` (its
+            bounds), and ``speedup`` over the recorded model.
+        assumptions: Assumptions made on the last of the devices.
     """
 
     plan: Plan
@@ -38,11 +38,11 @@ class SweptPlan:
     assumptions: tuple[str, ...]
 
     def plot(self) -> "Picture":
-        """Latency with its band over the first quantity, a line for each value of the second."""
+        """Plot latency with its band over the first quantity, with one line per value of the second."""
         return draw_swept(self.table, self.names, f"{self.plan.name} on {self.device.name}, changed")
 
     def to_dict(self) -> dict[str, Any]:
-        """What the command writes as JSON."""
+        """Return the data that the command writes as JSON."""
         return {
             "name": self.plan.name,
             "device": self.device.name,
@@ -63,20 +63,20 @@ def sweep_plan(  # noqa: PLR0913 (settings, most with defaults)
     sms: int | None = None,
     latencies: "Latencies | None" = None,
 ) -> SweptPlan:
-    """What a model takes if its device had other quantities.
+    """Predict the time of a model if its device had other quantities.
 
     Args:
-        model: A trace of PyTorch's profiler, a JSON graph of one's own, or a graph.
-        device: The device that it was recorded on, or its name.
-        sweeps: What is swept, such as ``sms=64:256:16``: one quantity or two.
-        what_if: Transforms that come first, as of ``plan``.
+        model: A trace of PyTorch's profiler, your own JSON graph, or a graph.
+        device: Device that the model was recorded on, or its name.
+        sweeps: Quantities to sweep, such as ``sms=64:256:16``: one or two.
+        what_if: Transforms to apply first, as for ``plan``.
         within: See ``plan``.
-        measured_s: See there.
-        sms: See there.
-        latencies: See there.
+        measured_s: See ``plan``.
+        sms: See ``plan``.
+        latencies: See ``plan``.
 
     Raises:
-        CostModelError: As of ``plan``, or a sweep is wrong, see ``Sweep`` and ``swept_devices``.
+        CostModelError: If ``plan`` raises it, or a sweep is invalid, see ``Sweep`` and ``swept_devices``.
     """
     recorded = find_device(device) if isinstance(device, str) else device
     first = parse_what_if(what_if, latencies) if isinstance(what_if, str) else list(what_if)

@@ -1,4 +1,4 @@
-"""What two dependent kernels would take if their tiles were synchronised."""
+"""Time of two dependent kernels if their tiles were synchronised."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What-if transforms: each takes a kernel graph and gives another, and says what it assumed."""
+"""What-if transforms: each maps a kernel graph to another one, and states its assumptions."""
 
 from costmodel.planner.whatif._bounds import sm_rounds
 from costmodel.planner.whatif._device import OnDevice, on_device

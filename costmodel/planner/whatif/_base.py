@@ -1,4 +1,4 @@
-"""What transforms share: choosing tasks by name, and making the graph that is left."""
+"""Common parts of transforms: selecting tasks by name, and making the resulting graph."""
 
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -56,7 +56,7 @@ def positive(value: float, what: str) -> float:
         CostModelError: It is not.
     """
     if not (np.isfinite(value) and value >= 0):
-        raise CostModelError(f"A {what} must be a number that is not negative, but got {value}.")
+        raise CostModelError(f"A {what} must be a non-negative number, but got {value}.")
     return value
 
 

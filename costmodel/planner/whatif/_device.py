@@ -23,12 +23,12 @@ _ASSUMED: dict[Bound, str] = {
 
 @dataclass(frozen=True)
 class OnDevice:
-    """The transform ``on_device``, which can also tell between what its guess lies.
+    """The transform ``on_device``, which can also give bounds for its estimate.
 
     Attributes:
-        recorded: The device that kernels were recorded on.
-        device: The one that they are to run on.
-        bound: What kernels wait for.
+        recorded: Device that the kernels were recorded on.
+        device: Device that they are to run on.
+        bound: What limits the kernels.
     """
 
     recorded: Device
@@ -41,35 +41,37 @@ class OnDevice:
 
     @property
     def ends(self) -> "tuple[OnDevice, OnDevice]":
-        """The transforms to the least and to the most that each kernel could take."""
+        """Return the transforms to the least and to the most time that each kernel could take."""
         return replace(self, bound="fastest"), replace(self, bound="slowest")
 
 
 def on_device(
     graph: KernelGraph, recorded: Device, device: Device, *, bound: Bound = "by name"
 ) -> KernelGraph:
-    """Each kernel on another device.
+    """Estimate each kernel on another device.
 
-    A trace tells a kernel's blocks and time, and nothing of its flops and bytes. Its time could go with
+    A trace contains the blocks and the time of a kernel, but not its flops and bytes. Its time could scale
+    with:
 
-    - the rounds of blocks of the fullest SM / clock, as that sets the pace; 1 / SMs where nobody knows the
-      blocks,
-    - that over the float32 lanes or, of matrix products, the Tensor rate of an SM,
-    - or 1 / bandwidth of the device's memory.
+    - the rounds of blocks of the fullest SM / clock, as that SM sets the pace, or 1 / SMs if the blocks are
+      unknown,
+    - that, divided by the float32 lanes of an SM or, for matrix products, by its Tensor rate,
+    - or 1 / memory bandwidth of the device.
 
-    By its name a matrix product is taken to go with the Tensor rate, and others with the first; beside it
-    stands what the memory takes of them, little of products and most of others, which goes with the
-    bandwidth. A rate that is not known of both devices counts as equal.
+    By name, matrix products are assumed to scale with the Tensor rate, and other kernels with the first. In
+    addition, the part of the time that memory takes, small for products and large for most others, scales
+    with the bandwidth. A rate that is not known for both devices counts as equal.
 
     Args:
         graph: The graph.
-        recorded: The device that it was recorded on; where the graph says how many SMs kernels had, that
-            counts.
-        device: The device that they are to run on, on all its SMs.
-        bound: ``fastest`` and ``slowest`` take what makes each kernel take the least and the most.
+        recorded: Device that the graph was recorded on. If the graph contains the numbers of SMs of kernels,
+            these are used.
+        device: Device that the kernels are to run on, with all its SMs.
+        bound: ``fastest`` and ``slowest`` use the scaling with which each kernel takes the least and the most
+            time.
 
     Raises:
-        CostModelError: A device is a CPU, or it is not known how many SMs it has.
+        CostModelError: If a device is a CPU, or its number of SMs is unknown.
     """
     for each in (recorded, device):
         if each.kind == "cpu" or each.sms < 1:

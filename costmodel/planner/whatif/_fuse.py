@@ -23,20 +23,21 @@ ELEMENTWISE = ("*elementwise*", "*pointwise*", "triton_poi_*")
 
 
 def fuse(graph: KernelGraph, *patterns: str, scope: str = "") -> KernelGraph:
-    """Kernels of a stream that match and follow each other become one.
+    """Fuse matching kernels that follow each other on a stream.
 
-    It takes as long as the longest, and where matrix products are among them as long as these together: a
-    fused attention computes both of its products. A chain ends where a kernel waits for something else than
-    its stream and its launch, or where something else waits for it. Only the first launch of a chain stays;
-    what the host does from there to the last launch goes, unless it launches something else between.
+    The fused kernel takes as long as the longest of them; if matrix products are among them, as long as the
+    products together, because fused attention computes both of its products. A chain ends where a kernel
+    waits for something other than its stream and its launch, or where something else waits for it. Only the
+    first launch of a chain remains. The host work from there to the last launch is removed, unless it
+    launches something else in between.
 
     Args:
         graph: The graph.
-        patterns: Names; those of elementwise kernels if none is given.
-        scope: What they must be part of, such as the name of an annotation; anything if empty.
+        patterns: Patterns of kernel names. Default: those of elementwise kernels.
+        scope: Scope that the kernels must be part of, such as the name of an annotation. Default: any.
 
     Raises:
-        CostModelError: Nothing is part of such a scope: a CUDA graph's kernels are part of none.
+        CostModelError: If nothing is part of the scope. The kernels of a CUDA graph are part of no scope.
     """
     if scope and not in_scope(graph, scope).any():
         raise CostModelError(
@@ -56,12 +57,13 @@ def fuse(graph: KernelGraph, *patterns: str, scope: str = "") -> KernelGraph:
 
 
 def fused_optimizer(graph: KernelGraph, scope: str = "Optimizer.step*", factor: float = 1.0) -> KernelGraph:
-    """Kernels of an optimiser's step that follow each other become one, and their launches one call.
+    """Fuse consecutive kernels of an optimiser's step, and their launches.
 
     Args:
         graph: The graph.
-        scope: What tasks must be part of.
-        factor: What the fused kernel takes of the sum of its parts: less where they read and wrote the same.
+        scope: Scope that the tasks must be part of.
+        factor: Duration of the fused kernel divided by the sum of its parts: below 1 if the parts read and
+            write the same data.
     """
     into = _heads(graph, in_scope(graph, scope) & graph.of_kind(TaskKind.KERNEL))
     durations = np.bincount(into, graph.durations_s, minlength=len(graph)).astype(np.float64)

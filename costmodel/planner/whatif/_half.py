@@ -28,19 +28,20 @@ _OPTIMIZER, _KEPT = "Optimizer.step*", ("multi_tensor_apply", "c10::Half", "c10:
 
 
 def half_precision(graph: KernelGraph, products_factor: float = _PRODUCTS) -> KernelGraph:
-    """Kernels in float16 or bfloat16 that were recorded in float32.
+    """Run kernels that were recorded in float32 in float16 or bfloat16.
 
-    Matrix products on CUDA cores move to Tensor Cores; those that are there already in TF32, products of a
-    matrix and a vector, and what does the same to each element take half of their work. Others (sums, norms,
-    softmaxes, gathers) wait for latencies or keep float32 inside, as optimisers keep their weights: they take
-    the same. Casts that autocast adds are not among the kernels.
+    Matrix products on CUDA cores move to Tensor Cores. Products already on Tensor Cores in TF32,
+    matrix-vector products and elementwise kernels take half of their work. Other kernels (sums, norms,
+    softmaxes, gathers) are bound by latency or keep float32 internally, as optimisers keep their weights:
+    their time does not change. Casts that autocast adds are not among the kernels.
 
     Args:
         graph: The graph.
-        products_factor: What matrix products, convolutions and attention on CUDA cores take of their work.
+        products_factor: Fraction of their work that matrix products, convolutions and attention on CUDA cores
+            still take.
 
     Raises:
-        CostModelError: The factor is negative or not finite.
+        CostModelError: If the factor is negative or not finite.
 
     Reference:
         H. Zhu et al., Daydream, USENIX ATC 2020, section 5.1, takes 1/3 for products on older Tensor Cores

@@ -61,15 +61,16 @@ def workload_kernels(
 
 
 def tuned(graph: KernelGraph, latencies: "Latencies", pattern: str = "") -> KernelGraph:
-    """Kernels take what the best known kernel of their workload takes on their SMs, where that is less.
+    """Replace kernels by the best known kernel of their workload on their SMs, if that is faster.
 
     Args:
-        graph: A graph that says what kernels compute: of a Relax module, a trace with shapes, or one's own.
+        graph: A graph that contains the workloads of its kernels: from a Relax module, a trace with shapes,
+            or your own.
         latencies: Recorded or predicted latencies.
-        pattern: Only kernels whose name matches.
+        pattern: Only kernels whose name matches. Default: all.
 
     Raises:
-        CostModelError: No kernel has a workload, or no name matches.
+        CostModelError: If no kernel has a workload, or no name matches.
     """
     durations, replaced = graph.durations_s.copy(), Counter[str]()
     among = kernels_named(graph, pattern) if pattern else None
@@ -94,19 +95,20 @@ def tuned(graph: KernelGraph, latencies: "Latencies", pattern: str = "") -> Kern
 def same_kernels_on_sms(
     graph: KernelGraph, sms: int, latencies: "Latencies", *, recorded: int | None = None
 ) -> KernelGraph:
-    """The kernels of a graph, as they were chosen for the SMs that they had, on others.
+    """Estimate the kernels of a graph, as chosen for their recorded SMs, on another number of SMs.
 
-    A kernel takes so many times as long as the best kernel for the SMs that it had takes on the others. Those
-    of no workload, or none that is known, take what ``on_sms`` says. ``tuned`` chooses again.
+    A kernel is slowed down by the same factor as the best kernel for its recorded SMs. Kernels without a
+    known workload are estimated with ``on_sms``. ``tuned`` chooses kernels again.
 
     Args:
         graph: The graph.
-        sms: SMs that all kernels have.
+        sms: Number of SMs of all kernels.
         latencies: Recorded or predicted latencies.
-        recorded: SMs that kernels had; what the graph says if not given.
+        recorded: Number of SMs that the kernels had. Default: the number in the graph.
 
     Raises:
-        CostModelError: It is not known how many SMs a kernel had, or the device has fewer.
+        CostModelError: If the number of SMs that a kernel had is unknown, or the device has fewer than
+            ``sms``.
     """
     latencies.on_device(sms)
     others = on_sms(graph, sms, recorded=recorded)
@@ -135,17 +137,17 @@ def same_kernels_on_sms(
 
 
 def unfused(graph: KernelGraph, latencies: "Latencies", pattern: str = "") -> KernelGraph:
-    """Kernels with an epilogue become one without, and one that does the epilogue: both best on their SMs.
+    """Split kernels with an epilogue into one without and one for the epilogue, both the best on their SMs.
 
-    The epilogue takes what moving its data takes. Each pair stays one task of the graph.
+    The epilogue takes the time of moving its data. Each pair remains one task of the graph.
 
     Args:
-        graph: A graph that says what kernels compute.
+        graph: A graph that contains the workloads of its kernels.
         latencies: Recorded or predicted latencies.
-        pattern: Only kernels whose name matches.
+        pattern: Only kernels whose name matches. Default: all.
 
     Raises:
-        CostModelError: No kernel has a workload, or no name matches.
+        CostModelError: If no kernel has a workload, or no name matches.
     """
     from costmodel.planner.latencies import RooflineLatencies
 
@@ -175,8 +177,8 @@ def unfused(graph: KernelGraph, latencies: "Latencies", pattern: str = "") -> Ke
 def _some(groups: Sequence[WorkloadKernels]) -> Iterator[WorkloadKernels]:
     if not groups:
         raise CostModelError(
-            "It must be known what kernels compute, but the graph has no workloads: take a Relax module, a "
-            "trace that was recorded with record_shapes=True, or `workload` in a JSON of your own."
+            "The graph must contain the workloads of its kernels, but has none. Use a Relax module, a "
+            "trace that was recorded with record_shapes=True, or `workload` in your own JSON."
         )
     yield from groups
 

@@ -16,19 +16,20 @@ GRAPH_GAP_S = 0.33e-6
 def remove_launches(
     graph: KernelGraph, among: Mask | None = None, *, gap_s: float = GRAPH_GAP_S
 ) -> KernelGraph:
-    """All launches up to a wait become one, as a CUDA graph's, and nothing else is left of the host's work.
+    """Replace all launches up to a wait by one, as a CUDA graph does, and remove the other host work.
 
-    A run ends where a thread waits for a device. The threads of a run are taken together: the graph that is
-    captured has the kernels of a backward pass, whichever thread launched them. All host work of a run goes
-    with its launches, before the first of them and after the last, too; a run that launches nothing stays.
+    A run of launches ends where a thread waits for a device. The threads of a run are treated together: the
+    captured graph contains the kernels of a backward pass, whichever thread launched them. All host work of a
+    run is removed with its launches, also that before the first and after the last launch. A run that
+    launches nothing is kept.
 
     Args:
         graph: The graph.
-        among: ``(n,)`` tasks that may be part of a run; all if None. Launches that may not end a run.
-        gap_s: Seconds that pass between kernels of a run that follow each other on a stream.
+        among: ``(n,)`` mask of tasks that may be part of a run. Launches outside it end a run. Default: all.
+        gap_s: Seconds between consecutive kernels of a run on a stream.
 
     Raises:
-        CostModelError: The gap is negative or not finite.
+        CostModelError: If the gap is negative or not finite.
     """
     positive(gap_s, "gap")
     runs = _runs(graph, among)

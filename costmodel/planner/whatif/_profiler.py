@@ -21,21 +21,21 @@ _MOST_TIMES = 100
 def without_profiler(
     graph: KernelGraph, measured_s: float, *, usual_host_share: float = USUAL_HOST_SHARE
 ) -> KernelGraph:
-    """The graph as it is without the profiler, which slows down calls of the host, and what streams do.
+    """Remove the overhead of the profiler, which slows down host calls and what streams do.
 
-    First all that the host does, the time between its calls and what a launch takes effect later by, take the
-    same part of what was recorded: the one with which a replay takes as long as was measured. Where the
-    device sets the pace that time does not tell what the host takes, and it takes the usual part. Where a
-    host that takes no time is not enough, as of a CUDA graph, the gaps between kernels take such a part,
-    which the profiler lengthens as well; and where that is not enough, kernels and copies do.
+    First, all host work, the time between host calls and the launch delays are scaled by the same factor, the
+    one with which a replay takes the measured time. If the device sets the pace, the measured time does not
+    determine the host time, and the usual factor is used. If even a host time of zero is not enough, as with
+    a CUDA graph, the gaps between kernels, which the profiler also lengthens, are scaled; if that is not
+    enough, kernels and copies are scaled.
 
     Args:
-        graph: Of a trace.
-        measured_s: What the same takes without the profiler, by the clock of the host.
-        usual_host_share: What the host takes of what is recorded, unless the measured time contradicts.
+        graph: Graph of a trace.
+        measured_s: Measured time without the profiler, in seconds, by the host's clock.
+        usual_host_share: Factor of the recorded host time, unless the measured time contradicts it.
 
     Raises:
-        CostModelError: The time is not positive and finite, or in another unit than seconds.
+        CostModelError: If the time is not positive and finite, or is in another unit than seconds.
     """
     if not (np.isfinite(measured_s) and measured_s > 0):
         raise CostModelError(f"A measured time must be positive, but got {measured_s} s.")

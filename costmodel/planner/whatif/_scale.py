@@ -11,10 +11,10 @@ from costmodel.planner.whatif._bounds import START_S, pace_on, with_memory, with
 
 
 def scale(graph: KernelGraph, pattern: str, factor: float) -> KernelGraph:
-    """Kernels, copies and memsets whose name matches take ``factor`` times as long.
+    """Multiply the durations of kernels, copies and memsets with a matching name by ``factor``.
 
     Raises:
-        CostModelError: No name matches, or the factor is negative or not finite.
+        CostModelError: If no name matches, or the factor is negative or not finite.
     """
     found = kernels_named(graph, pattern)
     durations = np.where(found, graph.durations_s * positive(factor, "factor"), graph.durations_s)
@@ -24,10 +24,10 @@ def scale(graph: KernelGraph, pattern: str, factor: float) -> KernelGraph:
 
 
 def replace_latencies(graph: KernelGraph, latencies_s: Mapping[str, float]) -> KernelGraph:
-    """Kernels, copies and memsets take what is given for a pattern of their name; of several the last counts.
+    """Set the latencies of kernels, copies and memsets by name pattern; of several matches the last counts.
 
     Raises:
-        CostModelError: No name matches a pattern, or a latency is negative or not finite.
+        CostModelError: If no name matches a pattern, or a latency is negative or not finite.
     """
     durations, sentences = graph.durations_s.copy(), []
     for pattern, latency in latencies_s.items():
@@ -44,22 +44,24 @@ def on_sms(
     recorded: int | None = None,
     latencies_s: Mapping[str, Mapping[int, float]] | None = None,
 ) -> KernelGraph:
-    """Each kernel on so many SMs.
+    """Estimate each kernel on another number of SMs.
 
-    The SM with most blocks sets the pace: it does them in rounds of as many as it holds at once, and few
-    warps take as long as those that keep it busy. Beside that stands the memory, which all SMs share: little
-    of a matrix product's time, most of others'. Where blocks are not known, work goes with 1 / SMs.
+    The SM with the most blocks sets the pace: it runs them in rounds of as many as it holds at once, and a
+    few warps take as long as the number that keeps it busy. In addition, all SMs share the memory, which
+    takes a small part of a matrix product's time and most of that of others. If the blocks are unknown, work
+    scales with 1 / SMs.
 
     Args:
         graph: The graph.
-        sms: SMs that all kernels have.
-        recorded: SMs that kernels were recorded on; what the graph says if not given. A trace says how many
-            its GPU has, whether or not a part of them was used.
-        latencies_s: What kernels take instead, by a pattern of their name and by SMs, as measured or
-            predicted.
+        sms: Number of SMs of all kernels.
+        recorded: Number of SMs that the kernels were recorded on. A trace gives that of its GPU, whether or
+            not only a part of them was used. Default: the number in the graph.
+        latencies_s: Measured or predicted latencies in seconds to use instead, by name pattern and number of
+            SMs.
 
     Raises:
-        CostModelError: It is not known on how many SMs a kernel was recorded, or an argument is wrong.
+        CostModelError: If the number of SMs that a kernel was recorded on is unknown, or an argument is
+            invalid.
     """
     if sms < 1:
         raise CostModelError(f"SMs must be at least 1, but got {sms}.")
@@ -67,8 +69,8 @@ def on_sms(
     had = np.where(kernels, recorded or graph.sms, 1)
     if (had < 1).any():
         raise CostModelError(
-            "It must be known on how many SMs kernels were recorded, but the graph does not say: "
-            f"give it, as in sms:132={sms}."
+            "The graph must contain the number of SMs that kernels were recorded on, but does not. Give "
+            f"it, as in sms:132={sms}."
         )
     changed = graph.assuming(
         f"{kernels.sum():,} kernels on {sms} SMs: work goes with the rounds of blocks of the fullest SM, and "

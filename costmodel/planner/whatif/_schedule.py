@@ -130,18 +130,18 @@ def on_best_streams(
     wait_s: float = WAIT_S,
     contention: Contention = first_come,
 ) -> KernelGraph:
-    """Kernels, copies and memsets on as many streams as make them fastest; on one if others gain nothing.
+    """Distribute kernels, copies and memsets over the fastest number of streams; one if more gain nothing.
 
     Args:
-        graph: A graph that says what tasks need of each other: ``after`` in a JSON of one's own.
-        most: Streams at most.
-        wait_s: Seconds from the end of a kernel to the start of one of another stream that needs it.
-        contention: Tells of a graph what kernels that run at once take; who comes first is served first if
-            not given.
+        graph: A graph that contains data dependencies between tasks: ``after`` in your own JSON.
+        most: Maximum number of streams.
+        wait_s: Seconds from the end of a kernel to the start of a dependent kernel on another stream.
+        contention: Computes, for a graph, the durations of kernels that run at the same time. Default: first
+            come, first served.
 
     Raises:
-        CostModelError: The graph has no dependencies of data, as one of a trace, or too many tasks, or an
-            argument is wrong.
+        CostModelError: If the graph has no data dependencies (as with a trace) or too many tasks, or an
+            argument is invalid.
     """
     if most < 1:
         raise CostModelError(f"Streams must be at least 1, but got {most}.")

@@ -1,4 +1,4 @@
-"""What kernels of several streams take while they share the SMs of one device.
+"""Latencies of kernels of several streams that share the SMs of one device.
 
 Constants are those of an H200 and CUDA graphs at batch 1: experiments/streams.
 """
@@ -67,12 +67,14 @@ def first_come(_: KernelGraph, *, beside: float = BESIDE) -> Slowdown:
 def beside_others(
     graph: KernelGraph, *, wait_s: float = WAIT_S, contention: Contention = first_come
 ) -> KernelGraph:
-    """The graph with what kernels take beside those of other streams, whose times are those of kernels alone.
+    """Return the graph with the latencies of kernels next to those of other streams.
+
+    The durations in ``graph`` are those of kernels that run alone.
 
     Args:
         graph: Kernels on their streams.
-        wait_s: Seconds from the end of a kernel to the start of one of another stream that needs it.
-        contention: Tells of a graph what kernels that run at once take.
+        wait_s: Seconds from the end of a kernel to the start of a dependent kernel on another stream.
+        contention: Computes, for a graph, the durations of kernels that run at the same time.
     """
     edges = graph.dependencies
     between = graph.on_device[edges.sources] & graph.on_device[edges.targets]

@@ -24,21 +24,21 @@ _MOST_TASKS = 20_000
 
 
 def on_streams(graph: KernelGraph, streams: int, *, slowdown: float = 1.0) -> KernelGraph:
-    """Kernels, copies and memsets on up to so many streams of one device.
+    """Distribute kernels, copies and memsets over at most this number of streams of one device.
 
-    Chains of tasks that depend on each other, as few as there can be so that tasks that may run at once are
-    on different streams, are given a stream each; where there are more chains than streams, the longest
-    chains first, each to the stream that has least to do.
+    Tasks are grouped into chains of dependent tasks, as few as possible such that tasks that may run at once
+    are on different streams. Each chain gets a stream. If there are more chains than streams, the longest
+    chains are assigned first, each to the stream with the least work.
 
     Args:
-        graph: A graph that says what tasks need of each other: ``after`` in a JSON of one's own.
-        streams: Streams at most.
-        slowdown: What each task takes beside others, times what it takes alone; for streams that share the
-            SMs out, use ``on_sms`` as well.
+        graph: A graph that contains data dependencies between tasks: ``after`` in your own JSON.
+        streams: Maximum number of streams.
+        slowdown: Duration of a task next to others divided by its duration alone. For streams that share the
+            SMs, use ``on_sms`` as well.
 
     Raises:
-        CostModelError: The graph has no dependencies of data, as one of a trace, or too many tasks, or an
-            argument is wrong.
+        CostModelError: If the graph has no data dependencies (as with a trace) or too many tasks, or an
+            argument is invalid.
     """
     if streams < 1 or not (np.isfinite(slowdown) and slowdown > 0):
         raise CostModelError(

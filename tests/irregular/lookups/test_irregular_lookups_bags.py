@@ -121,11 +121,11 @@ INDICES = np.array([0, 3, 2])
         (lambda: Lookups(9, INDICES, np.array([0, 2])), r"from 0 to 3, .* got \[0 2\]"),
         (lambda: Lookups(9, INDICES, np.array([1, 3])), r"from 0 to 3, .* got \[1 3\]"),
         (lambda: Lookups(9, INDICES, np.array([0])), "from 0 to 3"),
-        (lambda: Lookups(9, np.array([], int), np.array([0, 0])), "one lookup or more"),
-        (lambda: Bags(0, 1), "one bag or more"),
-        (lambda: Bags(1, 0), "of one lookup or more"),
+        (lambda: Lookups(9, np.array([], int), np.array([0, 0])), "at least one lookup"),
+        (lambda: Bags(0, 1), "at least one bag"),
+        (lambda: Bags(1, 0), "of at least one lookup"),
         (lambda: Bags(1, 1, 5), "1 fixed, 2 uniform, 3 exponential or 4 power law, but got 5"),
-        (lambda: Bags.of_lengths(np.array([])), "one bag or more"),
+        (lambda: Bags.of_lengths(np.array([])), "at least one bag"),
     ],
 )
 def test_what_is_wrong_with_lookups_is_said(make: Callable[[], object], message: str) -> None:

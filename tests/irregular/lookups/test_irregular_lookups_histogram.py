@@ -153,7 +153,7 @@ def test_a_row_takes_the_sectors_that_it_lies_in(width: int) -> None:
         (lambda: Histogram(500, (1, 1, 2, 2, 2)), "No share can go to a piece without rows"),
         (lambda: Histogram.of_indices(np.array([0, 5]), 5), "from 0 to 4, .* got 0 to 5"),
         (lambda: Histogram.of_indices(np.array([-1, 2]), 5), "got -1 to 2"),
-        (lambda: Histogram.of_indices(np.array([], dtype=int), 5), "one lookup or more"),
+        (lambda: Histogram.of_indices(np.array([], dtype=int), 5), "at least one lookup"),
         (lambda: Histogram.of_indices(np.array([0]), 0), "a row or more"),
         (lambda: Histogram.of_popularity(np.zeros(3)), "not all 0"),
         (lambda: Histogram.of_popularity(np.array([1, -1, 3])), "none of them negative"),

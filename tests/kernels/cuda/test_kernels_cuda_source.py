@@ -193,7 +193,7 @@ def test_an_operators_family_has_its_arguments_and_reference(family: Callable[..
 def test_workloads_have_dims_of_the_description(family: Callable[..., CudaFamily]) -> None:
     made = family()
     assert made.workload().name == "cuda.vector_add-x1000000"
-    with pytest.raises(CostModelError, match="must be asked for sizes of its dims x, but got 'm'"):
+    with pytest.raises(CostModelError, match="must be called with sizes of its dims x, but got 'm'"):
         made.workload(m=3)
     with pytest.raises(CostModelError, match="positive"):
         made.workload(x=0)

@@ -67,11 +67,11 @@ def test_arrays_are_the_kernels_in_its_order() -> None:
         ({"outputs": ()}, "there must be arrays and outputs"),
         ({"grid": ()}, "one to three axes"),
         ({"launch": {"bank_conflicts": 1}}, "bank_conflicts"),
-        ({"dtype": "float16"}, "dtype must be told with operators"),
+        ({"dtype": "float16"}, "dtype must be given with operators"),
         ({"function": "scales"}, "must define the function 'scales'"),
         ({"kernel": Path("nowhere.py")}, "nowhere.py"),
         ({"dims": {"m": 64, "BLOCK": 2}}, "BLOCK"),
-        ({"operators": ("softmax",), "dtype": "float16"}, "operands must tell"),
+        ({"operators": ("softmax",), "dtype": "float16"}, "operands must describe"),
     ],
 )
 def test_what_does_not_fit_the_kernel_is_refused(change: dict[str, Any], message: str) -> None:

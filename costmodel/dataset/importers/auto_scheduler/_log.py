@@ -107,14 +107,14 @@ def _parsed(line: bytes) -> _Record:
     try:
         entry = parse_json(line.decode())
     except (ValueError, RecursionError):
-        raise EntryError("a line must be JSON; the last one of a killed process is torn") from None
+        raise EntryError("a line must be JSON (a killed process leaves its last line incomplete)") from None
     version = entry.get("v") if isinstance(entry, dict) else None
     if version not in VERSIONS:
         raise EntryError(f"the version of a record must be one of {', '.join(VERSIONS)}")
     try:
         return msgspec.convert(entry, _Record)
     except (msgspec.ValidationError, OverflowError, RecursionError):
-        raise EntryError("a record must be of the format of auto_scheduler, in each of its steps") from None
+        raise EntryError("every step of a record must be in the format of auto_scheduler") from None
 
 
 def _measurement(record: _Record, platforms: "_Platforms") -> Measurement:
@@ -185,7 +185,7 @@ class _Platforms:
 
     def _of(self, task: _Task) -> Platform:
         if self.where and self.where.platform.device.kind != device_kind(task.target):
-            raise EntryError("the target of a record must be of the platform's kind of device")
+            raise EntryError("the target of a record must match the platform's kind of device")
         said = None if self.where else platform_of_target(task.target, task.cores)
         platform = said or needed_platform(self.where, self.path).platform
         software = {**platform.software, "auto_scheduler_log": self.origin.text}

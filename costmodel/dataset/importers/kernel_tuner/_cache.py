@@ -104,7 +104,7 @@ def _kernel(cache: _Cache, sizes: Sequence[int], where: Platform, origin: Origin
     """
     names = cache.tune_params_keys
     if sorted(names) != sorted(cache.tune_params) or len(set(names)) < len(names):
-        raise ValueError("tune_params must have the names of tune_params_keys, each once")
+        raise ValueError("tune_params must contain each name of tune_params_keys once")
     parameters = {name: cache.tune_params[name] for name in names}
     software = {**where.software, "kernel_tuner_cache": origin.text}
     platform = msgspec.structs.replace(where, software=software)
@@ -154,8 +154,8 @@ def _problem_size(
     sizes = said or (found.problem_size if found else ()) or options.problem_size
     if not sizes:
         raise CostModelError(
-            f"{path} does not say its problem_size: give `--problem-size 4096,4096`, x first, or write "
-            f"`problem_size = [4096, 4096]` into {path.name}{SUFFIX} beside it."
+            f"{path} must contain its problem_size, but does not. Give `--problem-size 4096,4096`, x first, "
+            f"or write `problem_size = [4096, 4096]` into {path.name}{SUFFIX} next to it."
         )
     return sizes
 

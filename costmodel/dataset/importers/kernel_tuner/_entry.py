@@ -93,7 +93,7 @@ def _result(entry: Mapping[str, Any]) -> tuple[Outcome, tuple[float, ...]]:
         raise EntryError("times must be a list")
     latencies_s = tuple(_seconds(repeat) for repeat in repeats)
     if not math.isclose(fmean(latencies_s), mean_s, rel_tol=_TOLERANCE):
-        raise EntryError(f"time must be the mean of times, to {_TOLERANCE:.0%}")
+        raise EntryError(f"time must be the mean of times, within {_TOLERANCE:.0%}")
     return Outcome.OK, latencies_s
 
 

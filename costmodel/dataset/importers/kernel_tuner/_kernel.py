@@ -32,15 +32,15 @@ _GRANTED = {6: (1, 1), 7: (2, 2), 8: (4, 2), 9: (8, 8)}
 
 @dataclass(frozen=True)
 class TunedKernel:
-    """A kernel with its parameters, on the platform that is tuned.
+    """A kernel with its tunable parameters and the platform that it is tuned on.
 
-    How many percent of the SMs a kernel gets is no parameter of it, but where it runs.
+    The percentage of SMs is part of the platform, not a parameter of the kernel.
 
     Attributes:
         workload: The kernel with its problem size.
         space: Name of the space that configs are chosen from.
         parameters: Values of each parameter, in the order in which Kernel Tuner lists them.
-        platform: Where it runs, unless a config says which part of it.
+        platform: Platform, unless a config restricts it to a part of the device.
     """
 
     workload: Workload
@@ -53,13 +53,14 @@ class TunedKernel:
     def of(
         cls, name: str, parameters: Mapping[str, Sequence[Any]], sizes: Sequence[int], platform: Platform
     ) -> Self:
-        """The kernel of this name.
+        """Make the kernel with this name.
 
-        Its kind carries a hash of its parameters' names and fixed values: two kernels of one name in two
-        suites are not the same. Values that vary do not enter, as they may be restricted on a device.
+        The workload's kind contains a hash of the parameters' names and fixed values, because kernels of the
+        same name in two suites can differ. Values that vary are not hashed, as a device may restrict them.
 
         Raises:
-            ValueError: It is to run on a share of the SMs of a device that has an unknown number of them.
+            ValueError: If the kernel is to run on a share of the SMs of a device whose number of SMs is
+                unknown.
         """
         if SM_PERCENTAGE in parameters and not platform.device.sms:
             raise ValueError(
@@ -73,10 +74,10 @@ class TunedKernel:
         return cls(workload, f"kernel_tuner-{identity}", parameters, platform)
 
     def decisions(self, values: Mapping[str, Any]) -> dict[str, Decision]:
-        """The values of all parameters, and none beside, as a config has them.
+        """Return the values of all parameters, and of nothing else, as the decisions of a config.
 
         Raises:
-            EntryError: One is not among those that the parameter has.
+            EntryError: If a value is not among those of its parameter.
         """
         decisions = {name: decision(values[name]) for name in self.parameters}
         if any(value not in self.parameters[name] for name, value in decisions.items()):
@@ -84,20 +85,20 @@ class TunedKernel:
         return decisions
 
     def candidate(self, values: Mapping[str, Any]) -> Candidate:
-        """The candidate of these values, the share of the SMs left out.
+        """Return the candidate with these values, without the share of the SMs.
 
         Raises:
-            EntryError: One is not among those that the parameter has.
+            EntryError: If a value is not among those of its parameter.
         """
         decisions = self.decisions(values)
         decisions.pop(SM_PERCENTAGE, None)
         return Candidate(self.workload, self.space, Config(decisions))
 
     def platform_of(self, values: Mapping[str, Any]) -> Platform:
-        """Where a config with these values runs.
+        """Return the platform that a config with these values runs on.
 
         Raises:
-            EntryError: The share of the SMs is none.
+            EntryError: If the share of the SMs is out of range.
         """
         if SM_PERCENTAGE not in self.parameters:
             return self.platform
@@ -108,7 +109,7 @@ class TunedKernel:
 
 
 def tuned_device(name: str) -> Device:
-    """The device of this name in the table of devices; else the name is all that is known."""
+    """Return the device of this name from the table of devices, or a device with only its name known."""
     try:
         return find_device(name)
     except CostModelError:

@@ -67,10 +67,10 @@ def _entries(path: Path, options: ReadOptions) -> Iterator[Measurement | Reject]
     programs = _programs(_beside(path), names, kind, _lowered(options.lower_traces, kind))
     if names and not any(program and program.ours for program in programs):
         raise CostModelError(
-            f"One of the {len(programs)} programs of {path} must be one of the workloads that are named, but "
-            f"none is. Write its hash, which begins its line of {PROGRAMS_NAME}, and its name as "
-            '`"4328089659445662024" = "matmul-m32-n32-k32"` under [workloads] of the platform file, or leave '
-            "out `--workload`."
+            f"One of the {len(programs)} programs of {path} must be one of the given workloads, but none "
+            f"is. Write its hash, which begins its line of {PROGRAMS_NAME}, and its name as "
+            '`"4328089659445662024" = "matmul-m32-n32-k32"` under [workloads] of the platform file, or '
+            "leave out `--workload`."
         )
     database = _Database(msgspec.structs.replace(where.platform, software=software), programs)
     for number, line in numbered_lines(path, "a MetaSchedule database"):
@@ -80,8 +80,8 @@ def _entries(path: Path, options: ReadOptions) -> Iterator[Measurement | Reject]
             yield origin.reject(str(error), line.decode(errors="replace"), number)
         except ReplayDiffersError as error:
             raise CostModelError(
-                f"{path} must hold traces that TVM applies as they are written, but in line {number} {error}."
-                " Install the version of TVM that wrote it, or leave the line out."
+                f"{path} must contain traces that TVM applies as they are written, but in line {number} "
+                f"{error}. Install the version of TVM that wrote it, or remove the line."
             ) from None
 
 
@@ -100,10 +100,10 @@ class _Database:
         """
         position, (trace, run_secs, target, _) = _parsed(line)
         if type(position) is not int or not 0 <= position < len(self.programs):
-            raise EntryError("a record must name a line of the programs")
+            raise EntryError("a record must refer to a line of the programs")
         program = self.programs[position]
         if program is None:
-            raise EntryError("the program of a record must be a hash and a text")
+            raise EntryError("the program of a record must be a hash and text")
         self._check_target(target)
         latencies_s = _latencies_s(run_secs)
         return Measurement(
@@ -119,7 +119,7 @@ class _Database:
     def _check_target(self, target: Any) -> None:
         kind = target.get("kind") if isinstance(target, dict) else None
         if kind is not None and kind not in _TARGETS[self.platform.device.kind]:
-            raise EntryError("the target of a record must be of the platform's kind of device")
+            raise EntryError("the target of a record must match the platform's kind of device")
 
 
 def _parsed(line: bytes) -> tuple[Any, list[Any]]:
@@ -127,7 +127,7 @@ def _parsed(line: bytes) -> tuple[Any, list[Any]]:
     try:
         record = parse_json(line.decode())
     except (ValueError, RecursionError):
-        raise EntryError("a line must be JSON; the last one of a killed process is torn") from None
+        raise EntryError("a line must be JSON (a killed process leaves its last line incomplete)") from None
     match record:
         case [position, [_, _, _, _] as fields]:
             return position, fields
@@ -184,8 +184,8 @@ def _beside(path: Path) -> Path:
     programs = path.with_name(name)
     if name == path.name or not programs.is_file():
         raise CostModelError(
-            f"The programs of a MetaSchedule database must be beside its records: {path.name} must be "
-            f"named as {RECORDS_NAME}, with {PROGRAMS_NAME} in the same folder. Copy both files."
+            f"The programs of a MetaSchedule database must be in the folder of its records: {path.name} "
+            f"must be named {RECORDS_NAME}, with {PROGRAMS_NAME} next to it. Copy both files."
         )
     return programs
 

@@ -34,7 +34,9 @@ def _read_t4(file: InputFile, options: ReadOptions) -> Source:
     """
     path, document = file.path, file.document
     if "results" not in document.counts:
-        raise CostModelError(f"{path} must be a T4 file with a list of results, but results is no list.")
+        raise CostModelError(
+            f"{path} must be a T4 file with a list of results, but its results are not a list."
+        )
     origin = Origin.of(path)
     if KEY in document:
         return Source.of(path, _own_records(document, origin))
@@ -43,9 +45,9 @@ def _read_t4(file: InputFile, options: ReadOptions) -> Source:
     workload = where.workload or (workloads[0] if len(workloads) == 1 else None)
     if workload is None:
         raise CostModelError(
-            f"A T4 file does not say what was measured: name one workload for {path.name}, but got "
-            f"{len(workloads)}. Give `--workload suite.kernel-x4096`, or write the name as `workload` in the "
-            "file of the platform."
+            f"A T4 file does not name its workload, so exactly one must be given for {path.name}, but got "
+            f"{len(workloads)}. Give `--workload suite.kernel-x4096`, or write the name as `workload` in "
+            "the platform file."
         )
     software = {**where.platform.software, "t4_file": origin.text}
     measured_on = msgspec.structs.replace(where.platform, software=software)

@@ -84,7 +84,7 @@ def read_result(result: Any, workload: Workload, platform: Platform, unit: str =
     try:
         read = msgspec.convert(result, _Result)
     except (msgspec.ValidationError, OverflowError):
-        raise EntryError("a result must be of the T4 schema 1.0.0") from None
+        raise EntryError("a result must follow the T4 schema 1.0.0") from None
     if read.invalidity not in OUTCOMES:
         raise EntryError(f"invalidity must be one of {', '.join(OUTCOMES)}")
     outcome = OUTCOMES[read.invalidity]
@@ -130,7 +130,7 @@ def _latencies_s(result: _Result, unit: str) -> tuple[float, ...]:
     if isinstance(said.value, int | float) and not (
         min(values) * (1 - _TOLERANCE) <= said.value <= max(values) * (1 + _TOLERANCE)
     ):
-        raise EntryError("the time among measurements must lie among the runtimes")
+        raise EntryError("the time in measurements must lie within the range of runtimes")
     return latencies_s
 
 
@@ -144,8 +144,8 @@ def _latency(result: _Result, unit: str) -> _Quantity:
         time = next((row.value for row in rows if row.name == _TIME and not row.unit), None)
         return _Quantity(_TIME, time, unit)
     raise EntryError(
-        "measurements must hold the objective, or time, with a unit of time, or metadata.timeunit must name "
-        "one: runtimes have the same"
+        "measurements must contain the objective, or time, with a unit of time, or metadata.timeunit must "
+        "give the unit; runtimes have the same unit"
     )
 
 

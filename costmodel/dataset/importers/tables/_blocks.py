@@ -54,9 +54,9 @@ def csv_blocks(file: Stream, delimiter: str) -> Iterator[tuple[list[str], Block]
         ends = np.flatnonzero(np.frombuffer(text, np.uint8) == ord("\n"))
         longest = int(np.diff(ends, prepend=-1, append=len(text) - 1).max())
         if longest > MOST_LINE:
-            raise ValueError(f"a line must have at most {MOST_LINE:,} bytes, and one has more")
+            raise ValueError(f"a line must have at most {MOST_LINE:,} bytes, but one has more")
         if total > MOST_TOTAL:
-            raise ValueError(f"it must have at most {MOST_TOTAL:,} bytes unpacked, and this has more")
+            raise ValueError(f"it must have at most {MOST_TOTAL:,} bytes unpacked, but has more")
         if b'"' in text:  # a cell may go on in the next block
             rest = lines_of(file, most_bytes=MOST_LINE, most_total=MOST_TOTAL - total)
             yield from ((header, each) for each in rows(chain(BytesIO(text), rest), before=before))

@@ -120,6 +120,4 @@ def read_column_map(path: Path) -> ColumnMap:
     except OSError as error:
         raise CostModelError(f"Cannot read column map {path}: {error.strerror}.") from None
     except (ValueError, OverflowError, RecursionError, msgspec.MsgspecError) as error:
-        raise CostModelError(
-            f"{path} must say which column of a table is what, but: {error}. {_EXAMPLE}."
-        ) from None
+        raise CostModelError(f"{path} must map the columns of a table, but: {error}. {_EXAMPLE}.") from None

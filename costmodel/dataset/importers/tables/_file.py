@@ -30,8 +30,8 @@ _BATCH = 1024
 def _read_table(file: InputFile, options: ReadOptions) -> Source:
     if options.columns is None:
         raise CostModelError(
-            f"{file.path} looks like a table of another program: give `--columns map.toml`, which says what "
-            "its columns are; `costmodel dataset build --help` shows one."
+            f"{file.path} looks like a table of another program. Give `--columns map.toml`, which maps its "
+            "columns; `costmodel dataset build --help` shows an example."
         )
     platform = platform_file_for(file.path, options.platform)
     return Source.of(file.path, _entries(file.path, options.columns, platform))
@@ -107,7 +107,7 @@ def _check_header(header: Sequence[str], columns: ColumnMap) -> None:
     wrong = [name for name in columns.names if header.count(name) != 1]
     if wrong:
         counts = ", ".join(f"{name!r} is there {header.count(name)} times" for name in wrong[:3])
-        raise ValueError(f"each column of the column map must be there once, but {counts}")
+        raise ValueError(f"each column of the column map must occur once, but {counts}")
 
 
 TABLE = Format("table in CSV or Parquet", _is_table, _read_table)

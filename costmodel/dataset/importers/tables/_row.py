@@ -116,7 +116,7 @@ class RowReader:
             cells = [part for cell in cells for part in _split(cell, latency.separator)]
         numbers = [_number(cell, "latencies") for cell in cells if not _is_empty(cell)]
         if not numbers:
-            raise EntryError("a row without a latency must have an outcome that is not ok")
+            raise EntryError("a row without a latency must have an outcome other than ok")
         per_second = PER_SECOND[latency.unit]
         return tuple(seconds(number, per_second, "latencies") for number in numbers)
 
@@ -132,7 +132,7 @@ class RowReader:
         said = _cell(row, columns.sms, "")
         sms = device.sms if said == "" and isolation == "whole" else _integer(said, _MOST_SMS, "sms")
         if isolation == "whole" and sms != device.sms:
-            raise EntryError("sms must be all of the device's where isolation is whole")
+            raise EntryError("sms must be all SMs of the device if isolation is whole")
         return Platform(device, isolation, sms, sms, self._software)
 
 
@@ -153,7 +153,7 @@ def _text(cell: Any) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise EntryError("a text must be UTF-8") from None
+        raise EntryError("text must be UTF-8") from None
     return text
 
 
@@ -208,7 +208,7 @@ def _workload(name: str) -> Workload:
     try:
         return Workload.parse(name)
     except CostModelError:
-        raise EntryError("workload must be spelled as suite.kernel-x4096 or matmul-m128-n768-k3072") from None
+        raise EntryError("workload must have the form suite.kernel-x4096 or matmul-m128-n768-k3072") from None
 
 
 @lru_cache(maxsize=1024)
@@ -217,5 +217,5 @@ def _device(name: Any) -> Device:
         return find_device(str(name))
     except CostModelError:
         raise EntryError(
-            "device must be one that `costmodel devices list` shows, or be mapped to one"
+            "device must be listed by `costmodel devices list`, or be mapped to a listed one"
         ) from None

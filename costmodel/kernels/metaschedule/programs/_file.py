@@ -108,7 +108,8 @@ def _module_of(found: Any, place: str, function: str) -> Any:
         known = ", ".join(sorted(functions)) or "none"
         raise CostModelError(
             f"{place} must be one tensor function (a tirx.PrimFunc), but got {known}. Of several, name one: "
-            "program.py:module:function. A Relax module has them once its operators were legalised and fused."
+            "program.py:module:function. A Relax module has them once its operators are legalised and "
+            "fused."
         )
     (program,) = functions.values()
     return tvm.IRModule({"main": program.with_attr("global_symbol", "main")})

@@ -1,4 +1,4 @@
-"""What waits for what in a trace: launches, events, synchronising calls, and threads for each other."""
+"""Dependencies in a trace: launches, events, synchronising calls, and threads that wait for each other."""
 
 from collections import defaultdict
 from collections.abc import Hashable, Iterator

@@ -18,18 +18,19 @@ from costmodel.planner.graphs.kineto._window import spans_within
 
 
 def read_kineto(path: Path | str, within: str = "") -> RecordedGraph:
-    """A trace of PyTorch's profiler: Chrome's JSON as Kineto writes it, gzip or not.
+    """Read a trace of PyTorch's profiler: Chrome's JSON as written by Kineto, gzipped or not.
 
-    Host calls become tasks named after the innermost call, the time between them a gap that is kept; kernels,
-    copies and memsets wait for their launch, for what stands before them on their stream, and for events;
-    calls that synchronise wait for streams. What is wrong in the file is counted and not believed.
+    Host calls become tasks named after the innermost call, and the gaps between them are kept. Kernels,
+    copies and memsets wait for their launch, for preceding work on their stream, and for events.
+    Synchronising calls wait for streams. Errors in the file are counted, and what they concern is not used.
 
     Args:
-        path: File that ``torch.profiler.profile.export_chrome_trace`` wrote.
-        within: Annotation, such as ``ProfilerStep*``, whose part of the trace is wanted; all of it if empty.
+        path: File written by ``torch.profiler.profile.export_chrome_trace``.
+        within: Annotation of the part of the trace to read, such as ``ProfilerStep*``. Default: the whole
+            trace.
 
     Raises:
-        CostModelError: The file cannot be read, or holds no task, or no such annotation.
+        CostModelError: If the file cannot be read, or has no task or no such annotation.
     """
     path, findings = Path(path), Findings()
     trace = read_events(path, findings)
