@@ -26,7 +26,7 @@ def put_apart(train: Sequence[Dataset], test: Dataset, shared_tasks: SharedTasks
     Args:
         train: What is learned from.
         test: What is judged by.
-        shared_tasks: As of ``evaluate_between``.
+        shared_tasks: As of ``evaluate_across``.
 
     Raises:
         CostModelError: A task is on both sides and must not be, or nothing is left to learn from.
