@@ -178,6 +178,27 @@ def test_a_failing_choice_shows_in_tables_and_pictures(tmp_path: Path) -> None:
         assert (tmp_path / "plots" / name).read_bytes().startswith(b"\x89PNG")
 
 
+def test_the_colour_bar_leaves_the_name_of_a_device_with_one_budget(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    figures = []
+
+    def keep(figure: object, file: Path) -> None:
+        figures.append(figure)
+
+    monkeypatch.setattr("costmodel.dataset.publish._plots._save", keep)
+    one = fake_measurement()
+    device = replace(DEVICE, name="NVIDIA GeForce RTX 3060 Laptop GPU")
+    describer = Describer()
+    describer.add(dataset_from_measurements([replace(one, platform=replace(one.platform, device=device))]))
+    write_plots(describer.description(), describer.shifts, tmp_path)
+    assert len(figures) >= 2
+    for figure in (figures[0], figures[-1]):  # the heat maps
+        figure.draw_without_rendering()
+        panel, bar = figure.axes
+        assert panel.title.get_window_extent().x1 < bar.get_window_extent().x0
+
+
 def test_devices_and_mechanisms_are_told_apart() -> None:
     green = fake_measurement(sms=32)
     mps = replace(green, platform=replace(green.platform, isolation="mps"))

@@ -118,14 +118,14 @@ def test_sizes_in_columns_stand_behind_the_name_of_the_workload(tmp_path: Path) 
         ({"run_1": "inf"}, "latencies must be finite"),
         ({"run_1": "1e30"}, "stand for a failure"),
         ({"run_1": "", "run_2": " "}, "a row without a latency must have an outcome"),
-        ({"status": "ugly"}, "outcome must be one of ok"),
+        ({"status": "ugly"}, "or be mapped to one, but is 'ugly'"),
         ({"block_x": "row"}, "parameters must be numbers"),
         ({"block_x": ""}, "each parameter must have a value"),
         ({"block_x": "1e300"}, "text or a finite number"),
         ({"tile": "4x"}, "factors must be numbers"),
         ({"tile": "4x-1"}, "a list of positive integers"),
         ({"kernel": "../gemm"}, "workload must have the form"),
-        ({"gpu": "Voodoo 2"}, "device must be listed by"),
+        ({"gpu": "Voodoo 2"}, "or be mapped to a listed one, but is 'Voodoo 2'"),
         ({"sms": "8.5"}, "sms must be an integer"),
         ({"sms": "-1"}, "sms must be an integer"),
         ({"sms": "8"}, "sms must be all SMs of the device"),
@@ -144,6 +144,18 @@ def test_a_row_that_cannot_be_believed_is_rejected_with_its_number(
     (reject,) = source.rejects
     assert reason in reject.reason
     assert reject.record["number"] == 1
+
+
+def test_few_of_many_wrong_devices_are_named(tmp_path: Path) -> None:
+    (row, *_) = csv_text(fake_rows()).splitlines()[1:]
+    header = csv_text(fake_rows()).splitlines()[0]
+    column = header.split(",").index("gpu")
+    lines = [row.split(",") for _ in range(40)]
+    for number, line in enumerate(lines):
+        line[column] = f"Voodoo {number % 20}"
+    rejects = read(tmp_path, "\n".join([header, *map(",".join, lines)]) + "\n").rejects
+    assert len(rejects) == 40
+    assert len({each.reason for each in rejects}) == 9  # eight names, and one message for all others
 
 
 def test_rows_of_another_length(tmp_path: Path) -> None:
@@ -171,6 +183,7 @@ def test_wrong_tables_and_maps_are_one_error(tmp_path: Path) -> None:
         (rows, COLUMN_MAP.replace("us", "days"), "must map the columns"),
         (rows, COLUMN_MAP + "\nmore = 1", "must map the columns"),
         (rows, "workload = ", "must map the columns"),
+        (rows, 'sms = "sms"\n' + COLUMN_MAP.replace("sms = ", "# "), r"write `sms = \{ column = "),
         (rows, COLUMN_MAP.replace("device", "# device"), "Give `--platform"),
     ):
         with pytest.raises(CostModelError, match=message):

@@ -148,7 +148,8 @@ def _apart_from_others(workload: str, rows: pd.DataFrame) -> Iterator[Finding]:
             count=int(((rows["file"] == file) & rows["device"].isin(devices)).sum()),
             message=f"Sources of one workload must be within {_WIDEST_GAP:g} times of each other on the same "
             f"configs, but this is {times:.3g} times {'below' if too_fast else 'above'} {others}: find out "
-            f"which are in seconds. If the others are, {_advice(times, too_fast)}.",
+            f"which have a wrong unit (of a table: `unit` in its column map). If the others are right, "
+            f"{_advice(times, too_fast)}.",
             examples=some(devices),
         )
 

@@ -147,8 +147,9 @@ def _draw_heat_maps(panels: Sequence[_Panel], title: str, colours: str, file: Pa
     rows = [len(panel.kinds) for panel in panels]
     columns = max(len(panel.labels) for panel in panels)
     longest = max(len(kind) for panel in panels for kind in panel.kinds)
+    title_columns = 0.19 * max(len(panel.device) for panel in panels) - 1  # as wide as a panel's title
     height = 1.1 + 0.27 * sum(rows) + 0.9 * len(panels)
-    figure = _figure(1.0 + 0.085 * longest + 0.44 * columns, height)
+    figure = _figure(1.0 + 0.085 * longest + 0.44 * max(columns, title_columns), height)
     axes = figure.subplots(len(panels), 1, squeeze=False, height_ratios=rows)[:, 0]
     for each, panel in zip(axes, panels, strict=True):
         image = each.imshow(panel.shades, cmap=colours, vmin=0, vmax=100, aspect="auto")

@@ -11,7 +11,7 @@ from costmodel.errors import CostModelError
 _EXAMPLE = (
     'It needs at least `workload = "suite.kernel-x4096"`, a table [parameters] with lines such as '
     '`block = "block_size_x"`, and a table [latency] with `columns = ["run_1", "run_2"]` and `unit = "ms"` '
-    "(or s, us, ns)"
+    '(or s, us, ns). For a device, number of SMs or outcome in a column, write `sms = { column = "sms" }`'
 )
 
 

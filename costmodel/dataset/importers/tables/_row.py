@@ -27,6 +27,7 @@ Row = Mapping[str, Any]
 _MOST_SMS = 2**31
 _MOST_SIZE = 2**62
 _MOST_KNOWN = 4096  # texts whose value is kept
+_MOST_NAMED = 8  # wrong texts of a field that messages name: each makes a finding of its own
 
 
 class RowReader:
@@ -44,6 +45,7 @@ class RowReader:
         self._software = {**(platform.software if platform else columns.software), "table": source}
         self.parameters = columns.typed_parameters
         self._decisions: dict[tuple[str, str], Decision] = {}
+        self._wrong: dict[str, set[str]] = {}
         self._space = f"table-{content_id(sorted(self.parameters))[:6]}"
 
     def measurement(self, row: Row) -> Measurement:
@@ -90,7 +92,12 @@ class RowReader:
 
     def outcome(self, row: Row) -> Outcome:
         """How it ended."""
-        return _outcome(_cell(row, self.columns.outcome, "ok"))
+        text = _cell(row, self.columns.outcome, "ok")
+        try:
+            return Outcome(text)
+        except ValueError:
+            message = f"outcome must be one of {', '.join(Outcome)}, or be mapped to one"
+            raise EntryError(message + self._but_is("outcome", text)) from None
 
     def visit(self, row: Row) -> int:
         """0 or 1."""
@@ -125,7 +132,11 @@ class RowReader:
         columns = self.columns
         if self._platform:
             return msgspec.structs.replace(self._platform, software=self._software)
-        device = _device(_cell(row, columns.device, ""))
+        name = _cell(row, columns.device, "")
+        device = _device(name)
+        if device is None:
+            message = "device must be listed by `costmodel devices list`, or be mapped to a listed one"
+            raise EntryError(message + self._but_is("device", name))
         isolation = _cell(row, columns.isolation, "")
         if isolation not in get_args(Isolation):
             raise EntryError(f"isolation must be one of {', '.join(get_args(Isolation))}")
@@ -134,6 +145,13 @@ class RowReader:
         if isolation == "whole" and sms != device.sms:
             raise EntryError("sms must be all SMs of the device if isolation is whole")
         return Platform(device, isolation, sms, sms, self._software)
+
+    def _but_is(self, field: str, cell: Any) -> str:
+        """What a message adds on a wrong cell: its text, unless it is long or others were named."""
+        text, named = str(cell), self._wrong.setdefault(field, set())
+        if len(text) <= 60 and len(named) < _MOST_NAMED:
+            named.add(text)
+        return f", but is {text!r}" if text in named else ""
 
 
 def _cell(row: Row, field: str | int | Column | None, default: str | int) -> Any:
@@ -196,13 +214,6 @@ def _parameter(cell: Any, column: ParameterColumn) -> Decision:
     return decision(_number(cell, "parameters"))
 
 
-def _outcome(text: Any) -> Outcome:
-    try:
-        return Outcome(text)
-    except ValueError:
-        raise EntryError(f"outcome must be one of {', '.join(Outcome)}, or be mapped to one") from None
-
-
 @lru_cache(maxsize=1024)
 def _workload(name: str) -> Workload:
     try:
@@ -212,10 +223,9 @@ def _workload(name: str) -> Workload:
 
 
 @lru_cache(maxsize=1024)
-def _device(name: Any) -> Device:
+def _device(name: Any) -> Device | None:
+    """The device of that name; None if it is not known."""
     try:
         return find_device(str(name))
     except CostModelError:
-        raise EntryError(
-            "device must be listed by `costmodel devices list`, or be mapped to a listed one"
-        ) from None
+        return None
