@@ -55,8 +55,8 @@ class DeclaredSpace(SearchSpace):
         platforms: Platforms on which the function runs; they only affect what is reported.
 
     Raises:
-        ValueError: There are no parameters, or a condition names a parameter that does not come before its
-            own.
+        ValueError: There are no parameters, one has no distribution, or a condition is not a pair or names a
+            parameter that does not come before its own.
 
     Example:
         >>> space = DeclaredSpace(
@@ -247,6 +247,18 @@ class DeclaredSpace(SearchSpace):
 
 def _check(parameters: Mapping[str, BaseDistribution], when: Mapping[str, Condition]) -> None:
     names = list(parameters)
+    other = {name: each for name, each in parameters.items() if not isinstance(each, BaseDistribution)}
+    if other:
+        raise ValueError(
+            "each parameter must have a distribution of optuna.distributions, such as "
+            f"CategoricalDistribution([16, 32]), but got {other}"
+        )
+    malformed = {name: each for name, each in when.items() if not _is_condition(each)}
+    if malformed:
+        raise ValueError(
+            "a condition must be a pair of an earlier parameter and its values, such as "
+            f"('staged', [True]), but got {malformed}"
+        )
     late = [
         name
         for name, (parent, _) in when.items()
@@ -257,6 +269,15 @@ def _check(parameters: Mapping[str, BaseDistribution], when: Mapping[str, Condit
             "a space must have parameters, and a condition must be of a parameter and name an earlier one, "
             f"but got parameters {names} and conditions {dict(when)}"
         )
+
+
+def _is_condition(condition: object) -> bool:
+    return (
+        isinstance(condition, Sequence)
+        and not isinstance(condition, str)
+        and len(condition) == 2
+        and not isinstance(condition[1], str)
+    )
 
 
 def _values(distribution: BaseDistribution) -> Sequence[Any] | None:

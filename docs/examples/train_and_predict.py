@@ -15,4 +15,4 @@ loaded = costmodel.load_model("h100.costmodel")
 for sms in (32, 132):
     ranked = loaded.predict(candidates, sms=sms).sort_values("score", ascending=False)
     print(f"\nOn {sms} SMs, the five that are predicted to be fastest:")
-    print(ranked.head(5))
+    print(ranked[["candidate_id", "score", "latency_s"]].head(5))

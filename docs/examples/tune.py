@@ -8,5 +8,5 @@ import costmodel
 result = costmodel.tune("matmul-m16-n1024-k1024", sms=32, trials=8, seed=0)
 
 print(result)
-print(result.trials)
+print(result.trials[["trial", "config_id", "latency_s", "predicted_latency_s"]])
 result.plot("tune.png")

@@ -222,6 +222,7 @@ def test_a_small_matmul_is_tuned_for_real_on_the_cpu(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert result.stdout.startswith("Measuring on ")
     assert "4 candidates measured, 500 screened" in result.stdout
+    assert "Known: nothing before this search" in result.stdout
     report = json.loads((tmp_path / "tune.json").read_text())
     assert report["platforms"][0]["device"]["kind"] == "cpu"
     assert report["platforms"][0]["sms_granted"] == 1

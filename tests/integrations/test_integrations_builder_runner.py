@@ -125,3 +125,8 @@ def test_a_stock_runner_takes_what_our_builder_exports(builder) -> None:
     stock = ms.runner.LocalRunner(timeout_sec=600, evaluator_config=config)
     (future,) = stock.run([to_run(str(built.artifact_path))])
     assert future.result().error_msg is None
+
+
+def test_an_unknown_kind_of_device_is_refused():
+    with pytest.raises(CostModelError, match="must be cuda or cpu, but got 'gpu'"):
+        Runner(1, kind="gpu")

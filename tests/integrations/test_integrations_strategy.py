@@ -5,24 +5,26 @@ import pytest
 pytest.importorskip("tvm")
 
 import numpy as np
+import tvm
 from tuned_programs import KNOWN, context_of, matmul, on_h100, result, row_sums
 from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.schedule import Trace
 
-from costmodel.integrations.tvm import CostModel, SearchStrategy
+from costmodel.integrations.tvm import CostModel, Database, SearchStrategy
+from costmodel.integrations.tvm._program import tell
 from costmodel.kernels.metaschedule import ProgramSource, lowered_launches, open_space
 from costmodel.records import Workload
 from costmodel.workloads.relax import relax_kernels
 
 
 def begun(module, trials=20, batch=8, task="main", rules="post-order-apply", **settings):
-    """A strategy on a task that has begun, with its context."""
+    """A strategy on a task that has begun, with its context; ``database`` is empty unless given."""
     context = context_of(module, task=task, rules=rules)
+    database = settings.pop("database", None) or ms.database.MemoryDatabase()
     strategy = SearchStrategy(platform=on_h100(), screened=2000, **settings)
     strategy._initialize_with_tune_context(context)
     spaces = context.generate_design_space()
-    database, model = ms.database.MemoryDatabase(), CostModel(platform=on_h100())
-    strategy.pre_tuning(trials, batch, spaces, database, model)
+    strategy.pre_tuning(trials, batch, spaces, database, CostModel(platform=on_h100()))
     return strategy, context
 
 
@@ -153,3 +155,43 @@ def test_a_clone_begins_anew_with_the_same_settings():
     other.pre_tuning(4, 4, context.generate_design_space(), ms.database.MemoryDatabase(), None)
     first, second = (one.generate_measure_candidates() for one in (strategy, other))
     assert config_ids(first) == config_ids(second)
+
+
+def commit(database, batch, latencies_s, target):
+    workload = database.commit_workload(matmul())
+    for candidate, latency_s in zip(batch, latencies_s, strict=True):
+        seconds = [1e10 if latency_s is None else latency_s]
+        record = ms.database.TuningRecord(candidate.sch.trace, workload, seconds, target, candidate.args_info)
+        database.commit_tuning_record(record)
+
+
+def databases(path):
+    return [Database(path / "tuned.jsonl", on_h100()), ms.database.MemoryDatabase()]
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_second_search_proposes_nothing_that_the_database_knows_and_learns_from_it(which, tmp_path, capsys):
+    database = databases(tmp_path)[which]
+    strategy, context = begun(matmul(), trials=32, batch=32, database=database)
+    first = strategy.generate_measure_candidates()
+    rows = [rows_of_a_block(candidate.sch) for candidate in first]
+    seconds = [None, *(1e-5 / r for r in rows[1:])]  # a failure, too
+    commit(database, first, seconds, context.target)
+    tell.cache_clear()
+    again, _ = begun(matmul(), trials=16, batch=8, database=database)
+    assert "main goes on from 32 kernels that the database knows" in capsys.readouterr().err
+    second = again.generate_measure_candidates()
+    assert len(second) == 8
+    assert not set(config_ids(first)) & set(config_ids(second))
+    assert np.log2([rows_of_a_block(c.sch) for c in second]).mean() > np.log2(rows).mean() + 1
+
+
+def test_a_second_search_leaves_records_of_another_target_and_sm_budget_aside(tmp_path):
+    first, context = begun(matmul(), trials=8, batch=8)
+    batch = first.generate_measure_candidates()
+    other_sms = Database(tmp_path / "tuned.jsonl", on_h100(64))
+    commit(other_sms, batch, [1e-5] * 8, context.target)
+    database = Database(tmp_path / "tuned.jsonl", on_h100())
+    commit(database, batch, [1e-5] * 8, tvm.target.Target("nvidia/nvidia-a100"))
+    again, _ = begun(matmul(), trials=8, batch=8, database=database)
+    assert config_ids(again.generate_measure_candidates()) == config_ids(batch)

@@ -181,6 +181,19 @@ def test_conditions_name_what_comes_before(when):
         DeclaredSpace("late", parameters, when=when)
 
 
+@pytest.mark.parametrize("parameter", [[16, 32], "fast", None])
+def test_a_parameter_without_a_distribution_is_refused_by_name(parameter):
+    with pytest.raises(ValueError, match=r"each parameter must have a distribution.* got \{'b'"):
+        DeclaredSpace("plain", {"a": IntDistribution(1, 3), "b": parameter})
+
+
+@pytest.mark.parametrize("condition", ["a", "ab", ("a",), ("a", "b"), None])
+def test_a_condition_that_is_no_pair_is_refused_by_name(condition):
+    parameters = {"a": IntDistribution(1, 3), "b": IntDistribution(1, 3)}
+    with pytest.raises(ValueError, match=r"a condition must be a pair.* got \{'b'"):
+        DeclaredSpace("malformed", parameters, when={"b": condition})
+
+
 def test_parameters_of_another_space_are_refused():
     with pytest.raises(CostModelError, match="Parameter tile of stencil must be in"):
         _space().config({"layout": "rows", "staged": True, "threads": 64, "tile": 3})

@@ -75,6 +75,7 @@ class Database(ms.database.PyDatabase):  # type: ignore[misc]
         self._lines = SharedLineFile(Path(path), "the database")
         self._programs: dict[str, Any] = {}
         self._measured: list[MeasuredEntry] = []
+        self._records: dict[int, Any] = {}  # by id of the entry, which is kept: each takes ms to make
         self._refresh()
 
     def has_workload(self, mod: Any) -> bool:
@@ -180,7 +181,10 @@ class Database(ms.database.PyDatabase):  # type: ignore[misc]
         return [entry for entry in self._measured if entry.program == program and entry.latencies_s]
 
     def _record(self, entry: MeasuredEntry) -> Any:
-        return ms.database.TuningRecord.from_json(entry.fields, self._programs[entry.program])
+        if id(entry) not in self._records:
+            workload = self._programs[entry.program]
+            self._records[id(entry)] = ms.database.TuningRecord.from_json(entry.fields, workload)
+        return self._records[id(entry)]
 
 
 def _fastest(entries: Sequence[MeasuredEntry]) -> list[MeasuredEntry]:

@@ -33,7 +33,7 @@ class Runner(ms.runner.PyRunner):  # type: ignore[misc]
         platform: Where it measures: the device with the SMs that were granted.
 
     Raises:
-        CostModelError: There is no such device, or it cannot grant that many SMs.
+        CostModelError: The kind is unknown, there is no such device, or it cannot grant that many SMs.
     """
 
     def __init__(
@@ -45,6 +45,8 @@ class Runner(ms.runner.PyRunner):  # type: ignore[misc]
         **settings: Any,
     ) -> None:
         super().__init__()
+        if kind not in RUNNERS:
+            raise CostModelError(f"The kind of device must be {' or '.join(RUNNERS)}, but got {kind!r}.")
         self._runner = RUNNERS[kind](**settings)
         self._close = weakref.finalize(self, self._runner.close)
         self.platform = self._runner.platform(sms, isolation)

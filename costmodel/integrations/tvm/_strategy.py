@@ -11,16 +11,21 @@ from tvm.s_tir import meta_schedule as ms
 from costmodel.errors import SpaceExhaustedError
 from costmodel.integrations.tvm._model_file import AnyModel, open_model
 from costmodel.integrations.tvm._platform import platform_for, refuse_other_sms
-from costmodel.integrations.tvm._program import Program, tell
+from costmodel.integrations.tvm._program import Program, program_key, tell
 from costmodel.integrations.tvm._results import latency_of
+from costmodel.integrations.tvm._target import device_part, target_json
 from costmodel.records import Candidate, Config, Platform
-from costmodel.search import DriftWatch, ModelSampler
+from costmodel.search import DriftWatch, ModelSampler, quiet_optuna
 from costmodel.spaces import KernelSpace
 
 
 @derived_object
 class SearchStrategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
     """A search strategy for every entry point of MetaSchedule that takes ``strategy=``.
+
+    A search goes on from the records that the database has of the program and target, failures included: it
+    learns from them and proposes none again. ``Database`` shows those of its SM budget alone; one of stock
+    does not tell SM budgets apart.
 
     A model scores tens of thousands of configs without lowering any, and only what is proposed is lowered
     (``costmodel.search.ModelSampler``); stock's evolution lowers thousands. Each batch is learned from before
@@ -70,7 +75,7 @@ class SearchStrategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
         database: Any = None,
         cost_model: Any = None,
     ) -> None:
-        """Begin a search of so many trials, in batches."""
+        """Begin a search of so many trials, in batches; what the database knows does not count as trials."""
         context = self._context
         program = Program(context.mod, context.target)
         tell(str(context.task_name), program.verdict)
@@ -88,6 +93,9 @@ class SearchStrategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
             seed=self._seed,
         )
         self._search = _Search(sampler, context, max_trials, num_trials_per_iter)
+        records = _records_of(context, database) if database is not None else []
+        if known := self._search.restore(program.space, records):
+            tell(str(context.task_name), f"goes on from {known} kernels that the database knows")
 
     def post_tuning(self) -> None:
         """End the search."""
@@ -163,10 +171,27 @@ class _Search:
         self._left, self._batch = trials, batch
         self._arguments = ms.arg_info.ArgInfo.from_entry_func(context.mod, remove_preproc=True)
         self._task = str(context.task_name)
-        self._study = optuna.create_study(sampler=sampler)
+        with quiet_optuna():
+            self._study = optuna.create_study(sampler=sampler)
         self._watch = DriftWatch(self._study, sampler.space)
         self._pending: list[optuna.Trial] = []
         self._repeated: list[int] = []
+
+    def restore(self, space: Any, records: Sequence[Any]) -> int:
+        """Take in records of earlier searches, the latest of each config; how many configs that were.
+
+        Args:
+            space: Space of the operator.
+            records: Of the program, MetaSchedule's.
+        """
+        known: dict[str, tuple[Config, float]] = {}
+        for record in records:
+            config = space.config_like(record.trace)
+            if config is not None:
+                known[config.config_id] = config, latency_of(record.run_secs)
+        for config, latency_s in known.values():
+            self._study.add_trial(_finished(self._space, config, latency_s))
+        return len(known)
 
     def ask(self) -> list[Any] | None:
         """Candidates of MetaSchedule; None where no trial, or no config of a small space, is left."""
@@ -198,3 +223,26 @@ class _Search:
             since = f"measured times drift by x{drift.ratio:.2f} from candidate {drift.since} on"
             tell(self._task, f"saw {since}: earlier ones are multiplied by that")
         self._pending, self._repeated = [], []
+
+
+def _finished(space: Any, config: Config, latency_s: float) -> optuna.trial.FrozenTrial:
+    """A trial of an earlier search; its latency is inf for a failure."""
+    params, ran = space.params(config), latency_s != float("inf")
+    return optuna.trial.create_trial(
+        params=params,
+        distributions={name: space.distributions[name] for name in params},
+        state=TrialState.COMPLETE if ran else TrialState.FAIL,
+        value=latency_s if ran else None,
+    )
+
+
+def _records_of(context: Any, database: Any) -> list[Any]:
+    """The records of a context's program for its target, in the order in which they came."""
+    program, device = program_key(context.mod), device_part(target_json(context.target))
+    workload = database.commit_workload(context.mod)
+
+    def is_own(record: Any) -> bool:
+        same = record.workload.same_as(workload) or program_key(record.workload.mod) == program
+        return same and device_part(target_json(record.target)) == device
+
+    return [record for record in database.get_all_tuning_records() if is_own(record)]

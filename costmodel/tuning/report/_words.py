@@ -53,7 +53,9 @@ def origin(provenance: Provenance) -> Iterator[str]:
     data = "".join(f", data {sha256[:12]}" for sha256 in told("dataset_sha256"))
     yield f"From: {measured}; costmodel {provenance.versions['costmodel']}{data}."
     for source, known in of_source.items():
-        if "trained_on" in known:
+        if known.get("trained_on") == "nothing":
+            yield f"{source.capitalize()}: nothing before this search; it learned from its own measurements."
+        elif "trained_on" in known:
             yield f"{source.capitalize()}: {known['model']}, trained on {known['trained_on']}."
     yield from (f"Left out: {left_out}." for left_out in told("left_out"))
 
