@@ -194,7 +194,7 @@ def test_predict_default_takes_the_model_that_train_made_of_what_ships(files, sh
     arguments = ["default", WORKLOADS[0], files["new.jsonl"], "--sms", 8, "--json", tmp_path / "ranking.json"]
     refused = costmodel("predict", *arguments)
     assert refused.exit_code == 2
-    assert "run `costmodel train`" in refused.output
+    assert "Run `costmodel train`" in refused.output
     trained = CliRunner().invoke(app, ["train", "--json", str(tmp_path / "trained.json")])
     assert trained.exit_code == 0, trained.output
     assert "kernel-ridge learned from" in trained.output
