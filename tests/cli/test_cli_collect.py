@@ -204,7 +204,7 @@ def test_a_campaign_is_collected_resumed_and_kept_from_others(tmp_path: Path) ->
     assert [m.outcome for m in stored] == ["ok", "ok"]
 
     other = campaign_file(tmp_path / "b.toml", seed=1)
-    assert_refused(collect(other, out), "must hold this campaign or none, but it holds another one")
+    assert_refused(collect(other, out), "must contain this campaign or none, but contains another one")
     assert list(read_records(out / "measurements.jsonl")) == stored
     assert len(list((out / "kernels").glob("*/*/*.so"))) == 2
 
