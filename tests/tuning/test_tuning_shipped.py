@@ -104,7 +104,7 @@ def test_what_ships_of_the_very_workload_is_measured_first(only, landscape):
 
 
 def test_a_model_of_what_ships_is_trained_once_and_used_for_workloads_that_were_not_measured(only, landscape):
-    with pytest.raises(CostModelError, match="run `costmodel train`"):
+    with pytest.raises(CostModelError, match="Run `costmodel train`"):
         pretrained()
     assert knowledge_of(landscape, UNKNOWN)["model"] == "kernel-ridge"
     (model,) = pretrain().values()
