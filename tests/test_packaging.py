@@ -67,6 +67,13 @@ def test_all_that_names_the_version_names_the_same() -> None:
     assert [data, *(found and found[1] for found in (cited, *newest))] == [expected] * 4
 
 
+@pytest.mark.parametrize("extra", ["tvm", "cuda", "triton"])
+def test_an_extra_that_builds_kernels_brings_the_pool_that_builds_them(extra: str) -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    names = {re.split("[<>=]", requirement)[0] for requirement in extras[extra]}
+    assert "pebble" in names
+
+
 def test_package_is_typed_for_its_users() -> None:
     assert Path(costmodel.__file__).with_name("py.typed").is_file()
 

@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from costmodel.collector import CpuRunner, CudaRunner, ReplayRunner, Runner
-from costmodel.dataset import DatasetLike, load_dataset
+from costmodel.dataset import DatasetLike, load_dataset, workloads_in
 from costmodel.engines import Engine
 from costmodel.errors import CostModelError
 from costmodel.records import TargetKind
+from costmodel.tuning._shipped import shipped_with
 from costmodel.tuning._subject import Subject
 
 REPLAY, CUDA, CPU = "replay", "cuda", "cpu"
@@ -55,7 +56,7 @@ def opened_runner(  # noqa: PLR0913 (what measures, and with what)
     if runner not in RUNNERS:
         raise CostModelError(f"The runner must be one of {', '.join(RUNNERS)}, but got {runner!r}.")
     if runner == REPLAY:
-        yield _replay(subject.name, replay, device)
+        yield _replay(subject, replay, device)
         return
     kind: TargetKind = "cuda" if runner == CUDA else "cpu"
     settings: dict[str, Any] = {"sources": subject.sources(kind), "engine": engine, "kernels": kernels}
@@ -63,11 +64,33 @@ def opened_runner(  # noqa: PLR0913 (what measures, and with what)
         yield opened
 
 
-def _replay(workload: str, replay: DatasetLike | None, device: str | None) -> ReplayRunner:
+def _replay(subject: Subject, replay: DatasetLike | None, device: str | None) -> ReplayRunner:
     """A replay of what a dataset holds of the workload on one device."""
+    workload = subject.name
+    if replay is None and workload not in workloads_in(None):
+        _check_recorded(subject)
     measurements = load_dataset(replay, workloads=[workload]).to_measurements(workload)
     chosen = _chosen(sorted({m.platform.device.name for m in measurements}), device)
     return ReplayRunner(m for m in measurements if m.platform.device.name == chosen)
+
+
+def _check_recorded(subject: Subject) -> None:
+    """Say what to name for a workload that the default dataset does not hold.
+
+    Raises:
+        CostModelError: Another shipped dataset holds it, or its kernels are the user's own.
+    """
+    if names := shipped_with(subject.name):
+        raise CostModelError(
+            f"A replay of {subject.name} must be of a dataset that has it, but none is named, and the "
+            f"default one does not. Name one: {' or '.join(f'`--replay {name}`' for name in names)}."
+        )
+    if subject.family or subject.program:
+        raise CostModelError(
+            f"A kernel of your own must be measured, but no runner is named, and no included dataset has "
+            f"{subject.name}. Name a runner, such as `--runner {CUDA}` for this GPU, or records of your own "
+            "with `--replay`."
+        )
 
 
 def _chosen(known: Sequence[str], device: str | None) -> str:

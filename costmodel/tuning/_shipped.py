@@ -86,6 +86,13 @@ def shipped_for(family: str, workload: Workload) -> ShippedDataset | None:
     return _telling(_installed(), family, workload)
 
 
+def shipped_with(workload: str) -> tuple[str, ...]:
+    """Names of the shipped datasets that have a workload, of those that models learn from."""
+    return tuple(
+        each.name for each in _installed() if any(workload in names for names in each.families.values())
+    )
+
+
 def _telling(
     datasets: Sequence[ShippedDataset], family: str, workload: Workload | None
 ) -> ShippedDataset | None:

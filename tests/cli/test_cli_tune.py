@@ -263,3 +263,16 @@ def test_what_a_service_may_lose_needs_one(dataset: Path, tmp_path: Path) -> Non
     assert_refused(tune(dataset, tmp_path, *missing), "none.log cannot be read", "Start the service first")
     wrong = ("--sms", 8, "--beside", tmp_path / "none.log", "--may-lose", "much")
     assert_refused(tune(dataset, tmp_path, *wrong), "--may-lose must be a share")
+
+
+@pytest.mark.parametrize("place", ["cuda/own/vector_add", "triton_kernels/own/scale"])
+def test_a_kernel_of_ones_own_without_a_runner_is_told_to_be_measured(place: str) -> None:
+    result = costmodel("tune", Path(__file__).parents[1] / "kernels" / place, "--sms", 8)
+    assert_refused(result, "must be measured")
+    assert "--runner cuda" in result.stderr
+    assert "batch_matmul" not in result.stderr
+
+
+def test_a_workload_of_another_shipped_dataset_is_told_which() -> None:
+    name = "triton.gated_mlp-m512-n2816-k1024"
+    assert_refused(costmodel("tune", name, "--sms", 32), name, "`--replay triton-sm-budgets`")

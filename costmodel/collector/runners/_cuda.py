@@ -62,5 +62,6 @@ class CudaRunner(DeviceRunner):
     def _cannot_open(self, error: Exception) -> str:
         return (
             f"The cuda runner must have an NVIDIA GPU with a driver for CUDA 13, but none can be opened here "
-            f"({error}). Use the cpu runner, or replay recorded measurements with `costmodel tune`."
+            f"({error}). Use the cpu runner for TVM kernels, or replay recorded measurements with `costmodel "
+            "tune`."
         )

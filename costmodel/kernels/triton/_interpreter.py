@@ -8,13 +8,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
 from typing import Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.errors import CostModelError
+from costmodel.errors import CostModelError, MissingExtraError
 from costmodel.kernels._launch_note import Position, Value
 from costmodel.kernels.family import load_module
 from costmodel.kernels.reference import agrees
@@ -56,7 +57,10 @@ def interpret(
 
     Raises:
         CostModelError: Nothing could be run.
+        MissingExtraError: torch is not installed.
     """
+    if find_spec("torch") is None:
+        raise MissingExtraError("Running kernels in Triton's interpreter", "torch")
     job = Job(tuple(places), workload.name, tuple(config.decisions for config in configs))
     try:
         done = subprocess.run(  # noqa: S603 (this module, in this interpreter of Python)

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from costmodel.dataset import load_dataset
-from costmodel.errors import CostModelError
-from costmodel.kernels.triton import TritonFamily, TritonSource, families_at, is_family_place
+from costmodel.errors import CostModelError, MissingExtraError
+from costmodel.kernels.triton import TritonFamily, TritonSource, families_at, interpret, is_family_place
 from costmodel.records import Config, Workload
 
 OWN = Path(__file__).parent / "own" / "scale"
@@ -144,3 +144,9 @@ def test_the_dataset_that_ships_knows_launches_as_families_tell_them() -> None:
     for candidate in list(recorded)[::40]:
         told = source.space(candidate.workload, "cuda").candidate(candidate.config)
         assert told.launches == candidate.launches
+
+
+def test_without_torch_the_interpreter_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(MissingExtraError, match=r"Triton's interpreter needs .* pip install .*\[torch\]"):
+        interpret([str(OWN)], SCALE.workload(m=3, n=200), [Config({"BLOCK": 256})])
