@@ -18,19 +18,19 @@ from costmodel.version import __version__
 COMMANDS = {
     "workloads": (
         "costmodel.cli.workloads:app",
-        "List the workloads of well-known networks, extract them from these, or draw some like them.",
+        "List the workloads of well-known networks, extract workloads from networks, or sample similar ones.",
     ),
     "kernels": (
         "costmodel.cli.kernels:app",
-        "List the kernels that there are to choose from, or check a CUDA or Triton kernel of your own.",
+        "List the available kernel sources and families, or check your own CUDA or Triton kernel.",
     ),
     "collect": (
         "costmodel.cli.collect:app",
-        "Measure the kernels of a campaign, on every SM budget that it names.",
+        "Measure the kernels of a campaign on each of its SM budgets.",
     ),
     "devices": (
         "costmodel.cli.devices:app",
-        "List the GPUs that are known by name, or show what SMs of one can do.",
+        "List the known GPUs, or show the peak rates of a GPU or of some of its SMs.",
     ),
     "dataset": (
         "costmodel.cli.dataset:app",
@@ -42,11 +42,11 @@ COMMANDS = {
     ),
     "model": (
         "costmodel.cli.model:app",
-        "Show what a trained model is, or rank the kernels of a workload by it.",
+        "Describe a trained model, or rank the kernels of a workload with it.",
     ),
     "evaluate": (
         "costmodel.cli.evaluate:evaluate",
-        "Compare learners on workloads that they never saw, each held out in turn with all its SM budgets.",
+        "Compare learners on held-out workloads, each with all its SM budgets.",
     ),
     "tune": (
         "costmodel.cli.tune:tune",
@@ -54,23 +54,23 @@ COMMANDS = {
     ),
     "jobs": (
         "costmodel.cli.jobs:app",
-        "Queue tuning jobs in a database, and work on them with any number of processes.",
+        "Queue tuning jobs in a database and run them with any number of workers.",
     ),
     "capacity": (
         "costmodel.cli.capacity:capacity",
-        "Simulate what more builders and more GPUs would do for tuning, from measured times.",
+        "Simulate how more builders and GPUs would speed up tuning, from measured times.",
     ),
     "plan": (
         "costmodel.cli.plan:plan",
-        "Show what a model takes, what it would take if kernels or launches were others, and what to tune.",
+        "Show the latency of a whole model, answer what-if questions, and rank what to tune.",
     ),
     "place": (
         "costmodel.cli.place:place",
-        "Place the layers of a model on accelerators, slices of their SMs and CPUs.",
+        "Place the layers of a model on accelerators, slices of their SMs, and CPUs.",
     ),
     "experiments": (
         "costmodel.cli.experiments:app",
-        "List, show and compare runs that were tracked, or log the results of a script beside them.",
+        "List, show and compare tracked runs, or log the results of a script.",
     ),
 }
 

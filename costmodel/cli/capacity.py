@@ -77,7 +77,7 @@ def capacity(
         ),
     ] = None,
 ) -> None:
-    """Simulate what more builders and more GPUs would do for tuning, from measured times.
+    """Simulate how more builders and GPUs would speed up tuning, from measured times.
 
     Seconds are drawn from those that were measured. Builders and GPUs serve who came first, a tune waits for
     its own results before it proposes more, and the engine gives out one job after the other.

@@ -23,13 +23,13 @@ ConfigArgument = Annotated[
 ]
 DevicesOption = Annotated[
     int,
-    count_option(help="Devices of one model that measure at once, the first ones of this machine."),
+    count_option(help="Number of GPUs of this machine that measure at once; all must be of one model."),
 ]
 
 
 @app.callback()
 def _collect() -> None:
-    """Measure the kernels of a campaign, on every SM budget that it names."""
+    """Measure the kernels of a campaign on each of its SM budgets."""
 
 
 @app.command()
@@ -37,12 +37,12 @@ def plan(
     config: ConfigArgument,
     builders: Annotated[
         int | None,
-        count_option(help="Build processes; as many as `run` would start here if not given."),
+        count_option(help="Number of build processes. Default: as many as `run` would start here."),
     ] = None,
     devices: DevicesOption = 1,
     json: JsonOption = None,
 ) -> None:
-    """Estimate what a campaign takes, before any time is spent on it. Needs no device.
+    """Estimate the cost of a campaign before it runs. Needs no device.
 
     Examples:
     - `costmodel collect plan configs/sm-budgets.toml --builders 16`
@@ -73,7 +73,7 @@ def run(
         Path,
         output_option(
             metavar="DIR",
-            help="Folder for the measurements. A campaign that was stopped goes on in its folder.",
+            help="Folder for the measurements. A stopped campaign resumes in its folder.",
         ),
     ],
     time_limit: Annotated[
@@ -82,7 +82,7 @@ def run(
             "at least 0 and at most 1,000,000,000",
             lambda seconds: 0 <= seconds <= 1e9,
             metavar="SECONDS",
-            help="Stop cleanly after this time; the campaign's limit if not given.",
+            help="Stop cleanly after this time. Default: the campaign's own limit.",
             show_default=False,
         ),
     ] = None,
@@ -111,7 +111,7 @@ def run(
     ] = None,
     json: JsonOption = None,
 ) -> None:
-    """Measure what is missing of a campaign.
+    """Run a campaign, or resume it where it stopped.
 
     Measurements go to `OUT/measurements.jsonl` as they are made. A killed campaign loses at most the
     measurements in flight: run the same command again and it goes on.
@@ -166,11 +166,11 @@ def propose(
     ] = None,
     workers: Annotated[
         int | None,
-        count_option(help="Processes; one for each hardware thread if not given.", show_default=False),
+        count_option(help="Number of processes. Default: one per hardware thread.", show_default=False),
     ] = None,
     json: JsonOption = None,
 ) -> None:
-    """Choose the kernels of a campaign beforehand, by a model of other workloads. Needs no device.
+    """Choose the kernels of a campaign in advance with a model of other workloads. Needs no device.
 
     The first round is drawn at random, later ones hold what the model expects to be good. A device then waits
     for builds alone.
@@ -195,7 +195,7 @@ def status(
     out: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a campaign.", show_default=False)],
     json: JsonOption = None,
 ) -> None:
-    """Tell what is missing of a campaign. Needs no device, and a running campaign is not disturbed.
+    """Show the progress of a campaign, even while it runs. Needs no device.
 
     Examples:
     - `costmodel collect status out/h100`

@@ -27,12 +27,12 @@ OwnOption = Annotated[
 
 @app.callback()
 def _group() -> None:
-    """List the GPUs that are known by name, or show what SMs of one can do."""
+    """List the known GPUs, or show the peak rates of a GPU or of some of its SMs."""
 
 
 @app.command("list")
 def list_devices(own: OwnOption = None, json: JsonOption = None) -> None:
-    """List the GPUs that are known by name.
+    """List the known GPUs.
 
     Examples:
     - `costmodel devices list --json out/devices.json`
@@ -53,7 +53,7 @@ def show(
     own: OwnOption = None,
     json: JsonOption = None,
 ) -> None:
-    """Show a GPU, the source of its figures, and the peak rates of the SMs that are granted.
+    """Show a GPU, the source of its figures, and the peak rates of the granted SMs.
 
     Examples:
     - `costmodel devices show "H100 SXM" --sms 32`

@@ -160,7 +160,7 @@ def evaluate(
     tracking_uri: TrackingUriOption = None,
     experiment: ExperimentOption = None,
 ) -> None:
-    """Compare learners on workloads that they never saw, each held out in turn with all its SM budgets.
+    """Compare learners on held-out workloads, each with all its SM budgets.
 
     Other splits hold out an SM budget, a device, its architecture or an operator kind, or know of a workload
     what was measured on the whole device only. Named as a strategy, a split has default parameters. Devices

@@ -26,14 +26,14 @@ OneExperimentOption = Annotated[
 
 @app.callback()
 def _group() -> None:
-    """List, show and compare runs that were tracked, or log the results of a script beside them."""
+    """List, show and compare tracked runs, or log the results of a script."""
 
 
 @app.command("list")
 def list_(
     *, experiment: OneExperimentOption = None, tracking_uri: TrackingUriOption = None, json: JsonOption = None
 ) -> None:
-    """List the runs, the newest first, with those below them and how they ended.
+    """List the runs, newest first, with their child runs and how they ended.
 
     A run whose process is gone is marked as killed.
 
@@ -53,7 +53,7 @@ def show(
     tracking_uri: TrackingUriOption = None,
     json: JsonOption = None,
 ) -> None:
-    """Show all of a run: settings, metrics, where it ran, datasets, files and the runs below it.
+    """Show a run: settings, metrics, environment, datasets, files and child runs.
 
     Examples:
     - `costmodel experiments show 3f2a`
@@ -76,7 +76,7 @@ def compare(
     tracking_uri: TrackingUriOption = None,
     json: JsonOption = None,
 ) -> None:
-    """Show side by side which settings of runs differ, and their metrics.
+    """Compare runs side by side: the settings that differ, and the metrics.
 
     Examples:
     - `costmodel experiments compare 3f2a 90bc`
@@ -101,7 +101,7 @@ def log(
     experiment: ExperimentOption = None,
     tracking_uri: TrackingUriOption = None,
 ) -> None:
-    """Log what a script found, so that it stands beside what was tracked.
+    """Log the results of a script next to tracked runs.
 
     Numbers of `result.json` become metrics, `config.toml` parameters, README and pictures are kept.
 

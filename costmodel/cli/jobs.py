@@ -34,7 +34,7 @@ _STORE, _PRIORITY = "out/jobs.db", 100
 
 @app.callback()
 def _jobs() -> None:
-    """Queue tuning jobs in a database, and work on them with any number of processes."""
+    """Queue tuning jobs in a database and run them with any number of workers."""
 
 
 @app.command()
@@ -106,7 +106,7 @@ def submit(
 
 @app.command("list")
 def list_(*, store: StoreOption = _STORE, json: JsonOption = None) -> None:
-    """List the jobs, the newest first.
+    """List the jobs, newest first.
 
     Examples:
     - `costmodel jobs list`
@@ -128,7 +128,7 @@ def list_(*, store: StoreOption = _STORE, json: JsonOption = None) -> None:
 
 @app.command()
 def show(id_: IdArgument, *, store: StoreOption = _STORE, json: JsonOption = None) -> None:
-    """Show a job: its tasks, who works on them, and what was found.
+    """Show a job: its tasks, their workers, and the results.
 
     Examples:
     - `costmodel jobs show 3`
@@ -154,7 +154,7 @@ def show(id_: IdArgument, *, store: StoreOption = _STORE, json: JsonOption = Non
 
 @app.command()
 def cancel(id_: IdArgument, *, store: StoreOption = _STORE) -> None:
-    """Have a job done no further; a worker that is at it stops after the measurement in flight.
+    """Cancel a job. A worker that runs it stops after the measurement in flight.
 
     Examples:
     - `costmodel jobs cancel 3`
@@ -197,7 +197,7 @@ def work(
     ] = False,
     json: JsonOption = None,
 ) -> None:
-    """Do tasks of jobs, one after the other; several workers may share a store.
+    """Run the tasks of jobs, one after the other. Several workers may share a store.
 
     A worker that is killed loses the measurement in flight: another one, or the same command, goes on.
 
@@ -235,7 +235,7 @@ def metrics(
     port: Annotated[int, count_option(help="Port to listen on.", most=65_535)] = 9100,
     host: Annotated[str, typer.Option(metavar="ADDRESS", help="Address to listen on.")] = "127.0.0.1",
 ) -> None:
-    """Serve where jobs, tasks and workers stand, as Prometheus reads it, until it is interrupted.
+    """Serve the state of jobs, tasks and workers to Prometheus until interrupted.
 
     Examples:
     - `costmodel jobs metrics --port 9100` serves http://127.0.0.1:9100/metrics.

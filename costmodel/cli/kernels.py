@@ -20,7 +20,7 @@ _SHOWN = 8  # configs and failures, at most
 
 @app.callback()
 def _kernels() -> None:
-    """List the kernels that there are to choose from, or check a CUDA or Triton kernel of your own."""
+    """List the available kernel sources and families, or check your own CUDA or Triton kernel."""
 
 
 @app.command("list")
@@ -35,7 +35,7 @@ def list_(
     ] = None,
     json: JsonOption = None,
 ) -> None:
-    """List the sources of kernels and the families of CUDA and Triton kernels, with their number of configs.
+    """List the kernel sources, and the CUDA and Triton families with their number of configs.
 
     Examples:
     - `costmodel kernels list --json out/kernels.json`

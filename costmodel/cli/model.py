@@ -31,12 +31,12 @@ _DEFAULT = "default"
 
 @app.callback()
 def _group() -> None:
-    """Show what a trained model is, or rank the kernels of a workload by it."""
+    """Describe a trained model, or rank the kernels of a workload with it."""
 
 
 @app.command()
 def info(file: FileArgument, json: JsonOption = None) -> None:
-    """Show what a model is and what it learned from; nothing of it is run.
+    """Show what a model is and what it learned from, without running any of it.
 
     Examples:
     - `costmodel model info h100.costmodel`
@@ -111,7 +111,7 @@ def predict(
     ] = None,
     json: JsonOption = None,
 ) -> None:
-    """Rank the kernels of a workload by a model, without measuring any.
+    """Rank the kernels of a workload with a model, without measuring any.
 
     A model with intervals shows between which latencies it expects 90 % of such kernels, and marks with `!`
     what is so unlike all that it learned from that nothing is promised.

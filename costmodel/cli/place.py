@@ -60,7 +60,7 @@ def place(
     seed: Annotated[int, seed_option("Seed of the solver.")] = 0,
     json: JsonOption = None,
 ) -> None:
-    """Place the layers of a model on accelerators, slices of their SMs and CPUs.
+    """Place the layers of a model on accelerators, slices of their SMs, and CPUs.
 
     Examples:
     - `costmodel place bert24_inference.json --objective latency --accelerators 6`

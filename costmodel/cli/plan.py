@@ -168,7 +168,7 @@ def plan(
         ),
     ] = None,
 ) -> None:
-    """Show what a model takes, what it would take if kernels or launches were others, and what to tune.
+    """Show the latency of a whole model, answer what-if questions, and rank what to tune.
 
     The trace becomes a graph of what waits for what, which is replayed as it is and after the transforms.
     What is wrong in the trace is counted, and not believed. Kernels of a Relax module take what was recorded

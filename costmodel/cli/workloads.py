@@ -19,7 +19,7 @@ Dtype = Literal["float32", "float16"]
 
 @app.callback()
 def _group() -> None:
-    """List the workloads of well-known networks, extract them from these, or draw some like them."""
+    """List the workloads of well-known networks, extract workloads from networks, or sample similar ones."""
 
 
 @app.command("list")
@@ -62,7 +62,7 @@ def extract(
     ] = None,
     json: JsonOption = None,
 ) -> None:
-    """Build networks with TVM Relax, fuse them and say which workloads they consist of.
+    """Build networks with TVM Relax, fuse their operators, and list the resulting workloads.
 
     The catalogue that ships with costmodel is the JSON of a run without arguments.
 
@@ -91,7 +91,7 @@ def sample(
     ] = None,
     json: JsonOption = None,
 ) -> None:
-    """Draw operators for a campaign: kinds, epilogues, element types and shapes, no two of them near-twins.
+    """Sample operators for a campaign: kinds, epilogues, element types and shapes, without near-twins.
 
     Shapes are those of networks and random ones, odd sizes included. What is printed is the list of workloads
     as a campaign's file has it.

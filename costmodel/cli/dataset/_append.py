@@ -34,7 +34,7 @@ def append(
     lower_traces: LowerOption = "needed",
     json: JsonOption = None,
 ) -> None:
-    """Append a campaign to a dataset in parts; nothing that is there is written again, but for the card.
+    """Append a campaign to a partitioned dataset. Rewrites nothing but the card.
 
     A measurement that the dataset has enters once. What contradicts the dataset does not enter: it goes to
     `rejects-N.jsonl` with the reason. A command that is killed leaves the dataset as it was, or appended to.

@@ -41,7 +41,7 @@ def describe(
         output_option(metavar="DIR", help="Also write the pictures of the card there.", show_default=False),
     ] = None,
 ) -> None:
-    """Describe a dataset: counts, noise, and what a choice made for the whole device costs on fewer SMs.
+    """Describe a dataset: counts, noise, and the cost of whole-device choices on fewer SMs.
 
     Of a file that is no dataset yet, what would enter one is described.
 

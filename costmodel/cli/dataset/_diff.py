@@ -23,7 +23,7 @@ def diff(
     second: Annotated[Path, typer.Argument(metavar="SECOND", help="Another one.")],
     json: JsonOption = None,
 ) -> None:
-    """Compare two datasets: measurements that one of them lacks, and those that differ.
+    """Compare two datasets: measurements that are missing from one of them, and those that differ.
 
     Exits with 1 where they differ, as `diff` does.
 

@@ -46,7 +46,7 @@ def export(
     ] = None,
     json: JsonOption = None,
 ) -> None:
-    """Export a dataset, or a part of it, as files that other programs read.
+    """Export a dataset, or part of it, to file formats of other programs.
 
     - `records`: our JSON lines, to measure on or to merge. Nothing is lost.
     - `parquet`: the table alone, one row a measurement. Nothing is lost.

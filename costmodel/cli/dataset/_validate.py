@@ -48,7 +48,7 @@ def validate(
         ),
     ] = None,
 ) -> None:
-    """Find what is wrong with measurements from many sources, without being told what to look for.
+    """Find defects in measurements from many sources, without being told what to look for.
 
     Wrong units, failures written as huge numbers, partial spaces, suites that disagree, conflicting records,
     impossible values, entries that are not read as they are written.
