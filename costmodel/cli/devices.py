@@ -19,7 +19,7 @@ OwnOption = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="TOML file of devices of your own, laid out as `costmodel/records/devices.toml`.",
+        help="TOML file with devices of your own, in the format of `costmodel/records/devices.toml`.",
         show_default=False,
     ),
 ]
@@ -27,12 +27,12 @@ OwnOption = Annotated[
 
 @app.callback()
 def _group() -> None:
-    """List the GPUs that are known by name, or show what SMs of one can do."""
+    """List the known GPUs, or show the peak rates of a GPU or of part of its SMs."""
 
 
 @app.command("list")
 def list_devices(own: OwnOption = None, json: JsonOption = None) -> None:
-    """List the GPUs that are known by name.
+    """List the known GPUs.
 
     Examples:
     - `costmodel devices list --json out/devices.json`
@@ -46,14 +46,14 @@ def list_devices(own: OwnOption = None, json: JsonOption = None) -> None:
 
 @app.command()
 def show(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name or alias, such as `RTX_3090`.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name or alias of a GPU, such as `RTX_3090`.")],
     sms: Annotated[
         int | None, count_option(help="Number of SMs granted. Default: all.", show_default=False)
     ] = None,
     own: OwnOption = None,
     json: JsonOption = None,
 ) -> None:
-    """Show a GPU, the source of its figures, and the peak rates of the SMs that are granted.
+    """Show a GPU, the source of its figures, and the peak rates of the granted SMs.
 
     Examples:
     - `costmodel devices show "H100 SXM" --sms 32`
