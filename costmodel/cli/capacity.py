@@ -21,7 +21,8 @@ def capacity(
         str,
         typer.Argument(
             metavar="TIMES",
-            help="JSON file with the times of builds, measurements and proposals, or the name of a shipped one: h100 or cpu.",
+            help="JSON file with the times of builds, measurements and proposals, or the name of a shipped "
+            "one: h100 or cpu.",
         ),
     ] = "h100",
     *,
@@ -40,7 +41,8 @@ def capacity(
     jobs: Annotated[
         int,
         count_option(
-            help="Number of `tune` searches that share the machines; with --campaign, number of its workloads.",
+            help="Number of `tune` searches that share the machines; with --campaign, number of its "
+            "workloads.",
             most=_MOST,
             rich_help_panel=WORK,
         ),

@@ -95,7 +95,8 @@ def run(
         str | None,
         typer.Option(
             metavar="DATASET",
-            help="Measure the kernels of this dataset, or of the campaign in this folder, instead of drawing some.",
+            help="Measure the kernels of this dataset, or of the campaign in this folder, instead of "
+            "drawing some.",
             show_default=False,
         ),
     ] = None,
@@ -168,7 +169,8 @@ def propose(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Device that will measure. Default: the device that the model learned from, if there is only one.",
+            help="Device that will measure. Default: the device that the model learned from, if there is "
+            "only one.",
             show_default=False,
         ),
     ] = None,

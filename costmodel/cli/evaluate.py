@@ -40,7 +40,8 @@ def evaluate(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="TOML file with `dataset` and any of the options below, see configs/evaluate-*.toml. The command "
+            help="TOML file with `dataset` and any of the options below, see configs/evaluate-*.toml. The "
+            "command "
             "line overrides it.",
             show_default=False,
             rich_help_panel=DATASETS,
@@ -68,7 +69,8 @@ def evaluate(
         str,
         typer.Option(
             metavar="refuse|drop|keep",
-            help="Tasks of --test that are in --train too: refuse to run, drop them from training, or keep all but "
+            help="Tasks of --test that are in --train too: refuse to run, drop them from training, or keep "
+            "all but "
             "the evaluated measurements themselves.",
             rich_help_panel=DATASETS,
         ),
@@ -116,7 +118,8 @@ def evaluate(
         str | None,
         typer.Option(
             metavar="N,N,...",
-            help="Also measure some kernels of each tested task: evaluate after these numbers of measurements, such as 0,1,2,4,8,16.",
+            help="Also measure some kernels of each tested task: evaluate after these numbers of "
+            "measurements, such as 0,1,2,4,8,16.",
             show_default=False,
             rich_help_panel=MEASUREMENTS,
         ),
@@ -162,10 +165,10 @@ def evaluate(
 ) -> None:
     """Compare learners on held-out workloads, each held out in turn with all its SM budgets.
 
-    Other splits hold out an SM budget, a device, its architecture or an operator kind, or train only on what was
-    measured of a workload on the whole device. A split named by its strategy has default parameters. Devices
-    with nearly the same measurements are held out as one. With --train and --test, learners train on one
-    dataset and are evaluated on another.
+    Other splits hold out an SM budget, a device, its architecture or an operator kind, or train only on what
+    was measured of a workload on the whole device. A split named by its strategy has default parameters.
+    Devices with nearly the same measurements are held out as one. With --train and --test, learners train on
+    one dataset and are evaluated on another.
 
     Examples:
     - `costmodel evaluate --plot report.png`

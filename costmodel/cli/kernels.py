@@ -68,7 +68,8 @@ def check(
         str | None,
         typer.Option(
             metavar="SM",
-            help="Architecture to compile for, such as `sm_80`. Default: that of the GPU, or sm_90 without one.",
+            help="Architecture to compile for, such as `sm_80`. Default: that of the GPU, or sm_90 without "
+            "one.",
             show_default=False,
         ),
     ] = None,
@@ -79,7 +80,8 @@ def check(
     runner: Annotated[
         Literal["cuda", "interpreter"] | None,
         typer.Option(
-            help="Also run the configs and compare with the reference: on this GPU, or in Triton's interpreter on the CPU, "
+            help="Also run the configs and compare with the reference: on this GPU, or in Triton's "
+            "interpreter on the CPU, "
             "which needs torch and small dims.",
             show_default=False,
         ),

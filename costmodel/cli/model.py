@@ -68,7 +68,8 @@ def predict(
         str | None,
         typer.Argument(
             metavar="CANDIDATES",
-            help="Kernels to rank: a dataset, its name, or a `.jsonl` file with one candidate per line. Default: "
+            help="Kernels to rank: a dataset, its name, or a `.jsonl` file with one candidate per line. "
+            "Default: "
             "the shipped dataset or, if it has none of the workload, configs drawn at random.",
             show_default=False,
         ),
@@ -78,7 +79,8 @@ def predict(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="GPU to predict for, see `costmodel devices list`. Default: the one that the model learned from.",
+            help="GPU to predict for, see `costmodel devices list`. Default: the one that the model learned "
+            "from.",
             show_default=False,
         ),
     ] = None,

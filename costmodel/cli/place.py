@@ -36,7 +36,8 @@ def place(
         str | None,
         typer.Option(
             metavar="SMS",
-            help="SMs of each slice, to place on slices instead, such as `132,66,66`. The times of the file apply to "
+            help="SMs of each slice, to place on slices instead, such as `132,66,66`. The times of the file "
+            "apply to "
             "the largest; a slice with half of its SMs is assumed to take twice as long.",
             show_default=False,
         ),

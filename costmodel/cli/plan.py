@@ -71,7 +71,8 @@ def plan(
             "above 0 and at most 1,000,000,000",
             lambda seconds: 0 < seconds <= 1e9,
             metavar="SECONDS",
-            help="Duration of the same work without the profiler, by the host's clock, in seconds. The profiler's "
+            help="Duration of the same work without the profiler, by the host's clock, in seconds. The "
+            "profiler's "
             "overhead is then removed.",
             show_default=False,
             rich_help_panel=TRACE,
@@ -89,7 +90,8 @@ def plan(
         str | None,
         typer.Option(
             metavar="DATASET",
-            help="Dataset with the latencies of recorded workloads; a model trained on it predicts the others.",
+            help="Dataset with the latencies of recorded workloads; a model trained on it predicts the "
+            "others.",
             show_default="sm-budgets",
             rich_help_panel=MODEL,
         ),
@@ -153,7 +155,8 @@ def plan(
         Path | None,
         output_option(
             metavar="FILE.png",
-            help="Also plot threads and streams over time or, with --sweep, latency over the swept property (PNG, PDF or SVG).",
+            help="Also plot threads and streams over time or, with --sweep, latency over the swept property "
+            "(PNG, PDF or SVG).",
             show_default=False,
             rich_help_panel=OUTPUT,
         ),

@@ -84,7 +84,8 @@ def sample(
         list[Path] | None,
         typer.Option(
             metavar="CONFIG",
-            help="Campaign to stay clear of: draw none of its workloads or left-out shapes, nor any near them. Repeatable.",
+            help="Campaign to stay clear of: draw none of its workloads or left-out shapes, nor any near "
+            "them. Repeatable.",
             show_default=False,
         ),
     ] = None,

@@ -24,7 +24,7 @@ PlatformOption = Annotated[
     typer.Option(
         metavar="FILE",
         help="TOML file with the platform of files that do not name it: `device`, `sms`, `isolation` and "
-        "[software]. For a single file, `FILE.platform.toml` next to it comes first.",
+        "[software]. A FILE with `FILE.platform.toml` next to it uses that instead.",
         show_default=False,
     ),
 ]
@@ -44,8 +44,10 @@ LowerOption = Annotated[
     str,
     typer.Option(
         metavar="WHICH",
-        help="Which traces of a MetaSchedule database TVM lowers to find what their kernels launch, about 30 ms "
-        "each: needed (those of foreign and CPU kernels, which have features from nowhere else), all or none.",
+        help="Which traces of a MetaSchedule database TVM lowers to find what their kernels launch, "
+        "about 30 ms "
+        "each: needed (those of foreign and CPU kernels, which have features from nowhere else), "
+        "all or none.",
     ),
 ]
 ProblemSizeOption = Annotated[

@@ -57,7 +57,7 @@ def export(
     - `parquet`: the table alone, one row a measurement. Nothing is lost.
     - `kernel-tuner`: cache files, one for each workload on each platform; an entry shows the first
       measurement of its config, and time-outs and wrong results as `RuntimeFailedConfig`. Nothing is lost:
-      each entry carries costmodel's records in the extra field `costmodel`, which `costmodel dataset build` reads.
+      each entry carries costmodel's records in the field `costmodel`, which `costmodel dataset build` reads.
     - `t4`: result files of the auto-tuning community, one for each workload on each platform. Nothing is
       lost, in the same way.
     - `metaschedule`: one JSON database of TVM for each platform. Kernels of other spaces, repeats, and what

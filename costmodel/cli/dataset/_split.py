@@ -31,7 +31,8 @@ def split(
         str,
         typer.Option(
             metavar="STRATEGY",
-            help="Strategy: leave-one-workload-out, leave-one-operator-kind-out, leave-one-budget-out (SM budgets), "
+            help="Strategy: leave-one-workload-out, leave-one-operator-kind-out, leave-one-budget-out (SM "
+            "budgets), "
             "leave-one-device-out, leave-one-architecture-out, whole-device-only, random, few-shot or "
             "final-report (the tasks that the dataset reserves for it).",
             rich_help_panel=SPLIT,
