@@ -196,9 +196,7 @@ def tune(
             rich_help_panel=MODEL,
             autocompletion=complete_learner,
             show_default="kernel-ridge for MetaSchedule kernels, else stack; source-mixture if the history is "
-            ""
-            "another "
-            "suite; known-elsewhere if it holds these kernels on other SMs or devices",
+            "another suite; known-elsewhere if it holds these kernels on other SMs or devices",
         ),
     ] = None,
     model: Annotated[
