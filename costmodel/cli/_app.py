@@ -18,35 +18,35 @@ from costmodel.version import __version__
 COMMANDS = {
     "workloads": (
         "costmodel.cli.workloads:app",
-        "List the workloads of well-known networks, extract workloads from networks, or sample similar ones.",
+        "List the workloads of well-known networks, extract workloads from networks, or draw similar ones.",
     ),
     "kernels": (
         "costmodel.cli.kernels:app",
-        "List the available kernel sources and families, or check your own CUDA or Triton kernel.",
+        "List the available kernels, or check a CUDA or Triton kernel of your own.",
     ),
     "collect": (
         "costmodel.cli.collect:app",
-        "Measure the kernels of a campaign on each of its SM budgets.",
+        "Measure the kernels of a campaign at each of its SM budgets.",
     ),
     "devices": (
         "costmodel.cli.devices:app",
-        "List the known GPUs, or show the peak rates of a GPU or of some of its SMs.",
+        "List the known GPUs, or show the peak rates of a GPU or of part of its SMs.",
     ),
     "dataset": (
         "costmodel.cli.dataset:app",
-        "Build a dataset from record stores and files of other programs; check, describe, split, export it.",
+        "Build a dataset from record stores or files of other programs; check, describe, split or export it.",
     ),
     "train": (
         "costmodel.cli.train:train",
-        "Train a model on a dataset and write it to one file, without pickle.",
+        "Train a model on a dataset and save it to one file, without pickle.",
     ),
     "model": (
         "costmodel.cli.model:app",
-        "Describe a trained model, or rank the kernels of a workload with it.",
+        "Describe a trained model, or use it to rank the kernels of a workload.",
     ),
     "evaluate": (
         "costmodel.cli.evaluate:evaluate",
-        "Compare learners on held-out workloads, each with all its SM budgets.",
+        "Compare learners on held-out workloads, each held out in turn with all its SM budgets.",
     ),
     "tune": (
         "costmodel.cli.tune:tune",
@@ -54,23 +54,23 @@ COMMANDS = {
     ),
     "jobs": (
         "costmodel.cli.jobs:app",
-        "Queue tuning jobs in a database and run them with any number of workers.",
+        "Queue tuning jobs in a database, and run them with any number of worker processes.",
     ),
     "capacity": (
         "costmodel.cli.capacity:capacity",
-        "Simulate how more builders and GPUs would speed up tuning, from measured times.",
+        "Simulate tuning with more builders and more GPUs, from measured times.",
     ),
     "plan": (
         "costmodel.cli.plan:plan",
-        "Show the latency of a whole model, answer what-if questions, and rank what to tune.",
+        "Show how long a model takes, estimate the effect of changes, and rank the kernels to tune next.",
     ),
     "place": (
         "costmodel.cli.place:place",
-        "Place the layers of a model on accelerators, slices of their SMs, and CPUs.",
+        "Place the layers of a model on accelerators, on slices of their SMs, and on CPUs.",
     ),
     "experiments": (
         "costmodel.cli.experiments:app",
-        "List, show and compare tracked runs, or log the results of a script.",
+        "List, show and compare tracked runs, or log the results of a script as a run.",
     ),
 }
 
@@ -140,7 +140,7 @@ def _root(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """A cost model for kernel autotuning on shared GPUs: it ranks kernels for a given number of SMs."""
+    """A cost model for kernel autotuning on shared GPUs that ranks kernels for a given number of SMs."""
     fit_console()
 
 

@@ -106,9 +106,9 @@ SweepOption = Annotated[
     list[str] | None,
     typer.Option(
         metavar="NAME=FIRST:LAST:STEP",
-        help="Hypothetical devices, one after the other: sms=64:256:16, bandwidth=2000:8000:1000 (GB/s), "
-        "clock (MHz), l2_bytes, tensor_flops_per_sm_clock and others. Twice: a line for each value of the "
-        "second.",
+        help="Predict for hypothetical devices over a range of one property, such as sms=64:256:16 or "
+        "bandwidth=2000:8000:1000 (GB/s). Others: clock (MHz), l2_bytes, tensor_flops_per_sm_clock and more. "
+        "If given twice, each value of the second is a line.",
         show_default=False,
         rich_help_panel=WHAT_IF,
     ),
@@ -125,20 +125,22 @@ JsonOption = Annotated[
 KeepTwinsApartOption = Annotated[
     bool,
     typer.Option(
-        "--keep-twins-apart", help="Hold out each device alone, near-twins too.", rich_help_panel=SPLIT
+        "--keep-twins-apart",
+        help="Hold out each device alone, even if it has near-twins.",
+        rich_help_panel=SPLIT,
     ),
 ]
 FoldsOption = Annotated[
-    int, folds_option("Put what is held out into K groups, each held out as one; 0: one after the other.")
+    int, folds_option("Number of groups to hold out, each as a whole; 0 holds out items one at a time.")
 ]
-# Those that ship beside h100-sm-budgets, for help texts.
+# Shipped datasets other than h100-sm-budgets, for help texts.
 OTHER_DATASETS = "sm-budgets, cuda-sm-budgets, triton-sm-budgets, sparse-sm-budgets or wide-sm-budgets"
 DatasetArgument = Annotated[
     Path | None,
     typer.Argument(
         metavar="DATASET",
-        help="Folder or parquet file of a dataset, or the name of one that ships: h100-sm-budgets, which is "
-        f"taken if not given, {OTHER_DATASETS}.",
+        help="Folder or Parquet file of a dataset, or the name of a shipped one: h100-sm-budgets, "
+        f"{OTHER_DATASETS}. Default: h100-sm-budgets.",
         show_default=False,
     ),
 ]

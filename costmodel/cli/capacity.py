@@ -21,7 +21,8 @@ def capacity(
         str,
         typer.Argument(
             metavar="TIMES",
-            help="JSON file of how long builds, measurements and proposals took, or a name: h100 or cpu.",
+            help="JSON file with the times of builds, measurements and proposals, or the name of a shipped "
+            "one: h100 or cpu.",
         ),
     ] = "h100",
     *,
@@ -29,21 +30,30 @@ def capacity(
         str,
         typer.Option(
             metavar="N,...",
-            help="Builder cores: numbers, or a range such as 1:1000, in which each is doubled.",
+            help="Numbers of builder cores: a list, or a range such as 1:1000, which doubles at each step.",
             rich_help_panel=MACHINES,
         ),
     ] = "1:1000",
     gpus: Annotated[
-        str, typer.Option(metavar="N,...", help="GPUs, likewise.", rich_help_panel=MACHINES)
+        str,
+        typer.Option(metavar="N,...", help="Numbers of GPUs, in the same form.", rich_help_panel=MACHINES),
     ] = "1",
-    jobs: Annotated[int, count_option(help="Tunes that share them.", most=_MOST, rich_help_panel=WORK)] = 4,
+    jobs: Annotated[
+        int,
+        count_option(
+            help="Number of `tune` searches that share the machines; with --campaign, number of its "
+            "workloads.",
+            most=_MOST,
+            rich_help_panel=WORK,
+        ),
+    ] = 4,
     trials: Annotated[
-        int, count_option(help="Kernels that each measures.", most=_MOST, rich_help_panel=WORK)
+        int, count_option(help="Number of kernels that each measures.", most=_MOST, rich_help_panel=WORK)
     ] = 128,
     batch: Annotated[
         int | None,
         count_option(
-            help="Kernels that a tune proposes at once; as many as `tune` would if not given.",
+            help="Number of kernels that a search proposes at once. Default: as in `tune`.",
             show_default=False,
             rich_help_panel=WORK,
         ),
@@ -52,20 +62,22 @@ def capacity(
         bool,
         typer.Option(
             "--campaign",
-            help="One campaign of so many workloads instead of as many tunes.",
+            help="Simulate one campaign with --jobs workloads, instead of --jobs searches.",
             rich_help_panel=WORK,
         ),
     ] = False,
     at_once: Annotated[
         int | None,
         count_option(
-            help="Jobs that run at once; 1: one after the other.", show_default="all", rich_help_panel=WORK
+            help="Number of jobs that run at once; 1 runs them one after the other.",
+            show_default="all",
+            rich_help_panel=WORK,
         ),
     ] = None,
     lanes: Annotated[
-        int, count_option(help="Kernels that each GPU measures at once.", rich_help_panel=MACHINES)
+        int, count_option(help="Number of kernels that each GPU measures at once.", rich_help_panel=MACHINES)
     ] = 1,
-    seed: Annotated[int, seed_option("Seed of the seconds that are drawn.", rich_help_panel=WORK)] = 0,
+    seed: Annotated[int, seed_option("Seed for drawing from the measured times.", rich_help_panel=WORK)] = 0,
     json: JsonOption = None,
     plot: Annotated[
         Path | None,
@@ -77,10 +89,10 @@ def capacity(
         ),
     ] = None,
 ) -> None:
-    """Simulate how more builders and GPUs would speed up tuning, from measured times.
+    """Simulate tuning with more builders and more GPUs, from measured times.
 
-    Seconds are drawn from those that were measured. Builders and GPUs serve who came first, a tune waits for
-    its own results before it proposes more, and the engine gives out one job after the other.
+    Times are drawn from the measured ones. Builders and GPUs serve requests in order of arrival, a search
+    waits for its own results before it proposes more, and the engine hands out one job after the other.
 
     Examples:
     - `costmodel capacity --builders 1:256 --gpus 1,2,4 --jobs 8`

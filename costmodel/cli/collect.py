@@ -17,19 +17,21 @@ ConfigArgument = Annotated[
     Path,
     typer.Argument(
         metavar="CONFIG",
-        help="Campaign file, or the name of a campaign that ships, such as `cpu-quick`.",
+        help="Campaign file, or the name of a shipped campaign, such as `cpu-quick`.",
         show_default=False,
     ),
 ]
 DevicesOption = Annotated[
     int,
-    count_option(help="Number of GPUs of this machine that measure at once; all must be of one model."),
+    count_option(
+        help="Number of devices that measure in parallel: the first ones of this machine, all of one model."
+    ),
 ]
 
 
 @app.callback()
 def _collect() -> None:
-    """Measure the kernels of a campaign on each of its SM budgets."""
+    """Measure the kernels of a campaign at each of its SM budgets."""
 
 
 @app.command()
@@ -37,12 +39,14 @@ def plan(
     config: ConfigArgument,
     builders: Annotated[
         int | None,
-        count_option(help="Number of build processes. Default: as many as `run` would start here."),
+        count_option(
+            help="Number of build processes. Default: as many as `run` would start here.", show_default=False
+        ),
     ] = None,
     devices: DevicesOption = 1,
     json: JsonOption = None,
 ) -> None:
-    """Estimate the cost of a campaign before it runs. Needs no device.
+    """Estimate how long a campaign takes, before you run it. Needs no device.
 
     Examples:
     - `costmodel collect plan configs/sm-budgets.toml --builders 16`
@@ -73,7 +77,7 @@ def run(
         Path,
         output_option(
             metavar="DIR",
-            help="Folder for the measurements. A stopped campaign resumes in its folder.",
+            help="Folder for the measurements. To resume a stopped campaign, give its folder.",
         ),
     ],
     time_limit: Annotated[
@@ -82,7 +86,7 @@ def run(
             "at least 0 and at most 1,000,000,000",
             lambda seconds: 0 <= seconds <= 1e9,
             metavar="SECONDS",
-            help="Stop cleanly after this time. Default: the campaign's own limit.",
+            help="Stop cleanly after this time. Default: the campaign's limit.",
             show_default=False,
         ),
     ] = None,
@@ -91,7 +95,8 @@ def run(
         str | None,
         typer.Option(
             metavar="DATASET",
-            help="Measure the kernels of this dataset, or of the campaign in this folder; draw none.",
+            help="Measure the kernels of this dataset, or of the campaign in this folder, instead of "
+            "drawing some.",
             show_default=False,
         ),
     ] = None,
@@ -99,22 +104,24 @@ def run(
         str | None,
         typer.Option(
             metavar="DATASET",
-            help="Measure the kernels of this dataset first, in place of a random first round.",
+            help="Measure the kernels of this dataset first, instead of a random first round.",
             show_default=False,
         ),
     ] = None,
     dataset: Annotated[
         Path | None,
         output_option(
-            metavar="DIR", help="Also build a dataset of all that is measured then.", show_default=False
+            metavar="DIR",
+            help="Also build a dataset in this folder from all measurements of the campaign.",
+            show_default=False,
         ),
     ] = None,
     json: JsonOption = None,
 ) -> None:
-    """Run a campaign, or resume it where it stopped.
+    """Run a campaign, or resume it: measure what it still lacks.
 
     Measurements go to `OUT/measurements.jsonl` as they are made. A killed campaign loses at most the
-    measurements in flight: run the same command again and it goes on.
+    measurements in flight: run the same command again to resume it.
 
     Examples:
     - `costmodel collect run configs/cpu-laptop.toml --out out/cpu --dataset out/data` measures on this CPU
@@ -148,19 +155,22 @@ def propose(
     config: ConfigArgument,
     out: Annotated[
         Path,
-        output_option(metavar="DIR", help="Folder of the campaign, which `run` goes on in."),
+        output_option(metavar="DIR", help="Folder of the campaign; `run` continues in it."),
     ],
     model: Annotated[
         Path,
         typer.Option(
-            metavar="FILE", help="Model of other workloads, see `costmodel train`.", show_default=False
+            metavar="FILE",
+            help="Model trained on other workloads, see `costmodel train`.",
+            show_default=False,
         ),
     ],
     device: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Device that will measure; the only one that the model learned from if not given.",
+            help="Device that will measure. Default: the device that the model learned from, if there is "
+            "only one.",
             show_default=False,
         ),
     ] = None,
@@ -170,10 +180,10 @@ def propose(
     ] = None,
     json: JsonOption = None,
 ) -> None:
-    """Choose the kernels of a campaign in advance with a model of other workloads. Needs no device.
+    """Choose the kernels of a campaign in advance, with a model of other workloads. Needs no device.
 
-    The first round is drawn at random, later ones hold what the model expects to be good. A device then waits
-    for builds alone.
+    The first round is random. Later rounds hold the kernels that the model expects to be fast. The device
+    then waits only for builds.
 
     Examples:
     - `costmodel collect propose wide-sm-budgets --out out/wide --model out/h100.costmodel`
@@ -195,7 +205,7 @@ def status(
     out: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a campaign.", show_default=False)],
     json: JsonOption = None,
 ) -> None:
-    """Show the progress of a campaign, even while it runs. Needs no device.
+    """Show what a campaign still lacks. Needs no device, and does not disturb a running campaign.
 
     Examples:
     - `costmodel collect status out/h100`

@@ -19,7 +19,7 @@ OwnOption = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="TOML file of devices of your own, laid out as `costmodel/records/devices.toml`.",
+        help="TOML file with devices of your own, in the format of `costmodel/records/devices.toml`.",
         show_default=False,
     ),
 ]
@@ -27,7 +27,7 @@ OwnOption = Annotated[
 
 @app.callback()
 def _group() -> None:
-    """List the known GPUs, or show the peak rates of a GPU or of some of its SMs."""
+    """List the known GPUs, or show the peak rates of a GPU or of part of its SMs."""
 
 
 @app.command("list")
@@ -46,7 +46,7 @@ def list_devices(own: OwnOption = None, json: JsonOption = None) -> None:
 
 @app.command()
 def show(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name or alias, such as `RTX_3090`.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name or alias of a GPU, such as `RTX_3090`.")],
     sms: Annotated[
         int | None, count_option(help="Number of SMs granted. Default: all.", show_default=False)
     ] = None,

@@ -40,8 +40,9 @@ def evaluate(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="TOML with any of the choices below and `dataset`, see configs/evaluate-*.toml; what the "
-            "command line says wins.",
+            help="TOML file with `dataset` and any of the options below, see configs/evaluate-*.toml. The "
+            "command "
+            "line overrides it.",
             show_default=False,
             rich_help_panel=DATASETS,
         ),
@@ -68,8 +69,9 @@ def evaluate(
         str,
         typer.Option(
             metavar="refuse|drop|keep",
-            help="Tasks of --test that --train has too: refuse them, drop them from what is learned, or keep "
-            "all but what is judged itself.",
+            help="Tasks of --test that are in --train too: refuse to run, drop them from training, or keep "
+            "all but "
+            "the evaluated measurements themselves.",
             rich_help_panel=DATASETS,
         ),
     ] = _DEFAULTS.shared_tasks,
@@ -91,7 +93,7 @@ def evaluate(
         typer.Option(
             metavar="NAME",
             autocompletion=complete_learner,
-            help="Learner to compare, `NAME+intervals` and `NAME+guard` too. Repeatable.",
+            help="Learner to compare, also as `NAME+intervals` or `NAME+guard`. Repeatable.",
             show_default=", ".join(_DEFAULTS.learners),
             rich_help_panel=LEARNERS,
         ),
@@ -116,7 +118,8 @@ def evaluate(
         str | None,
         typer.Option(
             metavar="N,N,...",
-            help="Also measure each tested task: judge after so many measurements, as in 0,1,2,4,8,16.",
+            help="Also measure some kernels of each tested task: evaluate after these numbers of "
+            "measurements, such as 0,1,2,4,8,16.",
             show_default=False,
             rich_help_panel=MEASUREMENTS,
         ),
@@ -125,7 +128,7 @@ def evaluate(
         str,
         typer.Option(
             metavar="own|random",
-            help="What is measured: the top of the learner's list, or draws.",
+            help="Which kernels are measured: the top of the learner's own ranking, or random ones.",
             rich_help_panel=MEASUREMENTS,
         ),
     ] = _DEFAULTS.first,
@@ -142,7 +145,7 @@ def evaluate(
         Path | None,
         output_option(
             metavar="DIR",
-            help="Also write report.json, tables (CSV) and pictures.",
+            help="Also write report.json, tables (CSV) and pictures to this folder.",
             show_default=False,
             rich_help_panel=OUTPUT,
         ),
@@ -151,7 +154,7 @@ def evaluate(
         Path | None,
         output_option(
             metavar="FILE.png",
-            help="Also draw the result (PNG, PDF or SVG): by SM budget where there are some.",
+            help="Also plot the result (PNG, PDF or SVG), by SM budget if there are several.",
             show_default=False,
             rich_help_panel=OUTPUT,
         ),
@@ -160,12 +163,12 @@ def evaluate(
     tracking_uri: TrackingUriOption = None,
     experiment: ExperimentOption = None,
 ) -> None:
-    """Compare learners on held-out workloads, each with all its SM budgets.
+    """Compare learners on held-out workloads, each held out in turn with all its SM budgets.
 
-    Other splits hold out an SM budget, a device, its architecture or an operator kind, or know of a workload
-    what was measured on the whole device only. Named as a strategy, a split has default parameters. Devices
-    that measured nearly the same are held out as one. With --train and --test, one dataset teaches and
-    another judges.
+    Other splits hold out an SM budget, a device, its architecture or an operator kind, or train only on what
+    was measured of a workload on the whole device. A split named by its strategy has default parameters.
+    Devices with nearly the same measurements are held out as one. With --train and --test, learners train on
+    one dataset and are evaluated on another.
 
     Examples:
     - `costmodel evaluate --plot report.png`

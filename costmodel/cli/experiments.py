@@ -20,13 +20,13 @@ app = CommandGroup()
 _RUN = "Id of a run, or as much of its beginning as tells it from others."
 OneExperimentOption = Annotated[
     str | None,
-    typer.Option("--experiment", metavar="NAME", help="Only runs of this one.", show_default="all"),
+    typer.Option("--experiment", metavar="NAME", help="Only runs of this experiment.", show_default="all"),
 ]
 
 
 @app.callback()
 def _group() -> None:
-    """List, show and compare tracked runs, or log the results of a script."""
+    """List, show and compare tracked runs, or log the results of a script as a run."""
 
 
 @app.command("list")
@@ -76,7 +76,7 @@ def compare(
     tracking_uri: TrackingUriOption = None,
     json: JsonOption = None,
 ) -> None:
-    """Compare runs side by side: the settings that differ, and the metrics.
+    """Show the settings in which runs differ, and their metrics, side by side.
 
     Examples:
     - `costmodel experiments compare 3f2a 90bc`
@@ -96,14 +96,14 @@ def log(
     ],
     *,
     name: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Of the run.", show_default="that of the folder")
+        str | None, typer.Option(metavar="NAME", help="Name of the run.", show_default="name of the folder")
     ] = None,
     experiment: ExperimentOption = None,
     tracking_uri: TrackingUriOption = None,
 ) -> None:
-    """Log the results of a script next to tracked runs.
+    """Log the results of a script as a run, next to the tracked runs.
 
-    Numbers of `result.json` become metrics, `config.toml` parameters, README and pictures are kept.
+    Numbers in `result.json` become metrics, `config.toml` becomes parameters, README and pictures are kept.
 
     Examples:
     - `costmodel experiments log experiments/budget_curves`

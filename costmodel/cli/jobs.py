@@ -22,7 +22,7 @@ StoreOption = Annotated[
     str,
     typer.Option(
         metavar="FILE_OR_URL",
-        help="The database of jobs and of their studies: a file that ends in .db for SQLite, or a URL such "
+        help="Database of jobs and their studies: a file that ends in .db for SQLite, or a URL such "
         "as postgresql://host/name.",
     ),
 ]
@@ -34,7 +34,7 @@ _STORE, _PRIORITY = "out/jobs.db", 100
 
 @app.callback()
 def _jobs() -> None:
-    """Queue tuning jobs in a database and run them with any number of workers."""
+    """Queue tuning jobs in a database, and run them with any number of worker processes."""
 
 
 @app.command()
@@ -43,7 +43,7 @@ def submit(
         list[str],
         typer.Argument(
             metavar="JOB.toml|WORKLOAD",
-            help="A job file, or workloads, which are the tasks of one job.",
+            help="A job file, or one or more workloads, which become the tasks of one job.",
             show_default=False,
             autocompletion=complete_workload,
         ),
@@ -61,7 +61,7 @@ def submit(
     ] = None,
     trials: Annotated[
         int | None,
-        count_option(help="Candidates to measure of each task on average.", show_default="16"),
+        count_option(help="Number of candidates to measure per task, on average.", show_default="16"),
     ] = None,
     runner: Annotated[
         Literal["replay", "cpu", "cuda"] | None,
@@ -69,11 +69,11 @@ def submit(
     ] = None,
     rule: Annotated[
         Literal["round-robin", "gradient", "expected-gain"] | None,
-        typer.Option(help="Which task is measured next.", show_default="round-robin"),
+        typer.Option(help="Rule that chooses the task to measure next.", show_default="round-robin"),
     ] = None,
     name: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Name of the job.", show_default="what it does"),
+        typer.Option(metavar="NAME", help="Name of the job.", show_default="a description of its tasks"),
     ] = None,
     submitter: Annotated[
         str | None,
@@ -86,7 +86,7 @@ def submit(
 ) -> None:
     """Queue a job: kernels to tune, a network, or a campaign.
 
-    Options come before what the job file says.
+    Options override the job file.
 
     Examples:
     - `costmodel jobs submit matmul-m16-n1024-k1024 --sms 16,32` finds a kernel for 16 SMs, and one for 32.
@@ -132,7 +132,7 @@ def show(id_: IdArgument, *, store: StoreOption = _STORE, json: JsonOption = Non
 
     Examples:
     - `costmodel jobs show 3`
-    - `costmodel jobs show 3 --json out/job.json` writes the kernels that were found.
+    - `costmodel jobs show 3 --json out/job.json` writes the kernels found.
     """
     job = _opened(store, create=False).show(id_)
     table = titled_table(f"Job {job.id}, {job.name}: {job.state}, {job.rule} on {job.runner}")
@@ -154,7 +154,7 @@ def show(id_: IdArgument, *, store: StoreOption = _STORE, json: JsonOption = Non
 
 @app.command()
 def cancel(id_: IdArgument, *, store: StoreOption = _STORE) -> None:
-    """Cancel a job. A worker that runs it stops after the measurement in flight.
+    """Cancel a job. Its workers stop after the measurement in flight.
 
     Examples:
     - `costmodel jobs cancel 3`
@@ -169,40 +169,41 @@ def work(
     store: StoreOption = _STORE,
     runner: Annotated[
         Literal["replay", "cpu", "cuda"] | None,
-        typer.Option(help="Take only jobs that this measures.", show_default="any"),
+        typer.Option(help="Take only jobs for this runner.", show_default="any"),
     ] = None,
     once: Annotated[
-        bool, typer.Option("--once", help="End where no task is left to take, instead of waiting for jobs.")
+        bool, typer.Option("--once", help="Exit when no task is left, instead of waiting for more jobs.")
     ] = False,
     records: Annotated[
         Path,
         output_option(
-            metavar="DIR", help="Folder of what a device measures, and of the kernels that are built for it."
+            metavar="DIR", help="Folder for measurements on a device and for the kernels built for it."
         ),
     ] = Path("out/jobs"),
     engine: Annotated[
         str | None,
         typer.Option(
             metavar="ADDRESS",
-            help="Where kernels are built that a device measures: tls://host:8786 is a Dask scheduler, "
-            "local://16 so many processes here.",
-            show_default="processes here",
+            help="Where to build the kernels that a device measures: tls://host:8786 is a Dask scheduler, "
+            "local://16 is 16 processes on this machine.",
+            show_default="processes on this machine",
         ),
     ] = None,
     lanes: Annotated[
         bool,
         typer.Option(
-            "--lanes", help="Measure on part of the GPU beside other workers, not in turns with them."
+            "--lanes",
+            help="Measure on part of the GPU in parallel with other workers, instead of taking turns.",
         ),
     ] = False,
     json: JsonOption = None,
 ) -> None:
     """Run the tasks of jobs, one after the other. Several workers may share a store.
 
-    A worker that is killed loses the measurement in flight: another one, or the same command, goes on.
+    A killed worker loses the measurement in flight. Another worker, or the same command, continues.
 
     Examples:
-    - `costmodel jobs work --once` does what there is to do.
+    - `costmodel jobs work --once` runs all tasks and exits.
     - `costmodel jobs work --runner cuda --store postgresql://host/jobs` measures for others on this GPU.
     - `costmodel jobs work --runner cuda --engine tls://scheduler:8786` has other machines build the kernels.
     """
@@ -235,7 +236,7 @@ def metrics(
     port: Annotated[int, count_option(help="Port to listen on.", most=65_535)] = 9100,
     host: Annotated[str, typer.Option(metavar="ADDRESS", help="Address to listen on.")] = "127.0.0.1",
 ) -> None:
-    """Serve the state of jobs, tasks and workers to Prometheus until interrupted.
+    """Serve the state of jobs, tasks and workers as Prometheus metrics, until interrupted.
 
     Examples:
     - `costmodel jobs metrics --port 9100` serves http://127.0.0.1:9100/metrics.

@@ -20,7 +20,7 @@ _SHOWN = 8  # configs and failures, at most
 
 @app.callback()
 def _kernels() -> None:
-    """List the available kernel sources and families, or check your own CUDA or Triton kernel."""
+    """List the available kernels, or check a CUDA or Triton kernel of your own."""
 
 
 @app.command("list")
@@ -29,7 +29,7 @@ def list_(
         list[Path] | None,
         typer.Argument(
             metavar="PATH",
-            help="Families of your own: descriptions, files of Python, or their folders.",
+            help="Kernel families of your own: descriptions, Python files, or their folders.",
             show_default=False,
         ),
     ] = None,
@@ -53,14 +53,14 @@ def check(
         Path,
         typer.Argument(
             metavar="PATH",
-            help="Description of a CUDA kernel, Python file of a Triton one, or a folder.",
+            help="Description of a CUDA kernel, Python file of a Triton kernel, or a folder of either.",
         ),
     ],
     dims: Annotated[
         str | None,
         typer.Option(
             metavar="DIM=N,...",
-            help="Sizes of the workload, such as `m=64,n=64`; the description's if not given.",
+            help="Sizes of the workload, such as `m=64,n=64`. Default: those of the description.",
             show_default=False,
         ),
     ] = None,
@@ -68,16 +68,20 @@ def check(
         str | None,
         typer.Option(
             metavar="SM",
-            help="What to compile for, such as `sm_80`; sm_90, or the GPU's, if not given.",
+            help="Architecture to compile for, such as `sm_80`. Default: that of the GPU, or sm_90 without "
+            "one.",
             show_default=False,
         ),
     ] = None,
-    configs: Annotated[int, count_option(help="Configs to compile: the default, and others at random.")] = 16,
-    seed: Annotated[int, seed_option("Seed of the configs that are drawn.")] = 0,
+    configs: Annotated[
+        int, count_option(help="Number of configs to compile: the default config, and others at random.")
+    ] = 16,
+    seed: Annotated[int, seed_option("Seed of the random configs.")] = 0,
     runner: Annotated[
         Literal["cuda", "interpreter"] | None,
         typer.Option(
-            help="Also run them against the reference: on this GPU, or in Triton's interpreter on the CPU, "
+            help="Also run the configs and compare with the reference: on this GPU, or in Triton's "
+            "interpreter on the CPU, "
             "which needs torch and small dims.",
             show_default=False,
         ),
@@ -86,7 +90,7 @@ def check(
 ) -> None:
     """Check a CUDA or Triton kernel of your own: read it, count its configs, compile some. Needs no GPU.
 
-    Exits with 1 where no config can be used.
+    Exits with 1 if no config can be used.
 
     Examples:
     - `costmodel kernels check my-kernels/transpose --dims m=64,n=64 --configs 32`

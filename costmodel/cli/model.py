@@ -31,12 +31,12 @@ _DEFAULT = "default"
 
 @app.callback()
 def _group() -> None:
-    """Describe a trained model, or rank the kernels of a workload with it."""
+    """Describe a trained model, or use it to rank the kernels of a workload."""
 
 
 @app.command()
 def info(file: FileArgument, json: JsonOption = None) -> None:
-    """Show what a model is and what it learned from, without running any of it.
+    """Show what a model is and what it learned from. Runs no part of the model.
 
     Examples:
     - `costmodel model info h100.costmodel`
@@ -54,7 +54,7 @@ def predict(
         Path,
         typer.Argument(
             metavar="FILE",
-            help=f"Model that `costmodel train` wrote; {_DEFAULT} for that of what ships.",
+            help=f"Model that `costmodel train` wrote, or {_DEFAULT} for the model of the shipped datasets.",
             show_default=False,
         ),
     ],
@@ -68,8 +68,9 @@ def predict(
         str | None,
         typer.Argument(
             metavar="CANDIDATES",
-            help="Dataset, its name, or `.jsonl` file with one candidate a line, whose kernels to rank. "
-            "The dataset that ships if not given; where that has none of the workload, configs are drawn.",
+            help="Kernels to rank: a dataset, its name, or a `.jsonl` file with one candidate per line. "
+            "Default: "
+            "the shipped dataset or, if it has none of the workload, configs drawn at random.",
             show_default=False,
         ),
     ] = None,
@@ -78,7 +79,8 @@ def predict(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="GPU, see `costmodel devices list`; the one that was learned from if not given.",
+            help="GPU to predict for, see `costmodel devices list`. Default: the one that the model learned "
+            "from.",
             show_default=False,
         ),
     ] = None,
@@ -87,7 +89,7 @@ def predict(
         typer.Option(
             metavar="FILE",
             help="TOML file with a table [device] that describes a GPU of your own, or with a list of "
-            "[[devices]] as in `costmodel/records/devices.toml`, of which `--device` names one.",
+            "[[devices]] as in `costmodel/records/devices.toml`, from which `--device` chooses one.",
             show_default=False,
         ),
     ] = None,
@@ -97,7 +99,9 @@ def predict(
             help="Number of SMs available to the kernel. Default: the whole device.", show_default=False
         ),
     ] = None,
-    draw: Annotated[int, count_option("-n", "--draw", help="Configs to draw, where they are drawn.")] = 64,
+    draw: Annotated[
+        int, count_option("-n", "--draw", help="Number of configs to draw if no recorded kernels are ranked.")
+    ] = 64,
     seed: Annotated[int, seed_option("Seed for drawing configs.")] = 0,
     top: Annotated[int, count_option(help="Number of kernels to show, best first.")] = 10,
     sweep: SweepOption = None,
@@ -105,7 +109,7 @@ def predict(
         Path | None,
         output_option(
             metavar="FILE.png",
-            help="With --sweep: draw the best kernel's latency over it (PNG, PDF or SVG).",
+            help="With --sweep: plot the best kernel's latency over the swept property (PNG, PDF or SVG).",
             show_default=False,
         ),
     ] = None,
@@ -113,8 +117,8 @@ def predict(
 ) -> None:
     """Rank the kernels of a workload with a model, without measuring any.
 
-    A model with intervals shows between which latencies it expects 90 % of such kernels, and marks with `!`
-    what is so unlike all that it learned from that nothing is promised.
+    A model with intervals shows the range in which it expects 90% of such latencies. It marks kernels with
+    `!` that are too unlike its training data for any promise.
 
     Examples:
     - `costmodel model predict default matmul-m16-n1024-k1024 --device H200 --sms 32`, after `train`

@@ -17,50 +17,56 @@ def place(
     graph: Annotated[
         Path,
         typer.Argument(
-            metavar="GRAPH.json", help="Nodes, edges and devices in the JSON of dnn-partitioning."
+            metavar="GRAPH.json", help="Nodes, edges and devices, in the JSON format of dnn-partitioning."
         ),
     ],
     objective: Annotated[
         Literal["throughput", "latency"],
-        typer.Option(help="Least load of the busiest device in a pipeline, or least time of one sample."),
+        typer.Option(
+            help="Minimise the load of the busiest device of a pipeline, or the time of one sample."
+        ),
     ] = "throughput",
     accelerators: Annotated[
         int | None,
         count_option(
-            help="Number of accelerators, instead of those of the file.", most=1000, show_default=False
+            help="Number of accelerators. Default: those of the file.", most=1000, show_default=False
         ),
     ] = None,
     slices: Annotated[
         str | None,
         typer.Option(
             metavar="SMS",
-            help="Slices with so many SMs instead, such as `132,66,66`. Times of the file are those of the "
-            "largest; one with half of its SMs is taken to need twice as long.",
+            help="SMs of each slice, to place on slices instead, such as `132,66,66`. The times of the file "
+            "apply to "
+            "the largest; a slice with half of its SMs is assumed to take twice as long.",
             show_default=False,
         ),
     ] = None,
     memory: Annotated[
         int | None,
         count_option(
-            help="Memory of each accelerator, in bytes.", most=10**18, metavar="BYTES", show_default=False
+            help="Memory of each accelerator, in bytes. Default: that of the file.",
+            most=10**18,
+            metavar="BYTES",
+            show_default=False,
         ),
     ] = None,
     non_contiguous: Annotated[
-        bool, typer.Option("--non-contiguous", help="Let values return to a device that they left.")
+        bool, typer.Option("--non-contiguous", help="Allow values to return to a device that they left.")
     ] = False,
     time_limit: Annotated[
         float,
         number_option(
             "above 0 and at most 1,000,000,000",
             lambda seconds: 0 < seconds <= 1e9,
-            help="Time limit of the solver.",
+            help="Time limit of the solver, in seconds.",
             metavar="SECONDS",
         ),
     ] = 30.0,
     seed: Annotated[int, seed_option("Seed of the solver.")] = 0,
     json: JsonOption = None,
 ) -> None:
-    """Place the layers of a model on accelerators, slices of their SMs, and CPUs.
+    """Place the layers of a model on accelerators, on slices of their SMs, and on CPUs.
 
     Examples:
     - `costmodel place bert24_inference.json --objective latency --accelerators 6`

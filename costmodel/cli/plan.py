@@ -48,7 +48,7 @@ def plan(
         str,
         typer.Option(
             metavar="WHAT,...",
-            help="Transforms, one after the other: scale:PATTERN=FACTOR, replace:PATTERN=SECONDS, "
+            help="Changes to apply, one after the other: scale:PATTERN=FACTOR, replace:PATTERN=SECONDS, "
             "fuse[:PATTERN], graphs[=GAP] (CUDA graphs), half[=FACTOR], optimizer[=FACTOR], "
             "streams[:SLOWDOWN]=K, sms[:RECORDED]=N, tuned[:PATTERN] (the best known kernels), "
             "unfuse[:PATTERN], device:RECORDED=DEVICE (or =sms:N+bandwidth:GB_S).",
@@ -60,7 +60,7 @@ def plan(
         str,
         typer.Option(
             metavar="NAME",
-            help="Only what ran in an annotation of the trace, such as 'ProfilerStep*'.",
+            help="Use only what ran within this annotation of the trace, such as 'ProfilerStep*'.",
             show_default=False,
             rich_help_panel=TRACE,
         ),
@@ -71,8 +71,9 @@ def plan(
             "above 0 and at most 1,000,000,000",
             lambda seconds: 0 < seconds <= 1e9,
             metavar="SECONDS",
-            help="What the same takes without the profiler, by the host's clock: the profiler's own time "
-            "is taken out.",
+            help="Duration of the same work without the profiler, by the host's clock, in seconds. The "
+            "profiler's "
+            "overhead is then removed.",
             show_default=False,
             rich_help_panel=TRACE,
         ),
@@ -89,7 +90,8 @@ def plan(
         str | None,
         typer.Option(
             metavar="DATASET",
-            help="Dataset that says what kernels of workloads take, and that a model learns others from.",
+            help="Dataset with the latencies of recorded workloads; a model trained on it predicts the "
+            "others.",
             show_default="sm-budgets",
             rich_help_panel=MODEL,
         ),
@@ -98,7 +100,7 @@ def plan(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Trained model, for workloads that were not recorded; one is trained if not given.",
+            help="Trained model for workloads that were not recorded. Default: train one.",
             show_default=False,
             rich_help_panel=MODEL,
         ),
@@ -116,7 +118,7 @@ def plan(
         bool,
         typer.Option(
             "--rank",
-            help="Show which kernels to tune next, by what the whole would gain.",
+            help="Rank the kernels to tune next by what the whole model would gain.",
             rich_help_panel=OUTPUT,
         ),
     ] = False,
@@ -124,7 +126,7 @@ def plan(
         Path | None,
         output_option(
             metavar="JOBS.toml",
-            help="Also write them as a job for `costmodel jobs submit`.",
+            help="Also write the kernels to tune next as a job for `costmodel jobs submit`.",
             show_default=False,
             rich_help_panel=OUTPUT,
         ),
@@ -133,7 +135,7 @@ def plan(
         str,
         typer.Option(
             metavar="NAME",
-            help="GPU that it was recorded on, see `costmodel devices list`; for --sweep.",
+            help="GPU that the trace was recorded on, for --sweep; see `costmodel devices list`.",
             show_default=False,
             rich_help_panel=TRACE,
         ),
@@ -153,7 +155,8 @@ def plan(
         Path | None,
         output_option(
             metavar="FILE.png",
-            help="Also draw threads and streams over time, or latency over what is swept (PNG, PDF or SVG).",
+            help="Also plot threads and streams over time or, with --sweep, latency over the swept property "
+            "(PNG, PDF or SVG).",
             show_default=False,
             rich_help_panel=OUTPUT,
         ),
@@ -168,11 +171,11 @@ def plan(
         ),
     ] = None,
 ) -> None:
-    """Show the latency of a whole model, answer what-if questions, and rank what to tune.
+    """Show how long a model takes, estimate the effect of changes, and rank the kernels to tune next.
 
-    The trace becomes a graph of what waits for what, which is replayed as it is and after the transforms.
-    What is wrong in the trace is counted, and not believed. Kernels of a Relax module take what was recorded
-    of the best kernel of their workload, or what a model predicts.
+    The trace becomes a dependency graph, which is replayed unchanged and after the changes of --what-if.
+    Errors in the trace are counted and ignored. A kernel of a Relax module takes the recorded latency of the
+    best kernel of its workload, or the latency that a model predicts.
 
     Examples:
     - `costmodel plan trace.json.gz`

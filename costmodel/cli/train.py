@@ -31,23 +31,23 @@ def train(
     dataset: DatasetArgument = None,
     *,
     out: Annotated[
-        Path | None, output_option(help="Model to write, such as h100.costmodel.", show_default=False)
+        Path | None, output_option(help="Model file to write, such as h100.costmodel.", show_default=False)
     ] = None,
     learner: Annotated[
         str,
-        typer.Option(metavar="NAME", help="What learns; `costmodel evaluate` compares all that there are."),
+        typer.Option(metavar="NAME", help="Learner to train; `costmodel evaluate` compares learners."),
     ] = DEFAULT_LEARNER,
     hold_out: Annotated[
         list[str] | None,
         typer.Option(
             metavar="WORKLOAD",
-            help="Keep this workload apart and judge the model by it. Repeatable.",
+            help="Leave this workload out of training and evaluate the model on it. Repeatable.",
             show_default=False,
         ),
     ] = None,
     folds: Annotated[
         int,
-        folds_option("Judge models like it that learn without one of K groups of workloads."),
+        folds_option("Number of groups of workloads for cross-validation; 0 does none."),
     ] = 0,
     seed: Annotated[int, seed_option("Seed of the learner.")] = 0,
     json: JsonOption = None,
@@ -55,20 +55,20 @@ def train(
     tracking_uri: TrackingUriOption = None,
     experiment: ExperimentOption = None,
 ) -> None:
-    """Train a model on a dataset and write it to one file, without pickle.
+    """Train a model on a dataset and save it to one file, without pickle.
 
-    The file keeps the dataset's hash, what was learned from, what it was judged by, and the versions.
+    The file keeps the dataset's hash, the training data, the evaluation, and software versions.
 
-    Without a dataset and `--out` it learns from every dataset that ships, once and for all: `tune` on a
-    device, `model predict default` and the plug-in for TVM then use these models, and train none. They are
-    kept in `~/.local/share/costmodel/models`, or where COSTMODEL_MODELS says.
+    Without a dataset and `--out`, it learns from every shipped dataset, once: `tune` on a device,
+    `model predict default` and the plug-in for TVM then use these models and train none. They are kept in
+    `~/.local/share/costmodel/models`, or in the folder that COSTMODEL_MODELS names.
 
     Examples:
-    - `costmodel train` learns from all that ships, in a minute or two.
+    - `costmodel train` learns from all shipped datasets, in a minute or two.
     - `costmodel train --out h100.costmodel`
     - `costmodel train datasets/mine --out mine.costmodel --folds 5`
     - `costmodel train datasets/mine --out mine.costmodel --hold-out matmul-m128-n768-k3072`
-    - `costmodel train --out h100.costmodel --folds 5 --track` also logs the model and how good it is.
+    - `costmodel train --out h100.costmodel --folds 5 --track` also logs the model and its scores.
     """
     if out is None:
         _train_default(context, seed, json)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class RunnerName(StrEnum):
-    """What measures."""
+    """Where measurements come from."""
 
     REPLAY = "replay"
     CUDA = "cuda"
@@ -195,8 +195,8 @@ def tune(
             help="Learner to train on the history.",
             rich_help_panel=MODEL,
             autocompletion=complete_learner,
-            show_default="kernel-ridge; stack but for MetaSchedule; source-mixture for another suite; "
-            "known-elsewhere where these kernels were measured on other SMs or devices",
+            show_default="kernel-ridge for MetaSchedule kernels, else stack; source-mixture if the history "
+            "is another suite; known-elsewhere if it holds these kernels on other SMs or devices",
         ),
     ] = None,
     model: Annotated[

@@ -19,7 +19,7 @@ Dtype = Literal["float32", "float16"]
 
 @app.callback()
 def _group() -> None:
-    """List the workloads of well-known networks, extract workloads from networks, or sample similar ones."""
+    """List the workloads of well-known networks, extract workloads from networks, or draw similar ones."""
 
 
 @app.command("list")
@@ -28,12 +28,13 @@ def list_workloads(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Only those of one network, such as `resnet50-n8`, or of all `resnet50`.",
+            help="List only workloads of one network, such as `resnet50-n8`, or of all variants, `resnet50`.",
             show_default=False,
         ),
     ] = None,
     dtype: Annotated[
-        Dtype | None, typer.Option(help="Only those of this element type.", show_default=False)
+        Dtype | None,
+        typer.Option(help="List only workloads of this element type. Default: all.", show_default=False),
     ] = None,
     json: JsonOption = None,
 ) -> None:
@@ -53,18 +54,16 @@ def list_workloads(
 def extract(
     networks: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="NETWORK", help="Networks; all that there are if not given.", show_default=False
-        ),
+        typer.Argument(metavar="NETWORK", help="Networks to extract from. Default: all.", show_default=False),
     ] = None,
     dtype: Annotated[
-        Dtype | None, typer.Option(help="Element type; both if not given.", show_default=False)
+        Dtype | None, typer.Option(help="Element type. Default: both.", show_default=False)
     ] = None,
     json: JsonOption = None,
 ) -> None:
-    """Build networks with TVM Relax, fuse their operators, and list the resulting workloads.
+    """Build networks with TVM Relax, fuse their operators and extract their workloads.
 
-    The catalogue that ships with costmodel is the JSON of a run without arguments.
+    The catalogue shipped with costmodel is the JSON output of a run without arguments.
 
     Examples:
     - `costmodel workloads extract resnet50-n1 --dtype float16`
@@ -85,7 +84,8 @@ def sample(
         list[Path] | None,
         typer.Option(
             metavar="CONFIG",
-            help="Campaign whose workloads, and shapes left out, none may be or be near to. Repeatable.",
+            help="Campaign to stay clear of: draw none of its workloads or left-out shapes, nor any near "
+            "them. Repeatable.",
             show_default=False,
         ),
     ] = None,

@@ -16,4 +16,4 @@ for _command in (build, merge, append, validate, describe, split, diff, export):
 
 @app.callback()
 def _group() -> None:
-    """Build a dataset from record stores and files of other programs; check, describe, split, export it."""
+    """Build a dataset from record stores or files of other programs; check, describe, split or export it."""

@@ -22,10 +22,10 @@ from costmodel.progress import track
 def append(
     dataset: Annotated[
         Path,
-        typer.Argument(metavar="DATASET", help="Folder of a dataset that was built with --partition-by."),
+        typer.Argument(metavar="DATASET", help="Folder of a dataset built with --partition-by."),
     ],
     files: Annotated[
-        list[Path], typer.Argument(metavar="CAMPAIGN", help="What to append: files as for `dataset build`.")
+        list[Path], typer.Argument(metavar="CAMPAIGN", help="Files to append, as for `dataset build`.")
     ],
     platform: PlatformOption = None,
     columns: ColumnsOption = None,
@@ -34,10 +34,10 @@ def append(
     lower_traces: LowerOption = "needed",
     json: JsonOption = None,
 ) -> None:
-    """Append a campaign to a partitioned dataset. Rewrites nothing but the card.
+    """Append a campaign to a partitioned dataset. Existing files stay as they are, except for the card.
 
-    A measurement that the dataset has enters once. What contradicts the dataset does not enter: it goes to
-    `rejects-N.jsonl` with the reason. A command that is killed leaves the dataset as it was, or appended to.
+    A measurement that the dataset already has is not added again. Measurements that contradict the dataset
+    go to `rejects-N.jsonl` with the reason. A killed command leaves the dataset unchanged or fully appended.
 
     Examples:
     - `costmodel dataset append datasets/mine out/second/measurements.jsonl`

@@ -15,7 +15,7 @@ DatasetPath = Annotated[
     Path,
     typer.Argument(
         metavar="DATASET",
-        help="Folder or parquet file of a dataset, or the name of one that ships: h100-sm-budgets, "
+        help="Folder or Parquet file of a dataset, or the name of a shipped one: h100-sm-budgets, "
         f"{OTHER_DATASETS}.",
     ),
 ]
@@ -23,20 +23,20 @@ PlatformOption = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="TOML that says where files were measured that do not say it: `device`, `sms`, `isolation` "
-        "and [software]. A FILE with `FILE.platform.toml` beside it has its own.",
+        help="TOML file with the platform of files that do not name it: `device`, `sms`, `isolation` and "
+        "[software]. A FILE with `FILE.platform.toml` next to it uses that instead.",
         show_default=False,
     ),
 ]
 ColumnsOption = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="TOML that says which column of a table is what.", show_default=False),
+    typer.Option(metavar="FILE", help="TOML file that maps the columns of a table.", show_default=False),
 ]
 WorkloadOption = Annotated[
     list[str] | None,
     typer.Option(
         metavar="NAME",
-        help="What a T4 file measured, or a workload to look for in a MetaSchedule database (needs TVM).",
+        help="Workload of a T4 file, or a workload to look for in a MetaSchedule database (needs TVM).",
         show_default=False,
     ),
 ]
@@ -44,15 +44,17 @@ LowerOption = Annotated[
     str,
     typer.Option(
         metavar="WHICH",
-        help="Traces of a MetaSchedule database that TVM lowers for what their kernels launch, some 30 ms "
-        "each: needed (of foreign kernels and of a CPU's, whose features nothing else tells), all or none.",
+        help="Which traces of a MetaSchedule database TVM lowers to find what their kernels launch, "
+        "about 30 ms "
+        "each: needed (those of foreign and CPU kernels, which have features from nowhere else), "
+        "all or none.",
     ),
 ]
 ProblemSizeOption = Annotated[
     str | None,
     typer.Option(
         metavar="N,N,...",
-        help="Sizes of the problem, x first, of caches of Kernel Tuner that do not say them.",
+        help="Problem sizes, x first, for Kernel Tuner caches that do not contain them.",
         show_default=False,
     ),
 ]

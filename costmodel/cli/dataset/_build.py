@@ -30,11 +30,12 @@ class PartitionBy(StrEnum):
     WORKLOAD = "workload"
 
 
-OutOption = Annotated[Path, output_option(metavar="DIR", help="Folder to write.")]
+OutOption = Annotated[Path, output_option(metavar="DIR", help="Folder of the dataset to write.")]
 CardOption = Annotated[
     Path,
     typer.Option(
-        metavar="FILE", help="TOML with the texts title, summary, method, limits, licence and citation."
+        metavar="FILE",
+        help="TOML file with the texts of the card: title, summary, method, limits, licence and citation.",
     ),
 ]
 
@@ -43,8 +44,8 @@ PartitionOption = Annotated[
     PartitionBy | None,
     typer.Option(
         metavar="WHAT",
-        help="Give each device, or each workload, a folder of its own, as Hive has them: `dataset append` "
-        "can add to it, and what needs one of them reads no other.",
+        help="Write one folder per device or per workload (Hive layout). `dataset append` can add to such a "
+        "dataset, and a command that needs one of them reads no other.",
         show_default=False,
     ),
 ]
@@ -55,8 +56,8 @@ def build(
         list[Path],
         typer.Argument(
             metavar="FILE",
-            help="Record stores, as `costmodel collect` writes them, datasets, cache files of Kernel Tuner, "
-            "T4 files, JSON databases of MetaSchedule, logs of auto_scheduler, and tables in CSV or Parquet.",
+            help="Record stores of `costmodel collect`, datasets, Kernel Tuner cache files, T4 files, "
+            "MetaSchedule JSON databases, auto_scheduler logs, and CSV or Parquet tables.",
         ),
     ],
     out: OutOption,
@@ -69,9 +70,9 @@ def build(
     partition_by: PartitionOption = None,
     json: JsonOption = None,
 ) -> None:
-    """Build a dataset: checked measurements in Parquet with their card, pictures and checksums.
+    """Build a dataset: checked measurements in Parquet, with a card, pictures and checksums.
 
-    The same records give the same bytes. Records that cannot enter go to `rejects.jsonl` with the reason.
+    The same records give the same bytes. Rejected records go to `rejects.jsonl` with the reason.
 
     Examples:
     - `costmodel dataset build out/*.jsonl --out datasets/mine --card card.toml`
@@ -114,7 +115,7 @@ def merge(
     datasets: Annotated[
         list[Path],
         typer.Argument(
-            metavar="DATASET", help="Folders or parquet files of datasets, or names of those that ship."
+            metavar="DATASET", help="Folders or Parquet files of datasets, or names of shipped ones."
         ),
     ],
     out: OutOption,
@@ -124,8 +125,8 @@ def merge(
 ) -> None:
     """Merge datasets into one, with a card of its own.
 
-    A measurement that several have enters once; where they contradict each other the earliest stays, and the
-    others go to `rejects.jsonl` with the reason.
+    A measurement that several datasets share is kept once. Where they contradict each other, the earliest is
+    kept, and the others go to `rejects.jsonl` with the reason.
 
     Examples:
     - `costmodel dataset merge datasets/h100 datasets/h200 --out datasets/both --card card.toml`

@@ -26,8 +26,8 @@ def describe(
         Path | None,
         typer.Argument(
             metavar="DATASET",
-            help="Folder or parquet file of a dataset, the name of one that ships (h100-sm-budgets if none "
-            "is given), or one file that `costmodel dataset build` reads, such as a record store.",
+            help="Folder or Parquet file of a dataset, the name of a shipped one, or a file that `costmodel "
+            "dataset build` reads, such as a record store. Default: h100-sm-budgets.",
             show_default=False,
         ),
     ] = None,
@@ -38,12 +38,14 @@ def describe(
     json: JsonOption = None,
     plots: Annotated[
         Path | None,
-        output_option(metavar="DIR", help="Also write the pictures of the card there.", show_default=False),
+        output_option(
+            metavar="DIR", help="Also write the pictures of the card to this folder.", show_default=False
+        ),
     ] = None,
 ) -> None:
-    """Describe a dataset: counts, noise, and the cost of whole-device choices on fewer SMs.
+    """Describe a dataset: counts, noise, and the cost on fewer SMs of choosing for the whole device.
 
-    Of a file that is no dataset yet, what would enter one is described.
+    For a file that is not a dataset yet, describe the measurements that would enter one.
 
     Examples:
     - `costmodel dataset describe datasets/mine --plots out`

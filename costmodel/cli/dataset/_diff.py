@@ -17,15 +17,15 @@ def diff(
     first: Annotated[
         Path,
         typer.Argument(
-            metavar="FIRST", help="Folder or parquet file of a dataset, or the name of one that ships."
+            metavar="FIRST", help="Folder or Parquet file of a dataset, or the name of a shipped one."
         ),
     ],
-    second: Annotated[Path, typer.Argument(metavar="SECOND", help="Another one.")],
+    second: Annotated[Path, typer.Argument(metavar="SECOND", help="Dataset to compare it with.")],
     json: JsonOption = None,
 ) -> None:
-    """Compare two datasets: measurements that are missing from one of them, and those that differ.
+    """Compare two datasets: measurements that only one of them has, and measurements that differ.
 
-    Exits with 1 where they differ, as `diff` does.
+    Exits with 1 if they differ, as `diff` does.
 
     Examples:
     - `costmodel dataset diff datasets/mine out/rebuilt`

@@ -32,31 +32,36 @@ def export(
         typer.Option(
             "--format",
             metavar="FORMAT",
-            help="What to write: records, parquet, kernel-tuner, t4 or metaschedule.",
+            help="Format to write: records, parquet, kernel-tuner, t4 or metaschedule.",
         ),
     ],
     out: Annotated[
-        Path, output_option(metavar="PATH", help="New file for `records` and `parquet`, else a folder.")
+        Path,
+        output_option(
+            metavar="PATH", help="New file for `records` and `parquet`, folder for the other formats."
+        ),
     ],
     workload: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Take one workload.", show_default=False)
+        str | None,
+        typer.Option(metavar="NAME", help="Export only this workload. Default: all.", show_default=False),
     ] = None,
     device: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Take one device.", show_default=False)
+        str | None,
+        typer.Option(metavar="NAME", help="Export only this device. Default: all.", show_default=False),
     ] = None,
     json: JsonOption = None,
 ) -> None:
     """Export a dataset, or part of it, to file formats of other programs.
 
-    - `records`: our JSON lines, to measure on or to merge. Nothing is lost.
+    - `records`: JSON lines of costmodel, to resume measuring or to merge. Nothing is lost.
     - `parquet`: the table alone, one row a measurement. Nothing is lost.
     - `kernel-tuner`: cache files, one for each workload on each platform; an entry shows the first
       measurement of its config, and time-outs and wrong results as `RuntimeFailedConfig`. Nothing is lost:
-      each entry carries our records in the extra field `costmodel`, which `costmodel dataset build` reads.
+      each entry carries costmodel's records in the field `costmodel`, which `costmodel dataset build` reads.
     - `t4`: result files of the auto-tuning community, one for each workload on each platform. Nothing is
       lost, in the same way.
     - `metaschedule`: one JSON database of TVM for each platform. Kernels of other spaces, repeats, and what
-      was measured beside co-runners are left out. Lost are: which failure it was and its message, cache
+      was measured next to co-runners are left out. Lost are: which failure it was and its message, cache
       policy, kernel hash and resources, the device's states, board, attempts, runs per repeat and time.
       Needs TVM.
 

@@ -31,38 +31,45 @@ def split(
         str,
         typer.Option(
             metavar="STRATEGY",
-            help="leave-one-workload-out, leave-one-operator-kind-out, leave-one-budget-out (SMs granted), "
+            help="Strategy: leave-one-workload-out, leave-one-operator-kind-out, leave-one-budget-out (SM "
+            "budgets), "
             "leave-one-device-out, leave-one-architecture-out, whole-device-only, random, few-shot or "
-            "final-report (what the dataset keeps for it).",
+            "final-report (the tasks that the dataset reserves for it).",
             rich_help_panel=SPLIT,
         ),
     ],
     name: Annotated[str, typer.Option(metavar="NAME", help="Name of the split.", rich_help_panel=SPLIT)],
-    seed: Annotated[int, seed_option("Seed of random and few-shot.", rich_help_panel=RANDOM)] = 0,
+    seed: Annotated[
+        int, seed_option("Seed of the random and few-shot strategies.", rich_help_panel=RANDOM)
+    ] = 0,
     share: Annotated[
         float,
         number_option(
             "above 0 and below 1",
             lambda share: 0 < share < 1,
             metavar="SHARE",
-            help="Of random: share of each task to hold out.",
+            help="For random: share of each task's rows to hold out.",
             rich_help_panel=RANDOM,
         ),
     ] = 0.2,
     shots: Annotated[
         int,
-        count_option(help="Of few-shot: rows of each held-out task to learn from.", rich_help_panel=RANDOM),
+        count_option(
+            help="For few-shot: number of rows of each held-out task to train on.", rich_help_panel=RANDOM
+        ),
     ] = 8,
     base: Annotated[
         str,
         typer.Option(
-            metavar="STRATEGY", help="Of few-shot: strategy that holds tasks out.", rich_help_panel=RANDOM
+            metavar="STRATEGY",
+            help="For few-shot: strategy that chooses the held-out tasks.",
+            rich_help_panel=RANDOM,
         ),
     ] = "leave-one-workload-out",
     keep_twins_apart: KeepTwinsApartOption = False,
     folds: FoldsOption = 0,
     force: Annotated[
-        bool, typer.Option("--force", help="Replace another split of this name.", rich_help_panel=SPLIT)
+        bool, typer.Option("--force", help="Replace an existing split of this name.", rich_help_panel=SPLIT)
     ] = False,
     json: JsonOption = None,
 ) -> None:

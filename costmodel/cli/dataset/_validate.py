@@ -31,7 +31,7 @@ def validate(
         list[Path],
         typer.Argument(
             metavar="FILE",
-            help="Whatever `costmodel dataset build` reads, all judged together.",
+            help="Files that `costmodel dataset build` reads; they are checked together.",
         ),
     ],
     platform: PlatformOption = None,
@@ -42,18 +42,18 @@ def validate(
     quarantine: Annotated[
         Path | None,
         output_option(
-            help="Also write each rejected entry with its reason: one JSON object a line, or a table where "
+            help="Also write each rejected entry with its reason: one JSON object per line, or a table if "
             "the file ends in .parquet.",
             show_default=False,
         ),
     ] = None,
 ) -> None:
-    """Find defects in measurements from many sources, without being told what to look for.
+    """Find errors in measurements from many sources, without any configuration.
 
     Wrong units, failures written as huge numbers, partial spaces, suites that disagree, conflicting records,
     impossible values, entries that are not read as they are written.
 
-    Exits with 1 if there is an error: something that would enter a dataset and teach what is not so.
+    Exits with 1 if there is an error: a wrong value that would enter a dataset and mislead a model.
 
     Examples:
     - `costmodel dataset validate out/*.jsonl caches/*.json.gz`

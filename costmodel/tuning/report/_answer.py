@@ -48,12 +48,12 @@ def _for_several(found: Findings) -> Iterator[str]:
     names = ", ".join(sorted(_name(found, kernel) for kernel in kernels))
     device = search.platforms[-1].device.name
     regret = search.regret_of(found.ranges)
-    above = _above(regret, "best measured")
-    yield f"Run {names} on {device}: {above} at each of {len(search.sms)} SM budgets."
+    at_each = f"at each of the {len(search.sms)} SM budgets, latency is"
+    yield f"Run {names} on {device}: {at_each} {_above(regret, 'best measured')} there."
     if found.best_known:
         best_s = np.array([found.best_known[sms] for sms in search.sms])
         excess = (1.0 + regret) * search.latency_s.min(axis=0) / best_s - 1.0
-        yield f"That is {_above(excess, 'best recorded')} there."
+        yield f"Compared with the dataset, it is {_above(excess, 'best recorded')} there."
     yield from _whole_choice(search)
     if found.free:
         yield _freed(found, found.free)
@@ -64,7 +64,7 @@ def _for_several(found: Findings) -> Iterator[str]:
 def _above(excess: FloatArray, best: str) -> str:
     """How far latencies are above others, over SM budgets."""
     mean = np.expm1(np.log1p(excess).mean())
-    return f"at most {100 * excess.max():.1f} %, in the geometric mean {100 * mean:.1f} %, above the {best}"
+    return f"at most {100 * excess.max():.1f} % (geometric mean: {100 * mean:.1f} %) above the {best}"
 
 
 def _whole_choice(search: SearchResult) -> Iterator[str]:
@@ -72,7 +72,8 @@ def _whole_choice(search: SearchResult) -> Iterator[str]:
     whole = int(search.latency_s[:, -1].argmin())
     excess = search.latency_s[whole] / search.latency_s.min(axis=0) - 1.0
     if np.isfinite(excess).all():
-        yield f"The kernel that is best on {search.sms[-1]} is {_above(excess, 'best measured')}."
+        best = f"The kernel that is fastest on {search.sms[-1]} SMs, run at all of these SM budgets,"
+        yield f"{best} is {_above(excess, 'best measured')} there."
 
 
 def _sources(found: Findings) -> Iterator[str]:
