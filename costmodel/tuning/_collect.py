@@ -1,6 +1,6 @@
 """``collect``: measure a campaign, and build a dataset from the measurements."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from html import escape
 from pathlib import Path
@@ -146,7 +146,7 @@ def collect(  # noqa: PLR0913 (settings, all but two with defaults)
     if candidates is not None:
         _take_candidates(folder, config, candidates)
     elif start_from is not None:
-        _write_first_rounds(folder, config, _kernels_of(start_from, config))
+        _take_first_rounds(folder, config, start_from)
     draw = propose_candidates if candidates is None else None
     sources = open_sources(config.sources)
     runner = _RUNNERS[config.runner](
@@ -193,11 +193,10 @@ def _take_candidates(folder: CampaignFolder, config: CampaignConfig, candidates:
             f"has none of {', '.join(missing)}. Leave these out of the campaign, or start from the dataset "
             "(start_from): then kernels of these are drawn."
         )
-    _write_first_rounds(folder, config, kernels)
     for workload in config.parsed_workloads:
+        folder.add_proposals(workload, 0, kernels[workload.name])
         for round_ in range(1, config.kernels.rounds + 1):
-            if folder.proposals(workload, round_) is None:
-                folder.write_proposals(workload, round_, [])
+            folder.add_proposals(workload, round_, [])
 
 
 def _kernels_of(dataset: DatasetLike, config: CampaignConfig) -> dict[str, list[Candidate]]:
@@ -210,10 +209,9 @@ def _kernels_of(dataset: DatasetLike, config: CampaignConfig) -> dict[str, list[
     return kernels
 
 
-def _write_first_rounds(
-    folder: CampaignFolder, config: CampaignConfig, kernels: Mapping[str, list[Candidate]]
-) -> None:
-    """Write the known kernels of each workload as its first round, unless it was drawn already."""
+def _take_first_rounds(folder: CampaignFolder, config: CampaignConfig, dataset: DatasetLike) -> None:
+    """Take the first round of each workload of which a dataset has kernels from the dataset."""
+    kernels = _kernels_of(dataset, config)
     for workload in config.parsed_workloads:
-        if (known := kernels[workload.name]) and folder.proposals(workload, 0) is None:
-            folder.write_proposals(workload, 0, known)
+        if known := kernels[workload.name]:
+            folder.add_proposals(workload, 0, known)

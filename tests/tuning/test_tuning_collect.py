@@ -14,7 +14,7 @@ from costmodel.tuning import Collected, collect
 TINY = CampaignConfig(
     "cpu", ("matmul-m16-n16-k16",), sms=(1,), kernels=KernelPlan(random=2), repeat_share=0.0
 )
-MORE = KernelPlan(random=3, rounds=1, per_round=3, good_at=(1,))
+MORE = replace(TINY, seed=7, kernels=KernelPlan(random=3, rounds=1, per_round=3, good_at=(1,)))
 TOML = """
 runner = "cpu"
 workloads = ["matmul-m16-n16-k16"]
@@ -67,13 +67,12 @@ def test_the_kernels_of_a_dataset_are_measured_again_and_no_others(
 ) -> None:
     """Later rounds stay empty, and the campaign is finished without them."""
     first = collected[2].dataset(tmp_path / "data")
-    more = replace(TINY, seed=7, kernels=MORE)
-    again = collect(more, tmp_path / "again", candidates=tmp_path / "data")
+    again = collect(MORE, tmp_path / "again", candidates=tmp_path / "data")
     assert (again.finished, again.measured) == (True, 2)
     assert _ids(again.dataset()) == _ids(first)
     status = campaign_status(tmp_path / "again")
     assert (status.workloads[0].rounds, status.expected, status.measured) == (2, 2, 2)
-    assert collect(more, tmp_path / "again").measured == 0
+    assert collect(MORE, tmp_path / "again").measured == 0
 
 
 @pytest.mark.tvm
@@ -81,12 +80,11 @@ def test_a_campaign_that_starts_from_a_dataset_draws_more_after_its_kernels(
     collected: tuple[Path, Collected, Collected], tmp_path: Path
 ) -> None:
     first = collected[2].dataset(tmp_path / "data")
-    more = replace(TINY, seed=7, kernels=MORE)
-    stopped = collect(more, tmp_path / "more", start_from=first, time_limit_s=0.0)
+    stopped = collect(MORE, tmp_path / "more", start_from=first, time_limit_s=0.0)
     assert not stopped.finished
-    assert campaign_status(tmp_path / "more").expected == 2 + MORE.per_round
-    finished = collect(more, tmp_path / "more", start_from=first)
-    assert (finished.finished, finished.measured) == (True, 2 + MORE.per_round)
+    assert campaign_status(tmp_path / "more").expected == 2 + MORE.kernels.per_round
+    finished = collect(MORE, tmp_path / "more", start_from=first)
+    assert (finished.finished, finished.measured) == (True, 2 + MORE.kernels.per_round)
     assert _ids(finished.dataset()) > _ids(first)
 
 

@@ -1,6 +1,7 @@
 """Config of a campaign, as read from a TOML file."""
 
 import tomllib
+from collections.abc import Sequence, Sized
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -29,6 +30,11 @@ class KernelPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rounds: Annotated[int, msgspec.Meta(ge=0)] = 0
     per_round: Annotated[int, msgspec.Meta(ge=0)] = 0
     good_at: tuple[int, ...] = ()
+
+    def expected(self, rounds: Sequence[Sized | None]) -> int:
+        """Number of kernels of a workload: those of rounds that were drawn, and those asked for in others."""
+        asked = [self.random, *[self.per_round] * self.rounds]
+        return sum(n if drawn is None else len(drawn) for n, drawn in zip(asked, rounds, strict=True))
 
 
 class MpsPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -162,7 +168,7 @@ class CampaignConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def kernels_per_workload(self) -> int:
         """Number of kernels of each workload, if its space has that many."""
-        return self.kernels.random + self.kernels.rounds * self.kernels.per_round
+        return self.kernels.expected([None] * (self.kernels.rounds + 1))
 
     @property
     def platforms_per_kernel(self) -> float:

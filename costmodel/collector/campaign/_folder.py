@@ -98,18 +98,13 @@ class CampaignFolder:
         """Whether any kernels were drawn."""
         return any(self._proposals.glob("*.json"))
 
-    def expected_kernels(self, workload: Workload, config: CampaignConfig) -> int:
-        """Kernels of a workload: those drawn, and as many as the config asks for in rounds to come."""
-        plan = config.kernels
-        asked = [plan.random, *[plan.per_round] * plan.rounds]
-        drawn = [self.proposals(workload, round_) for round_ in range(len(asked))]
-        return sum(
-            count if kernels is None else len(kernels) for count, kernels in zip(asked, drawn, strict=True)
-        )
+    def rounds(self, workload: Workload, config: CampaignConfig) -> list[list[Candidate] | None]:
+        """The candidates of every round that a config asks for; None for those that were not drawn yet."""
+        return [self.proposals(workload, round_) for round_ in range(config.kernels.rounds + 1)]
 
     def expected_measurements(self, config: CampaignConfig) -> int:
         """Measurements in all, A/A repeats included, once all rounds are drawn."""
-        kernels = sum(self.expected_kernels(workload, config) for workload in config.parsed_workloads)
+        kernels = sum(config.kernels.expected(self.rounds(w, config)) for w in config.parsed_workloads)
         return round(kernels * config.platforms_per_kernel * (1 + config.repeat_share))
 
     def proposals(self, workload: Workload, round_: int) -> list[Candidate] | None:
@@ -124,6 +119,15 @@ class CampaignFolder:
             CostModelError: If the file cannot be written.
         """
         write_whole(self._proposal_path(workload, round_), msgspec.json.encode(candidates))
+
+    def add_proposals(self, workload: Workload, round_: int, candidates: list[Candidate]) -> None:
+        """Store the candidates of a round, unless it was drawn already.
+
+        Raises:
+            CostModelError: If the file cannot be written.
+        """
+        if not self._proposal_path(workload, round_).exists():
+            self.write_proposals(workload, round_, candidates)
 
     @property
     def _config(self) -> Path:

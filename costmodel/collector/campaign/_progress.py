@@ -166,8 +166,8 @@ def campaign_status(out: CampaignFolder | Path | str) -> CampaignStatus:
 def _workload_status(
     folder: CampaignFolder, config: CampaignConfig, workload: Workload, known: list[Measurement]
 ) -> WorkloadStatus:
-    every_round = range(config.kernels.rounds + 1)
-    drawn = [p for r in every_round if (p := folder.proposals(workload, r)) is not None]
+    rounds = folder.rounds(workload, config)
+    drawn = [kernels for kernels in rounds if kernels is not None]
     # A finalist's second measurement, made alone, is none that was expected.
     first = len({(m.candidate.candidate_id, m.platform.platform_id) for m in known if m.visit == 0})
     return WorkloadStatus(
@@ -175,7 +175,7 @@ def _workload_status(
         len(drawn),
         sum(map(len, drawn)),
         first,
-        round(folder.expected_kernels(workload, config) * config.platforms_per_kernel),
+        round(config.kernels.expected(rounds) * config.platforms_per_kernel),
         sum(m.visit > 0 for m in known),
         dict(Counter(m.outcome.value for m in known).most_common()),
     )
