@@ -7,7 +7,7 @@ from costmodel.search._provenance import Provenance
 from costmodel.search._result import SearchResult
 from costmodel.search._search import Search
 from costmodel.search._stopping import StopGain
-from costmodel.search._study import give_up_abandoned, open_study, quiet_optuna
+from costmodel.search._study import add_known, give_up_abandoned, open_study, quiet_optuna
 from costmodel.search._trial import Trial
 from costmodel.search._tune import tune, tune_together
 from costmodel.search.portfolio import (
@@ -41,6 +41,7 @@ __all__ = [
     "SpaceSampler",
     "StopGain",
     "Trial",
+    "add_known",
     "batches_in_flight",
     "best_portfolio",
     "fewest_sms",

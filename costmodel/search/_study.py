@@ -1,6 +1,7 @@
 """Studies in files and databases, which several processes can share and any can resume."""
 
 import logging
+import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +15,9 @@ from optuna.trial import TrialState
 
 from costmodel.databases import database_url
 from costmodel.errors import CostModelError
+from costmodel.records import Config
 from costmodel.search.samplers import give_up, is_abandoned
+from costmodel.spaces import SearchSpace
 
 # A writer holds a journal's lock for milliseconds; one that was killed meanwhile stops the others this long.
 _LOCK_S = 10
@@ -41,6 +44,25 @@ def open_study(place: str | None, name: str) -> optuna.Study:
     except Exception as error:  # each driver raises errors of its own
         first = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise CostModelError(f"Cannot open the study {name!r} at {place}: {first}") from error
+
+
+def add_known(study: optuna.Study, space: SearchSpace, config: Config, latency_s: float) -> None:
+    """Add a measurement made before the search to its study, as a finished trial.
+
+    Args:
+        study: The study.
+        space: Space of the config.
+        config: The config that was measured.
+        latency_s: Its latency in seconds; inf if it failed.
+    """
+    params, ran = space.params(config), math.isfinite(latency_s)
+    trial = optuna.trial.create_trial(
+        params=dict(params),
+        distributions={name: space.distributions[name] for name in params},
+        state=TrialState.COMPLETE if ran else TrialState.FAIL,
+        value=latency_s if ran else None,
+    )
+    study.add_trial(trial)
 
 
 def _storage(place: str | None) -> BaseStorage | None:

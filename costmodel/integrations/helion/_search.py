@@ -1,5 +1,6 @@
 """Helion's search algorithm: an Optuna study, with a model and what a record store knows."""
 
+import math
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -22,7 +23,7 @@ from costmodel.integrations.helion._space import HelionSpace
 from costmodel.integrations.helion._timings import fastest, helion_timings, measurements_of, on_this_stream
 from costmodel.integrations.triton import KernelTimings, by_neighbours, current_platform, open_store
 from costmodel.records import Candidate, Config, Measurement, Outcome, Platform
-from costmodel.search import ModelSampler, quiet_optuna
+from costmodel.search import ModelSampler, add_known, quiet_optuna
 from costmodel.transfer import FromScratch
 from costmodel.tuning import Knowledge, from_model
 
@@ -141,7 +142,8 @@ class CostModelSearch(BaseSearch):  # type: ignore[misc]
             config = space.recall(measured.candidate.config)
             if config is not None:
                 tried.add(config.config_id)
-                study.add_trial(_finished(space, config, measured))
+                ran = measured.outcome is Outcome.OK
+                add_known(study, space, config, measured.latency_s if ran else math.inf)
         first = [each for each in self._first(space, timings) if each.config_id not in tried]
         for config in first[: max(0, self._shortlist - len(timings.known))]:
             study.enqueue_trial(space.params(config))
@@ -267,13 +269,3 @@ def _told(measured: Measurement) -> dict[str, Any]:
     """What a study is told of a measurement."""
     ran = measured.outcome is Outcome.OK
     return {"values": measured.latency_s} if ran else {"state": TrialState.FAIL}
-
-
-def _finished(space: HelionSpace, config: Config, measured: Measurement) -> optuna.trial.FrozenTrial:
-    ran = measured.outcome is Outcome.OK
-    return optuna.trial.create_trial(
-        params=space.params(config),
-        distributions=space.distributions,
-        state=TrialState.COMPLETE if ran else TrialState.FAIL,
-        value=measured.latency_s if ran else None,
-    )

@@ -15,7 +15,7 @@ from costmodel.integrations.tvm._program import Program, program_key, tell
 from costmodel.integrations.tvm._results import latency_of
 from costmodel.integrations.tvm._target import device_part, target_json
 from costmodel.records import Candidate, Config, Platform
-from costmodel.search import DriftWatch, ModelSampler, quiet_optuna
+from costmodel.search import DriftWatch, ModelSampler, add_known, quiet_optuna
 from costmodel.spaces import KernelSpace
 
 
@@ -190,7 +190,7 @@ class _Search:
             if config is not None:
                 known[config.config_id] = config, latency_of(record.run_secs)
         for config, latency_s in known.values():
-            self._study.add_trial(_finished(self._space, config, latency_s))
+            add_known(self._study, self._space, config, latency_s)
         return len(known)
 
     def ask(self) -> list[Any] | None:
@@ -223,17 +223,6 @@ class _Search:
             since = f"measured times drift by x{drift.ratio:.2f} from candidate {drift.since} on"
             tell(self._task, f"saw {since}: earlier ones are multiplied by that")
         self._pending, self._repeated = [], []
-
-
-def _finished(space: Any, config: Config, latency_s: float) -> optuna.trial.FrozenTrial:
-    """A trial of an earlier search; its latency is inf for a failure."""
-    params, ran = space.params(config), latency_s != float("inf")
-    return optuna.trial.create_trial(
-        params=params,
-        distributions={name: space.distributions[name] for name in params},
-        state=TrialState.COMPLETE if ran else TrialState.FAIL,
-        value=latency_s if ran else None,
-    )
 
 
 def _records_of(context: Any, database: Any) -> list[Any]:
