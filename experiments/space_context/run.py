@@ -3,18 +3,17 @@
 import argparse
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import xgboost
-from scipy.stats import bootstrap
 
 from costmodel.dataset import Dataset, load_dataset, without_final_report
 from costmodel.kernels import open_sources
-from costmodel.metrics import score_at_k
+from costmodel.metrics import cluster_bootstrap_interval, score_at_k
 from costmodel.progress import track
 from costmodel.records import Workload
 from costmodel.spaces import KernelSpace
@@ -128,13 +127,13 @@ class Tasks:
 
 def stack(tasks: Tasks, folds: Any) -> Any:
     """What the learner that ships predicts, out of fold."""
-    predicted = np.empty(len(tasks.X))
-    for fold in np.unique(folds):
-        known, held = folds != fold, folds == fold
+
+    def predict(known: Any, held: Any) -> Any:
         model = make_model(STACK, tasks.columns)
         model.fit(tasks.X[known], tasks.latency_s[known], tasks.names[tasks.task[known]])
-        predicted[held] = model.predict(tasks.X[held]).score
-    return predicted
+        return model.predict(tasks.X[held]).score
+
+    return out_of_fold(folds, predict)
 
 
 def trees(tasks: Tasks, X: Any, folds: Any) -> Any:
@@ -148,11 +147,19 @@ def trees(tasks: Tasks, X: Any, folds: Any) -> Any:
         "colsample_bynode": 0.5,
         "nthread": 1,
     }
-    predicted = np.empty(len(X))
-    for fold in np.unique(folds):
-        known, held = folds != fold, folds == fold
+
+    def predict(known: Any, held: Any) -> Any:
         booster = xgboost.train(settings, xgboost.DMatrix(X[known], label=tasks.log_score[known]), 400)
-        predicted[held] = booster.predict(xgboost.DMatrix(X[held]))
+        return booster.predict(xgboost.DMatrix(X[held]))
+
+    return out_of_fold(folds, predict)
+
+
+def out_of_fold(folds: Any, predict: Callable[[Any, Any], Any]) -> Any:
+    """``(n,)`` predictions of each row by what learned from the other folds."""
+    predicted = np.empty(len(folds))
+    for fold in np.unique(folds):
+        predicted[folds == fold] = predict(folds != fold, folds == fold)
     return predicted
 
 
@@ -168,16 +175,16 @@ def mean_of(tasks: Tasks, *predictions: Any) -> Any:
 def line(name: str, seed: int, scores: Mapping[str, Mapping[str, float]], tasks: Tasks) -> dict[str, Any]:
     """Score@1 of a model, and its difference to the stack with a 95 % bootstrap over workloads."""
     found = pd.DataFrame({"own": scores[name], "stack": scores[STACK]})
-    by_workload = (found["own"] - found["stack"]).groupby(found.index.map(tasks.workload_of)).mean()
-    interval = bootstrap((by_workload,), np.mean, method="percentile", rng=0).confidence_interval
+    difference = (found["own"] - found["stack"]).to_numpy()
+    low, high = cluster_bootstrap_interval(difference, found.index.map(tasks.workload_of).to_numpy())
     return {
         "model": name,
         "seed": seed,
         "mean": found["own"].mean(),
         "median": found["own"].median(),
-        "to the stack": by_workload.mean(),
-        "low": interval.low,
-        "high": interval.high,
+        "to the stack": difference.mean(),
+        "low": low,
+        "high": high,
     }
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A quarter of an hour on two cores, with TVM and xgboost; options of run.py may follow.
+# Six minutes of a core, with TVM and xgboost; options of run.py may follow.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 here=experiments/space_context
