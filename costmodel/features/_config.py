@@ -7,7 +7,8 @@ a CPU four and two. ``tensor_tile.<buffer>.<m, n or k>`` does the same for Tenso
 anchor as a matrix product; warps take the place of threads. The columns aggregate over loops, so that they
 mean the same in every space.
 
-Other decisions have no column. ``sketch`` numbers the rules that TVM applied, in an order that differs from
+Of a step, in which a block stages both operands, ``_step`` has further columns. Other decisions have none.
+``sketch`` numbers the rules that TVM applied, in an order that differs from
 operator to operator, so that a number learned on one says nothing on another. ``split.*`` (the threads of a
 reduction) and ``compute_at.*`` (where a stage is fused) exist for softmax and layer_norm alone, and all
 three show in what they lead to: blocks, threads, launches, shared memory and traffic in the columns of group
@@ -22,6 +23,7 @@ import numpy as np
 
 from costmodel.arrays import FloatArray
 from costmodel.features._feature import Feature, Values, columns_of, values_of
+from costmodel.features._step import STEP_COLUMNS, step_values
 from costmodel.kernels.metaschedule.launches import (
     contiguous,
     level,
@@ -138,14 +140,14 @@ CONFIG_FEATURES: tuple[Feature[TileFacts], ...] = (
     Feature("log2_unroll", "log2(1)", "config", lambda t: t.log2_unroll),
     Feature("max_vector_width", "1", "config", lambda t: t.largest("cooperative_fetch")),
 )
-CONFIG_COLUMNS = columns_of(CONFIG_FEATURES)
+CONFIG_COLUMNS = columns_of(CONFIG_FEATURES) + STEP_COLUMNS
 
 
 def config_values(batch: ConfigBatch) -> list[Values]:
-    """A number or ``(n,)`` numbers for each of ``CONFIG_FEATURES``; NaN where no decision tells."""
+    """A number or ``(n,)`` numbers for each of ``CONFIG_COLUMNS``; NaN where no decision tells."""
     if batch.workload.is_opaque:
-        return [np.nan] * len(CONFIG_FEATURES)
-    return values_of(CONFIG_FEATURES, TileFacts.of(batch))
+        return [np.nan] * len(CONFIG_COLUMNS)
+    return [*values_of(CONFIG_FEATURES, TileFacts.of(batch)), *step_values(batch)]
 
 
 def _log2_product(factors: Sequence[FloatArray]) -> Values:

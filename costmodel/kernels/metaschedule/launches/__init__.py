@@ -3,6 +3,7 @@
 from costmodel.kernels.metaschedule.launches._epilogue import epilogue_costs
 from costmodel.kernels.metaschedule.launches._estimate import estimate_launches
 from costmodel.kernels.metaschedule.launches._loops import level, loop_tiles, product, within
+from costmodel.kernels.metaschedule.launches._step import Step, step_of
 from costmodel.kernels.metaschedule.launches._tiles import (
     contiguous,
     operand_loads,
@@ -12,6 +13,7 @@ from costmodel.kernels.metaschedule.launches._tiles import (
 )
 
 __all__ = [
+    "Step",
     "contiguous",
     "epilogue_costs",
     "estimate_launches",
@@ -20,6 +22,7 @@ __all__ = [
     "operand_loads",
     "operand_loops",
     "product",
+    "step_of",
     "thread_part",
     "unfolded",
     "within",

@@ -16,10 +16,10 @@ from costmodel.kernels.metaschedule.launches._staging import staging_of
 from costmodel.kernels.metaschedule.launches._tiled_launch import is_padded, unroll_steps
 from costmodel.records import DTYPE_BYTES, SKETCH, ConfigBatch, Workload
 
-_SIDE = 16  # rows and columns of a fragment
-_WARP = 32  # threads that hold a fragment together
+FRAGMENT_SIDE = 16  # rows and columns of a fragment
+WARP_THREADS = 32  # threads that hold a fragment together
 # The first of the two tensorised sketches stages its second operand by columns, the other by rows of k.
-_TRANSPOSED_SKETCH = 3
+TRANSPOSED_SKETCH = 3
 
 
 def is_tensorised(batch: ConfigBatch) -> bool:
@@ -41,19 +41,19 @@ def tensor_launch(batch: ConfigBatch) -> dict[str, FloatArray]:
     workload, size = batch.workload, DTYPE_BYTES[batch.workload.dtype]
     rows, columns, depth = (tile.astype(np.float64) for tile in batch.named("tensor_tile."))
     widths = [width.astype(np.float64) for width in batch.named("cooperative_fetch.")]
-    block_results = _SIDE**2 * within(rows, 2) * within(columns, 2)
+    block_results = FRAGMENT_SIDE**2 * within(rows, 2) * within(columns, 2)
     blocks = _products(workload) * rows[:, 0] * rows[:, 1] * columns[:, 0] * columns[:, 1]
     steps = depth[:, 0]
     warps = rows[:, 2] * columns[:, 2]
-    threads = _WARP * warps
-    block_depth = _SIDE * within(depth, 1)
+    threads = WARP_THREADS * warps
+    block_depth = FRAGMENT_SIDE * within(depth, 1)
     stored, first, second = (
         staging_of(box, threads, width)
         for box, width in zip(
             (
                 block_results,
-                _SIDE * within(rows, 2) * block_depth,
-                _SIDE * within(columns, 2) * block_depth,
+                FRAGMENT_SIDE * within(rows, 2) * block_depth,
+                FRAGMENT_SIDE * within(columns, 2) * block_depth,
             ),
             widths,
             strict=True,
@@ -67,15 +67,15 @@ def tensor_launch(batch: ConfigBatch) -> dict[str, FloatArray]:
     epilogue_flops, epilogue_loads, uses = epilogue_costs(workload)
     first_pads, second_pads = _pads_to_fragments(batch)
     padding_flops = first.elements * (first_pads or is_padded(workload)) + second.elements * second_pads
-    macs = blocks * block_results * _SIDE * within(depth, 0)
+    macs = blocks * block_results * FRAGMENT_SIDE * within(depth, 0)
     lanes = np.maximum.reduce([stored.lanes, first.lanes, second.lanes])
-    fragment_bytes = size * _SIDE**2
+    fragment_bytes = size * FRAGMENT_SIDE**2
     return {
         "blocks": blocks,
         "threads_per_block": threads,
         "vthreads": np.ones(batch.size),
         "shared_bytes": size * _shared_elements(batch, rows, columns, depth),
-        "local_bytes": fragment_bytes / _WARP * (row_fragments * column_fragments + operand_fragments),
+        "local_bytes": fragment_bytes / WARP_THREADS * (row_fragments * column_fragments + operand_fragments),
         "global_load_bytes": size * (copied + written * epilogue_loads),
         "global_store_bytes": size * written,
         "shared_load_bytes": fragment_bytes * loaded_fragments + size * written * uses,
@@ -105,11 +105,15 @@ def _shared_elements(
 
     The results come last and take the place of the larger operand.
     """
-    height, width, length = _SIDE * within(rows, 2), _SIDE * within(columns, 2), _SIDE * within(depth, 1)
-    transposed = batch.decisions[SKETCH] == _TRANSPOSED_SKETCH
+    height, width, length = (
+        FRAGMENT_SIDE * within(rows, 2),
+        FRAGMENT_SIDE * within(columns, 2),
+        FRAGMENT_SIDE * within(depth, 1),
+    )
+    transposed = batch.decisions[SKETCH] == TRANSPOSED_SKETCH
     first = height * _aligned(length)
     second = np.where(transposed, width * _aligned(length), length * _aligned(width))
-    results = _SIDE * rows[:, 2] * width
+    results = FRAGMENT_SIDE * rows[:, 2] * width
     return np.minimum(first, second) + np.maximum(np.maximum(first, second), results)
 
 

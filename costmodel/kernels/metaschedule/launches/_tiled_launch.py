@@ -66,7 +66,7 @@ def tiled_launch(batch: ConfigBatch) -> dict[str, FloatArray]:
         "blocks": blocks,
         "threads_per_block": threads,
         "vthreads": vthreads,
-        "shared_bytes": size * _copies(batch) * sum(boxes),
+        "shared_bytes": size * pipeline_copies(batch) * sum(boxes),
         "local_bytes": size * vthreads * product([within(tile, 3) for tile in spatial]),
         "global_load_bytes": size * (copied + results * epilogue_loads),
         "global_store_bytes": np.full(shape, float(size * results)),
@@ -97,6 +97,7 @@ def unroll_steps(batch: ConfigBatch) -> FloatArray:
     return steps[0].astype(np.float64) if steps else np.zeros(batch.size)
 
 
-def _copies(batch: ConfigBatch) -> FloatArray:
+def pipeline_copies(batch: ConfigBatch) -> FloatArray:
+    """``(n,)`` copies of what is staged that a block keeps."""
     sketch = batch.decisions.get(SKETCH, np.zeros(batch.size, dtype=np.int64))
     return np.asarray(_PIPELINE_COPIES[np.minimum(sketch, len(_PIPELINE_COPIES) - 1)])
