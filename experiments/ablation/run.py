@@ -5,7 +5,7 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import pandas as pd
 
@@ -16,11 +16,13 @@ from costmodel.learners import KernelRidge, Learner, Stack, XGBoostLearner, XGBo
 from costmodel.transfer import Residual
 
 sys.path.append(str(Path(__file__).parents[1]))
+from hidden_columns import WithoutColumns, columns_of_steps
 from options import parse_options
 
 FULL = "xgboost, all columns"
 BOUND = "log2_roofline_s"
-# What is left out, by a part of the columns' names; the bound stays, as latency is learned relative to it.
+STEPS = "steps, which are part of tiles"
+# What is left out; the bound stays, as latency is learned relative to it.
 PARTS: dict[str, Callable[[Column], bool]] = {
     "workload": lambda column: column.group == "workload",
     "platform": lambda column: column.group == "platform",
@@ -50,25 +52,6 @@ PARTS: dict[str, Callable[[Column], bool]] = {
 }
 
 
-class Without(Residual):
-    """A model that does not see some columns."""
-
-    def __init__(self, learner: Learner, hidden: Sequence[int]) -> None:
-        super().__init__(learner)
-        self.hidden = list(hidden)
-
-    def fit(self, X: Any, y: Any, task_ids: Any) -> Self:
-        return super().fit(self._seen(X), y, task_ids)
-
-    def predict(self, X: Any) -> Any:
-        return super().predict(self._seen(X))
-
-    def _seen(self, X: Any) -> Any:
-        X = X.copy()
-        X[:, self.hidden] = 0.0
-        return X
-
-
 def main() -> None:
     arguments = parse()
     dataset = load_dataset(arguments.dataset)
@@ -94,13 +77,18 @@ def without_columns() -> dict[str, ModelFactory]:
         def make(columns: Sequence[Column]) -> Residual:
             names = [column.name for column in columns]
             hidden = [i for i, column in enumerate(columns) if hides(column) and column.name != BOUND]
-            return Without(XGBoostLearner(names.index(BOUND)), hidden)
+            return WithoutColumns(XGBoostLearner(names.index(BOUND)), hidden)
 
         return make
+
+    def without_steps(columns: Sequence[Column]) -> Residual:
+        bound = [column.name for column in columns].index(BOUND)
+        return WithoutColumns(XGBoostLearner(bound), columns_of_steps(columns))
 
     return {
         FULL: factory(lambda _: False),
         **{f"  without {part}": factory(hides) for part, hides in PARTS.items()},
+        f"  without {STEPS}": without_steps,
     }
 
 
@@ -129,7 +117,7 @@ def table(report: EvaluationReport) -> list[dict[str, Any]]:
     lines = []
     for entry in report.statistics():
         name = entry["learner"]
-        whole = FULL if "without" in name and name.strip().removeprefix("without ") in PARTS else "stack"
+        whole = FULL if name.strip().removeprefix("without ") in (*PARTS, STEPS) else "stack"
         line = {
             "model": name,
             "score_at_1": entry["score_at_1"]["mean"],

@@ -115,7 +115,7 @@ def main() -> None:
 
 
 def stock_comparison(rows: list[dict[str, Any]]) -> dict[str, float]:
-    """By how much stock's best kernel is faster than the dataset's, at most, and the mean of stock / dataset."""
+    """By how much stock's best kernel is faster than the dataset's at most; mean of stock / dataset."""
     ratios = [row["stock_to_dataset"] for row in rows]
     return {"most gain": 1 / min(ratios) - 1, "geometric mean": math.exp(np.mean(np.log(ratios)))}
 

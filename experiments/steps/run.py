@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,33 +14,11 @@ from costmodel.dataset import Dataset, SplitRecipe, load_dataset, make_split, wi
 from costmodel.evaluation import EvaluationReport, ModelFactory, cross_validate
 from costmodel.features import Column
 from costmodel.files import write_json
-from costmodel.learners import Learner
 from costmodel.transfer import Residual, make_model
 
 sys.path.append(str(Path(__file__).parents[1]))
+from hidden_columns import WithoutColumns, columns_of_steps
 from options import parse_options
-
-# The columns of a step stand side by side.
-FIRST, LAST = "log2_first_staged_bytes", "log2_inner_depth"
-
-
-class Without(Residual):
-    """A model of fewer columns: those of a step are 0 in all rows."""
-
-    def __init__(self, learner: Learner, hidden: slice) -> None:
-        super().__init__(learner)
-        self.hidden = hidden
-
-    def fit(self, X: Any, y: Any, task_ids: Any) -> Self:
-        return super().fit(self._seen(X), y, task_ids)
-
-    def predict(self, X: Any) -> Any:
-        return super().predict(self._seen(X))
-
-    def _seen(self, X: Any) -> Any:
-        X = X.copy()
-        X[:, self.hidden] = 0.0
-        return X
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -90,10 +68,9 @@ def without(name: str) -> str:
 
 
 def _hiding(name: str, columns: Sequence[Column]) -> Residual:
-    names = [column.name for column in columns]
     model = make_model(name, columns)
     assert isinstance(model, Residual)
-    return Without(model.learner, slice(names.index(FIRST), names.index(LAST) + 1))
+    return WithoutColumns(model.learner, columns_of_steps(columns))
 
 
 def table(report: EvaluationReport, learners: Sequence[str]) -> list[dict[str, Any]]:
