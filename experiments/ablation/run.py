@@ -1,7 +1,6 @@
 """Which columns, and which learners of the stack, earn what? See README.md here."""
 
 import argparse
-import json
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ import pandas as pd
 from costmodel.dataset import SplitRecipe, load_dataset, make_split
 from costmodel.evaluation import EvaluationReport, ModelFactory, cross_validate
 from costmodel.features import Column
+from costmodel.files import write_json
 from costmodel.learners import KernelRidge, Learner, Stack, XGBoostLearner, XGBoostRanker
 from costmodel.transfer import Residual
 
@@ -61,7 +61,7 @@ def main() -> None:
     lines = table(report)
     print(pd.DataFrame(lines).set_index("model").round(3).to_string(na_rep=""))
     if arguments.json:
-        arguments.json.write_text(json.dumps(lines, indent=1) + "\n")
+        write_json(arguments.json, lines)
 
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:

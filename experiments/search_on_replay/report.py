@@ -14,9 +14,10 @@ POINTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192)  # measurement
 
 
 def read(folder: Path, searches: Sequence[str]) -> pd.DataFrame:
-    """One row for each task, search and seed."""
+    """One row for each task, search and seed, the searches in this order."""
     rows = [row for file in sorted(folder.glob("task-*.json")) for row in json.loads(file.read_text())]
-    return pd.DataFrame([row for row in rows if row["search"] in searches])
+    frame = pd.DataFrame([row for row in rows if row["search"] in searches])
+    return frame.sort_values("search", key=lambda names: names.map(list(searches).index), kind="stable")
 
 
 def summary(results: pd.DataFrame, cap: int) -> dict[str, dict[str, Any]]:
