@@ -211,7 +211,7 @@ def picture(curve: pd.DataFrame) -> Picture:
         axes.spines[["top", "right"]].set_visible(False)
     panels[0].set_ylabel("Score@1, mean over tasks held out", fontsize=9)
     handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False, fontsize=8)
+    figure.legend(handles, labels, loc="outside lower center", ncols=2 * len(most), frameon=False, fontsize=8)
     return figure
 
 
