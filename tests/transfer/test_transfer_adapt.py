@@ -171,11 +171,12 @@ def test_registered_models_rank_a_landscape_and_profit_from_samples(landscape, n
     at = np.flatnonzero(held_out & (rows["sms_granted"] == 8).to_numpy())
     ran = at[np.isfinite(y[at])]
     zero_shot = np.corrcoef(model.predict(table.values[ran]).score, -np.log(y[ran]))[0, 1]
-    adapted = model.adapt(table.values[ran[:8]], y[ran[:8]]).predict(table.values[ran]).score
-    # What eight samples alone teach of sixteen configs depends on the draw: 0.3 to 0.9 over seeds. The
-    # landscape is made of other physics than the analytic learner knows.
-    least = {"random": 0.5, "ridge-on-sources": 0.5, "analytic": 0.55}.get(name, 0.65)
-    assert np.corrcoef(adapted, -np.log(y[ran]))[0, 1] > least
+    # What eight samples alone teach of sixteen configs depends on the draw: 0.2 to 0.9. So four draws count.
+    draws = [np.random.default_rng(seed).permutation(ran)[:8] for seed in range(4)]
+    adapted = [model.adapt(table.values[drawn], y[drawn]).predict(table.values[ran]).score for drawn in draws]
+    # The landscape is made of other physics than the analytic learner knows.
+    least = {"random": 0.6, "ridge-on-sources": 0.5, "analytic": 0.55}.get(name, 0.65)
+    assert np.mean([np.corrcoef(scores, -np.log(y[ran]))[0, 1] for scores in adapted]) > least
     assert name in ("random", "analytic") or zero_shot > 0.6
 
 
