@@ -7,12 +7,11 @@ a CPU four and two. ``tensor_tile.<buffer>.<m, n or k>`` does the same for Tenso
 anchor as a matrix product; warps take the place of threads. The columns aggregate over loops, so that they
 mean the same in every space.
 
-Of a step, in which a block stages both operands, ``_step`` has further columns. Other decisions have none.
-``sketch`` numbers the rules that TVM applied, in an order that differs from
-operator to operator, so that a number learned on one says nothing on another. ``split.*`` (the threads of a
-reduction) and ``compute_at.*`` (where a stage is fused) exist for softmax and layer_norm alone, and all
-three show in what they lead to: blocks, threads, launches, shared memory and traffic in the columns of group
-``launch``.
+``_step`` adds what a block stages of each operand in one step of the reduction. Other decisions have no
+column. ``sketch`` numbers the rules that TVM applied, in an order that differs from operator to operator, so
+that a number learned on one says nothing on another. ``split.*`` (the threads of a reduction) and
+``compute_at.*`` (where a stage is fused) exist for softmax and layer_norm alone, and all three show in what
+they lead to: blocks, threads, launches, shared memory and traffic in the columns of group ``launch``.
 """
 
 from collections.abc import Callable, Sequence
