@@ -21,7 +21,7 @@ def median_error(learner, X, y) -> float:
 def test_what_the_roofline_does_not_know_is_told_for_sizes_beyond_those_learned_from() -> None:
     rows, (X, y, _) = planted_rows(-20.0, -16.0, 0), planted_rows(-12.0, -10.0, 1)
     above = AboveAnalytic(AnalyticPrior(0, (1,)), XGBoostLearner(3, rounds=60)).fit(*rows)
-    assert median_error(above, X, y) < 0.02
+    assert median_error(above, X, y) < 0.03  # 0.016 with XGBoost 3.2, 0.026 with 3.4
     # Trees above the roofline have to find the times among the columns.
     assert median_error(XGBoostLearner(0, rounds=60).fit(*rows), X, y) > 0.05
     assert median_error(AnalyticPrior(0, (1,)).fit(*rows), X, y) == pytest.approx(0.09, abs=0.03)

@@ -97,7 +97,7 @@ class BoostedTrees(Learner):
         check_features(X, self.width_)
         # In place: no copy of the rows is binned or sorted, which would cost more than the trees.
         margin = self.booster_.inplace_predict(np.ascontiguousarray(X), predict_type="margin")
-        return np.asarray(margin, dtype=np.float64)
+        return np.asarray(margin, dtype=np.float64).reshape(len(X))  # of no rows XGBoost 3.4 makes (0, 0)
 
 
 def import_xgboost(what: str = "The learner xgboost") -> Any:
