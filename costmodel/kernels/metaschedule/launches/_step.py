@@ -5,7 +5,7 @@ anchor is seen as a matrix product: rows are loops that index the first operand 
 alone, depth is what is accumulated over. Loops that index both, such as a batch, are neither.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +17,7 @@ from costmodel.kernels.metaschedule.launches._loops import (
     box_elements,
     level,
     loop_tiles,
+    product,
     within,
 )
 from costmodel.kernels.metaschedule.launches._staging import staging_of
@@ -131,16 +132,9 @@ def _sides(nest: LoopNest, extents: Mapping[str, FloatArray], size: int) -> Side
     first, second = nest.operands
     rows = [loop for loop in nest.spatial if loop in first and loop not in second]
     columns = [loop for loop in nest.spatial if loop in second and loop not in first]
-    return (
-        _product(rows, extents, size),
-        _product(columns, extents, size),
-        _product(nest.reduced, extents, size),
+    # A side of no loops is 1.
+    one = np.ones(size)
+    height, width, depth = (
+        product([one, *(extents[loop] for loop in loops)]) for loops in (rows, columns, nest.reduced)
     )
-
-
-def _product(loops: Sequence[str], extents: Mapping[str, FloatArray], size: int) -> FloatArray:
-    """``(n,)`` product over loops; 1 of none."""
-    result = np.ones(size)
-    for loop in loops:
-        result = result * extents[loop]
-    return result
+    return height, width, depth
