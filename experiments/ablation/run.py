@@ -3,6 +3,7 @@
 import argparse
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -73,22 +74,20 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def without_columns() -> dict[str, ModelFactory]:
-    def factory(hides: Callable[[Column], bool]) -> ModelFactory:
+    def factory(hidden: Callable[[Sequence[Column]], Sequence[int]]) -> ModelFactory:
         def make(columns: Sequence[Column]) -> Residual:
-            names = [column.name for column in columns]
-            hidden = [i for i, column in enumerate(columns) if hides(column) and column.name != BOUND]
-            return WithoutColumns(XGBoostLearner(names.index(BOUND)), hidden)
+            bound = [column.name for column in columns].index(BOUND)
+            return WithoutColumns(XGBoostLearner(bound), hidden(columns))
 
         return make
 
-    def without_steps(columns: Sequence[Column]) -> Residual:
-        bound = [column.name for column in columns].index(BOUND)
-        return WithoutColumns(XGBoostLearner(bound), columns_of_steps(columns))
+    def those(hides: Callable[[Column], bool], columns: Sequence[Column]) -> list[int]:
+        return [i for i, column in enumerate(columns) if hides(column) and column.name != BOUND]
 
     return {
-        FULL: factory(lambda _: False),
-        **{f"  without {part}": factory(hides) for part, hides in PARTS.items()},
-        f"  without {STEPS}": without_steps,
+        FULL: factory(lambda _: ()),
+        **{f"  without {part}": factory(partial(those, hides)) for part, hides in PARTS.items()},
+        f"  without {STEPS}": factory(columns_of_steps),
     }
 
 
