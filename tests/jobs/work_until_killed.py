@@ -14,6 +14,7 @@ import msgspec
 import optuna
 from fresh_processes import Process
 from postgres import end_connections
+from sqlalchemy.exc import IntegrityError, ProgrammingError
 
 from costmodel.databases import database_url
 from costmodel.dataset import CardHeader, build_dataset
@@ -146,12 +147,15 @@ def told(place: str) -> dict[str, Told]:
 
 
 def studies(place: str) -> list[optuna.Study]:
-    """All studies of a store, by name. Whoever reads makes no tables: workers may be doing so right now."""
+    """All studies of a store, by name; none while workers make the tables.
+
+    Whoever reads makes no tables, except that of alembic's version, which Optuna makes in any case.
+    """
     url = database_url(place) if "://" in place else f"sqlite:///{place}"
     try:
         storage = optuna.storages.RDBStorage(url, skip_compatibility_check=True, skip_table_creation=True)
         names = sorted(optuna.get_all_study_names(storage))
-    except optuna.exceptions.StorageInternalError:  # no tables yet
+    except (optuna.exceptions.StorageInternalError, IntegrityError, ProgrammingError):
         return []
     return [optuna.load_study(study_name=name, storage=storage) for name in names]
 
