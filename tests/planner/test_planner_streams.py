@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from kineto_traces import Machine, two_streams
 
@@ -314,8 +314,21 @@ def test_schedules_take_what_a_simulation_in_small_steps_takes(found: KernelGrap
     assert us(covered) == pytest.approx(in_small_steps(covered, alone, wait_us), abs=0.04 * len(found) + 0.1)
 
 
+# Two of these kernels start at the same moment, the one with the longer way to the end after the other in the
+# order of their names.
+TIES = graph(
+    ("k0", 3.2, 0.1, ""),
+    ("k1", 6.2, 1.0, "k0"),
+    ("k2", 9.2, 1.5, "k1"),
+    ("k3", 3.2, 0.4, ""),
+    ("k4", 3.2, 0.1, ""),
+    ("k5", 3.2, 1.5, ""),
+)
+
+
 @settings(max_examples=30, deadline=None)
 @given(branching(), st.integers(1, 3))
+@example(TIES, 3)
 def test_a_schedule_knows_what_its_graph_takes(found: KernelGraph, most: int) -> None:
     gaps = found.dependencies.kinds == DependencyKind.ORDER
     apart = found.assuming(dependencies=found.dependencies.lagging(np.where(gaps, 0.4e-6, 0.0)))

@@ -48,7 +48,8 @@ class Kernels:
     """What is scheduled, and on what.
 
     Attributes:
-        graph: Tasks in topological order; kernels have no streams.
+        graph: Tasks by the longest way to the end, as ``in_time`` puts those that start at the same time, so
+            that they find room in the same order here and in the graph with its streams; kernels have none.
         needs: Kernels that each needs, also those that the host waits for before it launches it.
         gaps_s: ``(n,)`` seconds that pass since the one before on its stream.
         ready_s: ``(n,)`` when the host could have launched them.
@@ -72,7 +73,8 @@ class Kernels:
         Raises:
             CostModelError: It does not, or has too many tasks.
         """
-        graph, gaps_s = without_streams(graph)
+        started, gaps_s = without_streams(graph)
+        graph, order = in_time(started, np.zeros(len(started)))
         edges, device = graph.dependencies, graph.on_device
         calls = edges.where(~device[edges.sources] & device[edges.targets])
         since = replay(graph).starts_s[calls.sources]
@@ -80,7 +82,7 @@ class Kernels:
         ready = np.zeros(len(graph))
         np.maximum.at(ready, calls.targets, since + calls.lags_s)
         return cls(
-            graph, _needs(graph), gaps_s.tolist(), ready.tolist(), contention, positive(wait_s, "wait")
+            graph, _needs(graph), gaps_s[order].tolist(), ready.tolist(), contention, positive(wait_s, "wait")
         )
 
     @cached_property
