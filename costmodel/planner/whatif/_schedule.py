@@ -48,8 +48,7 @@ class Kernels:
     """What is scheduled, and on what.
 
     Attributes:
-        graph: Tasks by the longest way to the end, as ``in_time`` puts those that start at the same time, so
-            that they find room in the same order here and in the graph with its streams; kernels have none.
+        graph: Tasks in topological order; kernels have no streams.
         needs: Kernels that each needs, also those that the host waits for before it launches it.
         gaps_s: ``(n,)`` seconds that pass since the one before on its stream.
         ready_s: ``(n,)`` when the host could have launched them.
@@ -73,8 +72,7 @@ class Kernels:
         Raises:
             CostModelError: It does not, or has too many tasks.
         """
-        started, gaps_s = without_streams(graph)
-        graph, order = in_time(started, np.zeros(len(started)))
+        graph, gaps_s = without_streams(graph)
         edges, device = graph.dependencies, graph.on_device
         calls = edges.where(~device[edges.sources] & device[edges.targets])
         since = replay(graph).starts_s[calls.sources]
@@ -82,7 +80,7 @@ class Kernels:
         ready = np.zeros(len(graph))
         np.maximum.at(ready, calls.targets, since + calls.lags_s)
         return cls(
-            graph, _needs(graph), gaps_s[order].tolist(), ready.tolist(), contention, positive(wait_s, "wait")
+            graph, _needs(graph), gaps_s.tolist(), ready.tolist(), contention, positive(wait_s, "wait")
         )
 
     @cached_property
@@ -260,7 +258,8 @@ def scheduled(kernels: Kernels, schedule: Schedule) -> KernelGraph:
     """The graph with its kernels on the streams of a schedule, where they take what they take alone."""
     of_host = replay(kernels.graph).starts_s
     starts = np.where(kernels.graph.on_device, schedule.starts_s, of_host)
-    graph, by_start = in_time(kernels.graph, starts)
+    # Kernels that start at the same time find room in the order in which the list gave it to them.
+    graph, by_start = in_time(kernels.graph, starts, np.arange(len(starts)))
     used = np.unique(schedule.stream_of)
     number = {stream: i for i, stream in enumerate(used[used >= 0].tolist())} | {-1: -1}
     stream_of = np.array([number[schedule.stream_of[task]] for task in by_start.tolist()])

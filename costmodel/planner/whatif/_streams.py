@@ -78,19 +78,22 @@ def without_streams(graph: KernelGraph) -> tuple[KernelGraph, FloatArray]:
         )
     of_stream = (edges.kinds == DependencyKind.ORDER) & graph.on_device[edges.targets]
     free = replace(graph, dependencies=edges.where(~of_stream))
-    ordered, by_start = in_time(free, replay(free).starts_s)
+    # Of those that start at the same time, the one with the longest way to the end should find room first.
+    ordered, by_start = in_time(free, replay(free).starts_s, -_seconds_to_end(free))
     return ordered, gaps(graph)[by_start]
 
 
-def in_time(graph: KernelGraph, starts_s: FloatArray) -> tuple[KernelGraph, Positions]:
+def in_time(
+    graph: KernelGraph, starts_s: FloatArray, turns: FloatArray | Positions
+) -> tuple[KernelGraph, Positions]:
     """The same, its tasks in the order of their starts, and where each was.
 
-    Of those that start at the same time the one with the longest way to the end comes first: it should be the
-    first to be given room. Any order along this one has no circle.
+    Of those that start at the same time the one of the lowest turn comes first. If no task has a lower turn
+    than one that it needs, any order along this one has no circle.
     """
     rank = np.empty(len(graph), dtype=np.intp)
     rank[graph.order] = np.arange(len(graph))
-    by_start = np.lexsort((rank, -_seconds_to_end(graph), starts_s.round(DIGITS_S)))
+    by_start = np.lexsort((rank, turns, starts_s.round(DIGITS_S)))
     place = np.empty_like(by_start)
     place[by_start] = np.arange(len(graph))
     edges = graph.dependencies
