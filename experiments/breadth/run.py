@@ -19,6 +19,7 @@ from costmodel.records import Candidate, Workload, content_id
 from costmodel.transfer import make_model
 
 sys.path.append(str(Path(__file__).parents[1]))
+from budgets import on_budgets, with_rows
 from options import parse_options
 
 # What is learned from differs from what is held out by more than this factor in some size.
@@ -34,10 +35,10 @@ FIGURES = {
 
 def main(argv: Sequence[str] | None = None) -> None:
     args = parse(argv)
-    judged = of_workloads(on_budgets(load_dataset(args.judged), args), args.held_out)
+    judged = of_workloads(on_budgets(load_dataset(args.judged), args.device, args.sms), args.held_out)
     if args.only_kernels:
         judged = of_kernels(judged, set(args.only_kernels.read_text(encoding="ascii").split()))
-    pool = [on_budgets(load_dataset(name), args) for name in args.learned]
+    pool = [on_budgets(load_dataset(name), args.device, args.sms) for name in args.learned]
     summaries, tasks = [], []
     for at, report in reports(args, judged, pool):
         summaries.append(report.summary().assign(**at))
@@ -90,17 +91,6 @@ def learnable(pool: Sequence[Dataset], held_out: Sequence[Workload]) -> list[str
     return [name for name, shape in every.items() if not any(each.is_near(shape, NEAR) for each in shapes)]
 
 
-def on_budgets(data: Dataset, args: argparse.Namespace) -> Dataset:
-    """The measurements on some budgets of a device, those under MPS left out."""
-    wanted = np.array(
-        [
-            p.device.name == args.device and p.isolation != "mps" and p.sms_granted in args.sms
-            for p in data.platforms
-        ]
-    )
-    return with_rows(data, wanted[data.measurements["platform"]])
-
-
 def of_workloads(data: Dataset, names: Sequence[str]) -> Dataset:
     """The measurements of some workloads."""
     return with_rows(data, np.asarray(data.measured_workloads.isin(names)))
@@ -125,10 +115,6 @@ def few_of_each(data: Dataset, most: int) -> Dataset:
     order = sorted(measured, key=lambda i: content_id("breadth", ids[i]))
     kept = [i for i in order if takes(data.candidates[i])]
     return with_rows(data, data.measurements["candidate"].isin(kept).to_numpy())
-
-
-def with_rows(data: Dataset, rows: "np.ndarray[tuple[int], np.dtype[np.bool_]]") -> Dataset:
-    return Dataset(data.candidates, data.platforms, data.measurements[rows].reset_index(drop=True))
 
 
 def averaged(summaries: pd.DataFrame) -> pd.DataFrame:

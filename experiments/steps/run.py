@@ -7,16 +7,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from costmodel.dataset import Dataset, SplitRecipe, load_dataset, make_split, without_final_report
+from costmodel.dataset import SplitRecipe, load_dataset, make_split, without_final_report
 from costmodel.evaluation import EvaluationReport, ModelFactory, cross_validate
 from costmodel.features import Column
 from costmodel.files import write_json
 from costmodel.transfer import Residual, make_model
 
 sys.path.append(str(Path(__file__).parents[1]))
+from budgets import on_budgets
 from hidden_columns import WithoutColumns, columns_of_steps
 from options import parse_options
 
@@ -41,17 +41,6 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--learner", nargs="+", help="what learns")
     parser.add_argument("--json", type=Path, metavar="FILE")
     return parse_options(parser, __file__, argv)
-
-
-def on_budgets(data: Dataset, device: str, sms: Sequence[int]) -> Dataset:
-    """The measurements on some budgets of a device, those under MPS left out; all of them for ``all``."""
-    if device == "all":
-        return data
-    wanted = np.array(
-        [p.device.name == device and p.isolation != "mps" and p.sms_granted in sms for p in data.platforms]
-    )
-    rows = wanted[data.measurements["platform"]]
-    return Dataset(data.candidates, data.platforms, data.measurements[rows].reset_index(drop=True))
 
 
 def models(learners: Sequence[str]) -> dict[str, ModelFactory]:

@@ -82,8 +82,8 @@ def test_the_curve_learns_from_nested_orders(run: ModuleType, data: Dataset) -> 
     budgets = sorted({p.sms_granted for p in data.platforms})
     arguments = ["--device", device, "--sms", *map(str, budgets), "--held-out", held_out, "--draws", "1"]
     args = run.parse([*arguments, "--sizes", "1", "9", "--most-kernels", "3", "--learner", "consensus"])
-    judged = run.of_workloads(run.on_budgets(data, args), args.held_out)
-    found = list(run.reports(args, judged, [run.on_budgets(data, args)]))
+    judged = run.of_workloads(run.on_budgets(data, args.device, args.sms), args.held_out)
+    found = list(run.reports(args, judged, [run.on_budgets(data, args.device, args.sms)]))
     assert [at["workloads"] for at, _ in found] == [1, len(known)]
     for _, report in found:
         assert {task.partition("@")[0] for task in report.tasks["task"].astype(str)} == {held_out}
