@@ -195,8 +195,9 @@ def tune(
             help="Learner to train on the history.",
             rich_help_panel=MODEL,
             autocompletion=complete_learner,
-            show_default="kernel-ridge for MetaSchedule kernels, else stack; source-mixture if the history "
-            "is another suite; known-elsewhere if it holds these kernels on other SMs or devices",
+            show_default="kernel-ridge for MetaSchedule kernels, else stack; "
+            "stack-above-analytic if speed depends on data; source-mixture if the history is another suite; "
+            "known-elsewhere if it holds these kernels on other SMs or devices",
         ),
     ] = None,
     model: Annotated[

@@ -4,7 +4,14 @@ from costmodel.dataset._append import append_dataset
 from costmodel.dataset._build import build_dataset, describe_file, merge_datasets, read_files
 from costmodel.dataset._papers import BuildReport
 from costmodel.dataset._used import dataset_used
-from costmodel.dataset.checks import Examination, Finding, Severity, examine, write_rejects
+from costmodel.dataset.checks import (
+    Examination,
+    Finding,
+    Severity,
+    check_not_empty,
+    examine,
+    write_rejects,
+)
 from costmodel.dataset.exporters import EXPORT_FORMATS, ExportReport, export_dataset
 from costmodel.dataset.importers import (
     LOWER_TRACES,
@@ -91,6 +98,7 @@ __all__ = [
     "TunedKernel",
     "append_dataset",
     "build_dataset",
+    "check_not_empty",
     "dataset_from_measurements",
     "dataset_hash",
     "dataset_used",

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 from filelock import FileLock, Timeout
 
-from costmodel.dataset._papers import BuildReport, check_not_empty, keep_rejects, report_of, write_papers
+from costmodel.dataset._papers import BuildReport, keep_rejects, report_of, write_papers
 from costmodel.dataset._track import Track, untracked
-from costmodel.dataset.checks import Validation, examine
+from costmodel.dataset.checks import Validation, check_not_empty, examine
 from costmodel.dataset.importers import ReadOptions
 from costmodel.dataset.publish import Describer, read_held_header
 from costmodel.dataset.table import DataFiles, DatasetWriter, add_checksums, remove_other_files

@@ -6,13 +6,12 @@ from pathlib import Path
 from costmodel.dataset._papers import (
     BuildReport,
     check_is_for_papers,
-    check_not_empty,
     keep_rejects,
     report_of,
     write_papers,
 )
 from costmodel.dataset._track import Track, untracked
-from costmodel.dataset.checks import Validation, examine
+from costmodel.dataset.checks import Validation, check_not_empty, examine
 from costmodel.dataset.importers import ReadOptions, is_dataset
 from costmodel.dataset.publish import CardHeader, Describer
 from costmodel.dataset.table import (

@@ -45,26 +45,6 @@ class BuildReport:
     findings: tuple[Finding, ...] = ()
 
 
-def check_not_empty(examination: Examination) -> None:
-    """Check that something enters.
-
-    Raises:
-        CostModelError: Nothing does.
-    """
-    if not examination.accepted:
-        rejects = examination.rejects
-        if not examination.duplicates and not rejects:
-            files = ", ".join(str(file.path) for file in examination.files)
-            raise CostModelError(
-                f"A dataset must have at least one measurement, but {files} has no complete record."
-            )
-        first = f", the first because {rejects[0].reason}" if rejects else ""
-        raise CostModelError(
-            f"A dataset must have at least one measurement, but {len(rejects)} of "
-            f"{examination.duplicates + len(rejects)} records were rejected{first}."
-        )
-
-
 def check_is_for_papers(out: Path) -> None:
     """Check that a folder to write holds no card but a dataset's: another README.md is somebody's work.
 

@@ -61,8 +61,9 @@ def known_from(  # noqa: PLR0913 (what to learn, from what and how)
         device: Name of the device to tune on.
         family: Family of the kernels' parameters (see ``Candidate.family``).
         learner: Name of the learner. Default: ``kernel-ridge`` for MetaSchedule's kernels, ``stack`` for
-            other sources, and ``source-mixture`` for kernels of another suite, of which only their latencies
-            elsewhere are known. If kernels of this workload were measured on any platform,
+            other sources, ``stack-above-analytic`` for families whose speed depends on their data, and
+            ``source-mixture`` for kernels of another suite, of which only their latencies elsewhere are
+            known. If kernels of this workload were measured on any platform,
             ``known-elsewhere``; for sources other than MetaSchedule, only if at least half of the kernels to
             choose from were.
         seed: Seed of the learner's random choices.

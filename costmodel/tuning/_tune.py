@@ -115,8 +115,9 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
             that measurements do not disturb each other.
         model: Trained model, or its file, to use instead of learning from a history.
         learner: Name of the learner (see ``costmodel.transfer.make_model``). Default: ``kernel-ridge`` for
-            MetaSchedule's kernels, ``stack`` for other sources, and ``source-mixture`` for kernels of another
-            suite, of which only their latencies elsewhere are known. If the history has kernels of this
+            MetaSchedule's kernels, ``stack`` for other sources, ``stack-above-analytic`` for families whose
+            speed depends on their data, and ``source-mixture`` for kernels of another suite, of which only
+            their latencies elsewhere are known. If the history has kernels of this
             workload on other SMs or devices, ``known-elsewhere``; for sources other than MetaSchedule, only
             if it has at least half of them.
         keep_twins_apart: In a replay, also learn this workload from near-twins of the device.

@@ -68,6 +68,16 @@ def test_errors_fail_and_files_tell_all(tmp_path: Path) -> None:
     assert json.loads(line)["record"]["file"] == "b.json"
 
 
+def test_it_fails_if_nothing_could_enter_a_dataset(tmp_path: Path) -> None:
+    wrong = fake_cache()
+    wrong["cache"] = {"32,2,col,15": wrong["cache"]["32,2,col,15"] | {"time": -1.0}}
+    rejects = tmp_path / "q.jsonl"
+    result = validate(write_cache(tmp_path / "a.json", wrong), "--quarantine", rejects)
+    assert result.exit_code == 2
+    assert "at least one measurement, but 1 of 1 records were rejected" in " ".join(result.stderr.split())
+    assert len(rejects.read_text().splitlines()) == 1
+
+
 def test_no_rejects_leave_an_empty_file(store: Path, tmp_path: Path) -> None:
     rejects = tmp_path / "q.jsonl"
     rejects.write_text("of an earlier run")

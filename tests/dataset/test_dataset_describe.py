@@ -69,7 +69,12 @@ def test_kernels_count_once_and_only_those_that_never_fail(hashed: bool) -> None
     }
     expected = Counter(name for name, _ in working)
     assert 0 < len(fails) < len({m.candidate.candidate_id for m in records})
-    assert describe(dataset_from_measurements(records)).working_kernels == dict(expected)
+    description = describe(dataset_from_measurements(records))
+    assert description.working_kernels == dict(expected)
+    distinct = {m.kernel_hash for m in records}
+    assert description.kernels == (len(distinct) if hashed else None)
+    counts = dict(summary_tables(description)[0].rows)
+    assert counts["distinct kernels"] == (str(len(distinct)) if hashed else "not recorded")
 
 
 def test_tasks_and_budget_gaps(noisy: list[Measurement]) -> None:

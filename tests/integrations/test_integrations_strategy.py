@@ -1,3 +1,4 @@
+import re
 from functools import partial
 
 import pytest
@@ -87,6 +88,20 @@ def test_a_drift_of_all_measured_times_is_told_by_candidates_that_were_measured_
     told = [line for line in capsys.readouterr().err.splitlines() if "drift" in line]
     assert len(told) == (factor > 1.0)
     assert all("main saw measured times drift by x1.30 from candidate " in line for line in told)
+
+
+def test_a_drift_is_told_by_the_candidates_of_this_search_alone(capsys):
+    database = ms.database.MemoryDatabase()
+    earlier, context = begun(matmul(), trials=32, batch=32, database=database)
+    known = earlier.generate_measure_candidates()
+    commit(database, known, [1e-5] * len(known), context.target)
+    strategy, _ = begun(matmul(), trials=128, batch=64, database=database)
+    for factor in (1.0, 1.3):
+        batch = strategy.generate_measure_candidates()
+        strategy.notify_runner_results(batch, [result(factor * 1e-5 / rows_of_a_block(c.sch)) for c in batch])
+    (told,) = [line for line in capsys.readouterr().err.splitlines() if "drift" in line]
+    (since,) = re.findall(r"from candidate (\d+) of this search on", told)
+    assert 0 < int(since) <= 64
 
 
 def test_a_batch_that_fails_entirely_is_followed_by_another():

@@ -53,19 +53,21 @@ def validate(
     Wrong units, failures written as huge numbers, partial spaces, suites that disagree, conflicting records,
     impossible values, entries that are not read as they are written.
 
-    Exits with 1 if there is an error: a wrong value that would enter a dataset and mislead a model.
+    Exits with 1 if there is an error: a wrong value that would enter a dataset and mislead a model. Exits
+    with 2 if no measurement could enter a dataset.
 
     Examples:
     - `costmodel dataset validate out/*.jsonl caches/*.json.gz`
     - `costmodel dataset validate caches/*.json.gz --json findings.json --quarantine rejects.jsonl`
     """
-    from costmodel.dataset import Severity, examine, write_rejects
+    from costmodel.dataset import Severity, check_not_empty, examine, write_rejects
 
     examination = examine(files, read_options(platform, columns, workload, problem_size), track=track)
     _print(examination)
     write_json(json, {"files": examination.files, "findings": examination.findings})
     if quarantine:
         write_rejects(examination.rejects, quarantine)
+    check_not_empty(examination)
     if any(finding.severity is Severity.ERROR for finding in examination.findings):
         raise typer.Exit(1)
 

@@ -178,6 +178,26 @@ def _file_count(source: Source, count: _Count) -> FileCount:
     )
 
 
+def check_not_empty(examination: Examination) -> None:
+    """Check that something enters.
+
+    Raises:
+        CostModelError: Nothing does.
+    """
+    if not examination.accepted:
+        rejects = examination.rejects
+        if not examination.duplicates and not rejects:
+            files = ", ".join(str(file.path) for file in examination.files)
+            raise CostModelError(
+                f"A dataset must have at least one measurement, but {files} has no complete record."
+            )
+        first = f", the first because {rejects[0].reason}" if rejects else ""
+        raise CostModelError(
+            f"A dataset must have at least one measurement, but {len(rejects)} of "
+            f"{examination.duplicates + len(rejects)} records were rejected{first}."
+        )
+
+
 def write_rejects(rejects: Rejects, file: Path) -> None:
     """Write one ``{"reason": ..., "record": ...}`` per line; to a ``.parquet`` file, write ``Rejects.table``.
 

@@ -31,7 +31,7 @@ class Description:
     Attributes:
         workloads: Number of distinct workloads.
         candidates: Number of distinct candidates.
-        kernels: Number of distinct generated sources; 0 if sources are not recorded.
+        kernels: Number of distinct generated sources; None if sources are not recorded.
         working_kernels: By workload, the number of different kernels that work wherever they were measured.
             Kernels differ by generated source, or by candidate if the source is not recorded.
         platforms: Number of distinct platforms.
@@ -50,7 +50,7 @@ class Description:
 
     workloads: int
     candidates: int
-    kernels: int
+    kernels: int | None
     working_kernels: dict[str, int]
     platforms: int
     measurements: int
@@ -139,7 +139,7 @@ class Describer:
         return Description(
             workloads=len(self._working_kernels),
             candidates=self._candidates,
-            kernels=len(np.unique(np.concatenate(self._kernels))),
+            kernels=len(np.unique(np.concatenate(self._kernels))) or None,
             working_kernels=dict(sorted(self._working_kernels.items())),
             platforms=len(self._platforms),
             measurements=self._measurements,

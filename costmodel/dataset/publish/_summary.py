@@ -48,7 +48,8 @@ def _count_table(description: Description) -> TextTable:
         ("measurements", description.measurements),
         *((f"measurements: {outcome}", count) for outcome, count in description.outcomes.items()),
     ]
-    return TextTable("Counts", ("what", "count"), tuple((name, f"{count:,}") for name, count in rows))
+    cells = tuple((name, "not recorded" if count is None else f"{count:,}") for name, count in rows)
+    return TextTable("Counts", ("what", "count"), cells)
 
 
 def _workload_table(description: Description) -> TextTable:

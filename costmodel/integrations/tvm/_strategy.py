@@ -168,7 +168,7 @@ class _Search:
 
     def __init__(self, sampler: ModelSampler, context: Any, trials: int, batch: int) -> None:
         self._space = sampler.space
-        self._left, self._batch = trials, batch
+        self._left, self._batch, self._restored = trials, batch, 0
         self._arguments = ms.arg_info.ArgInfo.from_entry_func(context.mod, remove_preproc=True)
         self._task = str(context.task_name)
         with quiet_optuna():
@@ -191,7 +191,8 @@ class _Search:
                 known[config.config_id] = config, latency_of(record.run_secs)
         for config, latency_s in known.values():
             add_known(self._study, self._space, config, latency_s)
-        return len(known)
+        self._restored = len(known)
+        return self._restored
 
     def ask(self) -> list[Any] | None:
         """Candidates of MetaSchedule; None where no trial, or no config of a small space, is left."""
@@ -220,8 +221,9 @@ class _Search:
         for number, latency_s in zip(self._repeated, latencies_s[asked:], strict=True):
             self._watch.repeated(number, latency_s)
         for drift in self._watch.drifts[told:]:
-            since = f"measured times drift by x{drift.ratio:.2f} from candidate {drift.since} on"
-            tell(self._task, f"saw {since}: earlier ones are multiplied by that")
+            since = drift.since - self._restored
+            what = f"measured times drift by x{drift.ratio:.2f} from candidate {since} of this search on"
+            tell(self._task, f"saw {what}: earlier ones are multiplied by that")
         self._pending, self._repeated = [], []
 
 
