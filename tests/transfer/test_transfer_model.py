@@ -10,6 +10,7 @@ from msgspec import structs
 
 from costmodel.errors import CostModelError
 from costmodel.features import extract
+from costmodel.kernels import SOURCES, open_sources, sample, source_for
 from costmodel.learners import Prediction
 from costmodel.records import Candidate, Config, Device, Workload, find_device, part_of
 from costmodel.testing import LANDSCAPE_DEVICE, gpu_landscape, landscape_platform
@@ -190,6 +191,34 @@ def test_a_kernel_is_predicted_alike_whatever_kernels_stand_beside_it() -> None:
     for kernels in ([0], [2], [4], [0, 2], [1, 4], [3, 0], [0, 1, 4]):
         features = model.features([every[i] for i in kernels], [landscape_platform(132)] * len(kernels))
         np.testing.assert_array_equal(features, table.values[kernels])
+
+
+@pytest.mark.parametrize("name", ["cuda.gemm-m64-n128-k256", "triton.gated_mlp-m64-n128-k256"])
+def test_kernels_of_a_family_are_drawn_where_none_are_recorded(name: str) -> None:
+    workload = Workload.parse(name)
+    source = source_for(workload, "cuda", open_sources(SOURCES))
+    expected = sample(source.space(workload, "cuda"), 5, seed=3)
+    columns = extract(expected, [landscape_platform(132)] * 5).columns
+    model = Model(
+        FromScratch(), ModelMetadata(columns=tuple(c.name for c in columns), devices=(LANDSCAPE_DEVICE,))
+    )
+    found = model.predict(name, device=LANDSCAPE_DEVICE, n=5, seed=3)
+    assert set(found["candidate_id"]) == {each.candidate_id for each in expected}
+    with pytest.raises(CostModelError, match=r"suite.gemm-x64 must be something .* Give the kernels: "):
+        model.predict("suite.gemm-x64", device=LANDSCAPE_DEVICE)
+
+
+def test_a_call_of_the_library_that_nothing_describes_has_a_note() -> None:
+    calls = [
+        Candidate(Workload.parse(name), "library-1", Config({"call": "eager"}))
+        for name in ("matmul-m64-n64-k64", "triton.gated_mlp-m64-n128-k256")
+    ]
+    columns = extract(calls, [landscape_platform(132)] * 2).columns
+    model = Model(
+        FromScratch(), ModelMetadata(columns=tuple(c.name for c in columns), devices=(LANDSCAPE_DEVICE,))
+    )
+    found = model.predict(calls, device=LANDSCAPE_DEVICE).set_index("candidate_id")
+    assert [found["note"][call.candidate_id] for call in calls] == ["", "work unknown, so measure it"]
 
 
 def test_kernels_of_another_kind_of_device_are_refused(model, data) -> None:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Union
 import msgspec
 
 from costmodel.errors import CostModelError
-from costmodel.kernels.metaschedule import TargetKind, sample_candidates
-from costmodel.records import Candidate, Device, Workload
+from costmodel.kernels import SOURCES, open_sources, sample, source_for
+from costmodel.records import Candidate, Device, TargetKind, Workload
 
 if TYPE_CHECKING:
     from costmodel.dataset import Dataset
@@ -62,18 +62,22 @@ def recorded_candidates(workload: Workload, kernels: Kernels | None) -> list[Can
 
 
 def drawn_candidates(workload: Workload, device: Device, n: int, seed: int) -> list[Candidate]:
-    """So many random kernels of MetaSchedule's design space, or all that there are.
+    """So many random kernels of the first source that makes the workload, or all that there are.
 
     Raises:
-        CostModelError: It has no design space for such a device, or TVM is not installed.
+        CostModelError: No source makes it for such a device, or a package that the source needs is missing.
     """
-    if workload.is_foreign or device.kind == "hip":
+    instead = "Give the kernels: a dataset, or a file of candidates."
+    if device.kind == "hip":
         raise CostModelError(
-            f"Configs can be drawn for operators on CUDA devices and CPUs, but got {workload.name} on "
-            f"{device.name}. Give the kernels: a dataset, or a file of candidates."
+            f"Configs can be drawn for CUDA devices and CPUs, but got {device.name}. {instead}"
         )
     kind: TargetKind = "cpu" if device.kind == "cpu" else "cuda"
-    return sample_candidates(workload, kind, n, seed)
+    try:
+        source = source_for(workload, kind, open_sources(SOURCES))
+    except CostModelError as error:
+        raise CostModelError(f"{error} {instead}") from None
+    return sample(source.space(workload, kind), n, seed)
 
 
 def _candidates_of(workload: Workload, kernels: Kernels | None) -> tuple[list[Candidate], Sequence[str]]:

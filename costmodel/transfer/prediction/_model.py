@@ -67,7 +67,8 @@ class Model:
                 only one.
             kernels: The kernels to rank: those of the workload in a dataset (given as an object, name or
                 path), or in a ``.jsonl`` file with one candidate per line. Default: the shipped dataset; if
-                it has no kernels of the workload, configs are drawn, which needs TVM.
+                it has no kernels of the workload, configs are drawn from the first source that makes it
+                (``costmodel kernels list``; for MetaSchedule this needs TVM).
             n: Number of configs to draw.
             seed: Seed of the draw.
 
@@ -77,9 +78,10 @@ class Model:
             ``high_s`` (its prediction interval), ``unfamiliarity`` (above 1, the model guarantees nothing)
             and ``note``. There is no interval for an unseen device if all devices learned from have one
             architecture. A note says why a kernel cannot run on the device, that the device was never
-            measured, why there is no interval, or that a prediction is slower than on a device that is better
-            in nothing. Columns without any value are left out. Kernels that cannot run have no prediction and
-            come last. Names of the platforms are in ``attrs["platforms"]``.
+            measured, why there is no interval, that a prediction is slower than on a device that is better in
+            nothing, or that nothing describes what a call of the library computes. Columns without any value
+            are left out. Kernels that cannot run have no prediction and come last. Names of the platforms are
+            in ``attrs["platforms"]``.
 
         Raises:
             CostModelError: There are no such kernels or devices, no kernel can run on the device, or the

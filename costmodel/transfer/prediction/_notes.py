@@ -1,4 +1,4 @@
-"""What is to be known beside a prediction for a device that a model has no measurement of."""
+"""What is to be known beside a prediction: what the model has no measurement of, or no description."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 NEVER_MEASURED = "never measured on this device"
 NO_INTERVAL = "no interval, as all that was learned from is of one architecture"
+UNKNOWN_WORK = "work unknown, so measure it"
 # Between the notes of one kernel.
 NOTE_SEPARATOR = "; "
 
@@ -22,7 +23,7 @@ NOTE_SEPARATOR = "; "
 def notes_on(
     model: "Model", candidates: Sequence[Candidate], platforms: Sequence[Platform], found: Predictions
 ) -> list[str]:
-    """A note on each kernel, empty on devices that were measured.
+    """A note on each kernel; empty for kernels that are described, on devices that were measured.
 
     Args:
         model: The model.
@@ -30,12 +31,27 @@ def notes_on(
         platforms: Where each of them would run: parts of one device.
         found: ``(n,)`` values that the model predicts.
     """
+    of_device = _notes_on_device(model, candidates, platforms, found)
+    of_kernels = [[UNKNOWN_WORK] if _is_undescribed(each) else [] for each in candidates]
+    return [
+        NOTE_SEPARATOR.join([*kernel, *device]) for kernel, device in zip(of_kernels, of_device, strict=True)
+    ]
+
+
+def _is_undescribed(candidate: Candidate) -> bool:
+    """Whether neither its workload nor its launches say what it computes, as of the library's calls."""
+    return candidate.source == "library" and candidate.workload.is_foreign
+
+
+def _notes_on_device(
+    model: "Model", candidates: Sequence[Candidate], platforms: Sequence[Platform], found: Predictions
+) -> list[list[str]]:
     device = platforms[0].device
     if model.has_measured(device):
-        return [""] * len(candidates)
+        return [[]] * len(candidates)
     if isinstance(device, HypotheticalDevice):
         unmeasured = "" if model.has_measured(device.of) else f", {NEVER_MEASURED} either"
-        return [f"hypothetical, carried over from {device.of.name}{unmeasured}"] * len(candidates)
+        return [[f"hypothetical, carried over from {device.of.name}{unmeasured}"]] * len(candidates)
     every = [NEVER_MEASURED]
     if "low_s" in found and np.isnan(found["low_s"]).all():
         every.append(NO_INTERVAL)
@@ -47,7 +63,7 @@ def notes_on(
             notes = [
                 [*each, told] if is_slower else each for each, is_slower in zip(notes, slower, strict=True)
             ]
-    return [NOTE_SEPARATOR.join(each) for each in notes]
+    return notes
 
 
 def _seconds_on(
