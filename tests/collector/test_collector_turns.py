@@ -14,6 +14,7 @@ pytest.importorskip("tvm")
 import held_jobs
 
 from costmodel.collector import CpuRunner, RecordedRunner, Request, Timing
+from costmodel.collector.processes import SmLedger
 from costmodel.collector.runners import DeviceJobs
 from costmodel.host import cpu_threads
 from costmodel.kernels.metaschedule import sample_candidates
@@ -75,6 +76,14 @@ def test_processes_take_turns_on_a_device(kernels, candidates, tmp_path: Path) -
     assert all(end <= begin for (_, end), (begin, _) in pairwise(times))
 
 
+@pytest.fixture
+def own_ledger(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No other test takes turns: one that wants the whole device would stand between two lanes."""
+    ledger = partial(SmLedger, parent=tmp_path_factory.mktemp("ledger"))
+    monkeypatch.setattr("costmodel.collector.runners._bench.SmLedger", ledger)
+
+
+@pytest.mark.usefixtures("own_ledger")
 @pytest.mark.skipif(cpu_threads() < 2, reason="needs two hardware threads")
 def test_on_lanes_processes_measure_at_once_and_say_so(kernels, candidates, tmp_path: Path) -> None:
     time = partial(held_jobs.time_when_two_are_here, tmp_path)
