@@ -56,15 +56,13 @@ def main() -> None:
         "streams",
         "neighbours",
     )
-    results = {name: json.loads((EXPERIMENTS / name / "result.json").read_text()) for name in names}
-    fair = json.loads((EXPERIMENTS / "live_search" / "result_fair.json").read_text())
+    results = {name: result_of(name) for name in names}
+    fair = result_of("live_search", "result_fair.json")
     document = {
         "live_search": live_search(results["live_search"]),
         "live_fair": live_fair(fair),
         "live_shipped": gain(fair, STOCK),
-        "live_fair_h100": live_fair(
-            json.loads((EXPERIMENTS / "live_search" / "result_fair_h100.json").read_text())
-        ),
+        "live_fair_h100": live_fair(result_of("live_search", "result_fair_h100.json")),
         "network": network(results["network_on_part"]),
         "plugin_cost": plugin_cost(results["plugin_cost"]),
         "dataset_at_size": dataset_at_size(results["dataset_at_size"]),
@@ -83,16 +81,14 @@ def main() -> None:
         "drift": drift(results["drift"]),
         "transfer": {f"{row['held_out']} {row['learner']}": row for row in results["transfer"]},
         "irregular": irregular(results["irregular"]),
-        "irregular_h200": irregular(json.loads((EXPERIMENTS / "irregular" / "result_h200.json").read_text())),
-        "irregular_devices": another_device(
-            json.loads((EXPERIMENTS / "irregular" / "result_devices.json").read_text())["another device"]
-        ),
+        "irregular_h200": irregular(result_of("irregular", "result_h200.json")),
+        "irregular_devices": another_device(result_of("irregular", "result_devices.json")["another device"]),
         "autotune": results["triton_autotune"]["tuners"],
         "helion": results["helion"]["tuners"],
         "breadth": {
             "mixed": first_choices(results["breadth"]),
             **{
-                name: first_choices(json.loads((EXPERIMENTS / "breadth" / f"result_{name}.json").read_text()))
+                name: first_choices(result_of("breadth", f"result_{name}.json"))
                 for name in ("sm_budgets", "random")
             },
         },
@@ -101,22 +97,26 @@ def main() -> None:
         "foreign": {row["rule"]: row for row in results["foreign_spaces"]["summary"]["device"]},
         "stock": stock_comparison(results["stock_comparison"]),
         "workers": results["kill_the_workers"],
-        "crowd": json.loads((EXPERIMENTS / "kill_the_workers" / "crowd.json").read_text()),
+        "crowd": result_of("kill_the_workers", "crowd.json"),
         "multitask": results["multitask"],
         "lanes": results["lanes"],
         "shadow": shadow(results["shadow"]),
-        "streams": streams(
-            json.loads((EXPERIMENTS / "streams" / "live.json").read_text()), results["streams"]["rows"]
-        ),
+        "streams": streams(result_of("streams", "live.json"), results["streams"]["rows"]),
         "neighbours": neighbours(results["neighbours"]),
         "planned_block": part_over_whole(results["plan_a_block"]["measured_us"]),
         "ablation": {row["model"].strip(): -row.get("difference", 0.0) for row in results["ablation"]},
-        "search": searches("result.json"),
-        "search_whole": searches("result_consensus.json") | searches("result_whole.json"),
-        "search_others": searches("result_others.json"),
+        "search": result_of("search_on_replay"),
+        "search_whole": result_of("search_on_replay", "result_consensus.json")
+        | result_of("search_on_replay", "result_whole.json"),
+        "search_others": result_of("search_on_replay", "result_others.json"),
         "few_shot": {row["method"]: row["after 20, median"] for row in results["few_shot"]["summary"]},
     }
     parser.parse_args().json.write_text(json.dumps(document, indent=1) + "\n")
+
+
+def result_of(experiment: str, file: str = "result.json") -> Any:
+    """What an experiment wrote."""
+    return json.loads((EXPERIMENTS / experiment / file).read_text())
 
 
 def stock_comparison(rows: list[dict[str, Any]]) -> dict[str, float]:
@@ -389,11 +389,6 @@ def network(found: dict[str, Any]) -> dict[str, Any]:
         name: {part: 1e6 * latency_s for part, latency_s in parts.items()}
         for name, parts in found["latency_s"].items()
     }
-
-
-def searches(file: str) -> dict[str, dict[str, Any]]:
-    """A table of replayed searches."""
-    return json.loads((EXPERIMENTS / "search_on_replay" / file).read_text())
 
 
 def screening(rows: list[dict[str, Any]]) -> dict[str, dict[str, float]]:

@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 import pandas as pd
+from budgets import with_rows
 from numpy.typing import NDArray
 
 from costmodel.dataset import Dataset, Fold, Split, SplitRecipe
@@ -24,8 +25,7 @@ Labels = NDArray[np.object_]  # (n,) of each row
 def only(data: Dataset, keep: Callable[[Candidate], bool]) -> Dataset:
     """The measurements of some of the candidates."""
     kept = np.array([keep(candidate) for candidate in data.candidates], dtype=np.bool_)
-    frame = data.measurements
-    return Dataset(data.candidates, data.platforms, frame[kept[frame["candidate"]]].reset_index(drop=True))
+    return with_rows(data, kept[data.measurements["candidate"]])
 
 
 def of_source(data: Dataset, source: str) -> Dataset:
@@ -36,8 +36,7 @@ def of_source(data: Dataset, source: str) -> Dataset:
 def on_device(data: Dataset, device: str) -> Dataset:
     """The measurements on one device."""
     there = np.array([each.device.name == device for each in data.platforms], dtype=np.bool_)
-    frame = data.measurements
-    return Dataset(data.candidates, data.platforms, frame[there[frame["platform"]]].reset_index(drop=True))
+    return with_rows(data, there[data.measurements["platform"]])
 
 
 def kernels_by_kind() -> dict[str, str]:

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from budgets import with_rows
 from held_out import Known, kernel_folds, of_source, shape_folds
 from numpy.typing import NDArray
 
@@ -25,12 +26,11 @@ def like(data: Dataset, source: str, measured: Dataset, most: int) -> Dataset:
     own = of_source(data, source)
     places = set(zip(measured.rows["device"], measured.rows["sms_granted"], strict=True))
     shared = np.array([(each.device.name, each.sms_granted) in places for each in own.platforms])
-    frame = own.measurements[shared[own.measurements["platform"]]].reset_index(drop=True)
-    drawn = Dataset(own.candidates, own.platforms, frame)
+    drawn = with_rows(own, shared[own.measurements["platform"]])
     draws = pd.Series(draw_rows(drawn, 0)).groupby(drawn.rows["candidate"].to_numpy()).min()
     workload = drawn.columns.workload_of[draws.index.to_numpy()]
     kept = draws.index[draws.groupby(workload).rank().to_numpy() <= most]
-    return Dataset(own.candidates, own.platforms, frame[frame["candidate"].isin(kept)].reset_index(drop=True))
+    return with_rows(drawn, drawn.measurements["candidate"].isin(kept).to_numpy())
 
 
 def judge_sharing(
