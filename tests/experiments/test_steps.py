@@ -4,24 +4,20 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-EXPERIMENTS = Path(__file__).parents[2] / "experiments"
-LITTLE = ["--dataset", "datasets/h100-sm-budgets", "--sms", "8", "--folds", "2"]
-
-
-def found(name: str, out: Path, *options: str) -> Any:
-    """What an experiment writes, run on one SM budget of the smallest campaign."""
-    command = [sys.executable, EXPERIMENTS / name / "run.py", *LITTLE, "--json", out, *options]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=EXPERIMENTS.parent)
-    assert done.returncode == 0, done.stderr
-    return json.loads(out.read_text())
+ROOT = Path(__file__).parents[2]
+LITTLE = ["--dataset", "datasets/h100-sm-budgets", "--sms", "8", "--folds", "2", "--learner", "ridge"]
 
 
 def test_columns_of_a_step_are_hidden_from_a_learner(tmp_path: Path) -> None:
-    rows = {row["model"]: row for row in found("steps", tmp_path / "r.json", "--learner", "ridge")}
+    """On one SM budget of the smallest campaign."""
+    out = tmp_path / "r.json"
+    command = [sys.executable, "experiments/steps/run.py", *LITTLE, "--json", out]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    rows = {row["model"]: row for row in json.loads(out.read_text())}
     assert list(rows) == ["random", "ridge", "ridge, steps hidden"]
     seen, hidden = rows["ridge"], rows["ridge, steps hidden"]
     assert seen["latency_error"] != hidden["latency_error"]
