@@ -35,6 +35,26 @@ class WorkerDiedError(CostModelError):
         return type(self), (self.reason, self.job)
 
 
+class WorkerStartError(CostModelError):
+    """A worker process ended while it imported the script that started it.
+
+    Attributes:
+        script: File of the script.
+    """
+
+    def __init__(self, script: str) -> None:
+        super().__init__(
+            f'A script that starts worker processes must do so under `if __name__ == "__main__":`, because '
+            f"each of them imports the script first; one ended while it imported {script}. Put what the "
+            "script runs, but for imports and definitions, under that line."
+        )
+        self.script = script
+
+    def __reduce__(self) -> tuple[type[Self], tuple[str]]:
+        """An exception is made anew from its message, unless it says of what."""
+        return type(self), (self.script,)
+
+
 class EngineLostError(CostModelError):
     """The scheduler of an engine is gone, and its jobs with it; workers and stores are unaffected."""
 

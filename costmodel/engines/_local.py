@@ -4,6 +4,7 @@ import multiprocessing
 import os
 import signal
 import socket
+import sys
 import tempfile
 import threading
 from collections.abc import Callable, Mapping
@@ -12,10 +13,11 @@ from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from importlib.util import find_spec
 from multiprocessing.context import SpawnContext, SpawnProcess
+from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from costmodel.engines._base import Engine, EngineWorker, Job, WorkerDiedError
+from costmodel.engines._base import Engine, EngineWorker, Job, WorkerDiedError, WorkerStartError
 from costmodel.errors import CostModelError, MissingExtraError
 from costmodel.host import cpu_threads
 
@@ -52,6 +54,7 @@ class LocalEngine(Engine):
             CostModelError: Pebble is not installed.
         """
         super().__init__()
+        _end_if_importing_script()
         if find_spec("pebble") is None:
             raise MissingExtraError("Running jobs in processes that may die", "tvm")
         import pebble
@@ -59,11 +62,13 @@ class LocalEngine(Engine):
         self._pebble = pebble
         self._count, self._resources = count or cpu_threads(), dict(resources or {})
         self._allowed_deaths = allowed_deaths
+        self._context = _WorkerContext()
+        self._began = self._context.Event()
         self._settings = {
             "max_workers": self._count,
             "initializer": _start_worker,
-            "initargs": (folder, prepare),
-            "context": _WorkerContext(),
+            "initargs": (self._began, folder, prepare),
+            "context": self._context,
         }
         self._lock = threading.Lock()
         self._closed, self._restarts = False, 0
@@ -126,6 +131,8 @@ class LocalEngine(Engine):
         if isinstance(error, self._pebble.ProcessExpired):
             return WorkerDiedError(f"exit code {error.exitcode}", job.name)
         if isinstance(error, BrokenProcessPool):
+            if not self._began.is_set() and self._context.has_failed() and (script := _script()):
+                return WorkerStartError(script)
             return WorkerDiedError("between two jobs", job.name)
         return error
 
@@ -191,13 +198,40 @@ class _WorkerProcess(SpawnProcess):
 
 
 class _WorkerContext(SpawnContext):
-    """Makes such processes."""
+    """Makes such processes, and remembers them: Pebble forgets how one ended that had no job."""
 
-    Process = _WorkerProcess
+    def __init__(self) -> None:
+        super().__init__()
+        self._made: list[_WorkerProcess] = []
+
+    def Process(self, *arguments: Any, **settings: Any) -> _WorkerProcess:  # type: ignore[override]  # noqa: N802
+        """Make a process."""
+        self._made.append(_WorkerProcess(*arguments, **settings))
+        return self._made[-1]
+
+    def has_failed(self) -> bool:
+        """Tell whether a process ended with an error of its own; one that was killed did not."""
+        return any((process.exitcode or 0) > 0 for process in self._made)
 
 
-def _start_worker(folder: Path | None, prepare: Callable[[], None] | None) -> None:
-    """The first that a worker process does."""
+def _script() -> str | None:
+    """Return the file that a worker imports before it begins; None in a notebook or for ``python -c``."""
+    return getattr(sys.modules["__main__"], "__file__", None)
+
+
+def _end_if_importing_script() -> None:
+    """End a worker process that starts workers while it still imports the script that started it.
+
+    It would start workers without end. Whatever stands around the call, a ``SystemExit`` leaves it, and the
+    process that waits for this one tells what is wrong with the script.
+    """
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        sys.exit("costmodel: this worker process ends, because the script that it imports starts workers.")
+
+
+def _start_worker(began: Event, folder: Path | None, prepare: Callable[[], None] | None) -> None:
+    """Set up a worker process before its first job."""
+    began.set()
     threading.Thread(target=_end_with_parent, daemon=True).start()
     if folder:
         tempfile.tempdir = os.environ["TMPDIR"] = str(folder)

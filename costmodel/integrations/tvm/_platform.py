@@ -3,7 +3,7 @@
 from typing import Any
 
 from costmodel.collector import CpuRunner, CudaRunner
-from costmodel.errors import CostModelError
+from costmodel.errors import CostModelError, DeviceUnavailableError
 from costmodel.integrations.tvm._target import target_kind
 from costmodel.records import Platform, TargetKind, find_device, part_of
 
@@ -24,7 +24,7 @@ def local_platform(kind: TargetKind, sms: int | None = None) -> Platform:
     """
     try:
         runner = RUNNERS[kind](build_workers=1)
-    except CostModelError as error:
+    except DeviceUnavailableError as error:
         raise CostModelError(
             f"The platform must be known, but no {kind} device can be opened here. Name one: "
             f"platform=named_platform('NVIDIA H100 80GB HBM3', sms=32). ({error})"
