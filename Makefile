@@ -15,11 +15,14 @@ export PYTHONDONTWRITEBYTECODE :=
 # nproc takes it for the number of cores.
 TEST_WORKERS ?= $(shell expr $$(env -u OMP_NUM_THREADS nproc) + 1)
 
-TESTS := test test-faults test-rehearsals test-notebooks test-docs test-kernel-tuner test-torch test-triton test-ray
+# How long `make hunt` looks for counterexamples.
+MINUTES ?= 10
+
+TESTS := test hunt test-faults test-rehearsals test-notebooks test-docs test-kernel-tuner test-torch test-triton test-ray
 # When tests run in parallel, BLAS threads wait for each other: commands take 10 to 30% more processor time.
 $(TESTS): export OMP_NUM_THREADS := 1
 
-.PHONY: help tune service-demo test test-faults test-rehearsals test-notebooks test-docs test-kernel-tuner test-torch test-triton test-ray docs check mutation reproduce
+.PHONY: help tune service-demo test hunt test-faults test-rehearsals test-notebooks test-docs test-kernel-tuner test-torch test-triton test-ray docs check mutation reproduce
 .DELETE_ON_ERROR:
 
 help: ## List the targets
@@ -31,6 +34,11 @@ tune: .venv/replay.stamp ## Find the fastest kernel for SMS streaming multiproce
 # In the order of their names: the longest files have few tests and would otherwise come last.
 test: .venv/dev.stamp ## Run the tests
 	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder
+
+# Round after round, until a test fails or the time is up (status 124).
+hunt: .venv/dev.stamp ## Look for counterexamples to the property tests for MINUTES; each find becomes an @example
+	@timeout $(MINUTES)m sh -c 'while $(BIN)/python -m pytest -q -x -n $(TEST_WORKERS) --hypothesis-profile hunt -m "hypothesis and not (torch or triton or ray)"; do :; done'; \
+	test $$? -eq 124 && echo 'No counterexample in $(MINUTES) minutes.'
 
 service-demo: .venv/service.stamp ## Tune three workloads with a database, builders and workers; kill some of the workers
 	PYTHON=$(BIN)/python experiments/service_demo/run.sh

@@ -7,11 +7,20 @@ from pathlib import Path
 
 import pytest
 from fake_records import fake_measurements
+from hypothesis import HealthCheck, settings
 
 from costmodel.dataset import CardHeader, build_dataset
 from costmodel.records import Measurement, RecordStore
 from costmodel.spaces import Pool
 from costmodel.testing import gpu_landscape, landscape_platform
+
+# What the tests run is the same on every machine, however loaded it is.
+settings.register_profile(
+    "suite", derandomize=True, database=None, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+# For `make hunt`: other examples each time, and those that fail in a form that can be pasted into a test.
+settings.register_profile("hunt", settings.get_profile("suite"), derandomize=False, print_blob=True)
+settings.load_profile("suite")
 
 
 @pytest.hookimpl(wrapper=True)

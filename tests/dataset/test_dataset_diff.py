@@ -2,7 +2,7 @@ from collections.abc import Iterable
 
 import pytest
 from fake_records import WORKLOADS, fake_measurement, fake_measurements
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -50,7 +50,6 @@ def test_outcomes_and_other_fields_are_named() -> None:
     assert found.shift.max == 0.0
 
 
-@settings(deadline=None)
 @given(st.sets(st.integers(0, len(ALL) - 1), min_size=1), st.sets(st.integers(0, len(ALL) - 1), min_size=1))
 def test_counts_are_those_of_sets(first: set[int], second: set[int]) -> None:
     found = diff_of([ALL[i] for i in first], [ALL[i] for i in second])

@@ -38,7 +38,7 @@ def whole(document: Document) -> dict[str, Any]:
     }
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     fields=st.dictionaries(st.sampled_from(["a", "cache", "results", "é"]), VALUES),
     cache=st.dictionaries(st.text(), VALUES),

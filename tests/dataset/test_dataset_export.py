@@ -191,7 +191,7 @@ def drawn_measurements(draw: st.DrawFn) -> Measurement:
     )
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40)
 @given(st.lists(drawn_measurements(), min_size=1, max_size=5, unique_by=lambda one: one.key))
 def test_nothing_is_lost_on_the_way(drawn: list[Measurement]) -> None:
     with tempfile.TemporaryDirectory() as name:

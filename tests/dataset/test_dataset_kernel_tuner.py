@@ -365,7 +365,7 @@ def damaged_files(draw: st.DrawFn) -> bytes:
     return packed[: draw(st.integers(0, len(packed)))] if draw(st.booleans()) else packed
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=300)
 @given(damaged_files())
 def test_any_damage_is_an_error_or_a_reject(data: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -57,7 +57,7 @@ RECIPES = st.builds(SplitRecipe, st.sampled_from([*LEAVE_ONE_OUT, "random", "few
 GROUPED = st.builds(
     SplitRecipe, st.sampled_from([*LEAVE_ONE_OUT, WHOLE_DEVICE_ONLY]), folds=st.sampled_from([0, 2, 3])
 )
-quick = settings(max_examples=60, deadline=None, derandomize=True)
+quick = settings(max_examples=60)
 
 
 def full(seed: int = 0, tiles: int = 12, devices: tuple[str, ...] = DEVICES) -> dict[Key, float | None]:

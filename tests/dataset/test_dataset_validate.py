@@ -3,7 +3,7 @@ from typing import Any
 import msgspec
 import pytest
 from fake_records import DEVICE, fake_measurement
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from costmodel.dataset.checks import Sieve, Validation
@@ -92,7 +92,6 @@ def test_launches_that_differ_are_refused() -> None:
     ]
 
 
-@settings(deadline=None)
 @given(st.permutations([fake_measurement(tile=t, sms=s) for t in (1, 2) for s in (8, 132)] * 2))
 def test_the_order_of_records_does_not_matter(records: list[Measurement]) -> None:
     result, other = sift(records), sift(sorted(records, key=lambda m: m.key))

@@ -32,7 +32,7 @@ def log2_seconds(candidates: list[Candidate], platform: Platform) -> np.ndarray:
     return np.column_stack([*over, table.values[:, table.index("log2_analytic_s")]])
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(fewer=st.integers(1, 300), more=st.integers(1, 300))
 def test_no_time_rises_with_sms(sample, fewer, more) -> None:
     fewer, more = sorted((fewer, more))
@@ -41,7 +41,7 @@ def test_no_time_rises_with_sms(sample, fewer, more) -> None:
     assert (after <= before + 1e-9).all()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(size=st.sampled_from(SIZES), factor=st.floats(1.0, 16.0), sms=st.sampled_from([1, 8, 132]))
 def test_no_time_rises_with_the_size_of_anything(sample, size, factor, sms) -> None:
     value = getattr(DEVICE, size) * factor

@@ -168,7 +168,7 @@ facts_of_data = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     facts=facts_of_data,
     fewer=st.integers(1, 132),

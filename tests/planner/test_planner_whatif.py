@@ -378,7 +378,7 @@ def test_the_order_of_a_trace_is_not_taken_for_what_kernels_need(tmp_path: Path)
         on_streams(graph, 2)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 10_000), st.integers(1, 12))
 def test_only_dependencies_that_others_imply_are_left_out(seed: int, n: int) -> None:
     draw = np.random.default_rng(seed)
@@ -424,7 +424,7 @@ def says_what_kernels_need(graph: KernelGraph) -> bool:
 CHANGES = ["fuse", "fuse:mm", "graphs", "half", "optimizer=0.5", "sms=4", "streams=2", "streams=auto"]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(graphs(), st.permutations(CHANGES))
 def test_no_order_of_transforms_makes_a_circle(
     tmp_path_factory: pytest.TempPathFactory, tasks: list[dict[str, Any]], changes: list[str]

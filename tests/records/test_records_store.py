@@ -67,7 +67,7 @@ def test_two_writers_are_refused_in_one_process_and_in_two(tmp_path: Path) -> No
     RecordStore(path).close()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_cut_anywhere_keeps_each_whole_line(folder: Path, data: st.DataObject) -> None:
     path = folder / "cut.jsonl"
@@ -88,7 +88,7 @@ def test_cut_anywhere_keeps_each_whole_line(folder: Path, data: st.DataObject) -
     assert (torn.read_bytes() if torn.exists() else b"") == tail
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(data=st.data())
 def test_a_flipped_byte_is_never_read_as_data(folder: Path, data: st.DataObject) -> None:
     path = folder / "flip.jsonl"

@@ -109,7 +109,7 @@ def test_prior_says_what_no_measurement_does():
         )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(0, 1000), st.integers(1, 5))
 def test_conditioning_on_the_mean_makes_surer_and_changes_no_mean(seed, count):
     (X, y), (asked, _) = data(seed), data(seed + 1)

@@ -44,7 +44,7 @@ def carried(latency_s: float, candidate: Candidate, to: Device) -> float:
     return float(carry_over(np.array([latency_s]), [candidate], [on(H100)], [on(to)]).latency_s[0])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(launches, max_size=3), st.floats(1e-6, 1.0), st.sampled_from(sorted(BETTER)))
 def test_nothing_gets_slower_on_better_hardware(launched, latency_s, name) -> None:
     found = [carried(latency_s, kernel(*launched), made(H100, **{name: value})) for value in BETTER[name]]
@@ -52,7 +52,7 @@ def test_nothing_gets_slower_on_better_hardware(launched, latency_s, name) -> No
     assert min(found) > 0
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(launches, max_size=3), st.floats(1e-6, 1.0))
 def test_on_the_same_hardware_a_latency_is_itself(launched, latency_s) -> None:
     same = carry_over(np.array([latency_s]), [kernel(*launched)], [on(H100)], [on(made(H100, sms=132))])

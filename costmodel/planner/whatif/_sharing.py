@@ -4,6 +4,7 @@ Constants are those of an H200 and CUDA graphs at batch 1: experiments/streams.
 """
 
 import heapq
+from bisect import bisect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, inf
@@ -149,6 +150,9 @@ class Sharing:
 class Machine:
     """Tasks that run, kernels as fast as others beside them let them.
 
+    What runs is kept in the order of starts, at the same time in that of the graph: who finds room first must
+    not depend on which of several ends of that moment happens to be looked at first.
+
     Attributes:
         now_s: The time; that of the last end.
     """
@@ -157,6 +161,7 @@ class Machine:
         self.now_s = 0.0
         self._sharing = sharing
         self._coming: list[tuple[float, int]] = []  # when a task starts
+        self._started: list[tuple[float, int]] = []  # since when which task runs, in this order
         self._works: list[Work] = []
         self._at: list[int] = []  # which part of it a task is at
         self._left_s: list[float] = []
@@ -169,15 +174,19 @@ class Machine:
     def next_end(self) -> int | None:
         """Go on to the next end of a task; None where none runs."""
         while self._works or self._coming:
-            ends = [left * factor for left, factor in zip(self._left_s, self._factors, strict=True)]
+            ends = [
+                left * factor if left > _NOTHING_S else 0.0
+                for left, factor in zip(self._left_s, self._factors, strict=True)
+            ]
             soonest = min(ends, default=inf)
             if self._coming and self._coming[0][0] <= self.now_s + soonest:
                 moment, task = heapq.heappop(self._coming)
                 self._pass(moment)
-                place = len(self._works)
-                self._works.append(Work(task, 0.0))
-                self._at.append(-1)
-                self._left_s.append(0.0)
+                place = bisect(self._started, (moment, task))
+                self._started.insert(place, (moment, task))
+                self._works.insert(place, Work(task, 0.0))
+                self._at.insert(place, -1)
+                self._left_s.insert(place, 0.0)
             else:
                 place = ends.index(soonest)
                 self._pass(self.now_s + soonest)
@@ -196,7 +205,7 @@ class Machine:
             self._left_s[place], share = parts[self._at[place]]
             self._works[place] = Work(task, share)
             return None
-        for each in (self._works, self._at, self._left_s):
+        for each in (self._started, self._works, self._at, self._left_s):
             each.pop(place)
         return task
 

@@ -181,7 +181,7 @@ def combined(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.recursive(NAMES | NUMBERS, combined, max_leaves=12))
 def test_any_formula_agrees_with_python(text: str) -> None:
     rows = ROWS[::5]
@@ -197,7 +197,7 @@ def test_any_formula_agrees_with_python(text: str) -> None:
         assert found == pytest.approx(list(map(float, expected)), rel=1e-12)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.text(alphabet="ab+-*/%()[]<>=!., 019'\"forinlambd_:{}\\\n", max_size=40))
 def test_any_text_is_a_formula_or_an_error_that_says_so(text: str) -> None:
     try:
