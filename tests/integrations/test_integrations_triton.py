@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +17,7 @@ import triton.language as tl  # noqa: E402 (behind the checks that it is there)
 from triton.backends.compiler import GPUTarget  # noqa: E402
 from triton.compiler import ASTSource  # noqa: E402
 from triton.runtime.errors import OutOfResources  # noqa: E402
+from triton.tools.tensor_descriptor import TensorDescriptor  # noqa: E402
 
 from costmodel import CostModelError, Model, train  # noqa: E402
 from costmodel.dataset import read_files  # noqa: E402
@@ -244,6 +244,59 @@ def test_values_that_are_no_sizes_are_kept_apart(bench: Bench, path: Path) -> No
         "triton.scaled_fp32_fp64_KIND_None-n64-s2",
         "triton.scaled_fp32_fp64_KIND_True-n64-s2",
     ]
+
+
+def test_tensors_behind_descriptors_and_in_tuples_tell_their_types(bench: Bench, path: Path) -> None:
+    def described(source: Any, y: Any, n: Any, BLOCK: tl.constexpr) -> None:
+        at = tl.program_id(0) * 64 + tl.arange(0, 64)
+        tl.store(y + at, 3.0 * source.load([tl.program_id(0) * 64]).to(tl.float32), mask=at < n)
+
+    def paired(xs: Any, y: Any, n: Any, BLOCK: tl.constexpr) -> None:
+        at = tl.program_id(0) * 64 + tl.arange(0, 64)
+        tl.store(y + at, 3.0 * tl.load(xs[1] + at, mask=at < n), mask=at < n)
+
+    y = torch.zeros(64)
+    for dtype in (torch.float32, torch.float16):
+        x = torch.arange(64.0).to(dtype)
+        bench.kernel(path, described)[(1,)](TensorDescriptor.from_tensor(x, [64]), y, 64)
+        assert torch.equal(y, 3.0 * torch.arange(64.0))
+        bench.kernel(path, paired)[(1,)]((y, x), y, 64)
+
+    assert len(bench.timed) == 4 * len(configs())
+    assert list(dict.fromkeys(row.candidate.family for row in rows(path))) == [
+        "triton.described_fp32x2",
+        "triton.paired_fp32x3",
+        "triton.described_fp16_fp32",
+        "triton.paired_fp32_fp16_fp32",
+    ]
+    assert len({row.candidate.space for row in rows(path)}) == 4
+
+
+def test_a_question_is_which_argument_has_which_type_in_any_order(bench: Bench, path: Path) -> None:
+    def added(n: Any, x: Any = None, y: Any = None, z: Any = None, BLOCK: tl.constexpr = 16) -> None:
+        tl.store(z, 1.0)
+
+    half, single = torch.zeros(64, dtype=torch.float16), torch.zeros(64)
+    kernel = bench.kernel(path, added, key=["n", "y"])
+    calls: list[dict[str, Any]] = [
+        {"x": half, "z": single},
+        {"z": single, "x": half},
+        {"z": single, "x": half, "y": None},  # its default
+        {"z": half, "x": single},
+        {"x": half, "y": 1, "z": single},
+        {"x": half, "y": True, "z": single},
+        {"x": half, "y": "1", "z": single},
+        {"x": half, "y": "True", "z": single},
+    ]
+    answers = []
+    for call in calls:
+        kernel[(1,)](64, **call)
+        bench.kernel(path, added, key=["n", "y"])[(1,)](64, **call)  # another process
+        answers.append(len(bench.timed) // len(configs()))
+
+    assert answers == [1, 1, 1, 2, 3, 4, 5, 6]
+    assert len(rows(path)) == len(bench.timed)
+    assert rows(path)[0].candidate.family == "triton.added_fp16_fp32_y_None"
 
 
 def test_any_value_of_a_parameter_is_kept(bench: Bench, path: Path) -> None:
@@ -537,39 +590,115 @@ def test_a_dispatch_table_tells_the_config_for_any_number_of_sms(bench: Bench, p
         dispatch_table(path, "matmul")
 
 
-def test_configs_of_a_mixture_of_experts_are_written_as_vllm_reads_them(bench: Bench, path: Path) -> None:
-    def moe(  # noqa: PLR0917
-        x: Any, M: Any, E: Any, N: Any, n: Any,
-        BLOCK_SIZE_M: tl.constexpr, BLOCK_SIZE_N: tl.constexpr, BLOCK_SIZE_K: tl.constexpr,
-        GROUP_SIZE_M: tl.constexpr,
-    ) -> None:  # fmt: skip
-        tl.store(x, 1.0)
+TILES = {"BLOCK_SIZE_N": 64, "BLOCK_SIZE_K": 32, "GROUP_SIZE_M": 8}
 
-    def milliseconds(now: dict[str, Any]) -> float:
-        return 1.0 + abs(now["BLOCK_SIZE_M"] - now["M"])
 
-    tiles = {"BLOCK_SIZE_N": 64, "BLOCK_SIZE_K": 32, "GROUP_SIZE_M": 8}
+def moe(  # noqa: PLR0917
+    x: Any, M: Any, E: Any, N: Any, K: Any,
+    BLOCK_SIZE_M: tl.constexpr, BLOCK_SIZE_N: tl.constexpr, BLOCK_SIZE_K: tl.constexpr,
+    GROUP_SIZE_M: tl.constexpr, SPLIT_K: tl.constexpr = 1, waves_per_eu: tl.constexpr = 0,
+) -> None:  # fmt: skip
+    tl.store(x, 1.0)
+
+
+def moe_kernel(
+    bench: Bench, path: Path, parameters: dict[str, int] | None = None, **settings: Any
+) -> Autotuner:
+    """A mixture of experts whose best BLOCK_SIZE_M is M."""
+    bench.milliseconds = lambda now: 1.0 + abs(now["BLOCK_SIZE_M"] - now["M"])  # type: ignore[method-assign]
+    tiles = TILES | (parameters or {})
     offered = [triton.Config({"BLOCK_SIZE_M": m, **tiles}, num_warps=4, num_stages=2) for m in (16, 32, 64)]
-    bench.milliseconds = milliseconds  # type: ignore[method-assign]
-    kernel = bench.kernel(path, moe, configs=offered, key=["M", "E", "N"])
-    for experts, tokens in ((8, 16), (8, 64), (16, 32)):
-        kernel[(1,)](torch.zeros(1), tokens, experts, 1024, 0)
+    settings = {"function": moe, "key": ["M", "E", "N"], **settings}
+    return bench.kernel(path, configs=offered, **settings)
 
-    save = partial(save_moe_configs, kernel, path.parent / "moe", "triton.moe_fp32")
-    written = save(dims=kernel.letters)
-    assert [file.name for file in written] == [
-        f"E={experts},N=1024,device_name=NVIDIA_H100_80GB_HBM3.json" for experts in (8, 16)
-    ]
-    options = {**tiles, "num_warps": 4, "num_stages": 2}
-    assert json.loads(written[0].read_text()) == {
+
+def run_moe(kernel: Autotuner, tokens: int, experts: int = 8, K: int = 0) -> None:
+    kernel[(1,)](torch.zeros(1), tokens, experts, 1024, K)
+
+
+def saved_moe(path: Path, kernel: Autotuner, **settings: Any) -> dict[str, Any]:
+    """Contents of the files, by name."""
+    folder = path.parent / "moe"
+    written = save_moe_configs(kernel, folder, "triton.moe_fp32", **{"dims": kernel.letters, **settings})
+    return {str(file.relative_to(folder)): json.loads(file.read_text()) for file in written}
+
+
+def test_configs_of_a_mixture_of_experts_are_written_as_vllm_reads_them(bench: Bench, path: Path) -> None:
+    kernel = moe_kernel(bench, path)
+    for experts, tokens in ((8, 16), (8, 64), (16, 32)):
+        run_moe(kernel, tokens, experts)
+
+    written = saved_moe(path, kernel)
+    assert list(written) == [f"E={e},N=1024,device_name=NVIDIA_H100_80GB_HBM3.json" for e in (8, 16)]
+    options = {**TILES, "num_warps": 4, "num_stages": 2}
+    assert written["E=8,N=1024,device_name=NVIDIA_H100_80GB_HBM3.json"] == {
         "16": {"BLOCK_SIZE_M": 16, **options},
         "64": {"BLOCK_SIZE_M": 64, **options},
     }
-    assert save(dims=kernel.letters, dtype="fp8_w8a8")[1].name.endswith("HBM3,dtype=fp8_w8a8.json")
     with pytest.raises(CostModelError, match=r"letter of E in triton\.moe_fp32"):
-        save(dims={"M": "m"})
+        saved_moe(path, kernel, dims={"M": "m"})
     with pytest.raises(CostModelError, match=r"timings of triton\.moe_fp32 on 16 SMs, but has none"):
-        save(dims=kernel.letters, sms=16)
+        saved_moe(path, kernel, sms=16)
+    with pytest.raises(CostModelError, match="block_shape must be two positive numbers"):
+        saved_moe(path, kernel, block_shape=(128,))
+
+
+def test_files_of_a_mixture_of_experts_have_the_names_of_their_framework(bench: Bench, path: Path) -> None:
+    device = msgspec.structs.replace(H100, name="NVIDIA H200 NVL")
+    kernel = moe_kernel(
+        bench,
+        path,
+        {"SPLIT_K": 2, "waves_per_eu": 1},
+        platform=msgspec.structs.replace(part_of(device), software={"triton": "3.6.0"}),
+    )
+    run_moe(kernel, 16)
+    options = {**TILES, "num_warps": 4, "num_stages": 2, "SPLIT_K": 2, "waves_per_eu": 1}
+    configs = {"16": {"BLOCK_SIZE_M": 16, **options}}
+    blocks = {"dtype": "fp8_w8a8", "block_shape": (128, 64)}
+
+    assert saved_moe(path, kernel, **blocks) == {
+        "E=8,N=1024,device_name=NVIDIA_H200,dtype=fp8_w8a8,block_shape=[128,64].json": {
+            "triton_version": "3.6.0",
+            **configs,
+        }
+    }
+    name = "E=8,N=1024,device_name=NVIDIA_H200_NVL,dtype=fp8_w8a8,block_shape=[128, 64].json"
+    assert saved_moe(path, kernel, framework="sglang", **blocks) == {f"triton_3_6_0/{name}": configs}
+
+
+def test_configs_of_a_mixture_of_experts_are_the_latest_of_the_current_source(
+    bench: Bench, path: Path
+) -> None:
+    def moe(  # noqa: PLR0917 (its older source)
+        x: Any, M: Any, E: Any, N: Any, K: Any,
+        BLOCK_SIZE_M: tl.constexpr, BLOCK_SIZE_N: tl.constexpr, BLOCK_SIZE_K: tl.constexpr,
+        GROUP_SIZE_M: tl.constexpr,
+    ) -> None:  # fmt: skip
+        tl.store(x, 2.0)
+
+    def with_driver(release: str) -> Platform:
+        return msgspec.structs.replace(part_of(H100), software={"driver": release})
+
+    old = moe_kernel(bench, path, function=moe, platform=with_driver("1"))
+    bench.milliseconds = lambda now: 1e-3  # type: ignore[method-assign]
+    run_moe(old, 16)
+    for release, liked in (("1", 32), ("2", 64)):
+        kernel = moe_kernel(bench, path, platform=with_driver(release))
+        bench.milliseconds = lambda now, liked=liked: abs(now["BLOCK_SIZE_M"] - liked) + liked  # type: ignore
+        run_moe(kernel, 16)
+
+    (configs,) = saved_moe(path, kernel).values()
+    assert configs["16"]["BLOCK_SIZE_M"] == 64
+    table = dispatch_table(path)
+    assert table.kernel_for(132).config.decisions["BLOCK_SIZE_M"] == 64
+
+
+def test_sizes_that_a_file_does_not_tell_apart_are_not_mixed(bench: Bench, path: Path) -> None:
+    kernel = moe_kernel(bench, path, key=["M", "E", "N", "K"])
+    run_moe(kernel, 16, K=256)
+    run_moe(kernel, 16, K=512)
+    with pytest.raises(CostModelError, match=r"One kernel must be tuned for M=16, E=8, N=1024"):
+        saved_moe(path, kernel)
 
 
 def test_what_the_compiler_gave_a_kernel_is_kept(

@@ -1,5 +1,6 @@
 """A drop-in for ``triton.autotune`` that knows the SMs it has, and keeps what it timed."""
 
+import inspect
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +16,7 @@ from costmodel.host import cpu_threads
 from costmodel.integrations.triton._compiling import compile_apart
 from costmodel.integrations.triton._facts import LaunchFacts, launch_of, resources_of
 from costmodel.integrations.triton._kernel_timings import KernelTimings, L2Policy
-from costmodel.integrations.triton._key import Question, config_of, letters_of, question
+from costmodel.integrations.triton._key import Question, config_of, letters_of, question, tensor_types
 from costmodel.integrations.triton._platform import current_platform, is_capturing
 from costmodel.integrations.triton._shortlist import Adviser
 from costmodel.integrations.triton._store import open_store
@@ -83,6 +84,8 @@ class Autotuner(autotuner.Autotuner):  # type: ignore[misc]
         self._function = fn
         while hasattr(self._function.fn, "arg_names"):  # heuristics around the kernel
             self._function = self._function.fn
+        signature = inspect.signature(self._function.fn).parameters.values()
+        self._defaults = {each.name: each.default for each in signature if each.default is not each.empty}
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
         """Launch the kernel with the config that is best on the current SMs, as far as it is known."""
@@ -95,17 +98,16 @@ class Autotuner(autotuner.Autotuner):  # type: ignore[misc]
 
     def _choose(self, arguments: Mapping[str, Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """The config to launch now."""
-        values, dtypes = self._key(arguments)
+        values, types = self._key(arguments)
         platform = self._find_platform()
-        key = (*values.values(), *dtypes, platform.name)
+        key = (*((name, type(value), value) for name, value in values.items()), *types.items(), platform.name)
         if key not in self.cache:
             # Threads, each with a part of the device, may launch one kernel: only one of them times it.
             with self._lock:
                 self.nargs = {name: each for name, each in arguments.items() if name not in kwargs}
                 try:
-                    return self._tune(
-                        key, question(self._function, values, dtypes, self.letters), platform, args, kwargs
-                    )
+                    asked = question(self._function, values, types, self.letters)
+                    return self._tune(key, asked, platform, args, kwargs)
                 finally:
                     self.nargs = {}
         return self.cache[key]
@@ -138,11 +140,11 @@ class Autotuner(autotuner.Autotuner):  # type: ignore[misc]
             self._tell(key, chosen, tuning, timed_s)
         return chosen
 
-    def _key(self, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-        """Values of the arguments that the key names, and types of the tensors, as Triton takes them."""
-        own = {name: arguments[name] for name in arguments if name in self.arg_names}
-        values = {name: own[name] for name in self.keys if name in own}
-        return values, [str(each.dtype) for each in own.values() if hasattr(each, "dtype")]
+    def _key(self, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+        """Values of the arguments that the key names, defaults too, and types of the tensors."""
+        given = {**self._defaults, **arguments}
+        values = {name: given[name] for name in self.keys if name in given and name in self.arg_names}
+        return values, tensor_types(given, self.arg_names)
 
     def _tuning(self, asked: Question, platform: Platform, kwargs: Mapping[str, Any]) -> Tuning:
         configs = self.prune_configs(kwargs)

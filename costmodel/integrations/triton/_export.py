@@ -1,8 +1,9 @@
-"""Exports of tuning results: a dispatch table by SMs, and vLLM's config files."""
+"""Exports of tuning results: a dispatch table by SMs, and config files of vLLM and SGLang."""
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from costmodel.errors import CostModelError, did_you_mean
 from costmodel.files import write_whole
 from costmodel.integrations.triton._autotuner import Autotuner
+from costmodel.integrations.triton._kernel_timings import current_timings
 from costmodel.integrations.triton._store import open_store
 from costmodel.records import Device, Measurement, content_id, read_records
 from costmodel.search import (
@@ -24,7 +26,11 @@ from costmodel.search.portfolio import dispatch_ranges
 # A store, or a kernel that has one.
 Tuned = Autotuner | Path | str
 
-# What vLLM's fused-MoE kernel takes of a config.
+# Who reads the files, see ``save_moe_configs``.
+Framework = Literal["vllm", "sglang"]
+
+# What each config of a fused-MoE kernel has. Others, such as SPLIT_K and AMD's waves_per_eu, are written too:
+# the frameworks hand a config to their kernel as it is.
 _MOE_PARAMETERS = (
     "BLOCK_SIZE_M",
     "BLOCK_SIZE_N",
@@ -40,8 +46,8 @@ def dispatch_table(
 ) -> DispatchTable:
     """Return the config of a kernel to run for each SM budget, from the timings in a store.
 
-    If there are several sources or versions of a kernel, the one timed last counts; of several drivers, the
-    last one counts.
+    If there are several sources or versions of a kernel, the one timed last counts; so does the last driver,
+    isolation and timer on each number of SMs, and the last timing of a config.
 
     Args:
         tuned: A store, or a kernel that has one.
@@ -58,8 +64,7 @@ def dispatch_table(
     path = _path_of(tuned)
     measured = _of_one([*read_records(path)], "workload", workload, lambda each: each.candidate.workload.name)
     measured = _of_one(measured, "device", device, lambda each: each.platform.device.name)
-    space = measured[-1].candidate.space
-    measured = [each for each in measured if each.candidate.space == space]
+    measured = current_timings(measured)
     latest = {(each.candidate.candidate_id, each.platform.sms_granted): each for each in measured}
     candidates = {each.candidate.candidate_id: each.candidate for each in measured}
     sms = sorted({granted for _, granted in latest})
@@ -79,7 +84,7 @@ def dispatch_table(
         provenance=Provenance(
             f"Triton's autotuner, kept in {path.name}",
             {"trained_on": "nothing"},
-            content_id(space, on.name),
+            content_id(listed[0].space, on.name),
             0,
             len(candidates),
         ),
@@ -93,21 +98,28 @@ def save_moe_configs(  # noqa: PLR0913 (settings, most with defaults)
     *,
     dims: Mapping[str, str],
     dtype: str = "",
+    block_shape: Sequence[int] = (),
+    framework: Framework = "vllm",
     device: str | None = None,
     sms: int | None = None,
 ) -> list[Path]:
-    """Write the best configs of a fused-MoE kernel in vLLM's format.
+    """Write the best configs of a fused-MoE kernel as vLLM or SGLang reads them.
 
     There is one file for each number of experts and columns, named
-    ``E=8,N=7168,device_name=NVIDIA_H100_80GB_HBM3.json``. For each M it contains the config with
-    ``BLOCK_SIZE_M``, ``BLOCK_SIZE_N``, ``BLOCK_SIZE_K``, ``GROUP_SIZE_M``, ``num_warps`` and ``num_stages``.
+    ``E=8,N=7168,device_name=NVIDIA_H100_80GB_HBM3.json``. For each M it contains the config with all its
+    parameters. The timings that count are those of ``dispatch_table``: of the source timed last, and of each
+    config the last.
 
     Args:
         tuned: A store, or a kernel that has one.
         folder: Output folder, created if missing.
         kernel: Kind of its workloads, such as ``triton.fused_moe_bf16x3``.
         dims: Letters of ``M``, ``E`` and ``N`` in the names of workloads.
-        dtype: vLLM's name for quantised weights, such as ``fp8_w8a8``. Default: none.
+        dtype: The framework's name for quantised weights, such as ``fp8_w8a8``. Default: none.
+        block_shape: Rows and columns of the blocks of quantised weights that share a scale, such as
+            ``(128, 128)``. Default: none.
+        framework: ``vllm`` writes the version of Triton into the file, ``sglang`` into the name of its folder
+            below ``folder``, such as ``triton_3_6_0``.
         device: Name of the device. Default: the only one in the store.
         sms: Number of SMs available to the kernel. Default: the whole device.
 
@@ -115,32 +127,66 @@ def save_moe_configs(  # noqa: PLR0913 (settings, most with defaults)
         Paths of the files.
 
     Raises:
-        CostModelError: If the store cannot be read or has no such timings, or the configs are of another
-            kernel.
+        CostModelError: If the store cannot be read or has no such timings, several kernels have the same M, E
+            and N, or the configs are of another kernel.
     """
+    if block_shape and (len(block_shape) != 2 or min(block_shape) < 1):
+        raise CostModelError(f"block_shape must be two positive numbers, but got {block_shape}.")
     measured = _of_one(
         [*read_records(_path_of(tuned))], "kernel", kernel, lambda each: each.candidate.workload.kind
     )
-    measured = _of_one(measured, "device", device, lambda each: each.platform.device.name)
+    measured = current_timings(_of_one(measured, "device", device, lambda each: each.platform.device.name))
     on = _device_of(measured)
-    measured = [each for each in measured if each.platform.sms_granted == (sms or on.sms)]
-    best: dict[tuple[int, int], dict[int, Measurement]] = defaultdict(dict)
-    for each in measured:
-        m, e, n = (_size(each, dims, name) for name in ("M", "E", "N"))
-        if each.latencies_s and each.latency_s < getattr(best[e, n].get(m), "latency_s", np.inf):
-            best[e, n][m] = each
-    suffix = f",dtype={dtype}" if dtype else ""
+    ran = [each for each in measured if each.latencies_s and each.platform.sms_granted == (sms or on.sms)]
+    if not ran:
+        raise CostModelError(
+            f"The store must have timings of {kernel} on {sms or on.sms} SMs, but has none of the source "
+            "that was timed last. Tune it there."
+        )
+    version = ran[-1].platform.software.get("triton", "")
     written = []
-    for (e, n), by_m in best.items():
-        path = Path(folder) / f"E={e},N={n},device_name={on.name.replace(' ', '_')}{suffix}.json"
-        configs = {str(m): _moe_config(by_m[m]) for m in sorted(by_m)}
+    for (e, n), by_m in _best_by_size(ran, dims).items():
+        name = f"E={e},N={n},device_name={_moe_device(on.name, framework)}"
+        path = Path(folder) / (name + _quantisation(dtype, block_shape, framework) + ".json")
+        configs: dict[str, object] = {str(m): _moe_config(by_m[m]) for m in sorted(by_m)}
+        if version and framework == "sglang":
+            path = path.parent / f"triton_{version.replace('.', '_')}" / path.name
+        elif version:
+            configs = {"triton_version": version, **configs}
         write_whole(path, msgspec.json.format(msgspec.json.encode(configs), indent=4) + b"\n")
         written.append(path)
-    if not written:
-        raise CostModelError(
-            f"The store must have timings of {kernel} on {sms or on.sms} SMs, but has none. Tune it there."
-        )
     return written
+
+
+def _best_by_size(
+    ran: Sequence[Measurement], dims: Mapping[str, str]
+) -> dict[tuple[int, int], dict[int, Measurement]]:
+    """Fastest timings by E and N, and then by M."""
+    best: dict[tuple[int, int], dict[int, Measurement]] = defaultdict(dict)
+    for each in ran:
+        m, e, n = (_size(each, dims, name) for name in ("M", "E", "N"))
+        known = best[e, n].setdefault(m, each)
+        if known.candidate.workload != each.candidate.workload:
+            raise CostModelError(
+                f"One kernel must be tuned for M={m}, E={e}, N={n}, but the store has "
+                f"{known.candidate.workload.name} and {each.candidate.workload.name}: the files tell no "
+                "other sizes apart. Keep them in stores of their own."
+            )
+        if each.latency_s < known.latency_s:
+            best[e, n][m] = each
+    return best
+
+
+def _moe_device(name: str, framework: Framework) -> str:
+    """Name of a device in file names; vLLM reads one file for all variants of an H200."""
+    parts = name.split()
+    return "NVIDIA_H200" if framework == "vllm" and "H200" in parts else "_".join(parts)
+
+
+def _quantisation(dtype: str, block_shape: Sequence[int], framework: Framework) -> str:
+    separator = "," if framework == "vllm" else ", "
+    shape = f",block_shape=[{separator.join(map(str, block_shape))}]" if block_shape else ""
+    return (f",dtype={dtype}" if dtype else "") + shape
 
 
 def _path_of(tuned: Tuned) -> Path:
@@ -186,4 +232,4 @@ def _moe_config(measurement: Measurement) -> dict[str, object]:
             f"A config of a fused-MoE kernel must have {', '.join(_MOE_PARAMETERS)}, but one of "
             f"{measurement.candidate.workload.name} lacks {', '.join(missing)}."
         )
-    return {name: decisions[name] for name in _MOE_PARAMETERS}
+    return {name: decisions[name] for name in [*_MOE_PARAMETERS, *decisions]}

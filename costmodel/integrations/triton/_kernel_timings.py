@@ -94,8 +94,29 @@ class KernelTimings:
             self._held_back.clear()
 
     def _is_comparable(self, each: Measurement) -> bool:
-        return _driver(each.platform) == _driver(self.platform) and each.l2_policy == self._l2_policy
+        return _regime(each.platform, each.l2_policy) == _regime(self.platform, self._l2_policy)
 
 
-def _driver(platform: Platform) -> str | None:
-    return platform.software.get("driver")
+def current_timings(measured: Sequence[Measurement]) -> list[Measurement]:
+    """Choose the timings that count among all of one kernel on one device, in order.
+
+    Only the source that was timed last counts; on each number of SMs only what can be compared with the last
+    timing there; and of each config its last timing, failures included.
+
+    Args:
+        measured: Timings of any sizes, sources, platforms and timers, the oldest first.
+    """
+    space = measured[-1].candidate.space
+    of_source = [each for each in measured if each.candidate.space == space]
+    regimes = {_place(each): _regime(each.platform, each.l2_policy) for each in of_source}
+    kept = [each for each in of_source if _regime(each.platform, each.l2_policy) == regimes[_place(each)]]
+    return list({(each.candidate.candidate_id, each.platform.sms_granted): each for each in kept}.values())
+
+
+def _place(measurement: Measurement) -> tuple[str, int]:
+    return measurement.candidate.workload.name, measurement.platform.sms_granted
+
+
+def _regime(platform: Platform, l2_policy: L2Policy) -> tuple[str, str | None, L2Policy]:
+    """What must be the same in timings that are compared."""
+    return platform.isolation, platform.software.get("driver"), l2_policy

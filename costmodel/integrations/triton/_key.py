@@ -3,7 +3,7 @@
 import hashlib
 import inspect
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from string import ascii_lowercase
@@ -26,7 +26,8 @@ class Question:
     Attributes:
         workload: The kernel, with the types of its tensors in its name, and whole numbers among the values of
             the key as its dims.
-        space: Names source code, Triton's version and the whole key: timings of one space are of one kernel.
+        space: Names source code, Triton's version, the whole key and the type of each tensor: timings of one
+            space are of one kernel.
     """
 
     workload: Workload
@@ -60,24 +61,56 @@ def letters_of(names: Sequence[str]) -> dict[str, str]:
     return found
 
 
+def tensor_types(arguments: Mapping[str, Any], names: Sequence[str]) -> dict[str, str]:
+    """Name the element type of each tensor among the arguments of a launch.
+
+    Args:
+        arguments: The arguments by name, in any order.
+        names: Names of the kernel's arguments, in the order in which it declares them.
+
+    Returns:
+        Types by the place of the tensor, in the order of ``names``: the name of its argument, ``x.base`` for
+        the tensor behind a descriptor, ``x[0]`` for an item of a tuple. What is no tensor has no type.
+    """
+    return dict(each for name in names if name in arguments for each in _typed(name, arguments[name]))
+
+
+def _typed(place: str, argument: Any) -> Iterator[tuple[str, str]]:
+    if hasattr(argument, "dtype"):
+        yield place, str(argument.dtype)
+    elif isinstance(argument, tuple | list):
+        for i, item in enumerate(argument):
+            yield from _typed(f"{place}[{i}]", item)
+    elif hasattr(argument, "base"):  # a descriptor, Triton's or Gluon's
+        yield from _typed(f"{place}.base", argument.base)
+
+
 def question(
-    function: Any, key: Mapping[str, Any], dtypes: Sequence[str], letters: Mapping[str, str]
+    function: Any, key: Mapping[str, Any], types: Mapping[str, str], letters: Mapping[str, str]
 ) -> Question:
-    """What a launch asks.
+    """Make the question that a launch asks.
 
     Args:
         function: The ``@triton.jit`` function.
         key: Value of each argument of the key, in order; positive whole numbers are dims.
-        dtypes: Types of the tensors among all arguments, in order.
+        types: Types of the tensors among all arguments, see ``tensor_types``.
         letters: The letter of each argument of the key.
     """
     dims = {name: value for name, value in key.items() if type(value) is int and value > 0}
-    others = {name: str(value) for name, value in key.items() if name not in dims}
-    parts = [function.__name__, *type_runs(dtypes), *(f"{name}_{value}" for name, value in others.items())]
-    name = re.sub(r"\W+", "_", "_".join(parts), flags=re.ASCII)
-    told = content_id(source_hash(function), triton.__version__, list(key), others, list(dtypes))
+    others = {name: value for name, value in key.items() if name not in dims}
+    told = [f"{name}_{value}" for name, value in others.items()]
+    name = re.sub(
+        r"\W+", "_", "_".join([function.__name__, *type_runs([*types.values()]), *told]), flags=re.ASCII
+    )
+    hashed = content_id(
+        source_hash(function),
+        triton.__version__,
+        list(key),
+        {each: [type(value).__qualname__, str(value)] for each, value in others.items()},
+        types,
+    )
     workload = Workload(f"triton.{name}", {letters[each]: value for each, value in dims.items()}, "")
-    return Question(workload, f"triton-{name}-{told[:8]}")
+    return Question(workload, f"triton-{name}-{hashed[:8]}")
 
 
 def config_of(config: Any) -> Config:
