@@ -65,6 +65,18 @@ def did_you_mean(name: str, known: Iterable[str], key: Callable[[str], str] = le
     return f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
 
 
+def shorten(given: object, most: int = 200) -> str:
+    """Write what was given into a message: its middle is left out where it is long.
+
+    Example:
+        >>> shorten("conv2d" * 1000, 20)
+        'conv2dconv ... onv2d'
+    """
+    text = str(given)
+    head = most // 2
+    return text if len(text) <= most else f"{text[:head]} ... {text[head + 5 - most :]}"
+
+
 def last_line(error: BaseException) -> str:
     """Return the last line of a message, where TVM and compilers state the error.
 

@@ -1,0 +1,252 @@
+"""What a file looks like, by its first bytes: so that an error can name the format that a file is of."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+HEAD_BYTES = 64 * 2**10
+# What stands first, behind comments: a table or a key; an item or a key.
+_TOML = re.compile(r"(?:\s*#[^\n]*\n)*\s*(?:\[\[?[\w.\"-]+\]|[\w.\"-]+ *= *\S)")
+_YAML = re.compile(r"(?:\s*#[^\n]*\n)*\s*(?:---|- \w|[\w.\"-]+:\s)")
+_PART = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:]')
+
+
+@dataclass(frozen=True)
+class Head:
+    """The first bytes of a file, unpacked."""
+
+    data: bytes
+
+    @cached_property
+    def text(self) -> str:
+        """What they are as text, without the space before it."""
+        return self.data.decode("utf-8-sig", "replace").lstrip()
+
+    @cached_property
+    def keys(self) -> frozenset[str]:
+        """Keys of the JSON object that they begin with; empty where they begin with none."""
+        return frozenset(_keys(self.text)) if self.text.startswith("{") else frozenset()
+
+    @cached_property
+    def first_line(self) -> str:
+        """The first line that is not empty."""
+        return self.text.partition("\n")[0].rstrip()
+
+    def has(self, *keys: str) -> bool:
+        """Tell whether they begin with a JSON object that has all of these keys."""
+        return self.keys.issuperset(keys)
+
+    def begins(self, *texts: str) -> bool:
+        """Tell whether the text begins with one of these, whatever its case."""
+        return self.text[:200].lower().startswith(texts)
+
+
+@dataclass(frozen=True)
+class FileFormat:
+    """A format that people hold.
+
+    Attributes:
+        key: Short name, for programs.
+        name: What such a file is, with an article.
+        use: What can be done with it, as a sentence.
+        is_of: Whether a file is of it, by its head.
+    """
+
+    key: str
+    name: str
+    use: str
+    is_of: Callable[[Head], bool]
+
+
+_BUILD = "`costmodel dataset build FILE --out FOLDER` makes a dataset of it."
+_PLAN = "`costmodel plan FILE` reads it."
+_TABLE = "`costmodel dataset build FILE --columns map.toml --out FOLDER` reads it with a map of its columns."
+_BEST_ONLY = "It names best configs without their timings."
+
+# A file looks like the first that it is of: those that are told by more stand before those told by less.
+FORMATS = (
+    FileFormat("record-store", "a record store", _BUILD, lambda h: h.has("crc32", "record")),
+    FileFormat("kernel-tuner-cache", "a cache of Kernel Tuner", _BUILD, lambda h: h.has("tune_params_keys")),
+    FileFormat("t4", "results in T4", _BUILD, lambda h: h.has("schema_version", "results")),
+    FileFormat(
+        "t1",
+        "a T1 description of a kernel",
+        "`costmodel kernels check FILE` and `--source FILE` read it.",
+        lambda h: h.has("ConfigurationSpace"),
+    ),
+    FileFormat("auto-scheduler-log", "a log of TVM's auto-scheduler", _BUILD, lambda h: h.has("i", "r", "v")),
+    FileFormat("autotvm-log", "a log of AutoTVM", _BUILD, lambda h: h.has("input", "config", "result")),
+    FileFormat("triton-autotune", "a cache of triton.autotune", _BUILD, lambda h: h.has("configs_timings")),
+    FileFormat(
+        "moe-configs",
+        "a file of best configs of a fused MoE kernel",
+        _BEST_ONLY,
+        lambda h: "BLOCK_SIZE_M" in h.text and any(key.isdigit() for key in h.keys),
+    ),
+    FileFormat("ktt", "results of KTT", _BUILD, lambda h: h.has("Metadata", "Results")),
+    FileFormat(
+        "dispatch-table",
+        "a dispatch table",
+        "`costmodel.load_dispatch_table` reads it.",
+        lambda h: h.has("workload", "device", "objective"),
+    ),
+    FileFormat("nvbench", "results of nvbench", _BUILD, lambda h: h.has("benchmarks", "devices")),
+    FileFormat("kernel-graph", "a kernel graph", _PLAN, lambda h: h.has("tasks")),
+    FileFormat(
+        "chrome-trace",
+        "a trace of PyTorch's profiler",
+        _PLAN,
+        lambda h: h.has("traceEvents") or (h.begins("[") and '"ph"' in h.text[:4096]),
+    ),
+    FileFormat(
+        "placement",
+        "a placement problem of dnn-partitioning",
+        "`costmodel place FILE` reads it.",
+        lambda h: h.has("maxSizePerFPGA") or h.has("fpgas", "cpus"),
+    ),
+    FileFormat(
+        "tvm-program",
+        "a program that tvm.ir.save_json wrote",
+        "`costmodel tune FILE` tunes it, and `costmodel plan FILE` reads a Relax module.",
+        lambda h: h.has("root_index"),
+    ),
+    FileFormat(
+        "metaschedule",
+        "a database of MetaSchedule",
+        _BUILD,
+        lambda h: bool(re.match(r'\[\d+, ?\[|\["?-?\d+"?, ?"', h.text)),
+    ),
+    FileFormat(
+        "parquet",
+        "a Parquet file",
+        "`costmodel dataset build` and `costmodel evaluate` read those of costmodel.",
+        lambda h: h.data.startswith(b"PAR1"),
+    ),
+    FileFormat(
+        "tunableop",
+        "results of PyTorch's TunableOp",
+        _BUILD,
+        lambda h: h.begins("validator,") or bool(re.match(r"\w*Gemm\w*TunableOp_\w+,", h.text)),
+    ),
+    FileFormat(
+        "ncu",
+        "a table of Nsight Compute",
+        _BUILD,
+        lambda h: '"Kernel Name"' in h.text and ('"ID"' in h.text or h.begins("==prof==")),
+    ),
+    FileFormat(
+        "nsys",
+        "a table of Nsight Systems",
+        _PLAN,
+        lambda h: h.first_line.startswith(("Start (ns),", '"Start (ns)"')),
+    ),
+    FileFormat(
+        "cutlass-profiler",
+        "output of cutlass_profiler",
+        _BUILD,
+        lambda h: bool(re.search(r"^Problem,Provider,OperationKind,", h.text, re.MULTILINE)),
+    ),
+    FileFormat(
+        "nvbench-table", "output of nvbench", _BUILD, lambda h: h.begins("# devices", "benchmark,device")
+    ),
+    FileFormat(
+        "model",
+        "a zip file, as those of models are",
+        "`costmodel model show FILE` reads models.",
+        lambda h: h.data.startswith(b"PK\x03\x04"),
+    ),
+    FileFormat(
+        "sqlite",
+        "an SQLite database",
+        "`--store FILE` reads those of jobs.",
+        lambda h: h.begins("sqlite format"),
+    ),
+    FileFormat(
+        "git-lfs",
+        "a pointer of Git LFS",
+        "Get the file that it stands for with `git lfs pull`.",
+        lambda h: h.begins("version https://git-lfs"),
+    ),
+    FileFormat(
+        "web-page",
+        "a web page",
+        "Download the file itself, not the page that shows it.",
+        lambda h: h.begins("<!doctype html", "<html"),
+    ),
+    FileFormat(
+        "ncu-report",
+        "a report of Nsight Compute",
+        "Export a table: `ncu --import FILE --csv`.",
+        lambda h: h.data.startswith(b"NVR\0"),
+    ),
+    FileFormat(
+        "pickle",
+        "a pickle of Python",
+        "It is never read, as it could run any code.",
+        lambda h: h.data[:1] == b"\x80" and h.data[1:2] in b"\2\3\4\5",
+    ),
+    FileFormat(
+        "program",
+        "a compiled program",
+        "",
+        lambda h: h.data.startswith((b"\x7fELF", b"MZ", b"\xcf\xfa\xed\xfe")),
+    ),
+    FileFormat("numpy", "an array of NumPy", "", lambda h: h.data.startswith(b"\x93NUMPY")),
+    FileFormat("hdf5", "an HDF5 file", _TABLE, lambda h: h.data.startswith(b"\x89HDF")),
+    FileFormat(
+        "utf-16",
+        "text in UTF-16",
+        "Save it as UTF-8.",
+        lambda h: h.data.startswith((b"\xff\xfe", b"\xfe\xff")),
+    ),
+    FileFormat("xml", "an XML file", "", lambda h: h.begins("<?xml")),
+    FileFormat("json", "JSON of another kind", "", lambda h: h.begins("{", "[{", '["', "[[")),
+    FileFormat(
+        "toml",
+        "TOML",
+        "",
+        lambda h: bool(
+            re.match(r"(#.*\n|\s)*(\[\[?[\w.\"-]+\]\]?\s*$|[\w\"-]+ *= *\S)", h.text, re.MULTILINE)
+        ),
+    ),
+    FileFormat(
+        "yaml",
+        "YAML",
+        "Write what it says as TOML or JSON.",
+        lambda h: bool(_YAML.match(h.text)),
+    ),
+    FileFormat("csv", "a CSV file", _TABLE, lambda h: "\0" not in h.text and h.first_line.count(",") > 1),
+)
+
+
+def detect_format(head: bytes) -> FileFormat | None:
+    """Find the format that a file looks to be of.
+
+    Args:
+        head: Its first ``HEAD_BYTES`` bytes, unpacked.
+
+    Returns:
+        The format; None if it looks like none that is known.
+
+    Example:
+        >>> detect_format(b'{"traceEvents": [').key
+        'chrome-trace'
+    """
+    first = Head(head)
+    return next((each for each in FORMATS if each.is_of(first)), None)
+
+
+def _keys(text: str) -> list[str]:
+    """The keys of the object that a text of JSON begins with, as far as it goes."""
+    keys: list[str] = []
+    depth, before = 0, ""
+    for found in _PART.finditer(text):
+        part = found[0]
+        if part == ":" and depth == 1 and before.startswith('"'):
+            keys.append(before[1:-1])
+        depth += (part in ("{", "[")) - (part in ("}", "]"))
+        if depth == 0:
+            break
+        before = part
+    return keys

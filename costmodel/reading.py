@@ -1,0 +1,351 @@
+"""The one way in for files: opened, bounded, decoded and checked here.
+
+Whatever can go wrong with a file that nobody vouches for becomes one ``CostModelError``, which names the
+file, the place in it, what it looks like instead, and what to do. Readers elsewhere call ``read_json``,
+``read_toml``, ``read_text``, ``read_bytes`` or ``read_lines``, take an open file from ``open_unpacked``, and
+put decoders of their own into ``refusing``.
+"""
+
+import codecs
+import gzip
+import os
+import stat
+import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from io import SEEK_SET, BufferedReader, RawIOBase
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+
+from costmodel.errors import CostModelError, shorten
+from costmodel.formats import HEAD_BYTES, FileFormat, detect_format
+
+Stream = BufferedReader
+T = TypeVar("T")
+
+# Numbers of a file that become elements of an array: a whole one of 32 bits, and one that products and sums
+# leave finite.
+Whole32 = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
+Finite = Annotated[float, msgspec.Meta(ge=0.0, lt=1e18)]
+
+MOST_SETTINGS = 16 * 2**20
+MOST_BYTES = 2**30
+MOST_TOTAL = 16 * 2**30
+_MOST_LINE = 64 * 2**20
+_MOST_DEPTH = 100
+_GZIP = b"\x1f\x8b"
+# JSON of tuners packs to a fifth up to a thirtieth; gzip packs zeros to a thousandth.
+_MOST_RATIO = 200
+_MOST_UNASKED = 256 * 2**20  # bytes, whatever the ratio
+_KINDS = {
+    stat.S_ISDIR: "Is a directory",
+    stat.S_ISFIFO: "It is a named pipe, not a file",
+    stat.S_ISCHR: "It is a device, not a file",
+    stat.S_ISBLK: "It is a device, not a file",
+    stat.S_ISSOCK: "It is a socket, not a file",
+}
+
+
+def is_file(path: Path | str) -> bool:
+    """Tell whether there is a file. Any text may be asked for: one that no file can have is none."""
+    return os.path.isfile(path)  # noqa: PTH113 (Path.is_file raises for names that are too long)
+
+
+def is_folder(path: Path | str) -> bool:
+    """Tell whether there is a folder; see ``is_file``."""
+    return os.path.isdir(path)  # noqa: PTH112
+
+
+def exists(path: Path | str) -> bool:
+    """Tell whether there is anything of this name; see ``is_file``."""
+    return os.path.exists(path)  # noqa: PTH110
+
+
+@contextmanager
+def refusing(where: object, what: str, remedy: str = "", *, form: str = "") -> Iterator[None]:
+    """Turn whatever reading raises in this block into an error that a user can act on.
+
+    Put nothing but the decoding of untrusted content into it: a fault of the code there would pass for one of
+    the file's. A ``CostModelError`` passes unchanged.
+
+    Args:
+        where: The file, or the file and a place in it, as in ``log.json, line 3``.
+        what: What must be there, with an article, as in ``a job file``.
+        remedy: What to do, as a sentence; a file that looks like something else gets that format's.
+        form: Key of the format that such a file looks like, such as ``json``, if it is no more than that.
+
+    Raises:
+        CostModelError: The block raised.
+    """
+    try:
+        yield
+    except CostModelError:
+        raise
+    except OSError as error:
+        reason = error.strerror or _reason(error)
+        said = f"Cannot read {shorten(where)}: {reason}. {remedy}"
+        raise CostModelError(said.rstrip()) from error
+    except Exception as error:  # decoders document few of the exceptions that damaged bytes make them raise
+        looks = _looks(where, what, form) if isinstance(where, Path) else ""
+        said = f"{shorten(where)} must be {what}, but: {_reason(error)}. {looks or remedy}"
+        raise CostModelError(said.rstrip()) from error
+
+
+@contextmanager
+def open_file(path: Path) -> Iterator[BufferedReader]:
+    """Open a regular file for reading.
+
+    Raises:
+        OSError: There is none, or it is none: opening a pipe waits for a writer, and a device never ends.
+        ValueError: No file can have this name.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    with open(descriptor, "rb") as file:  # noqa: PTH123 (a descriptor)
+        mode = os.fstat(descriptor).st_mode
+        for is_of_kind, name in _KINDS.items():
+            if is_of_kind(mode):
+                raise OSError(0, name)
+        yield file
+
+
+@contextmanager
+def open_unpacked(path: Path) -> Iterator[tuple[Stream, bool]]:
+    """Open a file, and unpack what is gzipped while it is read. Use it in ``refusing``.
+
+    Yields:
+        The open file, and whether it is gzipped.
+
+    Raises:
+        OSError: As ``open_file``; so are its others.
+        CostModelError: While it is read: it unpacks to far too much.
+    """
+    with open_file(path) as file:
+        packed = file.read(len(_GZIP)) == _GZIP
+        file.seek(0)
+        yield (BufferedReader(_Unpacking(path, file)) if packed else file), packed
+
+
+def detect(path: Path | str) -> FileFormat | None:
+    """Find the format that a file looks to be of; see ``detect_format``.
+
+    Raises:
+        CostModelError: It cannot be read.
+    """
+    with refusing(path, "a file"), open_unpacked(Path(path)) as (file, _):
+        return detect_format(file.read(HEAD_BYTES))
+
+
+def read_bytes(path: Path | str, what: str, *, remedy: str = "", most_bytes: int = MOST_BYTES) -> bytes:
+    """Read a file, gzipped or not.
+
+    Args:
+        path: The file.
+        what: See ``refusing``, as ``remedy``.
+        remedy: What to do if it cannot be read.
+        most_bytes: Refuse to read more, unpacked.
+
+    Raises:
+        CostModelError: It cannot be read, or is larger.
+    """
+    path = Path(path)
+    with refusing(path, what, remedy), open_unpacked(path) as (file, _):
+        content = file.read(most_bytes + 1)
+        if len(content) > most_bytes:
+            raise ValueError(f"it must have at most {most_bytes:,} bytes, but has more")
+        return content
+
+
+def read_text(path: Path | str, what: str, *, remedy: str = "", most_bytes: int = MOST_SETTINGS) -> str:
+    """Read a file of text in UTF-8; see ``read_bytes``.
+
+    Raises:
+        CostModelError: It cannot be read, is larger, or is no text.
+    """
+    content = read_bytes(path, what, remedy=remedy, most_bytes=most_bytes)
+    with refusing(Path(path), what, remedy):
+        return content.decode("utf-8-sig")
+
+
+def read_json(  # noqa: PLR0913
+    path: Path | str,
+    kind: type[T] | Any,
+    what: str,
+    *,
+    remedy: str = "",
+    most_bytes: int = MOST_BYTES,
+    strict: bool = True,
+) -> T:
+    """Read a value of a type from JSON; see ``read_bytes``.
+
+    Args:
+        path: The file.
+        kind: Type of the value, such as a ``msgspec.Struct``.
+        what: See ``refusing``, as ``remedy``.
+        remedy: What to do if it cannot be read.
+        most_bytes: Refuse to read more, unpacked.
+        strict: Whether a number must not be written as a text.
+
+    Raises:
+        CostModelError: It cannot be read, or holds no such value.
+    """
+    content = read_bytes(path, what, remedy=remedy, most_bytes=most_bytes)
+    with refusing(Path(path), what, remedy, form="json"):
+        return decode_json(content, kind, strict=strict)
+
+
+def read_toml(path: Path | str, kind: type[T] | Any, what: str, *, remedy: str = "") -> T:
+    """Read a value of a type from TOML; see ``read_json``.
+
+    Raises:
+        CostModelError: It cannot be read, or holds no such value.
+    """
+    content = read_bytes(path, what, remedy=remedy, most_bytes=MOST_SETTINGS)
+    with refusing(Path(path), what, remedy, form="toml"):
+        document = tomllib.loads(content.decode("utf-8-sig"))
+        _check_document(document)
+        return msgspec.convert(document, kind)
+
+
+def decode_json(content: bytes | str, kind: type[T] | Any, *, strict: bool = True) -> T:
+    """Decode a value of a type from JSON. Use it in ``refusing``.
+
+    Raises:
+        ValueError: It is no such value; other exceptions are possible.
+    """
+    if isinstance(content, bytes):
+        content = content.removeprefix(codecs.BOM_UTF8)
+    found: T = msgspec.json.decode(content, type=kind, strict=strict)
+    if kind is Any:
+        _check_document(found)
+    return found
+
+
+def read_lines(
+    path: Path | str,
+    what: str,
+    *,
+    remedy: str = "",
+    most_line: int = _MOST_LINE,
+    most_bytes: int = MOST_TOTAL,
+) -> Iterator[tuple[int, bytes]]:
+    """Read the lines of a file that are not empty, one at a time, with their numbers from 1.
+
+    Args:
+        path: The file, gzipped or not.
+        what: See ``refusing``, as ``remedy``.
+        remedy: What to do if it cannot be read.
+        most_line: Longest line, in bytes.
+        most_bytes: Refuse to read more, unpacked.
+
+    Raises:
+        CostModelError: It cannot be read, or is too large to be that.
+    """
+    path = Path(path)
+    numbered = enumerate(_lines_in(path, what, remedy, most_line, most_bytes), start=1)
+    return ((number, line) for number, line in numbered if line.strip())
+
+
+def lines_of(file: Stream, *, most_bytes: int, most_total: int) -> Iterator[bytes]:
+    """Read lines with their ends, one at a time.
+
+    Args:
+        file: An open file.
+        most_bytes: Longest line.
+        most_total: Most bytes of all lines; a small gzipped file can unpack to any size.
+
+    Raises:
+        ValueError: A line, or the file, is longer.
+    """
+    total = 0
+    while line := file.readline(most_bytes + 1):
+        total += len(line)
+        if len(line) > most_bytes:
+            raise ValueError(f"a line must have at most {most_bytes:,} bytes, but one has more")
+        if total > most_total:
+            raise ValueError(f"it must have at most {most_total:,} bytes unpacked, but has more")
+        yield line
+
+
+class _Unpacking(RawIOBase):
+    """What a gzipped file unpacks to, until that is too much for its size."""
+
+    def __init__(self, path: Path, file: BufferedReader) -> None:
+        self._path, self._file = path, gzip.GzipFile(fileobj=file)
+        self._most = max(_MOST_UNASKED, _MOST_RATIO * path.stat().st_size)
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = SEEK_SET) -> int:
+        return self._file.seek(offset, whence)
+
+    def readinto(self, buffer: Any) -> int:
+        count = self._file.readinto(buffer)
+        if self._file.tell() > self._most:
+            raise CostModelError(
+                f"{self._path} must unpack to at most {_MOST_RATIO} times its size, but exceeds "
+                f"{self._most:,} bytes and may be meant to exhaust memory. If you trust it, unpack it first."
+            )
+        return count
+
+
+def _lines_in(path: Path, what: str, remedy: str, most_line: int, most_bytes: int) -> Iterator[bytes]:
+    """The lines of a file; only what reading raises is told as the file's fault, not what the caller does."""
+    with refusing(path, what, remedy), open_unpacked(path) as (file, _):
+        lines = lines_of(file, most_bytes=most_line, most_total=most_bytes)
+        while (line := next(lines, None)) is not None:
+            yield line
+
+
+def _check_document(value: Any) -> None:
+    """Check what a decoder without types lets pass.
+
+    Raises:
+        ValueError: It is nested too deeply for functions that call themselves, or has an integer beyond 64
+            bits.
+    """
+    level = [value]
+    for _ in range(_MOST_DEPTH):
+        inner: list[Any] = []
+        for each in level:
+            if isinstance(each, dict):
+                inner += each.values()
+            elif isinstance(each, list):
+                inner += each
+            elif isinstance(each, int) and not -(2**63) <= each < 2**63:
+                raise ValueError("a whole number must fit 64 bits, but one does not")
+        if not inner:
+            return
+        level = inner
+    raise ValueError(f"it must be nested at most {_MOST_DEPTH} deep, but goes deeper")
+
+
+def _reason(error: Exception) -> str:
+    """What an exception of a decoder says, in one line of bounded length."""
+    if isinstance(error, UnicodeDecodeError):
+        return f"byte {error.start + 1:,} is not UTF-8"
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    if isinstance(error, MemoryError):
+        return "it does not fit into memory"
+    if isinstance(error, KeyError):
+        return f"{error} is missing"
+    said = (str(error).splitlines() or [""])[0]
+    if said.startswith("Exceeds the limit"):  # Python's words for int("1" * 5000)
+        return "a whole number has thousands of digits"
+    return shorten(said.rstrip("."), 300) or type(error).__name__
+
+
+def _looks(path: Path, what: str, form: str) -> str:
+    """What a file looks like, and what can be done with it; empty if it looks like what it must be."""
+    found = None
+    with suppress(Exception), open_unpacked(path) as (file, _):  # it may be the bytes that cannot be read
+        found = detect_format(file.read(HEAD_BYTES))
+    if found is None or found.key == form or found.name in what:
+        return ""
+    return f"It looks like {found.name}. {found.use}".rstrip().replace("FILE", str(path))
