@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from costmodel.cli import app
+from costmodel.cli._app import app
 
 
 def cli_reference() -> str:

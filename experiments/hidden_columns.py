@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any, Self
 
-from costmodel.features import Column
+from costmodel.columns import Column
 from costmodel.learners import Learner
-from costmodel.transfer import Residual
+from costmodel.transfer.models._residual import Residual
 
 # The columns of a step stand side by side.
 _FIRST_OF_STEPS, _LAST_OF_STEPS = "log2_first_staged_bytes", "log2_inner_depth"

@@ -15,7 +15,7 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from costmodel.cli import app
+from costmodel.cli._app import app
 
 # What makes a terminal bold or coloured.
 _STYLES = re.compile(r"\x1b\[[0-9;]*m")

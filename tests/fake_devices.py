@@ -5,7 +5,8 @@ from collections.abc import Iterable, Mapping
 from fake_records import WORKLOADS, fake_measurement
 from msgspec.structs import replace
 
-from costmodel.dataset import Dataset, dataset_from_measurements
+from costmodel.dataset import Dataset
+from costmodel.dataset.table._read import dataset_from_measurements
 from costmodel.records import Measurement, Outcome
 
 Key = tuple[str, str, int, int]  # device, workload, tile, SMs

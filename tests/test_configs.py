@@ -8,11 +8,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from costmodel.collector import CampaignConfig
-from costmodel.dataset import SHIPPED_DATASETS, find_dataset, read_card_header
+from costmodel.dataset import find_dataset
+from costmodel.dataset.publish._card import read_card_header
+from costmodel.dataset.table._locate import SHIPPED_DATASETS
 from costmodel.errors import CostModelError
-from costmodel.evaluation import EvaluationConfig
+from costmodel.evaluation._config import EvaluationConfig
 from costmodel.records import Workload
-from costmodel.workloads import sample_workloads
+from costmodel.workloads._sample import sample_workloads
+
+pytestmark = pytest.mark.white_box
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 CARDS = sorted((CONFIGS / "cards").glob("*.toml"))

@@ -14,7 +14,9 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 import costmodel
-from costmodel.cli import app
+from costmodel.cli._app import app
+
+pytestmark = pytest.mark.white_box
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = [f"costmodel.{package.name}" for package in pkgutil.iter_modules(costmodel.__path__)]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from numpy.random import Generator as Random
 
 from costmodel.capacity._times import StageTimes, drawn
-from costmodel.search import batches_in_flight
+from costmodel.search._batch import batches_in_flight
 
 if TYPE_CHECKING:
     from simpy import Container, Event

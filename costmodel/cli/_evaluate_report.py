@@ -12,12 +12,12 @@ from costmodel.cli._output import console, print_line, print_table, titled_table
 if TYPE_CHECKING:
     import pandas as pd
 
-    from costmodel.evaluation import EvaluationReport
+    from costmodel.evaluation._report import EvaluationReport
 
 
 def print_report(report: "EvaluationReport") -> None:
     """Print the tables that the report has something for, and what they mean."""
-    from costmodel.evaluation import NOTE, SHOTS_NOTE
+    from costmodel.evaluation._report import NOTE, SHOTS_NOTE
 
     for remark in report.remarks:
         print_line(remark)
@@ -41,7 +41,7 @@ def print_report(report: "EvaluationReport") -> None:
 
 
 def _score_table(report: "EvaluationReport", summary: Sequence[Mapping[str, Any]]) -> Table:
-    from costmodel.evaluation import KS
+    from costmodel.evaluation.judging._judge import KS
 
     table = _table(
         f"{report.split}: median (10th percentile) over {summary[0]['tasks']} tasks",
@@ -84,7 +84,7 @@ def _cost_table(report: "EvaluationReport", summary: Sequence[Mapping[str, Any]]
 
 
 def _comparison_table(report: "EvaluationReport", baseline: str) -> Table:
-    from costmodel.evaluation import KS
+    from costmodel.evaluation.judging._judge import KS
 
     headers = [f"Score@{k} {what}" for k in KS[:3] for what in ("gain [95 %]", "wins")]
     table = _table(f"Against {baseline} on the same tasks: mean difference, and win rate", headers)

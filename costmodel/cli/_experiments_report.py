@@ -11,7 +11,8 @@ from costmodel.cli._output import console, print_line, print_table, titled_table
 from costmodel.progress import duration
 
 if TYPE_CHECKING:
-    from costmodel.tracking import Comparison, Difference, RunRecord
+    from costmodel.tracking._base import RunRecord
+    from costmodel.tracking._read import Comparison, Difference
 
 _COLOURS = {"FINISHED": "green", "RUNNING": "blue", "FAILED": "red", "KILLED": "yellow"}
 # Digits of a run's id that are shown; each command takes as many as tell it from others.

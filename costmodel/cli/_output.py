@@ -15,7 +15,7 @@ from rich.table import Column, Table
 from costmodel import files
 
 if TYPE_CHECKING:
-    from costmodel.dataset import Split
+    from costmodel.dataset.splits._make import Split
 
 # A file or a pipe has no width of its own.
 _PIPE_WIDTH = 140

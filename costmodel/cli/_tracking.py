@@ -11,8 +11,9 @@ from costmodel.cli._help import TRACKING
 from costmodel.cli._output import print_line
 
 if TYPE_CHECKING:
-    from costmodel.search import Trial
-    from costmodel.tracking import MlflowTracker, RunLog
+    from costmodel.search._trial import Trial
+    from costmodel.tracking._log import RunLog
+    from costmodel.tracking._mlflow import MlflowTracker
 
 _OPTIONS = ("track", "tracking_uri", "experiment")
 
@@ -80,15 +81,12 @@ class Tracking:
         Raises:
             CostModelError: Runs cannot be kept there.
         """
-        from costmodel.tracking import (
-            MlflowTracker,
-            Untracked,
-            describe_config,
-            describe_environment,
-            how_to_look,
-            mark_dead_runs,
-            tracked_run,
-        )
+        from costmodel.tracking._config import describe_config
+        from costmodel.tracking._environment import describe_environment
+        from costmodel.tracking._lifetime import mark_dead_runs
+        from costmodel.tracking._log import Untracked, tracked_run
+        from costmodel.tracking._mlflow import MlflowTracker
+        from costmodel.tracking._uri import how_to_look
 
         if not self.wanted:
             yield Untracked()
@@ -129,7 +127,7 @@ class TrialLog:
 
     def add(self, trial: "Trial") -> None:
         """Log one."""
-        from costmodel.tuning import describe_trial
+        from costmodel.tuning.report._describe import describe_trial
 
         self._source = self._source or trial.candidate.source
         if trial.candidate.source == self._source:
@@ -143,7 +141,8 @@ def open_tracker(uri: str | None) -> "MlflowTracker":
     Raises:
         CostModelError: There is nothing, or MLflow is not installed.
     """
-    from costmodel.tracking import MlflowTracker, mark_dead_runs
+    from costmodel.tracking._lifetime import mark_dead_runs
+    from costmodel.tracking._mlflow import MlflowTracker
 
     tracker = MlflowTracker.open_existing(uri)
     mark_dead_runs(tracker)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from costmodel.errors import CostModelError
 
 if TYPE_CHECKING:
-    from costmodel.shadow import ServiceWatch
+    from costmodel.shadow._service_watch import ServiceWatch
 
 
 def share_of(option: str, text: str | None) -> float | None:
@@ -69,6 +69,6 @@ def service_watch_of(beside: Path | None, may_lose: str | None) -> "ServiceWatch
         if share is not None:
             raise CostModelError("--may-lose must be what a service may lose: name its file with --beside.")
         return None
-    from costmodel.shadow import ServiceWatch
+    from costmodel.shadow._service_watch import ServiceWatch
 
     return ServiceWatch(beside) if share is None else ServiceWatch(beside, may_lose=share)

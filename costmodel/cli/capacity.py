@@ -11,7 +11,7 @@ from costmodel.cli._options import JsonOption, count_option, output_option, seed
 from costmodel.cli._output import print_line, print_table, titled_table, write_json
 
 if TYPE_CHECKING:
-    from costmodel.capacity import Simulated
+    from costmodel.capacity._simulate import Simulated
 
 _MOST = 100_000
 
@@ -99,7 +99,10 @@ def capacity(
     - `costmodel capacity h100 --builders 15 --jobs 4 --at-once 1`
     - `costmodel capacity times.json --campaign --plot out/capacity.png`
     """
-    from costmodel.capacity import Campaign, Tune, load_times, plot_throughput, simulate_grid
+    from costmodel.capacity._jobs import Campaign, Tune
+    from costmodel.capacity._picture import plot_throughput
+    from costmodel.capacity._simulate import simulate_grid
+    from costmodel.capacity._times import load_times
 
     known = load_times(times)
     work = [Campaign(jobs, trials)] if campaign else [Tune(trials, batch)] * jobs
@@ -141,7 +144,7 @@ def _counts(text: str, option: str) -> list[int]:
 
 
 def _print(found: "list[Simulated]") -> None:
-    from costmodel.capacity import enough_builders
+    from costmodel.capacity._simulate import enough_builders
 
     table = titled_table("What they come to")
     for name in (

@@ -51,7 +51,7 @@ def plan(
     Examples:
     - `costmodel collect plan configs/sm-budgets.toml --builders 16`
     """
-    from costmodel.collector import estimate_campaign
+    from costmodel.collector.campaign._progress import estimate_campaign
 
     estimate = estimate_campaign(config, builders=builders, devices=devices)
     table = titled_table(f"{config}, build processes: {estimate.builders}, devices: {estimate.devices}")
@@ -131,7 +131,7 @@ def run(
     - `costmodel collect run configs/sm-budgets.toml --out out/h200 --candidates sm-budgets` measures the
       kernels of a published dataset on another GPU.
     """
-    from costmodel.tuning import collect
+    from costmodel.tuning._collect import collect
 
     with resumable():
         result = collect(
@@ -189,7 +189,7 @@ def propose(
     - `costmodel collect propose wide-sm-budgets --out out/wide --model out/h100.costmodel`
       chooses 24 kernels of each of 500 workloads, which `collect run` with this file and folder measures.
     """
-    from costmodel.tuning import propose as choose
+    from costmodel.tuning._propose import propose as choose
 
     with resumable():
         found = choose(config, out, model, device=device, workers=workers)
@@ -210,7 +210,7 @@ def status(
     Examples:
     - `costmodel collect status out/h100`
     """
-    from costmodel.collector import campaign_status
+    from costmodel.collector.campaign._progress import campaign_status
 
     found = campaign_status(out)
     table = titled_table(f"{out}: {found.measured:,} of {found.expected:,} first visits")

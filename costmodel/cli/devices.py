@@ -11,7 +11,8 @@ from costmodel.cli._options import JsonOption, count_option
 from costmodel.cli._output import print_line, print_table, titled_table, write_json
 
 if TYPE_CHECKING:
-    from costmodel.records import DeviceEntry, PeakRates
+    from costmodel.records._device_table import DeviceEntry
+    from costmodel.records._peak_rates import PeakRates
 
 app = CommandGroup()
 
@@ -37,7 +38,7 @@ def list_devices(own: OwnOption = None, json: JsonOption = None) -> None:
     Examples:
     - `costmodel devices list --json out/devices.json`
     """
-    from costmodel.records import known_devices
+    from costmodel.records._device_table import known_devices
 
     entries = known_devices(own)
     _print_devices(entries)
@@ -58,7 +59,8 @@ def show(
     Examples:
     - `costmodel devices show "H100 SXM" --sms 32`
     """
-    from costmodel.records import find_entry, peak_rates
+    from costmodel.records._device_table import find_entry
+    from costmodel.records._peak_rates import peak_rates
 
     entry = find_entry(name, own)
     rates = peak_rates(entry.device, sms)
@@ -67,7 +69,7 @@ def show(
 
 
 def _print_devices(entries: "list[DeviceEntry]") -> None:
-    from costmodel.records import peak_rates
+    from costmodel.records._peak_rates import peak_rates
 
     table = titled_table(f"{len(entries)} devices")
     for name in ("device", "architecture"):

@@ -27,7 +27,7 @@ from costmodel.cli._tracking import (
     TrackOption,
 )
 from costmodel.errors import CostModelError
-from costmodel.evaluation import EvaluationConfig
+from costmodel.evaluation._config import EvaluationConfig
 
 _DEFAULTS = EvaluationConfig()
 
@@ -180,9 +180,11 @@ def evaluate(
     - `costmodel evaluate --train datasets/mine --test datasets/blind --learner xgboost`
     - `costmodel evaluate datasets/mine --seeds 3 --track`
     """
-    from costmodel.dataset import LATENCIES, dataset_used, load_dataset
-    from costmodel.evaluation import describe_report
-    from costmodel.tuning import evaluate as run_evaluation
+    from costmodel.dataset._used import dataset_used
+    from costmodel.dataset.table._read import load_dataset
+    from costmodel.dataset.table._records import LATENCIES
+    from costmodel.evaluation._describe import describe_report
+    from costmodel.tuning._evaluate import evaluate as run_evaluation
 
     chosen = EvaluationConfig.load(config, _given(context))
     judged = load_dataset(chosen.test or chosen.dataset, facts=LATENCIES)

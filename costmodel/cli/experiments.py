@@ -13,7 +13,8 @@ from costmodel.cli._tracking import ExperimentOption, Tracking, TrackingUriOptio
 from costmodel.errors import CostModelError
 
 if TYPE_CHECKING:
-    from costmodel.tracking import MlflowTracker, RunRecord
+    from costmodel.tracking._base import RunRecord
+    from costmodel.tracking._mlflow import MlflowTracker
 
 app = CommandGroup()
 
@@ -58,7 +59,7 @@ def show(
     Examples:
     - `costmodel experiments show 3f2a`
     """
-    from costmodel.tracking import find_run
+    from costmodel.tracking._read import find_run
 
     tracker = open_tracker(tracking_uri)
     runs = _runs(tracker)
@@ -81,7 +82,7 @@ def compare(
     Examples:
     - `costmodel experiments compare 3f2a 90bc`
     """
-    from costmodel.tracking import compare_runs, find_run
+    from costmodel.tracking._read import compare_runs, find_run
 
     known = _runs(open_tracker(tracking_uri))
     found = compare_runs([find_run(known, run) for run in runs])
@@ -108,7 +109,7 @@ def log(
     Examples:
     - `costmodel experiments log experiments/budget_curves`
     """
-    from costmodel.tracking import describe_folder
+    from costmodel.tracking._folder import describe_folder
 
     items = list(describe_folder(folder))  # before a run begins: a folder without results makes none
     tracking = Tracking(True, tracking_uri, experiment or "experiments")

@@ -11,7 +11,7 @@ from costmodel.cli._options import JsonOption, count_option, dims_of, seed_optio
 from costmodel.cli._output import print_line, print_table, titled_table, write_json
 
 if TYPE_CHECKING:
-    from costmodel.tuning import KernelEntry, KernelsCheck
+    from costmodel.tuning._kernels import KernelEntry, KernelsCheck
 
 app = CommandGroup()
 
@@ -40,7 +40,7 @@ def list_(
     Examples:
     - `costmodel kernels list --json out/kernels.json`
     """
-    from costmodel.tuning import list_kernels
+    from costmodel.tuning._kernels import list_kernels
 
     entries = list_kernels(families or ())
     _print_entries(entries)
@@ -95,7 +95,7 @@ def check(
     Examples:
     - `costmodel kernels check my-kernels/transpose --dims m=64,n=64 --configs 32`
     """
-    from costmodel.tuning import check_kernels
+    from costmodel.tuning._kernels import check_kernels
 
     found = check_kernels(
         path, dims=dims_of(dims), architecture=architecture, configs=configs, seed=seed, runner=runner

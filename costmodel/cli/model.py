@@ -17,8 +17,9 @@ from costmodel.cli._sweep_table import print_sweep
 if TYPE_CHECKING:
     import pandas as pd
 
-    from costmodel.records import Device
-    from costmodel.transfer import Model, ModelCard
+    from costmodel.records._platform import Device
+    from costmodel.transfer.prediction._model import Model
+    from costmodel.transfer.storage._store import ModelCard
 
 app = CommandGroup()
 
@@ -41,7 +42,7 @@ def info(file: FileArgument, json: JsonOption = None) -> None:
     Examples:
     - `costmodel model info h100.costmodel`
     """
-    from costmodel.transfer import read_card
+    from costmodel.transfer.storage._store import read_card
 
     card = read_card(file)
     _print_card(file, card)
@@ -127,7 +128,7 @@ def predict(
     - `costmodel model predict h100.costmodel matmul-m16-n1024-k1024 --own my-gpu.toml`
     - `costmodel model predict h100.costmodel matmul-m16-n1024-k1024 --sweep sms=64:256:16 --plot out/sms.png`
     """
-    from costmodel.transfer import UnmeasuredDeviceWarning, read_device
+    from costmodel.transfer.prediction._devices import UnmeasuredDeviceWarning, read_device
 
     model = _model_at(file, workload)
     if sweep:
@@ -158,9 +159,9 @@ def predict(
 
 def _model_at(file: Path, workload: str) -> "Model":
     """The model of a file, or of what ships for a workload's kernels: TVM's, or its own family's."""
-    from costmodel.records import Workload
-    from costmodel.transfer import load_model
-    from costmodel.tuning import pretrained
+    from costmodel.records._workload import Workload
+    from costmodel.transfer.prediction._model import load_model
+    from costmodel.tuning._shipped import pretrained
 
     if str(file) != _DEFAULT:
         return load_model(file)
@@ -180,7 +181,7 @@ def _sweep(
     plot: Path | None,
     json: Path | None,
 ) -> None:
-    from costmodel.transfer import sweep_kernels
+    from costmodel.transfer.prediction._sweep import sweep_kernels
 
     found = sweep_kernels(model, workload, sweeps, device=device, kernels=candidates, n=draw, seed=seed)
     title = f"Best of the kernels of {workload} on {found.device.name}, changed"
@@ -227,7 +228,7 @@ def _readable(value: Any) -> str:
 
 def _print_ranking(title: str, ranking: "pd.DataFrame") -> None:
     """Columns that the ranking does not have are left out; notes that all rows share are one line."""
-    from costmodel.transfer import NOTE_SEPARATOR
+    from costmodel.transfer.prediction._notes import NOTE_SEPARATOR
 
     notes = [note.split(NOTE_SEPARATOR) for note in ranking.get("note", [""] * len(ranking))]
     shared = [note for note in notes[0] if note and all(note in each for each in notes)]

@@ -10,7 +10,8 @@ from costmodel.cli._output import print_line, print_table, titled_table, write_j
 from costmodel.errors import CostModelError
 
 if TYPE_CHECKING:
-    from costmodel.planner.placement import Placement, PlacementProblem
+    from costmodel.planner.placement._place import Placement
+    from costmodel.planner.placement._problem import PlacementProblem
 
 
 def place(
@@ -72,12 +73,11 @@ def place(
     - `costmodel place bert24_inference.json --objective latency --accelerators 6`
     - `costmodel place bert24_inference.json --slices 132,66,66 --memory 8000000000 --json out/placement.json`
     """
-    from costmodel.planner import placement
+    from costmodel.planner.placement._place import place as place_nodes
+    from costmodel.planner.placement._read import read_placement
 
-    problem = _with_devices(placement.read_placement(graph), accelerators, slices, memory)
-    found = placement.place(
-        problem, objective, contiguous=not non_contiguous, time_limit_s=time_limit, seed=seed
-    )
+    problem = _with_devices(read_placement(graph), accelerators, slices, memory)
+    found = place_nodes(problem, objective, contiguous=not non_contiguous, time_limit_s=time_limit, seed=seed)
     _print(found)
     write_json(json, {**{name: getattr(found, name) for name in found.__struct_fields__}, "gap": found.gap})
 
@@ -86,7 +86,7 @@ def _with_devices(
     problem: "PlacementProblem", accelerators: int | None, sms: str | None, memory: int | None
 ) -> "PlacementProblem":
     """The problem with other accelerators, where options ask for them."""
-    from costmodel.planner import placement
+    from costmodel.planner.placement._problem import PlacementProblem, slices
 
     if accelerators is None and sms is None and memory is None:
         return problem
@@ -98,8 +98,8 @@ def _with_devices(
     each = memory if memory is not None else max((device.memory for device in own), default=0)
     counts = _sms(sms) if sms is not None else (1,) * (len(own) if accelerators is None else accelerators)
     cpus = tuple(device for device in problem.devices if device.is_cpu)
-    found = placement.slices(counts, each) if counts else ()
-    return placement.PlacementProblem(problem.nodes, problem.edges, (*found, *cpus))
+    found = slices(counts, each) if counts else ()
+    return PlacementProblem(problem.nodes, problem.edges, (*found, *cpus))
 
 
 def _sms(text: str) -> tuple[int, ...]:

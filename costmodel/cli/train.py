@@ -15,13 +15,13 @@ from costmodel.cli._tracking import (
     TrackOption,
     options_of,
 )
-from costmodel.learners import DEFAULT_LEARNER
+from costmodel.learners._registry import DEFAULT_LEARNER
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from costmodel.dataset import Dataset
-    from costmodel.transfer import Model
+    from costmodel.dataset.table._dataset import Dataset
+    from costmodel.transfer.prediction._model import Model
 
 _EXAMPLES = 3
 
@@ -73,10 +73,13 @@ def train(
     if out is None:
         _train_default(context, seed, json)
         return
-    from costmodel.dataset import LATENCIES, dataset_used, find_dataset, load_dataset
-    from costmodel.transfer import describe_model
-    from costmodel.tuning import describe_training
-    from costmodel.tuning import train as train_on
+    from costmodel.dataset._used import dataset_used
+    from costmodel.dataset.table._locate import find_dataset
+    from costmodel.dataset.table._read import load_dataset
+    from costmodel.dataset.table._records import LATENCIES
+    from costmodel.transfer.prediction._describe import describe_model
+    from costmodel.tuning._describe_training import describe_training
+    from costmodel.tuning._training import train as train_on
 
     path = find_dataset(dataset)
     data = load_dataset(path, facts=LATENCIES)
@@ -99,7 +102,7 @@ def _train_default(context: typer.Context, seed: int, json: Path | None) -> None
             "--out mine.costmodel.",
             param_hint="'--out'",
         )
-    from costmodel.tuning import pretrain
+    from costmodel.tuning._shipped import pretrain
 
     models = pretrain(seed)
     for model in models.values():
@@ -126,7 +129,7 @@ def _print_trained(model: "Model", out: Path) -> None:
 
 def _example(data: "Dataset") -> "pd.DataFrame":
     """What the model predicts from: some kernels on a platform of the dataset."""
-    from costmodel.transfer import kernel_frame
+    from costmodel.transfer.prediction.pyfunc import kernel_frame
 
     row, platform = data.rows.iloc[0], data.platforms[data.rows.iloc[0]["platform"]]
     same = data.rows[(data.rows["task"] == row["task"])].head(_EXAMPLES)

@@ -24,7 +24,7 @@ from costmodel.cli._tracking import (
 from costmodel.cli._tune_options import budgets_of, names_of, numbers_of, service_watch_of, share_of
 
 if TYPE_CHECKING:
-    from costmodel.tuning import TuneResult
+    from costmodel.tuning._result import TuneResult
 
 
 class RunnerName(StrEnum):
@@ -303,9 +303,13 @@ def tune(
     - `costmodel tune KERNEL --learn-from HISTORY --replay NEW` replays kernels of a new device.
     - `costmodel tune matmul-m16-n1024-k1024 --sms 32 --track` logs every trial while it is measured.
     """
-    from costmodel.dataset import dataset_used, load_dataset
-    from costmodel.tuning import NOTHING, TuneRequest, describe_page, describe_search, page_of
-    from costmodel.tuning import tune as search
+    from costmodel.dataset._used import dataset_used
+    from costmodel.dataset.table._read import load_dataset
+    from costmodel.tuning._knowledge import NOTHING
+    from costmodel.tuning._request import TuneRequest
+    from costmodel.tuning._tune import tune as search
+    from costmodel.tuning.report._content import page_of
+    from costmodel.tuning.report._describe import describe_page, describe_search
 
     request = TuneRequest(
         workload,

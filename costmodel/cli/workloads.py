@@ -10,7 +10,8 @@ from costmodel.cli._options import JsonOption, count_option, seed_option
 from costmodel.cli._output import print_line, print_table, titled_table, write_json
 
 if TYPE_CHECKING:
-    from costmodel.workloads import CatalogueEntry, Extraction
+    from costmodel.workloads._catalogue import CatalogueEntry
+    from costmodel.workloads._extract import Extraction
 
 app = CommandGroup()
 
@@ -43,7 +44,7 @@ def list_workloads(
     Examples:
     - `costmodel workloads list --network bert_base --dtype float16`
     """
-    from costmodel.workloads import catalogue
+    from costmodel.workloads._catalogue import catalogue
 
     entries = catalogue(network, dtype)
     _print_catalogue(entries)
@@ -68,7 +69,7 @@ def extract(
     Examples:
     - `costmodel workloads extract resnet50-n1 --dtype float16`
     """
-    from costmodel.workloads import extract_networks
+    from costmodel.workloads._extract import extract_networks
 
     found = extract_networks(networks or (), dtype)
     for extraction in found:
@@ -99,8 +100,8 @@ def sample(
     Examples:
     - `costmodel workloads sample --count 500 --seed 2026 --apart-from sm-budgets`
     """
-    from costmodel.collector import find_campaign
-    from costmodel.workloads import sample_workloads
+    from costmodel.collector.campaign._config import find_campaign
+    from costmodel.workloads._sample import sample_workloads
 
     campaigns = [find_campaign(path) for path in apart_from or ()]
     apart = [s for c in campaigns for s in (*c.left_out, *(w.shape for w in c.parsed_workloads))]

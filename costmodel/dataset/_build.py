@@ -11,20 +11,19 @@ from costmodel.dataset._papers import (
     write_papers,
 )
 from costmodel.dataset._track import Track, untracked
-from costmodel.dataset.checks import Validation, check_not_empty, examine
-from costmodel.dataset.importers import ReadOptions, is_dataset
-from costmodel.dataset.publish import CardHeader, Describer
-from costmodel.dataset.table import (
-    Dataset,
-    DatasetLike,
-    DatasetWriter,
-    Partition,
-    Records,
-    check_dataset,
-    find_dataset,
-    remove_other_files,
-    write_checksums,
-)
+from costmodel.dataset.checks._examine import check_not_empty, examine
+from costmodel.dataset.checks._sieve import Validation
+from costmodel.dataset.importers._base import ReadOptions
+from costmodel.dataset.importers._read import is_dataset
+from costmodel.dataset.publish._card import CardHeader
+from costmodel.dataset.publish._describe import Describer
+from costmodel.dataset.table._checksums import write_checksums
+from costmodel.dataset.table._dataset import Dataset
+from costmodel.dataset.table._files import Partition, remove_other_files
+from costmodel.dataset.table._locate import find_dataset
+from costmodel.dataset.table._read import DatasetLike, check_dataset
+from costmodel.dataset.table._records import Records
+from costmodel.dataset.table._write import DatasetWriter
 from costmodel.errors import CostModelError
 
 REJECTS_NAME = "rejects.jsonl"

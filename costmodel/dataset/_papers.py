@@ -3,17 +3,15 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from costmodel.dataset.checks import SORTED_OUT_KINDS, Examination, Finding, write_rejects
-from costmodel.dataset.publish import (
-    HEADER_NAME,
-    CardHeader,
-    Describer,
-    render_card,
-    render_page,
-    write_held_header,
-    write_plots,
-)
-from costmodel.dataset.table import Partition, dataset_hash, is_dataset_folder
+from costmodel.dataset.checks._examine import Examination, write_rejects
+from costmodel.dataset.checks._finding import Finding
+from costmodel.dataset.checks._rejects import SORTED_OUT_KINDS
+from costmodel.dataset.publish._card import HEADER_NAME, CardHeader, render_card, write_held_header
+from costmodel.dataset.publish._describe import Describer
+from costmodel.dataset.publish._page import render_page
+from costmodel.dataset.publish._plots import write_plots
+from costmodel.dataset.table._files import Partition, dataset_hash
+from costmodel.dataset.table._locate import is_dataset_folder
 from costmodel.errors import CostModelError
 from costmodel.files import write_whole
 

@@ -4,9 +4,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from costmodel.dataset.table import DatasetLike, load_dataset, schema_of
-from costmodel.records import Outcome
-from costmodel.tracking import DatasetUsed
+from costmodel.dataset.table._launches import schema_of
+from costmodel.dataset.table._read import DatasetLike, load_dataset
+from costmodel.records._measurement import Outcome
+from costmodel.tracking._items import DatasetUsed
 
 
 def dataset_used(dataset: DatasetLike, context: str) -> DatasetUsed:

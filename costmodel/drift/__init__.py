@@ -1,5 +1,5 @@
 """Detect drift of measured latencies, from predictions and from repeated measurements."""
 
-from costmodel.drift._monitor import Drift, DriftMonitor
+import lazy_loader
 
-__all__ = ["Drift", "DriftMonitor"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,27 +1,5 @@
 """Where stage jobs run: processes of this machine, or workers of Dask distributed or Ray on any machines."""
 
-from costmodel.engines._base import (
-    Engine,
-    EngineLostError,
-    EngineWorker,
-    Job,
-    WorkerDiedError,
-    WorkerStartError,
-)
-from costmodel.engines._dask import DaskEngine
-from costmodel.engines._local import LocalEngine
-from costmodel.engines._open import open_engine
-from costmodel.engines._ray import RayEngine
+import lazy_loader
 
-__all__ = [
-    "DaskEngine",
-    "Engine",
-    "EngineLostError",
-    "EngineWorker",
-    "Job",
-    "LocalEngine",
-    "RayEngine",
-    "WorkerDiedError",
-    "WorkerStartError",
-    "open_engine",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -9,11 +9,12 @@ import msgspec
 from msgspec import Meta
 
 from costmodel.errors import CostModelError
-from costmodel.evaluation.judging import RANDOM, FewShot
-from costmodel.evaluation.sides import SharedTasks
-from costmodel.features import COLUMNS
+from costmodel.evaluation.judging._few_shot import FewShot
+from costmodel.evaluation.judging._judge import RANDOM
+from costmodel.evaluation.sides._datasets import SharedTasks
+from costmodel.features._extract import COLUMNS
 from costmodel.files import find_config
-from costmodel.transfer import make_model
+from costmodel.transfer._make import make_model
 
 # Those that are of use with any split, without torch, in minutes. A random learner is drawn by the report
 # itself, as an exact expectation.

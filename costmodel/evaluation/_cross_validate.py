@@ -10,35 +10,31 @@ import numpy as np
 import pandas as pd
 
 from costmodel.arrays import FloatArray
-from costmodel.dataset import (
-    Dataset,
-    Fold,
-    Split,
-    SplitRecipe,
-    draw_rows,
-    make_split,
-    on_whole_device,
-    without_final_report,
-)
+from costmodel.columns import Column
+from costmodel.dataset.splits._final import without_final_report
+from costmodel.dataset.splits._folds import Fold, draw_rows, on_whole_device
+from costmodel.dataset.splits._make import Split, SplitRecipe, make_split
+from costmodel.dataset.table._dataset import Dataset
 from costmodel.errors import CostModelError
 from costmodel.evaluation._report import EvaluationReport
 from costmodel.evaluation._results import Results, table_of
-from costmodel.evaluation.judging import (
+from costmodel.evaluation.judging._few_shot import FewShot, measure_in_turn
+from costmodel.evaluation.judging._judge import (
     KS,
     RANDOM,
     WHOLE_DEVICE,
-    FewShot,
-    TestedTask,
     judge,
-    measure_in_turn,
     prediction_at,
-    tested_tasks,
     whole_device_latency,
 )
-from costmodel.evaluation.sides import SharedTasks, novelty, put_apart, sample_tasks
-from costmodel.features import Column
+from costmodel.evaluation.judging._task import TestedTask, tested_tasks
+from costmodel.evaluation.sides._datasets import SharedTasks, put_apart
+from costmodel.evaluation.sides._novelty import novelty
+from costmodel.evaluation.sides._sample import sample_tasks
 from costmodel.progress import Progress
-from costmodel.transfer import LearningRows, Posterior, TransferModel, shortlist
+from costmodel.transfer._base import TransferModel
+from costmodel.transfer._plan import Posterior, shortlist
+from costmodel.transfer._rows import LearningRows
 
 ModelFactory = Callable[[Sequence[Column]], TransferModel]
 # One factory, or one for each run of a learner that draws at random.

@@ -7,8 +7,8 @@ from typing import Any
 import pandas as pd
 
 from costmodel.evaluation._report import NOTE, EvaluationReport
-from costmodel.evaluation.judging import KS
-from costmodel.tracking import Artifact, ChildRun, Item, Metric, Note, Parameter, Table, Tag
+from costmodel.evaluation.judging._judge import KS
+from costmodel.tracking._items import Artifact, ChildRun, Item, Metric, Note, Parameter, Table, Tag
 
 _SCORES = tuple(f"score_at_{k}" for k in KS)
 _NUMBERS = ("regret_error", "n_eps", "latency_error", "latency_bias", "gap_recovered", "coverage")

@@ -11,9 +11,10 @@ import pandas as pd
 
 from costmodel.errors import CostModelError
 from costmodel.evaluation import _tables
-from costmodel.evaluation.judging import EPS, RANDOM, WHOLE_DEVICE, FewShot
-from costmodel.evaluation.pictures import draw_report
-from costmodel.evaluation.sides import NOVELTY
+from costmodel.evaluation.judging._few_shot import FewShot
+from costmodel.evaluation.judging._judge import EPS, RANDOM, WHOLE_DEVICE
+from costmodel.evaluation.pictures._draw import draw_report
+from costmodel.evaluation.sides._novelty import NOVELTY
 from costmodel.files import write_json, write_whole
 
 if TYPE_CHECKING:

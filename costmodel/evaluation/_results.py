@@ -8,18 +8,10 @@ import numpy as np
 import pandas as pd
 
 from costmodel.arrays import FloatArray
-from costmodel.evaluation.judging import (
-    RANDOM,
-    WHOLE_DEVICE,
-    FewShot,
-    Fixed,
-    TestedTask,
-    judge,
-    judge_random,
-    measure_at_random,
-    measure_in_turn,
-)
-from costmodel.learners import Prediction
+from costmodel.evaluation.judging._few_shot import FewShot, Fixed, measure_at_random, measure_in_turn
+from costmodel.evaluation.judging._judge import RANDOM, WHOLE_DEVICE, judge, judge_random
+from costmodel.evaluation.judging._task import TestedTask
+from costmodel.learners._base import Prediction
 
 
 @dataclass

@@ -4,9 +4,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from costmodel.features import COLUMNS, Column
-from costmodel.learners import Learner
-from costmodel.transfer import TransferModel
+from costmodel.columns import Column
+from costmodel.features._extract import COLUMNS
+from costmodel.learners._base import Learner
+from costmodel.transfer._base import TransferModel
 
 Make = Callable[[Sequence[Column], int], TransferModel]
 

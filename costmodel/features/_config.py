@@ -23,18 +23,15 @@ import numpy as np
 from costmodel.arrays import FloatArray
 from costmodel.features._feature import Feature, Values, columns_of, values_of
 from costmodel.features._step import STEP_COLUMNS, step_values
-from costmodel.kernels.metaschedule.launches import (
+from costmodel.kernels.metaschedule.launches._loops import level, loop_tiles, product, within
+from costmodel.kernels.metaschedule.launches._tiles import (
     contiguous,
-    level,
-    loop_tiles,
     operand_loads,
     operand_loops,
-    product,
     thread_part,
     unfolded,
-    within,
 )
-from costmodel.records import ConfigBatch
+from costmodel.records._config_batch import ConfigBatch
 
 _LEVELS = 5
 _PRODUCT = ((0,), (1,))  # a matrix product of rows, which index its first operand, and columns

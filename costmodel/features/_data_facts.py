@@ -13,7 +13,7 @@ from costmodel.arrays import FloatArray
 from costmodel.columns import Column, Tag
 from costmodel.features._feature import Feature, columns_of, values_of
 from costmodel.features._launch import LaunchFacts, log2_ratio, sum_of
-from costmodel.records import DATA_FACTS
+from costmodel.records._candidate import DATA_FACTS
 
 
 def data_features(facts: LaunchFacts) -> tuple[tuple[Column, ...], FloatArray]:

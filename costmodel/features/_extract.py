@@ -26,7 +26,10 @@ from costmodel.features._platform import (
 from costmodel.features._table import FeatureTable
 from costmodel.features._times import Work
 from costmodel.features._workload import WORKLOAD_COLUMNS, workload_values
-from costmodel.records import DTYPE_BYTES, Candidate, ConfigBatch, Platform, Workload
+from costmodel.records._candidate import Candidate
+from costmodel.records._config_batch import ConfigBatch
+from costmodel.records._platform import Platform
+from costmodel.records._workload import DTYPE_BYTES, Workload
 
 # Columns that only some tables have, and their ``(n, d)`` values.
 OwnColumns = tuple[tuple[Column, ...], FloatArray]

@@ -10,7 +10,8 @@ from costmodel.columns import Column
 from costmodel.features._extract import COLUMNS, extract
 from costmodel.features._in_columns import in_columns
 from costmodel.features._table import FeatureTable
-from costmodel.records import Candidate, Platform
+from costmodel.records._candidate import Candidate
+from costmodel.records._platform import Platform
 
 
 @dataclass(frozen=True)

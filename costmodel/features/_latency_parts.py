@@ -31,7 +31,8 @@ from costmodel.features._facts import candidate_facts
 from costmodel.features._occupancy import occupancy_of
 from costmodel.features._platform import Limits, platform_limits
 from costmodel.features._times import L2_BYTES_PER_CLOCK
-from costmodel.records import Candidate, Platform
+from costmodel.records._candidate import Candidate
+from costmodel.records._platform import Platform
 
 
 @dataclass(frozen=True)

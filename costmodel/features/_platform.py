@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from costmodel.arrays import FloatArray
 from costmodel.columns import Tag
 from costmodel.features._feature import Feature, columns_of
-from costmodel.records import Device, Platform
+from costmodel.records._platform import Device, Platform
 
 
 @dataclass(frozen=True)

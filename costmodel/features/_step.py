@@ -10,8 +10,8 @@ import numpy as np
 
 from costmodel.arrays import FloatArray
 from costmodel.features._feature import Feature, Values, columns_of, values_of
-from costmodel.kernels.metaschedule.launches import Step, step_of
-from costmodel.records import ConfigBatch
+from costmodel.kernels.metaschedule.launches._step import Step, step_of
+from costmodel.records._config_batch import ConfigBatch
 
 
 def _plain(name: str, formula: Callable[[Step], FloatArray]) -> Feature[Step]:

@@ -4,3 +4,7 @@ The best kernel of these workloads depends on the contents of their arrays. This
 the facts of such data, arrays that have these facts, and the expected results. Kernels are in
 ``costmodel.kernels``.
 """
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,8 +1,10 @@
 """Builders that a worker keeps from one task to the next."""
 
-from costmodel.collector import default_builders
-from costmodel.collector.processes import HeldFolder
-from costmodel.engines import Engine, EngineLostError, LocalEngine, open_engine
+from costmodel.collector.processes._held_folder import HeldFolder
+from costmodel.collector.runners._device_runner import default_builders
+from costmodel.engines._base import Engine, EngineLostError
+from costmodel.engines._local import LocalEngine
+from costmodel.engines._open import open_engine
 
 # A scheduler that was lost is started again within this time, by whoever looks after it.
 _BACK_S = 300.0

@@ -4,7 +4,7 @@ import errno
 
 from sqlalchemy.exc import InterfaceError, OperationalError
 
-from costmodel.engines import EngineLostError
+from costmodel.engines._base import EngineLostError
 from costmodel.errors import DeviceUnavailableError, MissingExtraError
 
 _LACKING = (DeviceUnavailableError, MissingExtraError, EngineLostError, OperationalError, InterfaceError)

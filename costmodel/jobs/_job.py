@@ -7,10 +7,10 @@ from typing import Annotated, Any, Literal, Self
 
 import msgspec
 
-from costmodel.collector import CampaignConfig, find_campaign
+from costmodel.collector.campaign._config import CampaignConfig, find_campaign
 from costmodel.errors import CostModelError
-from costmodel.records import Workload
-from costmodel.workloads import catalogue
+from costmodel.records._workload import Workload
+from costmodel.workloads._catalogue import catalogue
 
 RuleName = Literal["round-robin", "gradient", "expected-gain"]
 RunnerName = Literal["replay", "cpu", "cuda"]

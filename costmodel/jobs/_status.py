@@ -8,7 +8,7 @@ from sqlalchemy import Connection, Row
 
 from costmodel.jobs._ledger import TaskLeases, worker_name
 from costmodel.jobs._schedule import tasks_of
-from costmodel.records import Candidate
+from costmodel.records._candidate import Candidate
 
 TaskState = Literal["open", "done", "failed"]
 JobState = Literal["waiting", "running", "done", "failed", "cancelled"]

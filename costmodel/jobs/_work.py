@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 from costmodel import tuning
-from costmodel.collector import CampaignFolder
-from costmodel.engines import Engine, EngineLostError
+from costmodel.collector.campaign._folder import CampaignFolder
+from costmodel.engines._base import Engine, EngineLostError
 from costmodel.errors import CostModelError
 from costmodel.jobs._building import Building
 from costmodel.jobs._database import unanswered
@@ -22,7 +22,8 @@ from costmodel.jobs._job import CampaignTask, Job, TuneTask
 from costmodel.jobs._ledger import LEASE_S, Lease, LeaseLostError
 from costmodel.jobs._status import Answer
 from costmodel.jobs._store import JobStore, Progress
-from costmodel.records import Measurement, read_records
+from costmodel.records._measurement import Measurement
+from costmodel.records._store import read_records
 
 # A worker with nothing to do looks for work so often.
 _LOOK_EVERY_S = 2.0

@@ -8,8 +8,11 @@ from numpy.typing import NDArray
 
 from costmodel.kernels._built import Built
 from costmodel.kernels._design_space import DesignSpace
-from costmodel.kernels.reference import make_arguments, reference_output, tolerance_of
-from costmodel.records import Candidate, TargetKind, Workload
+from costmodel.kernels.reference._inputs import make_arguments, tolerance_of
+from costmodel.kernels.reference._reference import reference_output
+from costmodel.records._candidate import Candidate
+from costmodel.records._platform import TargetKind
+from costmodel.records._workload import Workload
 
 
 class KernelSource(ABC):

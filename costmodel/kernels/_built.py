@@ -4,7 +4,8 @@ from pathlib import Path
 
 import msgspec
 
-from costmodel.records import KernelResources, Outcome
+from costmodel.records._kernel_resources import KernelResources
+from costmodel.records._measurement import Outcome
 
 
 class Built(msgspec.Struct, frozen=True):

@@ -6,7 +6,7 @@ import msgspec
 
 from costmodel.errors import InvalidConfigError
 from costmodel.kernels._design_space import DesignSpace
-from costmodel.records import Candidate, KernelLaunch
+from costmodel.records._candidate import Candidate, KernelLaunch
 
 
 class DistinctPrograms:

@@ -9,7 +9,7 @@ import numpy as np
 from costmodel.errors import InvalidConfigError
 from costmodel.kernels._design_space import DesignSpace, neighbour
 from costmodel.kernels._distinct import DistinctPrograms
-from costmodel.records import Candidate, Config
+from costmodel.records._candidate import Candidate, Config
 
 # After this many draws in a row that repeat a config or a program, what is drawn from counts as exhausted: a
 # program that 2 % of the draws give is then missed with a probability of 2 %. It happens near the fastest

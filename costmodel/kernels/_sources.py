@@ -4,7 +4,9 @@ from collections.abc import Sequence
 
 from costmodel.errors import CostModelError
 from costmodel.kernels._base import KernelSource
-from costmodel.records import Candidate, TargetKind, Workload
+from costmodel.records._candidate import Candidate
+from costmodel.records._platform import TargetKind
+from costmodel.records._workload import Workload
 
 # The sources that come with costmodel.
 SOURCES = ("metaschedule", "cuda", "triton", "library")
@@ -16,10 +18,10 @@ def open_sources(names: Sequence[str]) -> tuple[KernelSource, ...]:
     Raises:
         CostModelError: If there is no source of a name.
     """
-    from costmodel.kernels.cuda import CudaSource
-    from costmodel.kernels.library import LibrarySource
-    from costmodel.kernels.metaschedule import MetaSchedule
-    from costmodel.kernels.triton import TritonSource
+    from costmodel.kernels.cuda._source import CudaSource
+    from costmodel.kernels.library._source import LibrarySource
+    from costmodel.kernels.metaschedule._source import MetaSchedule
+    from costmodel.kernels.triton._source import TritonSource
 
     known: dict[str, type[KernelSource]] = {
         source.name: source for source in (MetaSchedule, CudaSource, TritonSource, LibrarySource)

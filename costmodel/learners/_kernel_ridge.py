@@ -11,7 +11,7 @@ from costmodel.learners._base import Learner, Prediction
 from costmodel.learners._registry import register
 from costmodel.learners._scaler import Scaler
 from costmodel.learners._training import check_features, lower_bound, prepare
-from costmodel.learners.multitask import matern_similarity
+from costmodel.learners.multitask._matern import matern_similarity
 
 # Rows that are compared with the landmarks at once: 32 MB for 1,000 of these.
 _ROWS = 4096

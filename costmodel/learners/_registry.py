@@ -1,11 +1,13 @@
 """Registry of learners by name and of classes by their key in model files.
 
-``register`` adds a class when its module is imported. Other packages declare their classes in entry points of
-the group ``costmodel.learners``, which are loaded when a name or key is looked up that this package does not
-have. A name in a model file is never imported.
+A class of this package is loaded when its name or key is looked up, so that a model loads the learners that
+it consists of and no others. Other packages declare their classes in entry points of the group
+``costmodel.learners``, which are loaded when a name or key is looked up that this package does not have. A name
+in a model file is never imported.
 """
 
 from collections.abc import Callable, Iterable
+from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, TypeVar
 
@@ -15,6 +17,49 @@ from costmodel.learners._base import Storable
 GROUP = "costmodel.learners"
 # The default learner: the best without measurements of the workload, see README.md.
 DEFAULT_LEARNER = "kernel-ridge"
+
+# Where each learner of this package registers itself, in the order in which they are listed.
+_OWN_LEARNERS = {
+    "analytic": "costmodel.learners._analytic",
+    "consensus": "costmodel.learners.sources._consensus",
+    "nearest-task": "costmodel.learners.sources._nearest",
+    "network": "costmodel.learners.multitask._network",
+    "kernel-ridge": "costmodel.learners._kernel_ridge",
+    "random": "costmodel.learners._random",
+    "ridge": "costmodel.learners._ridge",
+    "random-forest": "costmodel.learners.trees._random_forest",
+    "xgboost": "costmodel.learners.trees._xgboost",
+    "xgboost-rank": "costmodel.learners.trees._xgboost_rank",
+    "scaled-from-whole": "costmodel.learners._scaled_from_whole",
+    "known-elsewhere": "costmodel.learners.known._known_elsewhere",
+    "stack": "costmodel.learners.stacking._stack",
+    "stack-above-analytic": "costmodel.learners.stacking._above_analytic",
+    "ridge-on-sources": "costmodel.transfer.models._ridge_on_sources",
+    "source-mixture": "costmodel.transfer.models._source_mixture",
+}
+# Where each class of this package that model files may name registers itself.
+_OWN_CLASSES = {
+    "AboveAnalytic": _OWN_LEARNERS["stack-above-analytic"],
+    "AnalyticPrior": _OWN_LEARNERS["analytic"],
+    "Conformal": "costmodel.transfer.uncertainty._conformal",
+    "FromScratch": "costmodel.transfer.models._scratch",
+    "Guarded": "costmodel.transfer.guard._guarded",
+    "KernelRidge": _OWN_LEARNERS["kernel-ridge"],
+    "KnownElsewhere": _OWN_LEARNERS["known-elsewhere"],
+    "MultitaskNetwork": _OWN_LEARNERS["network"],
+    "NearestTask": _OWN_LEARNERS["nearest-task"],
+    "RandomForestLearner": _OWN_LEARNERS["random-forest"],
+    "RandomLearner": _OWN_LEARNERS["random"],
+    "Residual": "costmodel.transfer.models._residual",
+    "RidgeLearner": _OWN_LEARNERS["ridge"],
+    "RidgeOnSources": _OWN_LEARNERS["ridge-on-sources"],
+    "ScaledFromWhole": _OWN_LEARNERS["scaled-from-whole"],
+    "SourceMixture": _OWN_LEARNERS["source-mixture"],
+    "Stack": _OWN_LEARNERS["stack"],
+    "WeightedConsensus": _OWN_LEARNERS["consensus"],
+    "XGBoostLearner": _OWN_LEARNERS["xgboost"],
+    "XGBoostRanker": _OWN_LEARNERS["xgboost-rank"],
+}
 
 T = TypeVar("T", bound=type[Storable])
 
@@ -41,7 +86,7 @@ def register(name: str | None = None) -> Callable[[T], T]:
     def enter(cls: T) -> T:
         key = class_key(cls)
         if name is not None:
-            other = _learners.get(name, cls)
+            other = _own(name, _OWN_LEARNERS, _learners, unless=cls.__module__) or cls
             if class_key(other) != key:
                 raise ValueError(f"a learner's name must be unique, but {name!r} is {class_key(other)}")
             _learners[name] = cls
@@ -58,7 +103,8 @@ def class_key(cls: type) -> str:
 
 def learner_names() -> tuple[str, ...]:
     """Return the names of all learners, first those of this package; no other package is loaded."""
-    return tuple(dict.fromkeys([*_learners, *(entry.name for entry in _sorted(entry_points(group=GROUP)))]))
+    others = [*_learners, *(entry.name for entry in _sorted(entry_points(group=GROUP)))]
+    return tuple(dict.fromkeys([*_OWN_LEARNERS, *others]))
 
 
 def learner_class(name: str) -> type[Storable]:
@@ -67,7 +113,7 @@ def learner_class(name: str) -> type[Storable]:
     Raises:
         CostModelError: The learner is unknown, or its package cannot be loaded.
     """
-    if name not in _learners:
+    if _own(name, _OWN_LEARNERS, _learners) is None:
         for entry in _sorted(entry_points(group=GROUP, name=name)):
             _load(entry)
     if name not in _learners:
@@ -81,7 +127,7 @@ def stored_class(key: str) -> type[Storable]:
     Raises:
         CostModelError: Neither this package nor an installed one registers a class with this key.
     """
-    if key not in _classes:
+    if _own(key, _OWN_CLASSES, _classes) is None:
         for entry in _sorted(entry_points(group=GROUP)):
             _load(entry)
     if key not in _classes:
@@ -96,6 +142,18 @@ def stored_class(key: str) -> type[Storable]:
 def is_registered(cls: type) -> bool:
     """Return whether model files can store objects of this class."""
     return _classes.get(class_key(cls)) is cls
+
+
+def _own(
+    key: str, modules: dict[str, str], loaded: dict[str, type[Storable]], unless: str | None = None
+) -> type[Storable] | None:
+    """Return a class by its name or key, loaded from this package if need be; None if it is not known.
+
+    A module that is being imported (``unless``) registers its own class.
+    """
+    if key not in loaded and key in modules and modules[key] != unless:
+        import_module(modules[key])
+    return loaded.get(key)
 
 
 def _sorted(entries: Iterable[EntryPoint]) -> list[EntryPoint]:

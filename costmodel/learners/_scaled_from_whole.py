@@ -11,8 +11,8 @@ from costmodel.columns import Column, position, positions
 from costmodel.learners._base import Learner, Prediction
 from costmodel.learners._registry import register
 from costmodel.learners._training import LOWEST_LOG_SCORE, Training, check_features, prepare
-from costmodel.learners.sources import row_keys
-from costmodel.learners.trees import XGBoostLearner
+from costmodel.learners.sources._distinct import row_keys
+from costmodel.learners.trees._xgboost import XGBoostLearner
 
 
 @register("scaled-from-whole")

@@ -12,10 +12,11 @@ from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import TrialState
 
 from costmodel.errors import SpaceExhaustedError
-from costmodel.records import Candidate
+from costmodel.records._candidate import Candidate
 from costmodel.search._study import give_up_abandoned
-from costmodel.search.samplers import FINISHED, HEARTBEAT, HEARTBEAT_EVERY_S, give_up, is_own
-from costmodel.spaces import SearchSpace
+from costmodel.search.samplers._history import FINISHED
+from costmodel.search.samplers._turns import HEARTBEAT, HEARTBEAT_EVERY_S, give_up, is_own
+from costmodel.spaces._base import SearchSpace
 
 Told = TypeVar("Told")
 

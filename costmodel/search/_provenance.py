@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
 
-from costmodel.records import content_id
+from costmodel.records._identity import content_id
 from costmodel.version import __version__
 
 

@@ -6,9 +6,10 @@ from functools import partial
 import numpy as np
 import optuna
 
-from costmodel.collector import Runner
+from costmodel.collector.runners._base import Runner
 from costmodel.errors import CostModelError, SpaceExhaustedError
-from costmodel.records import Candidate, Config, Measurement, Outcome
+from costmodel.records._candidate import Candidate, Config
+from costmodel.records._measurement import Measurement, Outcome
 from costmodel.search._ask import Proposals, missing_trials
 from costmodel.search._batch import batches_in_flight
 from costmodel.search._drift_watch import DriftWatch
@@ -17,8 +18,11 @@ from costmodel.search._result import SearchResult
 from costmodel.search._stopping import StopGain
 from costmodel.search._study import give_up_abandoned
 from costmodel.search._trial import Trial, tell
-from costmodel.search.samplers import FINISHED, ModelSampler, SpaceSampler, drifts_of, present_factors
-from costmodel.spaces import SearchSpace
+from costmodel.search.samplers._base import SpaceSampler
+from costmodel.search.samplers._drifts import drifts_of, present_factors
+from costmodel.search.samplers._history import FINISHED
+from costmodel.search.samplers._model import ModelSampler
+from costmodel.spaces._base import SearchSpace
 
 # User attributes of a study: what it searches, what for, and what its values are relative to.
 _SPACE, _GOAL, _REFERENCE = "costmodel:space", "costmodel:goal", "costmodel:reference_s"

@@ -8,7 +8,8 @@ from optuna.trial import FrozenTrial, TrialState
 
 from costmodel.arrays import FloatArray
 from costmodel.search._objective import SearchGoal
-from costmodel.search.samplers import History, ModelSampler
+from costmodel.search.samplers._history import History
+from costmodel.search.samplers._model import ModelSampler
 
 
 class StopGain:

@@ -15,9 +15,9 @@ from optuna.trial import TrialState
 
 from costmodel.databases import database_url
 from costmodel.errors import CostModelError
-from costmodel.records import Config
-from costmodel.search.samplers import give_up, is_abandoned
-from costmodel.spaces import SearchSpace
+from costmodel.records._candidate import Config
+from costmodel.search.samplers._turns import give_up, is_abandoned
+from costmodel.spaces._base import SearchSpace
 
 # A writer holds a journal's lock for milliseconds; one that was killed meanwhile stops the others this long.
 _LOCK_S = 10

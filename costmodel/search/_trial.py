@@ -8,18 +8,12 @@ import optuna
 from optuna.trial import FrozenTrial, TrialState
 
 from costmodel.arrays import FloatArray
-from costmodel.records import Candidate, Measurement, Outcome
-from costmodel.search.samplers import (
-    LATENCIES,
-    PREDICTED_LATENCY,
-    PREDICTED_RANK,
-    TIED,
-    SpaceSampler,
-    chosen_params,
-    latencies_of,
-    value_of,
-)
-from costmodel.spaces import SearchSpace
+from costmodel.records._candidate import Candidate
+from costmodel.records._measurement import Measurement, Outcome
+from costmodel.search.samplers._base import SpaceSampler
+from costmodel.search.samplers._history import LATENCIES, chosen_params, latencies_of, value_of
+from costmodel.search.samplers._model import PREDICTED_LATENCY, PREDICTED_RANK, TIED
+from costmodel.spaces._base import SearchSpace
 
 _OUTCOMES, _ERROR = "outcomes", "error"
 

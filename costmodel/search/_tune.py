@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from typing import Any
 
-from costmodel.collector import Runner
+from costmodel.collector.runners._base import Runner
 from costmodel.search._ask import heartbeat
 from costmodel.search._result import SearchResult
 from costmodel.search._search import Search
-from costmodel.search.samplers import SpaceSampler
+from costmodel.search.samplers._base import SpaceSampler
 
 
 def tune(runner: Runner, sampler: SpaceSampler, n_measurements: int, **settings: Any) -> SearchResult:

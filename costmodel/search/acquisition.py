@@ -7,7 +7,7 @@ equation 15.
 import numpy as np
 
 from costmodel.arrays import FloatArray
-from costmodel.transfer import Posterior
+from costmodel.transfer._plan import Posterior
 
 _CONSIDERED = 512  # the best scores; the work grows with the square of their number
 _LEAST_VARIANCE = 1e-12

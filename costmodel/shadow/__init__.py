@@ -1,17 +1,5 @@
 """Shadow tuning: measure on a part of a GPU while a service runs on the rest, within a p99 bound."""
 
-from costmodel.shadow._latency_log import LatencyLog
-from costmodel.shadow._service_report import ServiceReport
-from costmodel.shadow._service_watch import ServiceWatch
-from costmodel.shadow._watched_runner import WatchedRunner
-from costmodel.shadow._watched_service import CannotGoOnError, WatchedService, p99
+import lazy_loader
 
-__all__ = [
-    "CannotGoOnError",
-    "LatencyLog",
-    "ServiceReport",
-    "ServiceWatch",
-    "WatchedRunner",
-    "WatchedService",
-    "p99",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

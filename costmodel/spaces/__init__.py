@@ -1,8 +1,5 @@
 """Search spaces of configs, with one base class."""
 
-from costmodel.spaces._base import DrawnConfigs, Param, SearchSpace
-from costmodel.spaces._declared import DeclaredSpace
-from costmodel.spaces._kernel import KernelSpace
-from costmodel.spaces._pool import Pool
+import lazy_loader
 
-__all__ = ["DeclaredSpace", "DrawnConfigs", "KernelSpace", "Param", "Pool", "SearchSpace"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

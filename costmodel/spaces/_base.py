@@ -12,7 +12,8 @@ from optuna import Trial
 from optuna.distributions import BaseDistribution
 
 from costmodel.arrays import FloatArray
-from costmodel.records import Candidate, Config, Platform
+from costmodel.records._candidate import Candidate, Config
+from costmodel.records._platform import Platform
 
 Param = int | float | str | None
 

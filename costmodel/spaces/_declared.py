@@ -18,8 +18,11 @@ from optuna.distributions import (
 
 from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError, InvalidConfigError
-from costmodel.kernels import MOST_CHANGES
-from costmodel.records import Candidate, Config, Decision, Device, Platform, Workload, content_id
+from costmodel.kernels._design_space import MOST_CHANGES
+from costmodel.records._candidate import Candidate, Config, Decision
+from costmodel.records._identity import content_id
+from costmodel.records._platform import Device, Platform
+from costmodel.records._workload import Workload
 from costmodel.spaces._base import DrawnConfigs, Param, SearchSpace
 from costmodel.spaces._parameters import suggest_one
 

@@ -5,8 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from costmodel.arrays import FloatArray
-from costmodel.features import extract, in_columns
-from costmodel.records import Candidate, Platform
+from costmodel.features._extract import extract
+from costmodel.features._in_columns import in_columns
+from costmodel.records._candidate import Candidate
+from costmodel.records._platform import Platform
 
 
 def features_on(

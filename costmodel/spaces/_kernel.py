@@ -11,16 +11,16 @@ from optuna import Trial
 from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
 
 from costmodel.arrays import FloatArray
-from costmodel.features import (
-    COLUMNS,
-    DATA_COLUMNS,
-    FeatureTable,
-    extract_batch,
-    in_columns,
-    parameter_columns,
-)
-from costmodel.kernels import MOST_CHANGES, DesignSpace
-from costmodel.records import Candidate, Config, ConfigBatch, Platform, config_batches, content_id
+from costmodel.features._data_facts import DATA_COLUMNS
+from costmodel.features._extract import COLUMNS, extract_batch
+from costmodel.features._in_columns import in_columns
+from costmodel.features._parameters import parameter_columns
+from costmodel.features._table import FeatureTable
+from costmodel.kernels._design_space import MOST_CHANGES, DesignSpace
+from costmodel.records._candidate import Candidate, Config
+from costmodel.records._config_batch import ConfigBatch, config_batches
+from costmodel.records._identity import content_id
+from costmodel.records._platform import Platform
 from costmodel.spaces._base import DrawnConfigs, Param, SearchSpace
 
 _SOME = 256  # configs that tell whether launches of a space say what data decide

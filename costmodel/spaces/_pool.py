@@ -10,7 +10,9 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution, IntD
 
 from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError
-from costmodel.records import Candidate, Config, Decision, Platform, content_id
+from costmodel.records._candidate import Candidate, Config, Decision
+from costmodel.records._identity import content_id
+from costmodel.records._platform import Platform
 from costmodel.spaces._base import DrawnConfigs, Param, SearchSpace
 from costmodel.spaces._features import features_on
 from costmodel.spaces._parameters import suggest_one

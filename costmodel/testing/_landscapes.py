@@ -9,19 +9,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from costmodel.dataset import Dataset, dataset_from_measurements
-from costmodel.records import (
-    Candidate,
-    Config,
-    Decision,
-    Device,
-    KernelLaunch,
-    Measurement,
-    Outcome,
-    Platform,
-    Workload,
-    part_of,
-)
+from costmodel.dataset.table._dataset import Dataset
+from costmodel.dataset.table._read import dataset_from_measurements
+from costmodel.records._candidate import Candidate, Config, Decision, KernelLaunch
+from costmodel.records._measurement import Measurement, Outcome
+from costmodel.records._platform import Device, Platform, part_of
+from costmodel.records._workload import Workload
 
 LANDSCAPE_SMS = (8, 16, 24, 32, 48, 64, 96, 132)
 LANDSCAPE_WORKLOADS = (

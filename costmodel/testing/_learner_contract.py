@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from costmodel.arrays import FloatArray, TaskIds
-from costmodel.learners import Learner, Prediction
+from costmodel.learners._base import Learner, Prediction
 
 LearnerFactory = Callable[[], Learner]
 

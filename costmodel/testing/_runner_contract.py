@@ -13,9 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from costmodel.collector import Runner
+from costmodel.collector.runners._base import Runner
 from costmodel.errors import CostModelError
-from costmodel.records import Candidate, Outcome
+from costmodel.records._candidate import Candidate
+from costmodel.records._measurement import Outcome
 
 
 @dataclass(frozen=True)

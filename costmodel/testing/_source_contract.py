@@ -16,18 +16,15 @@ from pathlib import Path
 import numpy as np
 
 from costmodel.errors import InvalidConfigError
-from costmodel.kernels import Built, KernelSource, source_of
-from costmodel.kernels.reference import agrees
-from costmodel.records import (
-    DATA_FACTS,
-    Candidate,
-    Config,
-    ConfigBatch,
-    KernelLaunch,
-    Outcome,
-    TargetKind,
-    Workload,
-)
+from costmodel.kernels._base import KernelSource
+from costmodel.kernels._built import Built
+from costmodel.kernels._sources import source_of
+from costmodel.kernels.reference._inputs import agrees
+from costmodel.records._candidate import DATA_FACTS, Candidate, Config, KernelLaunch
+from costmodel.records._config_batch import ConfigBatch
+from costmodel.records._measurement import Outcome
+from costmodel.records._platform import TargetKind
+from costmodel.records._workload import Workload
 
 _DRAWN = 8
 

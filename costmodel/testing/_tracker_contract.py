@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from costmodel.tracking import (
+from costmodel.tracking._base import RunRecord, RunStatus, Tracker
+from costmodel.tracking._items import (
     Artifact,
     ChildRun,
     DatasetUsed,
@@ -20,14 +21,11 @@ from costmodel.tracking import (
     Metric,
     Note,
     Parameter,
-    RunRecord,
-    RunStatus,
     Table,
     Tag,
-    Tracker,
-    mark_dead_runs,
-    tracked_run,
 )
+from costmodel.tracking._lifetime import mark_dead_runs
+from costmodel.tracking._log import tracked_run
 
 _EXPERIMENT = "contract"
 _FILES = {"notes/readme.txt": 5, "config.txt": 1, "tables/tasks.csv": 8}

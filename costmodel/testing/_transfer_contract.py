@@ -14,9 +14,9 @@ from collections.abc import Callable
 import numpy as np
 
 from costmodel.arrays import FloatArray
-from costmodel.learners import Prediction
+from costmodel.learners._base import Prediction
 from costmodel.testing._learner_contract import contract_rows
-from costmodel.transfer import Predictor, StorableModel, TransferModel
+from costmodel.transfer._base import Predictor, StorableModel, TransferModel
 
 ModelFactory = Callable[[], TransferModel]
 

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from typing import Protocol, Self
 
 from costmodel.arrays import FloatArray, TaskIds
-from costmodel.learners import Prediction, Storable
+from costmodel.learners._base import Prediction, Storable
 
 
 class Predictor(Protocol):

@@ -5,10 +5,10 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from costmodel.arrays import FloatArray, Positions
-from costmodel.learners import Prediction
+from costmodel.learners._base import Prediction
 from costmodel.transfer._base import Predictor, TransferModel
 from costmodel.transfer._blas import one_blas_thread
-from costmodel.transfer.uncertainty import std_of
+from costmodel.transfer.uncertainty._rehearsal import std_of
 
 # Candidates that are looked at for each one to choose: beyond them, what is informative is not good.
 _CONSIDERED = 30

@@ -8,15 +8,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from costmodel.arrays import FloatArray, Positions, TaskIds
-from costmodel.features import FeatureTable, KnownFeatures, extract_in_chunks
-from costmodel.learners import Prediction, canonical_order
-from costmodel.records import Candidate, Platform
+from costmodel.features._in_chunks import KnownFeatures, extract_in_chunks
+from costmodel.features._table import FeatureTable
+from costmodel.learners._base import Prediction
+from costmodel.learners._training import canonical_order
+from costmodel.records._candidate import Candidate
+from costmodel.records._platform import Platform
 from costmodel.transfer._base import Predictor, TransferModel
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from costmodel.dataset import Dataset
+    from costmodel.dataset.table._dataset import Dataset
 
 _ROWS = 2**17  # at once, whose features take 0.1 GB, and several times that while they are made
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from costmodel.errors import CostModelError
 from costmodel.progress import Progress
-from costmodel.shadow import CannotGoOnError, ServiceWatch, WatchedService
+from costmodel.shadow._service_watch import ServiceWatch
+from costmodel.shadow._watched_service import CannotGoOnError, WatchedService
 from costmodel.tuning._request import TuneRequest
 
 

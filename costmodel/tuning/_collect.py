@@ -6,21 +6,23 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from costmodel.collector import (
-    Campaign,
-    CampaignConfig,
-    CampaignFolder,
-    CpuRunner,
-    CudaRunner,
-    find_campaign,
-)
-from costmodel.dataset import LATENCIES, CardHeader, Dataset, DatasetLike, build_dataset, load_dataset
-from costmodel.engines import Engine
+from costmodel.collector.campaign._campaign import Campaign
+from costmodel.collector.campaign._config import CampaignConfig, find_campaign
+from costmodel.collector.campaign._folder import CampaignFolder
+from costmodel.collector.runners._cpu import CpuRunner
+from costmodel.collector.runners._cuda import CudaRunner
+from costmodel.dataset._build import build_dataset
+from costmodel.dataset.publish._card import CardHeader
+from costmodel.dataset.table._dataset import Dataset
+from costmodel.dataset.table._read import DatasetLike, load_dataset
+from costmodel.dataset.table._records import LATENCIES
+from costmodel.engines._base import Engine
 from costmodel.errors import CostModelError
-from costmodel.kernels import open_sources
+from costmodel.kernels._sources import open_sources
 from costmodel.progress import Progress
-from costmodel.records import Candidate, Measurement
-from costmodel.search import propose_candidates
+from costmodel.records._candidate import Candidate
+from costmodel.records._measurement import Measurement
+from costmodel.search.proposals._propose import propose_candidates
 
 _RUNNERS = {"cuda": CudaRunner, "cpu": CpuRunner}
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from functools import partial
 
-from costmodel.evaluation import plot_held_out
-from costmodel.tracking import Artifact, Item, Metric, Note, Table, Tag
-from costmodel.transfer import Model
+from costmodel.evaluation.pictures._draw import plot_held_out
+from costmodel.tracking._items import Artifact, Item, Metric, Note, Table, Tag
+from costmodel.transfer.prediction._model import Model
 
 
 def describe_training(model: Model) -> Iterator[Item]:

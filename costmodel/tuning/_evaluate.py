@@ -5,29 +5,18 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
-from costmodel.dataset import (
-    LATENCIES,
-    STRATEGIES,
-    Dataset,
-    DatasetLike,
-    Split,
-    SplitRecipe,
-    load_dataset,
-    make_split,
-    read_split,
-)
-from costmodel.evaluation import (
-    COMPARED,
-    RANDOM,
-    EvaluationConfig,
-    EvaluationReport,
-    ModelFactory,
-    SharedTasks,
-    cross_validate,
-    evaluate_across,
-    seeded_runs,
-)
-from costmodel.transfer import make_model
+from costmodel.dataset.splits._file import read_split
+from costmodel.dataset.splits._make import STRATEGIES, Split, SplitRecipe, make_split
+from costmodel.dataset.table._dataset import Dataset
+from costmodel.dataset.table._read import DatasetLike, load_dataset
+from costmodel.dataset.table._records import LATENCIES
+from costmodel.evaluation._config import COMPARED, EvaluationConfig
+from costmodel.evaluation._cross_validate import ModelFactory, cross_validate, evaluate_across
+from costmodel.evaluation._report import EvaluationReport
+from costmodel.evaluation._runs import seeded_runs
+from costmodel.evaluation.judging._judge import RANDOM
+from costmodel.evaluation.sides._datasets import SharedTasks
+from costmodel.transfer._make import make_model
 
 
 def evaluate(  # noqa: PLR0913 (settings, all with defaults)

@@ -3,10 +3,12 @@
 from pathlib import Path
 
 from costmodel.errors import CostModelError
-from costmodel.kernels.cuda import CudaSource
-from costmodel.kernels.family import Family, FamilySource
-from costmodel.kernels.metaschedule import is_program_place
-from costmodel.kernels.triton import TritonSource, is_family_place
+from costmodel.kernels.cuda._source import CudaSource
+from costmodel.kernels.family._base import Family
+from costmodel.kernels.family._source import FamilySource
+from costmodel.kernels.metaschedule.programs._file import is_program_place
+from costmodel.kernels.triton._place import is_family_place
+from costmodel.kernels.triton._source import TritonSource
 
 
 def find_family(place: Path | str) -> tuple[FamilySource, Family] | None:

@@ -2,8 +2,9 @@
 
 from dataclasses import replace
 
-from costmodel.collector import Runner
-from costmodel.search import SearchResult, Trial
+from costmodel.collector.runners._base import Runner
+from costmodel.search._result import SearchResult
+from costmodel.search._trial import Trial
 
 # Beside three others on an H100, the kernel that won was at worst 8 % behind the best.
 _FINALISTS = 3

@@ -4,9 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from costmodel.dataset import Dataset, DatasetLike, load_dataset
-from costmodel.records import Device, Workload
-from costmodel.transfer import Model
+from costmodel.dataset.table._dataset import Dataset
+from costmodel.dataset.table._read import DatasetLike, load_dataset
+from costmodel.records._platform import Device
+from costmodel.records._workload import Workload
+from costmodel.transfer.prediction._model import Model
 from costmodel.tuning._knowledge import NOTHING
 from costmodel.tuning._shipped import ShippedDataset, shipped_for
 

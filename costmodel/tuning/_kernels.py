@@ -5,14 +5,20 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from costmodel.collector import CudaRunner, Runner
+from costmodel.collector.runners._base import Runner
+from costmodel.collector.runners._cuda import CudaRunner
 from costmodel.errors import CostModelError
-from costmodel.kernels import SOURCES
-from costmodel.kernels.cuda import CudaSource
-from costmodel.kernels.family import Family, FamilyCheck, FamilySource, FamilySpace, check_family
-from costmodel.kernels.triton import TritonSource, interpret
+from costmodel.kernels._sources import SOURCES
+from costmodel.kernels.cuda._source import CudaSource
+from costmodel.kernels.family._base import Family
+from costmodel.kernels.family._check import FamilyCheck, check_family
+from costmodel.kernels.family._source import FamilySource
+from costmodel.kernels.family._space import FamilySpace
+from costmodel.kernels.triton._interpreter import interpret
+from costmodel.kernels.triton._source import TritonSource
 from costmodel.progress import Progress
-from costmodel.records import Candidate, Measurement, Outcome
+from costmodel.records._candidate import Candidate
+from costmodel.records._measurement import Measurement, Outcome
 from costmodel.tuning._family_place import open_family
 
 _ARCHITECTURE = "sm_90"

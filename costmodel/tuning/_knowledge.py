@@ -9,13 +9,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.dataset import Dataset, device_similarity, shape_siblings, twin_groups
+from costmodel.dataset.splits._labels import shape_siblings
+from costmodel.dataset.splits._similarity import device_similarity, twin_groups
+from costmodel.dataset.table._dataset import Dataset
 from costmodel.errors import CostModelError
-from costmodel.features import extract
-from costmodel.kernels import SOURCES
-from costmodel.learners import DEFAULT_LEARNER
-from costmodel.records import DATA_FACTS, Candidate, Platform, Workload
-from costmodel.transfer import Model, TransferModel, load_model, make_model
+from costmodel.features._extract import extract
+from costmodel.kernels._sources import SOURCES
+from costmodel.learners._registry import DEFAULT_LEARNER
+from costmodel.records._candidate import DATA_FACTS, Candidate
+from costmodel.records._platform import Platform
+from costmodel.records._workload import Workload
+from costmodel.transfer._base import TransferModel
+from costmodel.transfer._make import make_model
+from costmodel.transfer.prediction._model import Model, load_model
 
 if TYPE_CHECKING:
     import pandas as pd

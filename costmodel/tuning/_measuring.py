@@ -5,11 +5,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from costmodel.collector import CpuRunner, CudaRunner, ReplayRunner, Runner
-from costmodel.dataset import DatasetLike, load_dataset, workloads_in
-from costmodel.engines import Engine
+from costmodel.collector.runners._base import Runner
+from costmodel.collector.runners._cpu import CpuRunner
+from costmodel.collector.runners._cuda import CudaRunner
+from costmodel.collector.runners._replay import ReplayRunner
+from costmodel.dataset.table._read import DatasetLike, load_dataset, workloads_in
+from costmodel.engines._base import Engine
 from costmodel.errors import CostModelError
-from costmodel.records import TargetKind
+from costmodel.records._platform import TargetKind
 from costmodel.tuning._shipped import shipped_with
 from costmodel.tuning._subject import Subject
 

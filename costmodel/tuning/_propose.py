@@ -9,15 +9,21 @@ from typing import NamedTuple
 
 import msgspec
 
-from costmodel.collector import CampaignConfig, CampaignFolder, find_campaign
-from costmodel.engines import LocalEngine
+from costmodel.collector.campaign._config import CampaignConfig, find_campaign
+from costmodel.collector.campaign._folder import CampaignFolder
+from costmodel.engines._local import LocalEngine
 from costmodel.errors import CostModelError, last_line
-from costmodel.kernels import KernelSource, open_sources, sample_from_starts
+from costmodel.kernels._base import KernelSource
+from costmodel.kernels._sample import sample_from_starts
+from costmodel.kernels._sources import open_sources
 from costmodel.progress import Progress
-from costmodel.records import Candidate, Platform, Workload, part_of
-from costmodel.search import screen_candidates
-from costmodel.spaces import KernelSpace
-from costmodel.transfer import Model, device_named, load_model
+from costmodel.records._candidate import Candidate
+from costmodel.records._platform import Platform, part_of
+from costmodel.records._workload import Workload
+from costmodel.search.proposals._screened import screen_candidates
+from costmodel.spaces._kernel import KernelSpace
+from costmodel.transfer.prediction._devices import device_named
+from costmodel.transfer.prediction._model import Model, load_model
 from costmodel.tuning._knowledge import from_model
 
 

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from costmodel.collector import Runner
+from costmodel.collector.runners._base import Runner
 from costmodel.errors import CostModelError
-from costmodel.records import Platform
-from costmodel.search import Objective, ObjectiveName, SearchGoal
+from costmodel.records._platform import Platform
+from costmodel.search._objective import Objective, ObjectiveName, SearchGoal
 
 
 @dataclass(frozen=True)

@@ -5,21 +5,16 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from costmodel.search import Search, Trial
-from costmodel.tuning.report import (
-    CHOSEN,
-    BudgetCurve,
-    Findings,
-    ReportTable,
-    answer,
-    curves_figure,
-    kernels_table,
-    page_of,
-    trials_frame,
-    trials_table,
-    values_of,
-    write_report,
-)
+from costmodel.search._search import Search
+from costmodel.search._trial import Trial
+from costmodel.tuning.report._answer import answer
+from costmodel.tuning.report._content import page_of, values_of
+from costmodel.tuning.report._curves import CHOSEN, BudgetCurve
+from costmodel.tuning.report._figures import curves_figure
+from costmodel.tuning.report._findings import Findings
+from costmodel.tuning.report._frame import trials_frame
+from costmodel.tuning.report._page import ReportTable, write_report
+from costmodel.tuning.report._tables import kernels_table, trials_table
 
 if TYPE_CHECKING:
     import pandas as pd

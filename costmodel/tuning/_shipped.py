@@ -6,12 +6,15 @@ from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from pathlib import Path
 
-from costmodel.dataset import Dataset, dataset_hash, families_in, find_dataset, load_dataset
+from costmodel.dataset.table._dataset import Dataset
+from costmodel.dataset.table._files import dataset_hash
+from costmodel.dataset.table._locate import find_dataset
+from costmodel.dataset.table._read import families_in, load_dataset
 from costmodel.errors import CostModelError
-from costmodel.features import COLUMNS
+from costmodel.features._extract import COLUMNS
 from costmodel.files import make_folder
-from costmodel.records import Workload
-from costmodel.transfer import Model, load_model
+from costmodel.records._workload import Workload
+from costmodel.transfer.prediction._model import Model, load_model
 from costmodel.tuning._knowledge import learner_for
 from costmodel.tuning._training import train
 from costmodel.version import __version__

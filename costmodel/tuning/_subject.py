@@ -6,10 +6,13 @@ from functools import cached_property
 from pathlib import Path
 
 from costmodel.errors import CostModelError
-from costmodel.kernels import SOURCES, KernelSource, open_sources, source_for
-from costmodel.kernels.family import FamilySource
-from costmodel.kernels.metaschedule import ProgramSource, is_program_place
-from costmodel.records import TargetKind, Workload
+from costmodel.kernels._base import KernelSource
+from costmodel.kernels._sources import SOURCES, open_sources, source_for
+from costmodel.kernels.family._source import FamilySource
+from costmodel.kernels.metaschedule.programs._file import is_program_place
+from costmodel.kernels.metaschedule.programs._source import ProgramSource
+from costmodel.records._platform import TargetKind
+from costmodel.records._workload import Workload
 from costmodel.tuning._family_place import find_family
 
 ALL = "all"

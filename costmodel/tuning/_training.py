@@ -9,26 +9,21 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.dataset import (
-    LATENCIES,
-    Dataset,
-    DatasetLike,
-    SplitRecipe,
-    load_dataset,
-    make_split,
-    shape_siblings,
-)
+from costmodel.dataset.splits._labels import shape_siblings
+from costmodel.dataset.splits._make import SplitRecipe, make_split
+from costmodel.dataset.table._dataset import Dataset
+from costmodel.dataset.table._read import DatasetLike, load_dataset
+from costmodel.dataset.table._records import LATENCIES
 from costmodel.errors import CostModelError
-from costmodel.evaluation import ModelFactory, coverage, cross_validate, judge_tasks
-from costmodel.learners import DEFAULT_LEARNER
-from costmodel.transfer import (
-    LearningRows,
-    Model,
-    ModelMetadata,
-    TransferModel,
-    make_model,
-    software_versions,
-)
+from costmodel.evaluation._cross_validate import ModelFactory, cross_validate
+from costmodel.evaluation.judging._statistics import coverage
+from costmodel.evaluation.judging._task import judge_tasks
+from costmodel.learners._registry import DEFAULT_LEARNER
+from costmodel.transfer._base import TransferModel
+from costmodel.transfer._make import make_model
+from costmodel.transfer._rows import LearningRows
+from costmodel.transfer.prediction._model import Model
+from costmodel.transfer.storage._metadata import ModelMetadata, software_versions
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,25 +6,26 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from costmodel.collector import RecordedRunner, Runner
-from costmodel.dataset import DatasetLike
-from costmodel.engines import Engine
+from costmodel.collector.runners._base import Runner
+from costmodel.collector.runners._recorded import RecordedRunner
+from costmodel.dataset.table._read import DatasetLike
+from costmodel.engines._base import Engine
 from costmodel.errors import CostModelError
 from costmodel.progress import Progress
-from costmodel.records import Candidate, Workload
-from costmodel.search import (
-    BudgetRange,
-    ModelSampler,
-    Search,
-    SearchResult,
-    Trial,
-    open_study,
-    quiet_optuna,
-    tune_together,
-)
-from costmodel.shadow import ServiceWatch, WatchedRunner, WatchedService
-from costmodel.spaces import SearchSpace
-from costmodel.transfer import Model
+from costmodel.records._candidate import Candidate
+from costmodel.records._workload import Workload
+from costmodel.search._result import SearchResult
+from costmodel.search._search import Search
+from costmodel.search._study import open_study, quiet_optuna
+from costmodel.search._trial import Trial
+from costmodel.search._tune import tune_together
+from costmodel.search.portfolio._portfolio import BudgetRange
+from costmodel.search.samplers._model import ModelSampler
+from costmodel.shadow._service_watch import ServiceWatch
+from costmodel.shadow._watched_runner import WatchedRunner
+from costmodel.shadow._watched_service import WatchedService
+from costmodel.spaces._base import SearchSpace
+from costmodel.transfer.prediction._model import Model
 from costmodel.tuning._beside import ended_by_service, watched
 from costmodel.tuning._finalists import with_finalists_alone
 from costmodel.tuning._history import GivenHistory, open_history
@@ -33,7 +34,7 @@ from costmodel.tuning._prior_knowledge import PriorKnowledge
 from costmodel.tuning._request import TuneRequest
 from costmodel.tuning._result import TuneResult
 from costmodel.tuning._subject import subject_of
-from costmodel.tuning.report import (
+from costmodel.tuning.report._curves import (
     CHOSEN,
     WHOLE_CHOICE,
     BudgetCurve,

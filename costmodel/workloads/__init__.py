@@ -4,24 +4,6 @@ Importing this package does not load TVM. The modules that load it are ``relax``
 kernels) and ``networks``. Workloads, catalogue and extractions are independent of the source of kernels.
 """
 
-from costmodel.workloads._calls import ModuleCall, calls_of, read_calls
-from costmodel.workloads._catalogue import CatalogueEntry, catalogue, extractions
-from costmodel.workloads._extract import Extraction, extract_networks, extract_workloads
-from costmodel.workloads._networks import NETWORKS
-from costmodel.workloads._programs import recognise_program
-from costmodel.workloads._sample import sample_workloads
+import lazy_loader
 
-__all__ = [
-    "NETWORKS",
-    "CatalogueEntry",
-    "Extraction",
-    "ModuleCall",
-    "calls_of",
-    "catalogue",
-    "extract_networks",
-    "extract_workloads",
-    "extractions",
-    "read_calls",
-    "recognise_program",
-    "sample_workloads",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

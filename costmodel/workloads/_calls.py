@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 from costmodel.errors import MissingExtraError
-from costmodel.records import Workload
+from costmodel.records._workload import Workload
 
 
 class ModuleCall(NamedTuple):
@@ -33,7 +33,7 @@ def read_calls(place: str) -> list[ModuleCall]:
         CostModelError: If there is no such module, it has no such function, or the function branches.
         MissingExtraError: If TVM is not installed.
     """
-    from costmodel.kernels.metaschedule import read_module
+    from costmodel.kernels.metaschedule.programs._file import read_module
 
     module, function = read_module(place)
     return calls_of(module, function)
@@ -47,7 +47,7 @@ def calls_of(module: Any, function: str = "") -> list[ModuleCall]:
         MissingExtraError: If TVM is not installed.
     """
     try:
-        from costmodel.workloads.relax import module_calls
+        from costmodel.workloads.relax._calls import module_calls
     except ModuleNotFoundError as error:
         raise MissingExtraError("Reading a Relax module", "tvm") from error
     return module_calls(module, function)

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from costmodel.errors import CostModelError
-from costmodel.records import Workload
+from costmodel.records._workload import Workload
 from costmodel.workloads._extract import Extraction
 
 

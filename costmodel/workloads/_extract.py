@@ -59,7 +59,8 @@ def extract_workloads(network: str, dtype: str) -> Extraction:
     if network not in NETWORKS:
         raise CostModelError(f"The network must be one of {', '.join(NETWORKS)}, but got {network!r}.")
     try:
-        from costmodel.workloads.relax import fuse, kernel_calls, recognise
+        from costmodel.workloads.relax._fuse import fuse, kernel_calls
+        from costmodel.workloads.relax._recognise import recognise
     except ModuleNotFoundError as error:
         raise MissingExtraError("Extracting workloads", "tvm") from error
     module = fuse(NETWORKS[network](dtype))

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from costmodel.errors import MissingExtraError
-from costmodel.records import Workload
+from costmodel.records._workload import Workload
 
 
 def recognise_program(function: Any, written_as: Callable[[Workload], Any]) -> Workload | None:
@@ -24,7 +24,7 @@ def recognise_program(function: Any, written_as: Callable[[Workload], Any]) -> W
     try:
         from tvm_ffi import structural_equal
 
-        from costmodel.workloads.relax import possible_workloads, recognise, without_annotations
+        from costmodel.workloads.relax._recognise import possible_workloads, recognise, without_annotations
     except ModuleNotFoundError as error:
         raise MissingExtraError("Recognising workloads", "tvm") from error
     found = recognise(function)

@@ -8,7 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from costmodel.errors import CostModelError
-from costmodel.records import DTYPE_BYTES, OPERATORS, Shape, Workload
+from costmodel.records._operators import OPERATORS
+from costmodel.records._shape import Shape
+from costmodel.records._workload import DTYPE_BYTES, Workload
 from costmodel.workloads._catalogue import catalogue
 
 # Shapes of one family that differ in no size by more than this factor are near-twins: one all but tells the

@@ -9,12 +9,16 @@ from typing import Any
 
 import pandas as pd
 
-from costmodel.dataset import SplitRecipe, load_dataset, make_split
-from costmodel.evaluation import EvaluationReport, ModelFactory, cross_validate
-from costmodel.features import Column
+from costmodel.columns import Column
+from costmodel.dataset import load_dataset, make_split
+from costmodel.dataset.splits._make import SplitRecipe
+from costmodel.evaluation import EvaluationReport, cross_validate
+from costmodel.evaluation._cross_validate import ModelFactory
 from costmodel.files import write_json
-from costmodel.learners import KernelRidge, Learner, Stack, XGBoostLearner, XGBoostRanker
-from costmodel.transfer import Residual
+from costmodel.learners import KernelRidge, Learner, XGBoostLearner
+from costmodel.learners.stacking._stack import Stack
+from costmodel.learners.trees._xgboost_rank import XGBoostRanker
+from costmodel.transfer.models._residual import Residual
 
 sys.path.append(str(Path(__file__).parents[1]))
 from hidden_columns import WithoutColumns, columns_of_steps

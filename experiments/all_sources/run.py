@@ -12,7 +12,7 @@ import numpy as np
 import costmodel
 from costmodel.collector import CpuRunner, CudaRunner, Runner, find_campaign
 from costmodel.dataset import Dataset, load_dataset
-from costmodel.kernels import open_sources
+from costmodel.kernels._sources import open_sources
 from costmodel.records import Candidate, Workload
 from costmodel.search import Trial
 

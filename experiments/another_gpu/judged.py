@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import t
 
-from costmodel.transfer.hardware import Carried, Spread
+from costmodel.transfer.hardware._carry import Carried
+from costmodel.transfer.hardware._spread import Spread
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,9 @@ import numpy as np
 from judged import Judged, within
 from msgspec import structs
 
-from costmodel.dataset import Dataset, dataset_from_measurements, load_dataset, without_final_report
+from costmodel.dataset import Dataset, load_dataset
+from costmodel.dataset.splits._final import without_final_report
+from costmodel.dataset.table._read import dataset_from_measurements
 from costmodel.records import Measurement, Platform, hypothetical
 from costmodel.tuning import train
 

@@ -10,8 +10,8 @@ from judged import Judged, Shots, judged, with_shots
 from recorded import SMS, Recorded
 from rules import RULES
 
-from costmodel.features import PartSettings
-from costmodel.transfer.hardware import Spread
+from costmodel.features._latency_parts import PartSettings
+from costmodel.transfer.hardware._spread import Spread
 
 # What is chosen from, on the other datasets.
 STARTS_S, WARPS, HELD, EFFICIENCY = (1e-6, 2e-6, 3e-6), (4.0, 8.0, 16.0), (0.3, 0.5), (0.6, 0.8)

@@ -7,11 +7,14 @@ from pathlib import Path
 
 import numpy as np
 
-from costmodel.dataset import Dataset, load_dataset, read_files, without_final_report
-from costmodel.features import FeatureTable, LatencyParts, PartSettings, extract, latency_parts
+from costmodel.dataset import Dataset, load_dataset, read_files
+from costmodel.dataset.splits._final import without_final_report
+from costmodel.features import extract
+from costmodel.features._latency_parts import LatencyParts, PartSettings, latency_parts
+from costmodel.features._table import FeatureTable
 from costmodel.records import Candidate, Platform
 from costmodel.transfer import TransferModel, make_model
-from costmodel.transfer.hardware import Carried, carry_parts
+from costmodel.transfer.hardware._carry import Carried, carry_parts
 
 SMS = (8, 16, 32, 64, 96, 132)
 

@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from costmodel.records import Candidate, KernelLaunch, Platform
+from costmodel.records import Candidate, Platform
+from costmodel.records._candidate import KernelLaunch
 
 # Latency, kernels, platform that it is known on, other platform.
 Rule = Callable[[np.ndarray, Sequence[Candidate], Platform, Platform], np.ndarray]

@@ -12,7 +12,9 @@ import numpy as np
 import pandas as pd
 from rich.console import Console
 
-from costmodel.dataset import Dataset, load_dataset, shape_siblings, without_final_report
+from costmodel.dataset import Dataset, load_dataset
+from costmodel.dataset.splits._final import without_final_report
+from costmodel.dataset.splits._labels import shape_siblings
 from costmodel.features import extract
 
 sys.path.append(str(Path(__file__).parents[1]))

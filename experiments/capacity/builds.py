@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from costmodel.collector.build import start_build_workers
-from costmodel.kernels.metaschedule import MetaSchedule, sample_candidates
+from costmodel.collector.build._builders import start_build_workers
+from costmodel.kernels import sample_candidates
+from costmodel.kernels.metaschedule._source import MetaSchedule
 from costmodel.records import Workload
 
 sys.path.append(str(Path(__file__).parents[1]))

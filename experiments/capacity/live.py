@@ -16,7 +16,7 @@ import costmodel
 from costmodel.collector import CpuRunner, CudaRunner, Timing
 from costmodel.collector.build._build import prepare_build_worker
 from costmodel.collector.runners._bench import DeviceJobs
-from costmodel.kernels.metaschedule import MetaSchedule
+from costmodel.kernels.metaschedule._source import MetaSchedule
 
 sys.path.append(str(Path(__file__).parents[1]))
 from options import parse_options

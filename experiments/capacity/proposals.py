@@ -12,7 +12,7 @@ import numpy as np
 
 import costmodel
 from costmodel.collector import Runner
-from costmodel.kernels.metaschedule import MetaSchedule
+from costmodel.kernels.metaschedule._source import MetaSchedule
 from costmodel.records import Candidate, Measurement, Outcome, Platform, Workload
 from costmodel.spaces import KernelSpace, SearchSpace
 

@@ -10,17 +10,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from costmodel.capacity import (
-    Campaign,
-    Simulated,
-    StageTimes,
-    Tune,
-    enough_builders,
-    load_times,
-    plot_throughput,
-    simulate,
-    simulate_grid,
-)
+from costmodel.capacity import Campaign, StageTimes, Tune, load_times, simulate
+from costmodel.capacity._picture import plot_throughput
+from costmodel.capacity._simulate import Simulated, enough_builders, simulate_grid
 from costmodel.figures import save_figure
 from costmodel.files import write_json
 

@@ -12,9 +12,12 @@ import msgspec
 import numpy as np
 from scipy.stats import kendalltau
 
-from costmodel.collector import CampaignFolder, CpuRunner, CudaRunner, Request
-from costmodel.dataset import Dataset, dataset_from_measurements, find_dataset, load_dataset
-from costmodel.kernels.metaschedule import sample_candidates
+from costmodel.collector import CpuRunner, CudaRunner
+from costmodel.collector.campaign._folder import CampaignFolder
+from costmodel.collector.runners._base import Request
+from costmodel.dataset import Dataset, find_dataset, load_dataset
+from costmodel.dataset.table._read import dataset_from_measurements
+from costmodel.kernels import sample_candidates
 from costmodel.metrics import score_at_k
 from costmodel.records import Candidate, Outcome, Platform, Workload, read_records
 

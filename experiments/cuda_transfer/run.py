@@ -11,7 +11,8 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from costmodel.dataset import Dataset, load_dataset, read_files
-from costmodel.metrics import expected_score_at_k, score_at_k
+from costmodel.metrics import score_at_k
+from costmodel.metrics._expected import expected_score_at_k
 from costmodel.records import Config
 
 sys.path.append(str(Path(__file__).parents[1]))

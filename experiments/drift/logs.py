@@ -7,10 +7,12 @@ import numpy as np
 import pandas as pd
 
 from costmodel.collector import ReplayRunner
-from costmodel.dataset import SplitRecipe, load_dataset, make_split
-from costmodel.search import ModelSampler, quiet_optuna, tune
+from costmodel.dataset import load_dataset, make_split
+from costmodel.dataset.splits._make import SplitRecipe
+from costmodel.search import ModelSampler, tune
+from costmodel.search._study import quiet_optuna
 from costmodel.transfer import LearningRows, make_model
-from costmodel.tuning import known_from
+from costmodel.tuning._knowledge import known_from
 
 
 @dataclass(frozen=True)

@@ -18,19 +18,17 @@ from numpy.typing import NDArray
 from rich.progress import track
 
 from costmodel.dataset import CardHeader, Dataset, build_dataset, load_dataset
-from costmodel.features import FeatureTable, extract
-from costmodel.learners import WeightedConsensus, XGBoostLearner
-from costmodel.metrics import cluster_bootstrap_interval
-from costmodel.transfer import (
-    FromScratch,
-    Residual,
-    RidgeOnSources,
-    SourceMixture,
-    TransferModel,
-    choose_first,
-    make_model,
-    shortlist,
-)
+from costmodel.features import extract
+from costmodel.features._table import FeatureTable
+from costmodel.learners import XGBoostLearner
+from costmodel.learners.sources._consensus import WeightedConsensus
+from costmodel.metrics._interval import cluster_bootstrap_interval
+from costmodel.transfer import TransferModel, make_model, shortlist
+from costmodel.transfer._plan import choose_first
+from costmodel.transfer.models._residual import Residual
+from costmodel.transfer.models._ridge_on_sources import RidgeOnSources
+from costmodel.transfer.models._scratch import FromScratch
+from costmodel.transfer.models._source_mixture import SourceMixture
 
 sys.path.append(str(Path(__file__).parents[1]))
 from options import parse_options

@@ -12,8 +12,9 @@ import pandas as pd
 from costmodel.arrays import Positions
 from costmodel.dataset import read_files
 from costmodel.features import extract
-from costmodel.learners import TaskCurves, prepare
-from costmodel.transfer import SourceMixture
+from costmodel.learners import prepare
+from costmodel.learners.sources._curves import TaskCurves
+from costmodel.transfer.models._source_mixture import SourceMixture
 
 HIDDEN = 0.44  # as much of the space as the GEMM of the RTX 3060 Laptop lacks
 GOOD = np.log(0.5)

@@ -7,11 +7,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray, TaskIds
-from costmodel.features import FeatureTable
-from costmodel.learners import NearestTask, TaskCurves, WeightedConsensus, XGBoostLearner, first_rows, prepare
-from costmodel.learners.sources import importance
-from costmodel.transfer import Predictor, Residual, SourceMixture, TransferModel
-from costmodel.transfer.models import Calibrated
+from costmodel.features._table import FeatureTable
+from costmodel.learners import XGBoostLearner, prepare
+from costmodel.learners._training import first_rows
+from costmodel.learners.sources._consensus import WeightedConsensus
+from costmodel.learners.sources._curves import TaskCurves
+from costmodel.learners.sources._importance import importance
+from costmodel.learners.sources._nearest import NearestTask
+from costmodel.transfer import TransferModel
+from costmodel.transfer._base import Predictor
+from costmodel.transfer.models._calibrated import Calibrated
+from costmodel.transfer.models._residual import Residual
+from costmodel.transfer.models._source_mixture import SourceMixture
 
 
 class OnePrior(SourceMixture):

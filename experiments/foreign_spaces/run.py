@@ -17,9 +17,11 @@ from options import parse_options
 
 from costmodel.arrays import FloatArray, Positions
 from costmodel.dataset import Dataset, read_files
-from costmodel.features import FeatureTable, extract
+from costmodel.features import extract
+from costmodel.features._table import FeatureTable
 from costmodel.search.acquisition import improvement_of_posterior
-from costmodel.transfer import Posterior, TransferModel, shortlist
+from costmodel.transfer import TransferModel, shortlist
+from costmodel.transfer._plan import Posterior
 
 # Held out together: `costmodel dataset validate` finds that they measured nearly the same.
 TWINS = ("NVIDIA GeForce RTX 2080 Ti", "NVIDIA TITAN RTX")

@@ -25,9 +25,10 @@ from kernels import CASES
 from triton.testing import do_bench
 
 from costmodel import CostModelError, train
-from costmodel.collector.device import GreenContexts
+from costmodel.collector import GreenContexts
 from costmodel.dataset import read_files
-from costmodel.integrations.helion import CostModelSearch, keep_timings
+from costmodel.integrations.helion import keep_timings
+from costmodel.integrations.helion._search import CostModelSearch
 
 ROUNDS, ROUND_MS = 7, 10.0  # of the timings that compare answers, in turn
 KNOWN, SEARCHED = "known", "searched"  # what ours knows of a shape: a search of its own, or Helion's

@@ -13,7 +13,9 @@ from kernel_tuner.util import StopCriterionReached
 from report import CONSENSUS, OURS
 from sessions import Space
 
-from costmodel.dataset import Dataset, device_similarity, read_files, tuned_device, twin_groups
+from costmodel.dataset import Dataset, read_files
+from costmodel.dataset.importers.kernel_tuner._kernel import tuned_device
+from costmodel.dataset.splits._similarity import device_similarity, twin_groups
 from costmodel.integrations.kernel_tuner import CostModelStrategy
 from costmodel.search import ModelSampler
 

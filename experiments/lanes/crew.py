@@ -9,8 +9,10 @@ from typing import Any
 
 from cores import burn
 
-from costmodel.collector import CpuRunner, CudaRunner, Request
-from costmodel.collector.device import DeviceSetup, open_device
+from costmodel.collector import CpuRunner, CudaRunner
+from costmodel.collector.device._device import open_device
+from costmodel.collector.device._job import DeviceSetup
+from costmodel.collector.runners._base import Request
 from costmodel.records import Candidate, Measurement
 
 _SPAWN = get_context("spawn")

@@ -23,10 +23,11 @@ from cores import BuilderCores, cores
 from crew import Crew, Tasks, count_lanes, load, measured, opened
 from report import AFTER, AGAIN, ALONE, COUNTED, LANE_ALONE, LANES, TURNS, TURNS_AGAIN, report, tables
 
-from costmodel.collector.runners import MpsDaemon
+from costmodel.collector.runners._mps import MpsDaemon
 from costmodel.errors import CostModelError
-from costmodel.jobs import JobFile, JobStore, TuneSettings
-from costmodel.kernels.metaschedule import sample_candidates
+from costmodel.jobs import JobFile, JobStore
+from costmodel.jobs._job import TuneSettings
+from costmodel.kernels import sample_candidates
 from costmodel.records import Candidate, Workload, read_records
 
 sys.path.append(str(Path(__file__).parents[1]))

@@ -36,7 +36,8 @@ def _latencies(
     from tvm.s_tir import meta_schedule as ms
     from tvm.s_tir.schedule import Trace
 
-    from costmodel.kernels.metaschedule import open_space, register_tensor_intrinsics
+    from costmodel.kernels import open_space
+    from costmodel.kernels.metaschedule._tensor_intrin import register_tensor_intrinsics
     from costmodel.records import Workload
 
     register_tensor_intrinsics()

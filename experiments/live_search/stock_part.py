@@ -3,7 +3,7 @@
 from functools import cache
 from typing import Any
 
-from costmodel.collector.device import GreenContexts
+from costmodel.collector import GreenContexts
 
 _kept: list[GreenContexts] = []  # a destroyed context would take its stream with it
 

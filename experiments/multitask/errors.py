@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from processes import Processes, Settings
 
 from costmodel.arrays import FloatArray
-from costmodel.learners import Scaler
+from costmodel.learners._scaler import Scaler
 from costmodel.transfer import make_model
 
 ONE, COREGIONALISED = "one process a task", "coregionalised"

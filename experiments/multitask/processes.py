@@ -12,7 +12,9 @@ from scipy.optimize import minimize
 from scipy.spatial.distance import cdist
 
 from costmodel.arrays import FloatArray, TaskIds
-from costmodel.learners import Prediction, Scaler, source_weights
+from costmodel.learners import Prediction
+from costmodel.learners._scaler import Scaler
+from costmodel.learners.sources._source_weights import source_weights
 from costmodel.transfer import TransferModel
 
 

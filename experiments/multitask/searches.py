@@ -11,17 +11,14 @@ from processes import JoinedTask
 from tried import Pooled, PredictedOptimum, SimilarSources
 
 from costmodel.arrays import FloatArray, Positions
-from costmodel.learners import KernelRidge, WeightedConsensus
+from costmodel.learners import KernelRidge
+from costmodel.learners.sources._consensus import WeightedConsensus
 from costmodel.search.acquisition import improvement_of_posterior
-from costmodel.transfer import (
-    FromScratch,
-    Posterior,
-    Residual,
-    RidgeOnSources,
-    StorableModel,
-    TransferModel,
-    make_model,
-)
+from costmodel.transfer import StorableModel, TransferModel, make_model
+from costmodel.transfer._plan import Posterior
+from costmodel.transfer.models._residual import Residual
+from costmodel.transfer.models._ridge_on_sources import RidgeOnSources
+from costmodel.transfer.models._scratch import FromScratch
 
 NEAR = 1.05
 AT_RANDOM = 3  # measurements of a search that knows no other task

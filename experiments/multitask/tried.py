@@ -7,8 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray, TaskIds
-from costmodel.learners import Learner, Prediction, Scaler, TaskCurves, first_rows, prepare
-from costmodel.transfer import Predictor, StorableModel, TransferModel, rank_correlation
+from costmodel.learners import Learner, Prediction, prepare
+from costmodel.learners._scaler import Scaler
+from costmodel.learners._training import first_rows
+from costmodel.learners.sources._curves import TaskCurves
+from costmodel.transfer import StorableModel, TransferModel
+from costmodel.transfer._base import Predictor
+from costmodel.transfer._rank import rank_correlation
 
 BEST = 3  # configs of a source whose mean is its optimum: one alone is a draw among near-equals
 

@@ -20,11 +20,13 @@ from machine import WHOLE, Layout, Machine, Place
 from measured import key, slowdowns
 from numpy.typing import NDArray
 
-from costmodel.collector.build import Builders, start_build_workers
-from costmodel.collector.device import WorkloadData
+from costmodel.collector.build._builders import Builders, start_build_workers
+from costmodel.collector.device._workload_data import WorkloadData
 from costmodel.errors import CostModelError
 from costmodel.host import cpu_threads
-from costmodel.kernels import Built, KernelSource, open_sources
+from costmodel.kernels import KernelSource
+from costmodel.kernels._built import Built
+from costmodel.kernels._sources import open_sources
 from costmodel.records import Candidate, Workload
 
 LAYOUTS: tuple[Layout, ...] = ((64, 64), (32, 100), (16, 116), (40, 80))

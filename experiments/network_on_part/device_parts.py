@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from costmodel.collector.device import Stopwatch
+from costmodel.collector.device._timing import Stopwatch
 
 Launch = Callable[[], object]
 
@@ -56,7 +56,8 @@ class CudaParts:
     def __init__(self) -> None:
         import tvm
 
-        from costmodel.collector.device import GreenContexts, SpinKernel
+        from costmodel.collector import GreenContexts
+        from costmodel.collector.device._spin_kernel import SpinKernel
 
         self.device = tvm.cuda(0)
         self._contexts = GreenContexts()
@@ -67,7 +68,7 @@ class CudaParts:
 
     def enter(self, sms: int) -> int:
         """Launch what follows on this many SMs; how many the driver granted, which kernels were seen on."""
-        from costmodel.collector.device import verify_grant
+        from costmodel.collector.device._spin_kernel import verify_grant
 
         self.synchronize()
         (self._stream, *_), granted = self._contexts.streams(sms)
@@ -83,7 +84,7 @@ class CudaParts:
 
     def stopwatch(self, launch: Launch) -> Stopwatch:
         """One that replays runs as CUDA graphs: the latency is the device's, not the host's that launches."""
-        from costmodel.collector.device import GraphStopwatch
+        from costmodel.collector.device._graph_timer import GraphStopwatch
 
         stream, contexts = self._stream, self._contexts
         hold = partial(self._spin.hold, stream)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from device_parts import Launch, Parts
 
-from costmodel.collector.device import Stopwatch
+from costmodel.collector.device._timing import Stopwatch
 
 UNTUNED = "untuned"
 AGAIN = " (A/A)"

@@ -27,7 +27,7 @@ class Block:
         """The Relax module whose function ``forward`` takes the embeddings, then the weights."""
         from tvm.relax.frontend import nn
 
-        from costmodel.workloads.networks import Bert
+        from costmodel.workloads import Bert
 
         network = Bert(self.size, self.heads, layers=1)
         network.to("float32")

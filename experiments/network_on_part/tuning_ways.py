@@ -9,8 +9,9 @@ from typing import Any
 
 import msgspec
 
-from costmodel.kernels.metaschedule import TargetKind, register_tensor_intrinsics
+from costmodel.kernels.metaschedule._tensor_intrin import register_tensor_intrinsics
 from costmodel.records import Platform
+from costmodel.records._platform import TargetKind
 
 TUNED, PLATFORM = "tuned.jsonl", "platform.json"  # the plug-in's database, and where it was measured
 

@@ -14,10 +14,14 @@ import pandas as pd
 from rich.progress import track
 
 from costmodel.dataset import load_dataset
-from costmodel.features import FeatureTable, extract
+from costmodel.features import extract
+from costmodel.features._table import FeatureTable
 from costmodel.learners import KernelRidge
-from costmodel.metrics import cluster_bootstrap_interval
-from costmodel.transfer import FromScratch, Guarded, Residual, TransferModel
+from costmodel.metrics._interval import cluster_bootstrap_interval
+from costmodel.transfer import TransferModel
+from costmodel.transfer.guard._guarded import Guarded
+from costmodel.transfer.models._residual import Residual
+from costmodel.transfer.models._scratch import FromScratch
 
 sys.path.append(str(Path(__file__).parents[1]))
 from options import parse_options

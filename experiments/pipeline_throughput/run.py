@@ -15,8 +15,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from costmodel.collector import CpuRunner, CudaRunner, Request
-from costmodel.kernels.metaschedule import open_space, sample_candidates
+from costmodel.collector import CpuRunner, CudaRunner
+from costmodel.collector.runners._base import Request
+from costmodel.kernels import open_space, sample_candidates
 from costmodel.records import Candidate, Platform, Workload
 
 sys.path.append(str(Path(__file__).parents[1]))

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from costmodel.planner.placement import place, read_placement
+from costmodel.planner import place
+from costmodel.planner.placement._read import read_placement
 
 sys.path.append(str(Path(__file__).parents[1]))
 sys.path.append(str(Path(__file__).parents[2] / "tests" / "planner"))

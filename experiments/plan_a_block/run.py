@@ -11,13 +11,13 @@ from typing import Any
 import costmodel
 from costmodel.planner import (
     FirstKnown,
-    Latencies,
     PredictedLatencies,
     RooflineLatencies,
     read_relax,
     replay,
     same_kernels_on_sms,
 )
+from costmodel.planner.latencies._base import Latencies
 from costmodel.records import Device, Workload, find_device
 
 sys.path.append(str(Path(__file__).parents[1]))

@@ -15,9 +15,11 @@ from tvm import te
 from tvm.s_tir import meta_schedule as ms
 
 from costmodel.dataset import Dataset, load_dataset
-from costmodel.features import COLUMNS, extract
+from costmodel.features import extract
+from costmodel.features._extract import COLUMNS
 from costmodel.integrations.tvm import CostModel, named_platform
-from costmodel.kernels.metaschedule import open_space, register_tensor_intrinsics
+from costmodel.kernels import open_space
+from costmodel.kernels.metaschedule._tensor_intrin import register_tensor_intrinsics
 from costmodel.records import Platform, Workload
 from costmodel.transfer import StorableModel, make_model
 

@@ -11,10 +11,13 @@ from scipy.stats import spearmanr
 from sklearn.ensemble import ExtraTreesRegressor
 
 from costmodel.dataset import load_dataset
-from costmodel.features import COLUMNS, FeatureTable, extract
+from costmodel.features import extract
+from costmodel.features._extract import COLUMNS
+from costmodel.features._table import FeatureTable
 from costmodel.learners import XGBoostLearner
 from costmodel.records import Workload
-from costmodel.search.proposals import DecisionColumns, GaussianProcess
+from costmodel.search.proposals._decisions import DecisionColumns
+from costmodel.search.proposals._gaussian_process import GaussianProcess
 
 DATASET = Path(__file__).parents[2] / "datasets" / "sm-budgets"
 DEVICE = "NVIDIA H200"

@@ -18,10 +18,10 @@ from sklearn.ensemble import ExtraTreesRegressor
 
 from costmodel.dataset import Dataset, load_dataset
 from costmodel.features import extract
-from costmodel.kernels.metaschedule import sample_candidates
+from costmodel.kernels import sample_candidates
 from costmodel.learners import XGBoostLearner
 from costmodel.records import Candidate, Measurement, Outcome, Platform, Workload
-from costmodel.search import propose_candidates
+from costmodel.search.proposals._propose import propose_candidates
 
 sys.path.append(str(Path(__file__).parents[1]))
 from options import parse_options

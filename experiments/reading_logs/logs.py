@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from costmodel.errors import InvalidConfigError
-from costmodel.kernels.metaschedule import database_record, database_workload, make_target, open_space
+from costmodel.kernels import make_target, open_space
+from costmodel.kernels.metaschedule._database_json import database_record, database_workload
 from costmodel.records import Workload
 
 WORKLOADS = (

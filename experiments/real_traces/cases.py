@@ -5,7 +5,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from costmodel.planner import KernelGraph, fuse, fused_optimizer, half_precision, on_sms, remove_launches
+from costmodel.planner import KernelGraph, fuse, on_sms
+from costmodel.planner.whatif._fuse import fused_optimizer
+from costmodel.planner.whatif._half import half_precision
+from costmodel.planner.whatif._launches import remove_launches
 
 Row = Mapping[str, Any]
 Transform = Callable[[KernelGraph], KernelGraph]

@@ -16,7 +16,8 @@ sys.path.append(str(Path(__file__).parents[1]))
 from options import parse_options
 
 from costmodel.errors import CostModelError
-from costmodel.planner import KernelGraph, replay, without_profiler
+from costmodel.planner import KernelGraph, replay
+from costmodel.planner.whatif._profiler import without_profiler
 
 # Of an iteration in which the device is busy for so much of the time, the device sets the pace.
 GPU_BOUND = 0.9

@@ -171,7 +171,7 @@ class Partitions:
             return None
         if not sms:
             return self._whole()
-        from costmodel.collector.device import GreenContexts
+        from costmodel.collector import GreenContexts
 
         torch.cuda.current_stream()  # PyTorch first, so that both have the primary context
         self._contexts = self._contexts or GreenContexts()

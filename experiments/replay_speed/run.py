@@ -15,17 +15,11 @@ import numpy as np
 sys.path.append(str(Path(__file__).parents[1]))
 from options import parse_options
 
-from costmodel.planner import (
-    Dependencies,
-    DependencyKind,
-    KernelGraph,
-    Resource,
-    TaskKind,
-    critical_path,
-    remove_launches,
-    replay,
-)
-from costmodel.planner.graphs import topological_order
+from costmodel.planner import KernelGraph, replay
+from costmodel.planner.graphs._base import Dependencies, DependencyKind, Resource, TaskKind
+from costmodel.planner.graphs._order import topological_order
+from costmodel.planner.replaying._critical_path import critical_path
+from costmodel.planner.whatif._launches import remove_launches
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,10 @@ from pathlib import Path
 import numpy as np
 
 from costmodel.dataset import load_dataset
-from costmodel.kernels.metaschedule.launches import estimate_launches
-from costmodel.records import Candidate, KernelLaunch, config_batches
+from costmodel.kernels.metaschedule.launches._estimate import estimate_launches
+from costmodel.records import Candidate
+from costmodel.records._candidate import KernelLaunch
+from costmodel.records._config_batch import config_batches
 
 DATASETS = ("h100-sm-budgets", "sm-budgets", "wide-sm-budgets")  # of operators that are known
 FIELDS = KernelLaunch.__struct_fields__

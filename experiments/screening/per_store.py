@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.kernels.metaschedule import open_space
-from costmodel.records import Candidate, TargetKind
+from costmodel.kernels import open_space
+from costmodel.records import Candidate
+from costmodel.records._platform import TargetKind
 
 _BUFFERS, _CURVE_POINTS = 5, 10
 

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from costmodel.errors import InvalidConfigError
-from costmodel.features import COLUMNS, extract_batch
-from costmodel.kernels.metaschedule import open_space
-from costmodel.records import Candidate, ConfigBatch, Platform, Workload, find_device
+from costmodel.features._extract import COLUMNS, extract_batch
+from costmodel.kernels import open_space
+from costmodel.records import Candidate, Platform, Workload, find_device
+from costmodel.records._config_batch import ConfigBatch
 
 sys.path.append(str(Path(__file__).parents[1]))
 from options import parse_options

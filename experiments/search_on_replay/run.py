@@ -20,9 +20,10 @@ from rich.progress import track
 from searches import GP, is_searched, learner_of, replay, search_names, search_of
 from tasks import Task, model_file, tasks_of
 
-from costmodel.dataset import Dataset, Split, SplitRecipe, load_dataset, make_split
+from costmodel.dataset import Dataset, Split, load_dataset, make_split
+from costmodel.dataset.splits._make import SplitRecipe
 from costmodel.files import write_whole
-from costmodel.records import content_id
+from costmodel.records._identity import content_id
 from costmodel.transfer import load_model
 
 sys.path.append(str(Path(__file__).parents[1]))

@@ -9,7 +9,8 @@ import numpy as np
 from costmodel.dataset import Dataset, Split
 from costmodel.features import extract
 from costmodel.spaces import Pool
-from costmodel.transfer import Model, ModelMetadata, make_model
+from costmodel.transfer import Model, make_model
+from costmodel.transfer.storage._metadata import ModelMetadata
 
 BUDGETS = (8, 32, 132)
 

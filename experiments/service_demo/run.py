@@ -15,7 +15,8 @@ sys.path.append(str(TESTS))
 import postgres  # noqa: E402
 from service import Service  # noqa: E402
 
-from costmodel.jobs import JobFile, JobStatus, JobStore  # noqa: E402
+from costmodel.jobs import JobFile, JobStore  # noqa: E402
+from costmodel.jobs._status import JobStatus  # noqa: E402
 from costmodel.records import Measurement, read_records  # noqa: E402
 
 sys.path.append(str(Path(__file__).parents[1]))

@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from costmodel.collector.device import GreenContexts, SpinKernel
+from costmodel.collector import GreenContexts
+from costmodel.collector.device._spin_kernel import SpinKernel
 
 BLOCKS_PER_SM = 32  # of one warp: what an SM of sm_90 holds
 SPIN_CYCLES = 2_000_000  # 1 ms at 2 GHz

@@ -17,7 +17,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from costmodel.collector.device import DeviceSetup, GreenContexts, SpinKernel, describe_device
+from costmodel.collector import GreenContexts
+from costmodel.collector.device._device import describe_device
+from costmodel.collector.device._job import DeviceSetup
+from costmodel.collector.device._spin_kernel import SpinKernel
 from costmodel.records import Device
 
 TOKENS, WIDTH, HEADS = 2048, 1024, 16

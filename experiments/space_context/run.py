@@ -11,9 +11,11 @@ import numpy as np
 import pandas as pd
 import xgboost
 
-from costmodel.dataset import Dataset, load_dataset, without_final_report
-from costmodel.kernels import open_sources
-from costmodel.metrics import cluster_bootstrap_interval, score_at_k
+from costmodel.dataset import Dataset, load_dataset
+from costmodel.dataset.splits._final import without_final_report
+from costmodel.kernels._sources import open_sources
+from costmodel.metrics import score_at_k
+from costmodel.metrics._interval import cluster_bootstrap_interval
 from costmodel.progress import track
 from costmodel.records import Workload
 from costmodel.spaces import KernelSpace

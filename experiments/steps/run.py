@@ -9,11 +9,15 @@ from typing import Any
 
 import pandas as pd
 
-from costmodel.dataset import SplitRecipe, load_dataset, make_split, without_final_report
-from costmodel.evaluation import EvaluationReport, ModelFactory, cross_validate
-from costmodel.features import Column
+from costmodel.columns import Column
+from costmodel.dataset import load_dataset, make_split
+from costmodel.dataset.splits._final import without_final_report
+from costmodel.dataset.splits._make import SplitRecipe
+from costmodel.evaluation import EvaluationReport, cross_validate
+from costmodel.evaluation._cross_validate import ModelFactory
 from costmodel.files import write_json
-from costmodel.transfer import Residual, make_model
+from costmodel.transfer import make_model
+from costmodel.transfer.models._residual import Residual
 
 sys.path.append(str(Path(__file__).parents[1]))
 from budgets import on_budgets

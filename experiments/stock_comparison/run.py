@@ -18,8 +18,11 @@ import msgspec
 import numpy as np
 from stock_search import AnyRunner, Settings, search_stock
 
-from costmodel.collector import CampaignFolder, CpuRunner, CudaRunner, Request
-from costmodel.dataset import Dataset, dataset_from_measurements, find_dataset, load_dataset
+from costmodel.collector import CpuRunner, CudaRunner
+from costmodel.collector.campaign._folder import CampaignFolder
+from costmodel.collector.runners._base import Request
+from costmodel.dataset import Dataset, find_dataset, load_dataset
+from costmodel.dataset.table._read import dataset_from_measurements
 from costmodel.records import Candidate, Workload, read_records
 
 sys.path.append(str(Path(__file__).parents[1]))

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from costmodel.collector import CpuRunner, CudaRunner, Request
+from costmodel.collector import CpuRunner, CudaRunner
+from costmodel.collector.runners._base import Request
 from costmodel.errors import CostModelError
-from costmodel.kernels.metaschedule import open_space, register_tensor_intrinsics
+from costmodel.kernels import open_space
+from costmodel.kernels.metaschedule._tensor_intrin import register_tensor_intrinsics
 from costmodel.records import Candidate, Workload
 
 AnyRunner = CudaRunner | CpuRunner

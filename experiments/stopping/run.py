@@ -17,7 +17,8 @@ import pandas as pd
 from optuna.trial import TrialState
 from rich.progress import track
 
-from costmodel.dataset import SplitRecipe, load_dataset, make_split
+from costmodel.dataset import load_dataset, make_split
+from costmodel.dataset.splits._make import SplitRecipe
 from costmodel.search import ModelSampler, StopGain
 from costmodel.transfer import load_model
 

@@ -10,9 +10,11 @@ from tempfile import TemporaryDirectory
 import msgspec
 import numpy as np
 
-from costmodel.planner import KernelGraph, TaskKind, read_kineto
-from costmodel.planner.graphs import JsonTask
-from costmodel.planner.whatif import GRAPH_GAP_S
+from costmodel.planner import KernelGraph
+from costmodel.planner.graphs._base import TaskKind
+from costmodel.planner.graphs._json_graph import JsonTask
+from costmodel.planner.graphs.kineto._read import read_kineto
+from costmodel.planner.whatif._launches import GRAPH_GAP_S
 
 TRACES = Path(__file__).parents[2] / "datasets" / "traces" / "traces.zip"
 # CUDA graphs at batch 1 or of one token: kernels as small as those of the networks.

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from costmodel.planner import KernelGraph
-from costmodel.planner.whatif import BESIDE, Slowdown, Work
+from costmodel.planner.whatif._sharing import BESIDE, Slowdown, Work
 
 
 def shared_alike(_: KernelGraph, *, beside: float = BESIDE) -> Slowdown:

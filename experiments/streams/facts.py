@@ -14,9 +14,12 @@ from runs import Captured, Program, Streams, captured, interleaved_s
 from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
-from costmodel.planner import KernelGraph, TaskKind, read_kineto
-from costmodel.planner.graphs import JsonTask
-from costmodel.planner.whatif import GRAPH_GAP_S, WAIT_S
+from costmodel.planner import KernelGraph
+from costmodel.planner.graphs._base import TaskKind
+from costmodel.planner.graphs._json_graph import JsonTask
+from costmodel.planner.graphs.kineto._read import read_kineto
+from costmodel.planner.whatif._launches import GRAPH_GAP_S
+from costmodel.planner.whatif._sharing import WAIT_S
 
 _TRACED = 3
 _ROUNDS = 12

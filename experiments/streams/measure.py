@@ -22,8 +22,8 @@ from runs import Placement, Program, Streams, captured, interleaved_s
 from stages import MeasuredStages
 
 from costmodel.planner import KernelGraph, beside_others, on_best_streams, on_streams, replay
-from costmodel.planner.graphs import JsonTask, graph_of
-from costmodel.planner.whatif import Kernels
+from costmodel.planner.graphs._json_graph import JsonTask, graph_of
+from costmodel.planner.whatif._schedule import Kernels
 
 Label = dict[str, str]
 

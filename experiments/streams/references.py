@@ -10,7 +10,8 @@ from math import inf
 
 from cases import EPILOGUE
 
-from costmodel.planner.whatif import Kernels, Machine
+from costmodel.planner.whatif._schedule import Kernels
+from costmodel.planner.whatif._sharing import Machine
 
 Lines = Sequence[Sequence[int]]
 # As published: groups of a stage, and operators of a group, at most.

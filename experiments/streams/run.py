@@ -20,8 +20,9 @@ from options import parse_options
 from references import exhaustive_s, stages_s
 
 from costmodel.planner import KernelGraph, beside_others, on_best_streams, on_streams, replay
-from costmodel.planner.graphs import JsonTask, graph_of
-from costmodel.planner.whatif import WAIT_S, Kernels, first_come
+from costmodel.planner.graphs._json_graph import JsonTask, graph_of
+from costmodel.planner.whatif._schedule import Kernels
+from costmodel.planner.whatif._sharing import WAIT_S, first_come
 
 MOST_STREAMS = 8
 # Kernels of graphs drawn at random.

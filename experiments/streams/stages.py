@@ -11,7 +11,7 @@ from facts import forked
 from references import Lines, best_stages
 from runs import Captured, Program, Streams, captured, launched_in_s, seconds
 
-from costmodel.planner.whatif import Kernels
+from costmodel.planner.whatif._schedule import Kernels
 
 # How often a stage follows itself in a CUDA graph, and how often that is timed.
 _REPEATS, _ROUNDS = 8, 5

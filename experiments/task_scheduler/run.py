@@ -14,12 +14,13 @@ from rich.progress import track
 
 from costmodel.collector import ReplayRunner
 from costmodel.dataset import Dataset, load_dataset
-from costmodel.dataset.splits import without_final_report
-from costmodel.jobs import RULES, TaskState
+from costmodel.dataset.splits._final import without_final_report
+from costmodel.jobs import RULES
+from costmodel.jobs._rules import TaskState
 from costmodel.records import Workload
 from costmodel.search import ModelSampler, Search
 from costmodel.spaces import SearchSpace
-from costmodel.tuning import NOTHING, Knowledge, known_from
+from costmodel.tuning._knowledge import NOTHING, Knowledge, known_from
 from costmodel.workloads import catalogue
 
 sys.path.append(str(Path(__file__).parents[1]))

@@ -14,15 +14,10 @@ import pandas as pd
 from cases import POLICIES, SMS, TABLES, WAVE_BOUND, Case, Launch, read_table, same_gpu
 
 from costmodel.arrays import FloatArray
-from costmodel.planner.tiles import (
-    Overheads,
-    RowSync,
-    StridedSync,
-    SyncPolicy,
-    TiledKernel,
-    TileSync,
-    predict_saving,
-)
+from costmodel.planner import Overheads, StridedSync, TiledKernel, predict_saving
+from costmodel.planner.tiles.policies._base import SyncPolicy
+from costmodel.planner.tiles.policies._row import RowSync
+from costmodel.planner.tiles.policies._tile import TileSync
 
 sys.path.append(str(Path(__file__).parents[1]))
 from options import parse_options

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from costmodel.cli import app
+from costmodel.cli._app import app
 
 sys.path.append(str(Path(__file__).parents[1]))
 from options import parse_options

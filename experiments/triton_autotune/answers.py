@@ -19,7 +19,7 @@ from cases import CASES, Shape
 from triton.testing import do_bench
 
 from costmodel import train
-from costmodel.collector.device import GreenContexts
+from costmodel.collector import GreenContexts
 from costmodel.dataset import read_files
 from costmodel.integrations.triton import autotune
 

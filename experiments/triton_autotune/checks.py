@@ -14,7 +14,7 @@ import triton
 from kernels import matmul
 
 from costmodel import train
-from costmodel.collector.device import GreenContexts
+from costmodel.collector import GreenContexts
 from costmodel.dataset import read_files
 from costmodel.integrations.triton import autotune, current_platform, dispatch_table
 from costmodel.records import read_records

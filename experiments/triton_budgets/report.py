@@ -8,8 +8,8 @@ import pandas as pd
 from pyarrow import Array, array
 
 from costmodel.dataset import Dataset
-from costmodel.evaluation import RANDOM, WHOLE_DEVICE
-from costmodel.metrics import cluster_bootstrap_interval
+from costmodel.evaluation.judging._judge import RANDOM, WHOLE_DEVICE
+from costmodel.metrics._interval import cluster_bootstrap_interval
 
 Rows = list[dict[str, Any]]
 

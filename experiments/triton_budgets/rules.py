@@ -9,8 +9,8 @@ import pandas as pd
 
 from costmodel.arrays import FloatArray
 from costmodel.dataset import Dataset
-from costmodel.evaluation import judge_tasks
-from costmodel.kernels.triton import TritonSource
+from costmodel.evaluation.judging._task import judge_tasks
+from costmodel.kernels.triton._source import TritonSource
 from costmodel.learners import Prediction
 from costmodel.records import Workload
 from costmodel.transfer import LearningRows

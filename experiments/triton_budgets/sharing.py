@@ -10,10 +10,11 @@ from held_out import Known, kernel_folds, of_source, shape_folds
 from numpy.typing import NDArray
 
 from costmodel.arrays import Positions
-from costmodel.dataset import Dataset, draw_rows
-from costmodel.evaluation import judge_tasks
-from costmodel.evaluation.sides import join
-from costmodel.metrics import cluster_bootstrap_interval
+from costmodel.dataset import Dataset
+from costmodel.dataset.splits._folds import draw_rows
+from costmodel.evaluation.judging._task import judge_tasks
+from costmodel.evaluation.sides._datasets import join
+from costmodel.metrics._interval import cluster_bootstrap_interval
 from costmodel.transfer import LearningRows, make_model
 
 OWN = "own records alone"

@@ -11,10 +11,13 @@ import matplotlib.pyplot as plt
 import numpy as np
 from msgspec.structs import replace
 
-from costmodel.dataset import Dataset, Split, SplitRecipe, load_dataset, make_split
+from costmodel.dataset import Dataset, Split, load_dataset, make_split
+from costmodel.dataset.splits._make import SplitRecipe
 from costmodel.features import extract
-from costmodel.metrics import expected_score_at_k, score_at_k
-from costmodel.records import Candidate, Config, Workload, content_id
+from costmodel.metrics import score_at_k
+from costmodel.metrics._expected import expected_score_at_k
+from costmodel.records import Candidate, Config, Workload
+from costmodel.records._identity import content_id
 from costmodel.transfer import LearningRows, make_model
 
 sys.path.append(str(Path(__file__).parents[1]))

@@ -12,8 +12,10 @@ from pathlib import Path
 import numpy as np
 
 from costmodel.arrays import FloatArray
-from costmodel.dataset import Dataset, SplitRecipe, load_dataset, make_split
-from costmodel.kernels.metaschedule import MetaSchedule, ProgramSource
+from costmodel.dataset import Dataset, load_dataset, make_split
+from costmodel.dataset.splits._make import SplitRecipe
+from costmodel.kernels.metaschedule._source import MetaSchedule
+from costmodel.kernels.metaschedule.programs._source import ProgramSource
 from costmodel.metrics import score_at_k
 from costmodel.spaces import KernelSpace
 from costmodel.transfer import LearningRows, make_model

@@ -10,9 +10,10 @@ from pathlib import Path
 import msgspec
 from programs import PROGRAMS
 
-from costmodel.collector import CpuRunner, CudaRunner, Request
-from costmodel.kernels import sample
-from costmodel.kernels.metaschedule import ProgramSource
+from costmodel.collector import CpuRunner, CudaRunner
+from costmodel.collector.runners._base import Request
+from costmodel.kernels._sample import sample
+from costmodel.kernels.metaschedule.programs._source import ProgramSource
 from costmodel.records import Candidate, RecordStore
 
 Drawn = dict[str, list[Candidate]]  # candidates by name of the program

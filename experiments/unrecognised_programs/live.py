@@ -97,7 +97,8 @@ def search_all(send: Callable[[Any], None], plan: Plan) -> None:
     from tvm.s_tir import meta_schedule as ms
 
     from costmodel.integrations import tvm as ours
-    from costmodel.kernels.metaschedule import make_target, register_tensor_intrinsics
+    from costmodel.kernels import make_target
+    from costmodel.kernels.metaschedule._tensor_intrin import register_tensor_intrinsics
 
     threads, target = len(os.sched_getaffinity(0)), make_target(plan.kind)
     modules = {program: PROGRAMS[program]() for program in plan.programs}

@@ -4,17 +4,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from costmodel.capacity import (
-    Campaign,
-    Simulated,
-    StageTimes,
-    Tune,
-    enough_builders,
-    load_times,
-    simulate,
-    simulate_grid,
-)
+from costmodel.capacity import Campaign, StageTimes, Tune, load_times, simulate
+from costmodel.capacity._simulate import Simulated, enough_builders, simulate_grid
 from costmodel.errors import CostModelError
+
+pytestmark = pytest.mark.white_box
 
 pytest.importorskip("simpy")
 

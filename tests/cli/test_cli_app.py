@@ -7,7 +7,9 @@ import pytest
 from command_line import find
 
 from costmodel import __version__, records
-from costmodel.cli import main
+from costmodel.cli._app import main
+
+pytestmark = pytest.mark.white_box
 
 COMMANDS = {name: command.help for name, command in find()[0].commands.items()}
 

@@ -3,7 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from costmodel.cli import app
+from costmodel.cli._app import app
+
+pytestmark = pytest.mark.white_box
 
 pytest.importorskip("simpy")
 

@@ -12,9 +12,12 @@ from command_line import MAIN, command
 from typer.testing import CliRunner, Result
 
 import costmodel
-from costmodel.cli import app
-from costmodel.collector import CampaignConfig, CampaignFolder, estimate_campaign
+from costmodel.cli._app import app
+from costmodel.collector import CampaignConfig, estimate_campaign
+from costmodel.collector.campaign._folder import CampaignFolder
 from costmodel.records import Measurement, RecordStore, Workload, read_records
+
+pytestmark = pytest.mark.white_box
 
 TINY: dict[str, Any] = {"runner": "cpu", "sms": [1], "workloads": ["matmul-m16-n16-k16"], "repeat_share": 0.0}
 CONFIGS = sorted(

@@ -4,9 +4,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from costmodel.cli import app
-from costmodel.dataset import dataset_hash, find_dataset
+from costmodel.cli._app import app
+from costmodel.dataset import find_dataset
+from costmodel.dataset.table._files import dataset_hash
 from costmodel.errors import CostModelError
+
+pytestmark = pytest.mark.white_box
 
 CARD = """
 title = "Fake kernels"

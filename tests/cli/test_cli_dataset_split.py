@@ -7,17 +7,13 @@ import pytest
 from fake_devices import measured_on
 from typer.testing import CliRunner, Result
 
-from costmodel.cli import app
-from costmodel.dataset import (
-    CardHeader,
-    SplitRecipe,
-    build_dataset,
-    dataset_hash,
-    load_dataset,
-    make_split,
-    read_split,
-)
+from costmodel.cli._app import app
+from costmodel.dataset import CardHeader, build_dataset, load_dataset, make_split, read_split
+from costmodel.dataset.splits._make import SplitRecipe
+from costmodel.dataset.table._files import dataset_hash
 from costmodel.records import RecordStore
+
+pytestmark = pytest.mark.white_box
 
 
 def split(*arguments: object, name: str = "mine") -> Result:

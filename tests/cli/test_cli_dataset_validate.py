@@ -5,7 +5,9 @@ import pytest
 from fake_caches import fake_cache, write_cache
 from typer.testing import CliRunner, Result
 
-from costmodel.cli import app
+from costmodel.cli._app import app
+
+pytestmark = pytest.mark.white_box
 
 
 def validate(*arguments: object) -> Result:

@@ -4,8 +4,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from costmodel.cli import app
-from costmodel.records import known_devices
+from costmodel.cli._app import app
+from costmodel.records._device_table import known_devices
+
+pytestmark = pytest.mark.white_box
 
 OWN = """
 [[devices]]

@@ -5,7 +5,9 @@ from command_line import commands, find
 from typer.testing import CliRunner
 from vocabulary import bare_words
 
-from costmodel.cli import app
+from costmodel.cli._app import app
+
+pytestmark = pytest.mark.white_box
 
 
 def words(text: str) -> set[str]:

@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from costmodel.cli import app
+from costmodel.cli._app import app
+
+pytestmark = pytest.mark.white_box
 
 JOB = """
 name = "block"

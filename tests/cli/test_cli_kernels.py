@@ -4,7 +4,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from costmodel.cli import app
+from costmodel.cli._app import app
+
+pytestmark = pytest.mark.white_box
 
 OWN = Path(__file__).parents[1] / "kernels" / "cuda" / "own"
 

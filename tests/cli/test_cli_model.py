@@ -8,14 +8,17 @@ import pytest
 from msgspec import structs
 from typer.testing import CliRunner, Result
 
-from costmodel.cli import app
-from costmodel.dataset import build_dataset, families_in
+from costmodel.cli._app import app
+from costmodel.dataset import build_dataset
+from costmodel.dataset.table._read import families_in
 from costmodel.features import extract
 from costmodel.records import Candidate, RecordStore, hypothetical
 from costmodel.testing import LANDSCAPE_DEVICE, gpu_landscape, landscape_platform
 from costmodel.transfer import load_model
 from costmodel.tuning import _shipped, train
 from costmodel.tuning._shipped import ShippedDataset
+
+pytestmark = pytest.mark.white_box
 
 WORKLOADS = ("matmul-m128-n768-k768", "matmul-m512-n512-k512", "matmul-m64-n2304-k768")
 

@@ -2,7 +2,9 @@ import pytest
 from command_line import commands, find
 from typer.testing import CliRunner
 
-from costmodel.cli import app
+from costmodel.cli._app import app
+
+pytestmark = pytest.mark.white_box
 
 # A seed; each value alone; nothing new; last of all.
 ZERO_MEANS = ("--seed", "--folds", "--time-limit", "--priority")

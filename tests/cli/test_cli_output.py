@@ -5,9 +5,11 @@ import pytest
 from command_line import command, in_terminal
 from typer.testing import CliRunner
 
-from costmodel.cli import app
-from costmodel.records import known_devices
+from costmodel.cli._app import app
+from costmodel.records._device_table import known_devices
 from costmodel.workloads import catalogue
+
+pytestmark = pytest.mark.white_box
 
 
 @pytest.mark.parametrize("width", [60, 80, 200])

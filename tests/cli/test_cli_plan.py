@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from costmodel.cli import app
+from costmodel.cli._app import app
 
 sys.path.append(str(Path(__file__).parents[1] / "planner"))
 from kineto_traces import Machine, two_streams
+
+pytestmark = pytest.mark.white_box
 
 RELAX = """
 from tvm import relax

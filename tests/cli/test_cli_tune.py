@@ -8,13 +8,15 @@ from fake_service import FakeService
 from msgspec import structs
 from typer.testing import CliRunner, Result
 
-from costmodel.cli import app
+from costmodel.cli._app import app
 from costmodel.collector import CudaRunner, ReplayRunner
 from costmodel.dataset import CardHeader, build_dataset, load_dataset
 from costmodel.errors import CostModelError
 from costmodel.records import RecordStore
 from costmodel.testing import gpu_landscape
 from costmodel.transfer import load_model
+
+pytestmark = pytest.mark.white_box
 
 WORKLOAD = "matmul-m512-n512-k512"
 OTHERS = ("matmul-m128-n768-k768", "matmul-m64-n2304-k768")

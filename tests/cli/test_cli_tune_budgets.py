@@ -9,11 +9,14 @@ import pytest
 from typer.testing import CliRunner, Result
 from vocabulary import bare_words
 
-from costmodel.cli import app
+from costmodel.cli._app import app
 from costmodel.dataset import CardHeader, build_dataset, load_dataset
 from costmodel.records import RecordStore
-from costmodel.search import Objective, ObjectiveName, load_dispatch_table
+from costmodel.search import Objective, load_dispatch_table
+from costmodel.search._objective import ObjectiveName
 from costmodel.testing import gpu_landscape
+
+pytestmark = pytest.mark.white_box
 
 WORKLOAD = "matmul-m512-n512-k512"
 OTHERS = ("matmul-m128-n768-k768", "matmul-m64-n2304-k768")

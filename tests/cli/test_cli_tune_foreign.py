@@ -9,8 +9,10 @@ import pytest
 from fake_caches import fake_cache, write_cache
 from typer.testing import CliRunner, Result
 
-from costmodel.cli import app
+from costmodel.cli._app import app
 from costmodel.dataset import CardHeader, build_dataset, load_dataset
+
+pytestmark = pytest.mark.white_box
 
 HEADER = CardHeader("Caches", "For tests.", "A formula.", "Not real.", "CC0-1.0", "Nobody, 2026.")
 OLD, NEW = ("NVIDIA A", "NVIDIA B"), "NVIDIA C"

@@ -20,8 +20,9 @@ from pathlib import Path
 import msgspec
 from fake_collector import CONFIG, FakeCollector, draw_tiles, files, stored
 
-from costmodel.collector import Campaign, CampaignFolder
-from costmodel.collector.campaign import KernelPlan
+from costmodel.collector import Campaign
+from costmodel.collector.campaign._config import KernelPlan
+from costmodel.collector.campaign._folder import CampaignFolder
 from costmodel.records import Measurement, RecordStore, read_records
 
 Say = Callable[[str], object]

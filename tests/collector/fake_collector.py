@@ -8,21 +8,24 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from costmodel.collector import CampaignConfig, CampaignFolder, Request
-from costmodel.collector.campaign import KernelPlan, draw_at_random
-from costmodel.engines import WorkerDiedError
+from costmodel.collector import CampaignConfig
+from costmodel.collector.campaign._collector import draw_at_random
+from costmodel.collector.campaign._config import KernelPlan
+from costmodel.collector.campaign._folder import CampaignFolder
+from costmodel.collector.runners._base import Request
+from costmodel.engines._base import WorkerDiedError
 from costmodel.errors import CostModelError
 from costmodel.records import (
     Candidate,
     Config,
     Device,
-    Isolation,
     Measurement,
     Outcome,
     Platform,
     Workload,
     read_records,
 )
+from costmodel.records._platform import Isolation
 
 DEVICE = Device("Fake GPU", "cuda", "sm_90", 132, 1980.0)
 TILES = 2000

@@ -5,14 +5,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from costmodel.collector.device import (
-    DeviceSetup,
-    KernelFaultError,
-    KernelJob,
-    TimedKernels,
-    open_device,
-    time_job,
-)
+from costmodel.collector.device._device import open_device, time_job
+from costmodel.collector.device._job import DeviceSetup, KernelFaultError, KernelJob, TimedKernels
 
 _LONGER_S = 0.3
 _PATIENCE_S = 20.0  # of the thirty that a job has

@@ -15,18 +15,13 @@ from unittest import mock
 import msgspec
 import numpy as np
 
-from costmodel.collector.build import Built
-from costmodel.collector.device import (
-    DeviceSetup,
-    KernelFaultError,
-    KernelJob,
-    TimedKernels,
-    open_device,
-    time_job,
-)
-from costmodel.collector.runners import DeviceJobs
-from costmodel.kernels.metaschedule import MetaSchedule
-from costmodel.records import Candidate, Config, Outcome, TargetKind, Workload
+from costmodel.collector.device._device import open_device, time_job
+from costmodel.collector.device._job import DeviceSetup, KernelFaultError, KernelJob, TimedKernels
+from costmodel.collector.runners._bench import DeviceJobs
+from costmodel.kernels._built import Built
+from costmodel.kernels.metaschedule._source import MetaSchedule
+from costmodel.records import Candidate, Config, Outcome, Workload
+from costmodel.records._platform import TargetKind
 
 BODIES = {
     "kernel hangs": 'puts("hanging"); fflush(stdout); for (;;) pause();',

@@ -5,14 +5,19 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
+import pytest
 from fake_records import fake_candidate
 from msgspec.structs import replace
 
-from costmodel.collector.build import Builders, compile_effort, reference_name
+from costmodel.collector.build._build import reference_name
+from costmodel.collector.build._builders import Builders, compile_effort
 from costmodel.engines import LocalEngine
-from costmodel.kernels import Built
-from costmodel.kernels.metaschedule import MetaSchedule
-from costmodel.records import Candidate, Config, Outcome, TargetKind, Workload
+from costmodel.kernels._built import Built
+from costmodel.kernels.metaschedule._source import MetaSchedule
+from costmodel.records import Candidate, Config, Outcome, Workload
+from costmodel.records._platform import TargetKind
+
+pytestmark = pytest.mark.white_box
 
 
 class Fake(MetaSchedule):

@@ -13,13 +13,18 @@ import msgspec
 import pytest
 from fake_collector import CONFIG, FakeCollector, draw_tiles, files, stored
 
-from costmodel.collector import Campaign, CampaignConfig, CampaignFolder, Request
-from costmodel.collector.campaign import KernelPlan, MpsPlan, draw_at_random
+from costmodel.collector import Campaign, CampaignConfig
+from costmodel.collector.campaign._collector import draw_at_random
+from costmodel.collector.campaign._config import KernelPlan, MpsPlan
+from costmodel.collector.campaign._folder import CampaignFolder
+from costmodel.collector.runners._base import Request
 from costmodel.engines import EngineLostError
 from costmodel.errors import CostModelError
-from costmodel.kernels.cuda import CudaSource
-from costmodel.kernels.metaschedule import MetaSchedule
+from costmodel.kernels import CudaSource
+from costmodel.kernels.metaschedule._source import MetaSchedule
 from costmodel.records import Candidate, Measurement, Outcome, RecordStore, Workload, read_records
+
+pytestmark = pytest.mark.white_box
 
 replace = msgspec.structs.replace
 FIRST_VISITS = 3 * (10 + 2 * 5) * 3  # workloads x kernels x budgets

@@ -10,8 +10,12 @@ from functools import partial
 import pytest
 
 from costmodel.collector import Timing
-from costmodel.collector.device import Pace, Repeats, time_side_by_side
-from costmodel.records import DeviceState
+from costmodel.collector.device._co_run import time_side_by_side
+from costmodel.collector.device._pace import Pace
+from costmodel.collector.device._timing import Repeats
+from costmodel.records._device_state import DeviceState
+
+pytestmark = pytest.mark.white_box
 
 TIMING = Timing(repeats=3, most_repeats=3, precision=1.0, repeat_s=1e-3, attempts=1)
 STATE = DeviceState(clock_mhz=1980.0)

@@ -8,13 +8,16 @@ pytest.importorskip("tvm")
 import psutil
 from shared_runner import check_shared, failing_like
 
-from costmodel.collector import CpuRunner, Request, Timing
+from costmodel.collector import CpuRunner, Timing
+from costmodel.collector.runners._base import Request
 from costmodel.errors import CostModelError
-from costmodel.kernels.metaschedule import MetaSchedule, sample_candidates
-from costmodel.records import Candidate, Measurement, Outcome, TargetKind, Workload
+from costmodel.kernels import sample_candidates
+from costmodel.kernels.metaschedule._source import MetaSchedule
+from costmodel.records import Candidate, Measurement, Outcome, Workload
+from costmodel.records._platform import TargetKind
 from costmodel.testing import RUNNER_CHECKS
 
-pytestmark = pytest.mark.tvm
+pytestmark = [pytest.mark.tvm, pytest.mark.white_box]
 
 WORKLOAD = Workload.parse("matmul-m32-n32-k32")
 TIMING = Timing(repeats=3, most_repeats=5)

@@ -9,8 +9,10 @@ import pytest
 
 pytest.importorskip("elftools")
 
-from costmodel.kernels import kernel_resources
-from costmodel.records import KernelResources
+from costmodel.kernels._cubin import kernel_resources
+from costmodel.records._kernel_resources import KernelResources
+
+pytestmark = pytest.mark.white_box
 
 SOURCE = """
 extern "C" __global__ void with_array(float* a, int n) {

@@ -14,8 +14,10 @@ import pytest
 
 pytest.importorskip("tvm")  # the runtimes' package holds TVM's too
 
-from costmodel.collector.device.runtimes import CubinRuntime
-from costmodel.kernels import LaunchNote, Position, Scratch, Value
+from costmodel.collector.device.runtimes._cubin import CubinRuntime
+from costmodel.kernels._launch_note import LaunchNote, Position, Scratch, Value
+
+pytestmark = pytest.mark.white_box
 
 
 class FakeDriver:

@@ -12,10 +12,12 @@ pytest.importorskip("tvm")
 import held_jobs
 from shared_runner import check_shared
 
-from costmodel.collector import CudaRunner, Request
-from costmodel.collector.runners import MpsDaemon
-from costmodel.kernels.metaschedule import sample_candidates
-from costmodel.records import UNKNOWN_CO_RUNNERS, Candidate, Outcome, Workload
+from costmodel.collector import CudaRunner
+from costmodel.collector.runners._base import Request
+from costmodel.collector.runners._mps import MpsDaemon
+from costmodel.kernels import sample_candidates
+from costmodel.records import Candidate, Outcome, Workload
+from costmodel.records._measurement import UNKNOWN_CO_RUNNERS
 from costmodel.testing import RUNNER_CHECKS
 
 pytestmark = [
@@ -24,6 +26,7 @@ pytestmark = [
         not Path("/dev/nvidiactl").exists(),
         reason="needs an NVIDIA GPU with a driver for CUDA 13, and the extras cuda and tvm",
     ),
+    pytest.mark.white_box,
 ]
 
 SMALL = Workload.parse("matmul-m64-n64-k64")

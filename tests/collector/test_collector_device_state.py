@@ -4,8 +4,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from costmodel.collector.device import THROTTLE_REASONS, StateReader, pci_bus_id
-from costmodel.records import DeviceState
+from costmodel.collector.device._state import THROTTLE_REASONS, StateReader, pci_bus_id
+from costmodel.records._device_state import DeviceState
+
+pytestmark = pytest.mark.white_box
 
 
 class NvmlError(Exception):

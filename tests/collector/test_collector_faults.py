@@ -17,13 +17,14 @@ import planted_faults
 import psutil
 from planted_faults import with_fault
 
-from costmodel.collector import CpuRunner, Request
-from costmodel.collector.runners import DeviceJobs
+from costmodel.collector import CpuRunner
+from costmodel.collector.runners._base import Request
+from costmodel.collector.runners._bench import DeviceJobs
 from costmodel.errors import CostModelError, DeviceUnavailableError
-from costmodel.kernels.metaschedule import sample_candidates
+from costmodel.kernels import sample_candidates
 from costmodel.records import Candidate, Measurement, Outcome, Workload
 
-pytestmark = [pytest.mark.tvm, pytest.mark.faults]
+pytestmark = [pytest.mark.tvm, pytest.mark.faults, pytest.mark.white_box]
 
 MATMUL = Workload.parse("matmul-m32-n32-k32")
 BUILD_LIMIT_S, RUN_LIMIT_S = 30.0, 6.0  # many times what a kernel that works takes here, for busy machines

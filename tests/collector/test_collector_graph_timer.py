@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 from fake_graph_driver import RUN_MS, STREAM, FakeDriver, call
 
-from costmodel.collector.device import GraphStopwatch
+from costmodel.collector.device._graph_timer import GraphStopwatch
+
+pytestmark = pytest.mark.white_box
 
 
 @pytest.fixture

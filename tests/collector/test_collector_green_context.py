@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from costmodel.collector.device import GreenContexts
+from costmodel.collector import GreenContexts
 
 SMS, STEP = 132, 8
 ANYWHERE, UNIT = 1, 2

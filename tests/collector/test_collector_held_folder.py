@@ -2,8 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from costmodel.collector.processes import HeldFolder
+from costmodel.collector.processes._held_folder import HeldFolder
 from costmodel.errors import CostModelError, last_line
+
+pytestmark = pytest.mark.white_box
 
 
 def test_the_next_folder_deletes_those_that_nobody_holds(tmp_path: Path) -> None:

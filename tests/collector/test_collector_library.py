@@ -9,10 +9,10 @@ pytest.importorskip("tvm")
 from costmodel import tune
 from costmodel.collector import CpuRunner
 from costmodel.errors import CostModelError
-from costmodel.kernels import open_sources
+from costmodel.kernels._sources import open_sources
 from costmodel.records import Outcome, Workload
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.white_box]
 
 WORKLOAD = Workload.parse("matmul_bias-m32-n32-k32")
 

@@ -4,9 +4,14 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-from costmodel.collector.build import Built, ModuleBuilders, ModuleSource
-from costmodel.engines import WorkerDiedError
+import pytest
+
+from costmodel.collector.build._module_build import ModuleBuilders, ModuleSource
+from costmodel.engines._base import WorkerDiedError
+from costmodel.kernels._built import Built
 from costmodel.records import Outcome
+
+pytestmark = pytest.mark.white_box
 
 DONE = Built(Outcome.OK, Path("module.so"))
 

@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costmodel.collector.processes import HeldFolder
-from costmodel.collector.runners import MpsDaemon, check_shared_daemon, percentage_of
+from costmodel.collector.processes._held_folder import HeldFolder
+from costmodel.collector.runners._mps import MpsDaemon, check_shared_daemon, percentage_of
 from costmodel.errors import CostModelError
+
+pytestmark = pytest.mark.white_box
 
 CONTROL = """#!{python}
 # Stands in for NVIDIA's: a daemon with a server, found through CUDA_MPS_PIPE_DIRECTORY.

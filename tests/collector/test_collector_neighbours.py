@@ -5,7 +5,9 @@ from collections.abc import Mapping
 import pytest
 from fake_streams import FakeStreams, call
 
-from costmodel.collector.device import Lane, NeighbourTimer
+from costmodel.collector.device._neighbours import Lane, NeighbourTimer
+
+pytestmark = pytest.mark.white_box
 
 WINDOW_S = 4e-3
 

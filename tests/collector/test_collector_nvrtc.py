@@ -7,7 +7,10 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from costmodel.kernels.metaschedule import nvrtc_version, precompile_headers
+from costmodel.kernels._nvrtc_version import nvrtc_version
+from costmodel.kernels.metaschedule._headers import precompile_headers
+
+pytestmark = pytest.mark.white_box
 
 OPTIONS = "TVM_CUDA_NVRTC_EXTRA_OPTS"
 # TVM puts this header in front of every kernel, and two others when it calls NVRTC.

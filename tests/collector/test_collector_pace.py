@@ -3,8 +3,10 @@
 import pytest
 from fake_stopwatch import sensors
 
-from costmodel.collector.device import Pace
-from costmodel.records import DeviceState
+from costmodel.collector.device._pace import Pace
+from costmodel.records._device_state import DeviceState
+
+pytestmark = pytest.mark.white_box
 
 USUAL = DeviceState(spin_clock_mhz=1980.0, launch_s=1.00e-6)
 SLOWER = DeviceState(spin_clock_mhz=1940.0, launch_s=1.00e-6)

@@ -5,7 +5,9 @@ from types import SimpleNamespace
 import pytest
 from fake_graph_driver import STREAM, FakeDriver, call
 
-from costmodel.collector.device import Pulse
+from costmodel.collector.device._pulse import Pulse
+
+pytestmark = pytest.mark.white_box
 
 
 @pytest.mark.parametrize(("clock_mhz", "launch_s"), [(1980.0, 1e-6), (1920.0, 1e-6), (1980.0, 1.17e-6)])

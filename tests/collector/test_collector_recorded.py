@@ -5,8 +5,11 @@ from msgspec.structs import replace
 
 from costmodel.collector import RecordedRunner, ReplayRunner
 from costmodel.errors import CostModelError
-from costmodel.records import UNKNOWN_CO_RUNNERS, Outcome, RecordStore, read_records
+from costmodel.records import Outcome, RecordStore, read_records
+from costmodel.records._measurement import UNKNOWN_CO_RUNNERS
 from costmodel.testing import RUNNER_CHECKS, RunnerCase
+
+pytestmark = pytest.mark.white_box
 
 
 class Counting(ReplayRunner):

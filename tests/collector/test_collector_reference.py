@@ -3,11 +3,15 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
 
-from costmodel.collector.build import write_reference
-from costmodel.kernels.metaschedule import MetaSchedule
-from costmodel.kernels.reference import make_arguments, reference_output
+from costmodel.collector.build._build import write_reference
+from costmodel.kernels.metaschedule._source import MetaSchedule
+from costmodel.kernels.reference._inputs import make_arguments
+from costmodel.kernels.reference._reference import reference_output
 from costmodel.records import Workload
+
+pytestmark = pytest.mark.white_box
 
 
 class Unknown(MetaSchedule):

@@ -6,10 +6,14 @@ from fake_collector import CONFIG, DEVICE, FakeCollector
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costmodel.collector import CampaignConfig, Request
-from costmodel.collector.campaign import MpsPlan, Schedule
+from costmodel.collector import CampaignConfig
+from costmodel.collector.campaign._config import MpsPlan
+from costmodel.collector.campaign._schedule import Schedule
+from costmodel.collector.runners._base import Request
 from costmodel.errors import CostModelError
 from costmodel.records import Candidate, Config, Measurement, Outcome, Platform, Workload
+
+pytestmark = pytest.mark.white_box
 
 replace = msgspec.structs.replace
 COLLECTOR = FakeCollector()

@@ -6,9 +6,12 @@ import threading
 import time
 from pathlib import Path
 
+import pytest
 from fresh_processes import Pipe, Process
 
-from costmodel.collector.processes import WHOLE, SmLedger
+from costmodel.collector.processes._sm_ledger import WHOLE, SmLedger
+
+pytestmark = pytest.mark.white_box
 
 DEVICE = "0000:19:00.0"
 LANES = [range(0, 32), range(32, 64), range(64, 96), range(96, 128)]

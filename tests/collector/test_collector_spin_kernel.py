@@ -7,8 +7,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from costmodel.collector.device import GreenContexts, SpinKernel, nvrtc_cubin, verify_grant
+from costmodel.collector import GreenContexts
+from costmodel.collector.device._spin_kernel import SpinKernel, nvrtc_cubin, verify_grant
 from costmodel.errors import CostModelError
+
+pytestmark = pytest.mark.white_box
 
 
 class Status(IntEnum):

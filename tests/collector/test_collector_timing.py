@@ -8,15 +8,17 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from costmodel.collector import Timing
-from costmodel.collector.device import (
+from costmodel.collector.device._pace import Pace
+from costmodel.collector.device._timing import (
     MOST_RUNS_AT_ONCE,
-    Pace,
     Repeats,
     half_interval,
     runs_within,
     time_kernels,
 )
-from costmodel.records import DeviceState
+from costmodel.records._device_state import DeviceState
+
+pytestmark = pytest.mark.white_box
 
 TIMING = Timing(repeat_s=1e-3, fewest_runs=4)
 STEADY = DeviceState(clock_mhz=1980.0)

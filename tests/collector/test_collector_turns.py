@@ -13,14 +13,16 @@ pytest.importorskip("tvm")
 
 import held_jobs
 
-from costmodel.collector import CpuRunner, RecordedRunner, Request, Timing
-from costmodel.collector.processes import SmLedger
-from costmodel.collector.runners import DeviceJobs
+from costmodel.collector import CpuRunner, RecordedRunner, Timing
+from costmodel.collector.processes._sm_ledger import SmLedger
+from costmodel.collector.runners._base import Request
+from costmodel.collector.runners._bench import DeviceJobs
 from costmodel.host import cpu_threads
-from costmodel.kernels.metaschedule import sample_candidates
-from costmodel.records import UNKNOWN_CO_RUNNERS, Candidate, Measurement, Outcome, Workload
+from costmodel.kernels import sample_candidates
+from costmodel.records import Candidate, Measurement, Outcome, Workload
+from costmodel.records._measurement import UNKNOWN_CO_RUNNERS
 
-pytestmark = pytest.mark.tvm
+pytestmark = [pytest.mark.tvm, pytest.mark.white_box]
 
 WORKLOAD = Workload.parse("matmul-m32-n32-k32")
 

@@ -5,11 +5,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costmodel.collector.build import write_reference
-from costmodel.collector.device import KeptData, WorkloadData
-from costmodel.collector.device.runtimes import Runtime
-from costmodel.kernels.metaschedule import MetaSchedule
+from costmodel.collector.build._build import write_reference
+from costmodel.collector.device._workload_data import KeptData, WorkloadData
+from costmodel.collector.device.runtimes._base import Runtime
+from costmodel.kernels.metaschedule._source import MetaSchedule
 from costmodel.records import Workload
+
+pytestmark = pytest.mark.white_box
 
 WORKLOADS = [Workload.parse(f"softmax-m16-n{n}") for n in (16, 32, 48)]
 

@@ -5,8 +5,11 @@ from msgspec.structs import replace
 
 from costmodel.collector import ReplayRunner
 from costmodel.errors import CostModelError
-from costmodel.records import UNKNOWN_CO_RUNNERS, Outcome
+from costmodel.records import Outcome
+from costmodel.records._measurement import UNKNOWN_CO_RUNNERS
 from costmodel.testing import RUNNER_CHECKS, RunnerCase, gpu_landscape, landscape_platform
+
+pytestmark = pytest.mark.white_box
 
 WORKLOAD = "matmul-m512-n512-k512"
 

@@ -9,9 +9,12 @@ import pytest
 from fake_caches import fake_cache, write_cache
 from fake_records import fake_measurement, fake_measurements
 
-from costmodel.dataset import CardHeader, build_dataset, load_dataset, read_card_header, read_files
+from costmodel.dataset import CardHeader, build_dataset, load_dataset, read_files
+from costmodel.dataset.publish._card import read_card_header
 from costmodel.errors import CostModelError
 from costmodel.records import Measurement, RecordStore, Workload
+
+pytestmark = pytest.mark.white_box
 
 PICTURES = {"budget_gap.png", "noise.png", "coverage.png"}
 FILES = {"measurements.parquet", "README.md", "card.html", "SHA256SUMS", *PICTURES}

@@ -13,12 +13,16 @@ from fake_foreign import PLATFORM_TOML, json_lines
 from fake_records import fake_measurement
 from msgspec.structs import replace
 
-from costmodel.dataset.checks import Sieve
-from costmodel.dataset.exporters import file_name
-from costmodel.dataset.importers import ReadOptions, Reject, Source, read_source
-from costmodel.dataset.table import Records
+from costmodel.dataset.checks._sieve import Sieve
+from costmodel.dataset.exporters._report import file_name
+from costmodel.dataset.importers._base import ReadOptions
+from costmodel.dataset.importers._read import read_source
+from costmodel.dataset.importers._source import Reject, Source
+from costmodel.dataset.table._records import Records
 from costmodel.errors import CostModelError
 from costmodel.records import Workload
+
+pytestmark = pytest.mark.white_box
 
 LIES = list(lying_files())
 # What an undamaged file gives.

@@ -11,9 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 from fake_records import fake_measurements
 
-from costmodel.dataset import dataset_from_measurements, iter_measurements, load_dataset
-from costmodel.dataset.table import SCHEMA, Records
+from costmodel.dataset import load_dataset
+from costmodel.dataset.table._read import dataset_from_measurements, iter_measurements
+from costmodel.dataset.table._records import Records
+from costmodel.dataset.table._schema import SCHEMA
 from costmodel.errors import CostModelError
+
+pytestmark = pytest.mark.white_box
 
 MEASUREMENTS = list(fake_measurements())[:28]  # of one workload, a failure among them
 TABLE = Records.of(MEASUREMENTS).table()

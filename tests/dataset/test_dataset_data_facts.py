@@ -13,24 +13,29 @@ import pytest
 from fake_records import WORKLOADS, fake_measurement, fake_measurements
 
 from costmodel.dataset import (
-    LATENCIES,
     CardHeader,
-    SplitRecipe,
     append_dataset,
     build_dataset,
-    dataset_used,
     diff_datasets,
     export_dataset,
-    iter_measurements,
     load_dataset,
     make_split,
     merge_datasets,
     read_split,
     write_split,
 )
-from costmodel.dataset.table import DATA_SCHEMA, SCHEMA, Candidates, Records, write_parquet
+from costmodel.dataset._used import dataset_used
+from costmodel.dataset.splits._make import SplitRecipe
+from costmodel.dataset.table._candidates import Candidates
+from costmodel.dataset.table._read import iter_measurements
+from costmodel.dataset.table._records import LATENCIES, Records
+from costmodel.dataset.table._schema import DATA_SCHEMA, SCHEMA
+from costmodel.dataset.table._write import write_parquet
 from costmodel.errors import CostModelError
-from costmodel.records import DATA_FACTS, KernelLaunch, Measurement, RecordStore, read_records
+from costmodel.records import Measurement, RecordStore, read_records
+from costmodel.records._candidate import DATA_FACTS, KernelLaunch
+
+pytestmark = pytest.mark.white_box
 
 
 def saying(measurement: Measurement, **facts: int) -> Measurement:

@@ -10,17 +10,14 @@ import numpy as np
 import pytest
 from fake_records import BUDGETS, DEVICE, WORKLOADS, fake_measurement, fake_measurements
 
-from costmodel.dataset import (
-    Describer,
-    dataset_from_measurements,
-    describe,
-    iter_datasets,
-    load_dataset,
-    summary_tables,
-    write_plots,
-)
-from costmodel.dataset.publish import visit_shifts
+from costmodel.dataset import Describer, describe, load_dataset
+from costmodel.dataset.publish._noise import visit_shifts
+from costmodel.dataset.publish._plots import write_plots
+from costmodel.dataset.publish._summary import summary_tables
+from costmodel.dataset.table._read import dataset_from_measurements, iter_datasets
 from costmodel.records import Measurement, Outcome
+
+pytestmark = pytest.mark.white_box
 
 replace = msgspec.structs.replace
 

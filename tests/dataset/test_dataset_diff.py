@@ -6,9 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from costmodel.dataset.publish import Diff, WorkloadDiff, diff
-from costmodel.dataset.table import Records
+from costmodel.dataset.publish._diff import Diff, WorkloadDiff, diff
+from costmodel.dataset.table._records import Records
 from costmodel.records import Measurement, Outcome
+
+pytestmark = pytest.mark.white_box
 
 ALL = tuple(fake_measurements())
 

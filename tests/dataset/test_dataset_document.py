@@ -9,8 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from costmodel.dataset.importers import Document
+from costmodel.dataset.importers._document import Document
 from costmodel.errors import CostModelError
+
+pytestmark = pytest.mark.white_box
 
 WINDOW = 2**20  # bytes that are read at a time
 

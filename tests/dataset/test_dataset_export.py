@@ -12,29 +12,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from costmodel.dataset import (
-    CardHeader,
-    build_dataset,
-    export_dataset,
-    iter_measurements,
-)
-from costmodel.dataset.exporters import (
-    by_task,
-    export_parquet,
-    export_records,
-    kernel_tuner_cache,
-    t4_document,
-    write_json_file,
-)
-from costmodel.dataset.importers import ReadOptions, read_source
-from costmodel.dataset.table import Records
+from costmodel.dataset import CardHeader, build_dataset, export_dataset
+from costmodel.dataset.exporters._json import kernel_tuner_cache, t4_document
+from costmodel.dataset.exporters._own import export_parquet, export_records
+from costmodel.dataset.exporters._report import by_task, write_json_file
+from costmodel.dataset.importers._base import ReadOptions
+from costmodel.dataset.importers._read import read_source
+from costmodel.dataset.table._read import iter_measurements
+from costmodel.dataset.table._records import Records
 from costmodel.errors import CostModelError
-from costmodel.kernels.metaschedule import sample_candidates
+from costmodel.kernels import sample_candidates
 from costmodel.records import (
     Candidate,
     Config,
     Device,
-    DeviceState,
     Measurement,
     Outcome,
     Platform,
@@ -42,6 +33,9 @@ from costmodel.records import (
     Workload,
     read_records,
 )
+from costmodel.records._device_state import DeviceState
+
+pytestmark = pytest.mark.white_box
 
 LOSSLESS = ("records", "parquet", "kernel-tuner", "t4")
 

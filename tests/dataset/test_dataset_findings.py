@@ -13,9 +13,10 @@ import pytest
 from fake_caches import fake_cache, write_cache
 from fake_records import fake_measurement, fake_measurements, fake_platform
 
-from costmodel.dataset import Finding, Severity, examine, write_rejects
-from costmodel.dataset.checks import Judge
-from costmodel.dataset.importers import Source
+from costmodel.dataset import examine
+from costmodel.dataset.checks._examine import Judge, write_rejects
+from costmodel.dataset.checks._finding import Finding, Severity
+from costmodel.dataset.importers._source import Source
 from costmodel.records import (
     Candidate,
     Config,
@@ -26,6 +27,8 @@ from costmodel.records import (
     Workload,
     find_device,
 )
+
+pytestmark = pytest.mark.white_box
 
 replace = msgspec.structs.replace
 

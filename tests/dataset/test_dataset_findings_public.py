@@ -10,10 +10,13 @@ import pytest
 from fake_caches import write_cache
 from public_data import KERNEL_TUNER, needs_public_data
 
-from costmodel.dataset import Examination, Severity, device_similarity, examine, twin_groups
-from costmodel.dataset.table import Dataset, Records
+from costmodel.dataset import Dataset, examine
+from costmodel.dataset.checks._examine import Examination
+from costmodel.dataset.checks._finding import Severity
+from costmodel.dataset.splits._similarity import device_similarity, twin_groups
+from costmodel.dataset.table._records import Records
 
-pytestmark = needs_public_data
+pytestmark = [needs_public_data, pytest.mark.white_box]
 
 
 @pytest.fixture(scope="module")

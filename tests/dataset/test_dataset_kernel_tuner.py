@@ -16,9 +16,13 @@ from hypothesis import strategies as st
 from public_data import KERNEL_TUNER, needs_public_data
 
 from costmodel.dataset import build_dataset, load_dataset
-from costmodel.dataset.importers import Document, ReadOptions, read_source
+from costmodel.dataset.importers._base import ReadOptions
+from costmodel.dataset.importers._document import Document
+from costmodel.dataset.importers._read import read_source
 from costmodel.errors import CostModelError
 from costmodel.records import Outcome, Workload, find_device
+
+pytestmark = pytest.mark.white_box
 
 KEY = "32,2,col,15"  # of the entry that tests change
 

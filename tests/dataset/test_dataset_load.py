@@ -8,19 +8,15 @@ import pyarrow.parquet as pq
 import pytest
 from fake_records import BUDGETS, WORKLOADS, fake_measurement
 
-from costmodel.dataset import (
-    LATENCIES,
-    CardHeader,
-    build_dataset,
-    dataset_from_measurements,
-    dataset_hash,
-    find_dataset,
-    iter_measurements,
-    load_dataset,
-)
-from costmodel.dataset.table import DatasetFile
+from costmodel.dataset import CardHeader, build_dataset, find_dataset, load_dataset
+from costmodel.dataset.table._dataset import DatasetFile
+from costmodel.dataset.table._files import dataset_hash
+from costmodel.dataset.table._read import dataset_from_measurements, iter_measurements
+from costmodel.dataset.table._records import LATENCIES
 from costmodel.errors import CostModelError
 from costmodel.records import Measurement, Outcome, RecordStore
+
+pytestmark = pytest.mark.white_box
 
 
 def by_key(measurements: list[Measurement]) -> dict[str, Measurement]:

@@ -16,27 +16,26 @@ from filelock import FileLock
 from fresh_processes import Pipe, Process
 
 from costmodel.dataset import (
-    LATENCIES,
-    PARTITIONS,
     CardHeader,
-    Partition,
-    SplitRecipe,
     append_dataset,
     build_dataset,
-    dataset_hash,
     diff_datasets,
     export_dataset,
     find_dataset,
-    iter_datasets,
     load_dataset,
     make_split,
     merge_datasets,
     read_split,
-    workloads_in,
     write_split,
 )
+from costmodel.dataset.splits._make import SplitRecipe
+from costmodel.dataset.table._files import PARTITIONS, Partition, dataset_hash
+from costmodel.dataset.table._read import iter_datasets, workloads_in
+from costmodel.dataset.table._records import LATENCIES
 from costmodel.errors import CostModelError
 from costmodel.records import Device, Measurement, RecordStore
+
+pytestmark = pytest.mark.white_box
 
 OTHER = msgspec.structs.replace(DEVICE, name="Tesla T4/2")  # a slash, which no folder's name may have
 KILLS = 5

@@ -1,21 +1,17 @@
 """A field that is added to a record must not be lost on its way to a dataset."""
 
 import msgspec
+import pytest
 from fake_records import STATE, fake_measurement
 
-from costmodel.dataset.table import DATA_SCHEMA, SCHEMA, Records
-from costmodel.records import (
-    DATA_FACTS,
-    Candidate,
-    Config,
-    Device,
-    DeviceState,
-    KernelLaunch,
-    KernelResources,
-    Measurement,
-    Platform,
-    Workload,
-)
+from costmodel.dataset.table._records import Records
+from costmodel.dataset.table._schema import DATA_SCHEMA, SCHEMA
+from costmodel.records import Candidate, Config, Device, Measurement, Platform, Workload
+from costmodel.records._candidate import DATA_FACTS, KernelLaunch
+from costmodel.records._device_state import DeviceState
+from costmodel.records._kernel_resources import KernelResources
+
+pytestmark = pytest.mark.white_box
 
 
 def names(struct: type[msgspec.Struct]) -> set[str]:

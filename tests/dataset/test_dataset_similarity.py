@@ -8,8 +8,11 @@ from fake_devices import dataset_of, measured_on
 from fake_records import WORKLOADS
 from scipy.stats import spearmanr
 
-from costmodel.dataset import dataset_from_measurements, device_similarity, load_dataset, twin_groups
-from costmodel.dataset.splits import DeviceSimilarity
+from costmodel.dataset import load_dataset
+from costmodel.dataset.splits._similarity import DeviceSimilarity, device_similarity, twin_groups
+from costmodel.dataset.table._read import dataset_from_measurements
+
+pytestmark = pytest.mark.white_box
 
 TILES = range(1, 13)
 

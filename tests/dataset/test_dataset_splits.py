@@ -18,34 +18,37 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from costmodel.dataset import (
-    STRATEGIES,
     CardHeader,
     Dataset,
-    Fold,
     Split,
-    SplitRecipe,
     build_dataset,
-    dataset_from_measurements,
-    dataset_hash,
     find_dataset,
     load_dataset,
     make_split,
     read_split,
     write_split,
 )
-from costmodel.dataset.splits import (
+from costmodel.dataset.splits._final import (
     FINAL_REPORT,
-    LEAVE_ONE_OUT,
-    WHOLE_DEVICE_ONLY,
-    check_split,
     choose_final_shapes,
-    run_lengths,
-    taken_by,
     without_final_report,
     write_final_shapes,
 )
+from costmodel.dataset.splits._folds import Fold
+from costmodel.dataset.splits._make import (
+    LEAVE_ONE_OUT,
+    STRATEGIES,
+    WHOLE_DEVICE_ONLY,
+    SplitRecipe,
+    check_split,
+)
+from costmodel.dataset.splits._run_lengths import run_lengths, taken_by
+from costmodel.dataset.table._files import dataset_hash
+from costmodel.dataset.table._read import dataset_from_measurements
 from costmodel.errors import CostModelError
 from costmodel.records import RecordStore, Workload
+
+pytestmark = pytest.mark.white_box
 
 DEVICES = ("NVIDIA RTX A4000", "NVIDIA RTX A6000", "NVIDIA TITAN RTX")
 BUDGETS = (8, 32, 132)

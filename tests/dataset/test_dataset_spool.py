@@ -8,9 +8,12 @@ import pytest
 from fake_records import WORKLOADS, fake_measurement
 
 from costmodel.dataset import CardHeader, build_dataset
-from costmodel.dataset.importers import RecordSpool
-from costmodel.dataset.table import Records
-from costmodel.records import Config, DeviceState, Measurement, RecordStore
+from costmodel.dataset.importers._spool import RecordSpool
+from costmodel.dataset.table._records import Records
+from costmodel.records import Config, Measurement, RecordStore
+from costmodel.records._device_state import DeviceState
+
+pytestmark = pytest.mark.white_box
 
 replace = msgspec.structs.replace
 

@@ -7,9 +7,12 @@ from typing import Any
 import pytest
 from fake_foreign import PLATFORM_TOML, fake_t4
 
-from costmodel.dataset.importers import ReadOptions, read_source
+from costmodel.dataset.importers._base import ReadOptions
+from costmodel.dataset.importers._read import read_source
 from costmodel.errors import CostModelError
 from costmodel.records import Outcome, Workload
+
+pytestmark = pytest.mark.white_box
 
 
 def read(tmp_path: Path, document: dict[str, Any]):

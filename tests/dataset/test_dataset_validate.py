@@ -6,9 +6,11 @@ from fake_records import DEVICE, fake_measurement
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costmodel.dataset.checks import Sieve, Validation
-from costmodel.dataset.table import Records
+from costmodel.dataset.checks._sieve import Sieve, Validation
+from costmodel.dataset.table._records import Records
 from costmodel.records import Candidate, Config, Measurement, Outcome, Platform
+
+pytestmark = pytest.mark.white_box
 
 replace = msgspec.structs.replace
 

@@ -4,6 +4,8 @@ import pytest
 from costmodel.drift import DriftMonitor
 from costmodel.drift._evidence import Surprise
 
+pytestmark = pytest.mark.white_box
+
 NOISE = 0.01
 
 

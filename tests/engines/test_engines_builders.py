@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 
 from costmodel.collector import CpuRunner, Timing
-from costmodel.collector.build import Builders
+from costmodel.collector.build._builders import Builders
 from costmodel.engines import DaskEngine, Engine, LocalEngine
-from costmodel.kernels.cuda import CudaSource
-from costmodel.kernels.metaschedule import sample_candidates
+from costmodel.kernels import CudaSource, sample_candidates
 from costmodel.records import Candidate, Config, Outcome, Workload
+
+pytestmark = pytest.mark.white_box
 
 TRANSPOSE = Workload.parse("cuda.transpose-m256-n256")
 DECISIONS = {

@@ -8,11 +8,14 @@ from typing import Any
 
 import pytest
 
-from costmodel.engines import DaskEngine, EngineLostError, WorkerDiedError, open_engine
+from costmodel.engines import DaskEngine, EngineLostError, open_engine
+from costmodel.engines._base import WorkerDiedError
 from costmodel.errors import CostModelError
 
 dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
+
+pytestmark = pytest.mark.white_box
 pytest.importorskip("pebble")
 
 

@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from costmodel.engines import LocalEngine, WorkerDiedError, open_engine
+from costmodel.engines import LocalEngine, open_engine
+from costmodel.engines._base import WorkerDiedError
 from costmodel.errors import CostModelError
 from costmodel.host import cpu_threads
+
+pytestmark = pytest.mark.white_box
 
 
 @pytest.fixture

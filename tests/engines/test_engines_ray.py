@@ -12,12 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from costmodel.engines import RayEngine, WorkerDiedError, open_engine
+from costmodel.engines import RayEngine, open_engine
+from costmodel.engines._base import WorkerDiedError
 from costmodel.errors import CostModelError
 from costmodel.testing import ENGINE_CHECKS, EngineCase
 
 ray = pytest.importorskip("ray")
-pytestmark = pytest.mark.ray
+pytestmark = [pytest.mark.ray, pytest.mark.white_box]
 
 RESOURCES = {"build": 1.0}
 

@@ -6,12 +6,15 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from costmodel.cli import app
-from costmodel.dataset import CardHeader, build_dataset, dataset_hash
+from costmodel.cli._app import app
+from costmodel.dataset import CardHeader, build_dataset
+from costmodel.dataset.table._files import dataset_hash
 from costmodel.records import Measurement, Outcome, RecordStore
 from costmodel.testing import gpu_landscape
 from costmodel.transfer import load_model
 from costmodel.tuning import train
+
+pytestmark = pytest.mark.white_box
 
 HELD_OUT = "matmul-m64-n64-k64"
 

@@ -7,12 +7,16 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from costmodel.cli import app
+from costmodel.cli._app import app
 from costmodel.dataset import Dataset
 from costmodel.errors import CostModelError
-from costmodel.evaluation import RANDOM, EvaluationConfig, EvaluationReport, cross_validate
+from costmodel.evaluation import EvaluationReport, cross_validate
+from costmodel.evaluation._config import EvaluationConfig
+from costmodel.evaluation.judging._judge import RANDOM
 from costmodel.testing import gpu_landscape
 from costmodel.tuning import evaluate
+
+pytestmark = pytest.mark.white_box
 
 WORKLOADS = ("matmul-m128-n768-k768", "matmul-m512-n512-k512", "matmul-m64-n2304-k768")
 

@@ -7,10 +7,13 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from costmodel.cli import app
+from costmodel.cli._app import app
 from costmodel.dataset import find_dataset
 from costmodel.errors import CostModelError
-from costmodel.evaluation import EvaluationConfig, FewShot
+from costmodel.evaluation._config import EvaluationConfig
+from costmodel.evaluation.judging._few_shot import FewShot
+
+pytestmark = pytest.mark.white_box
 
 
 def written(folder: Path, text: str) -> Path:

@@ -9,13 +9,19 @@ import pytest
 from fake_caches import fake_cache, write_cache
 from typer.testing import CliRunner
 
-from costmodel.cli import app
-from costmodel.dataset import SplitRecipe, build_dataset, load_dataset, make_split, on_whole_device
+from costmodel.cli._app import app
+from costmodel.dataset import build_dataset, load_dataset, make_split
+from costmodel.dataset.splits._folds import on_whole_device
+from costmodel.dataset.splits._make import SplitRecipe
 from costmodel.errors import CostModelError
-from costmodel.evaluation import RANDOM, WHOLE_DEVICE, cross_validate
-from costmodel.evaluation.judging import whole_device_latency
+from costmodel.evaluation import cross_validate
+from costmodel.evaluation.judging._judge import RANDOM, WHOLE_DEVICE, whole_device_latency
+from costmodel.learners import learner_names
 from costmodel.testing import gpu_landscape
-from costmodel.transfer import LearningRows, SourceMixture, learner_names, make_model, shortlist
+from costmodel.transfer import LearningRows, make_model, shortlist
+from costmodel.transfer.models._source_mixture import SourceMixture
+
+pytestmark = pytest.mark.white_box
 
 # The fake devices are one of different speeds.
 APART = SplitRecipe("leave-one-device-out", keep_twins_apart=True)

@@ -7,14 +7,19 @@ from typing import Self
 import numpy as np
 import pytest
 
-from costmodel.dataset import SplitRecipe, dataset_from_measurements, make_split
+from costmodel.dataset import make_split
+from costmodel.dataset.splits._make import SplitRecipe
+from costmodel.dataset.table._read import dataset_from_measurements
 from costmodel.errors import CostModelError
-from costmodel.evaluation import RANDOM, WHOLE_DEVICE, FewShot, cross_validate
-from costmodel.evaluation.judging import Fixed, measure_at_random, measure_in_turn
+from costmodel.evaluation import cross_validate
+from costmodel.evaluation.judging._few_shot import FewShot, Fixed, measure_at_random, measure_in_turn
+from costmodel.evaluation.judging._judge import RANDOM, WHOLE_DEVICE
 from costmodel.learners import Prediction
-from costmodel.metrics import n_eps
+from costmodel.metrics._score import n_eps
 from costmodel.testing import gpu_landscape
 from costmodel.transfer import TransferModel, make_model
+
+pytestmark = pytest.mark.white_box
 
 INF = math.inf
 LATENCY = np.array([4.0, INF, 2.0, 1.0, 8.0])

@@ -10,11 +10,16 @@ import numpy as np
 import pytest
 from public_data import KERNEL_TUNER
 
-from costmodel.evaluation import RANDOM, cross_validate
-from costmodel.learners import NearestTask, RandomLearner, WeightedConsensus
+from costmodel.evaluation import cross_validate
+from costmodel.evaluation.judging._judge import RANDOM
+from costmodel.learners._random import RandomLearner
+from costmodel.learners.sources._consensus import WeightedConsensus
+from costmodel.learners.sources._nearest import NearestTask
 from costmodel.metrics import score_at_k
 from costmodel.testing import gpu_landscape
 from costmodel.transfer import make_model
+
+pytestmark = pytest.mark.white_box
 
 CONVOLUTION = KERNEL_TUNER / "hub" / "convolution_milo"
 

@@ -7,15 +7,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from costmodel.dataset import Dataset, SplitRecipe, make_split
+from costmodel.dataset import Dataset, make_split
+from costmodel.dataset.splits._make import SplitRecipe
 from costmodel.errors import CostModelError
-from costmodel.evaluation import RANDOM, WHOLE_DEVICE, cross_validate
-from costmodel.evaluation.judging import judge
+from costmodel.evaluation import cross_validate, judge
+from costmodel.evaluation.judging._judge import RANDOM, WHOLE_DEVICE
 from costmodel.files import write_json
 from costmodel.learners import Prediction
 from costmodel.testing import gpu_landscape
 from costmodel.transfer import TransferModel, make_model
 from costmodel.tuning import train
+
+pytestmark = pytest.mark.white_box
 
 WORKLOADS = ("matmul-m128-n768-k768", "matmul-m512-n512-k512", "matmul-m64-n2304-k768")
 

@@ -5,11 +5,16 @@ from functools import partial
 import numpy as np
 import pytest
 
-from costmodel.evaluation import RANDOM, FewShot, cross_validate, seeded_runs
-from costmodel.features import COLUMNS
-from costmodel.learners import Prediction
+from costmodel.evaluation import cross_validate
+from costmodel.evaluation._runs import seeded_runs
+from costmodel.evaluation.judging._few_shot import FewShot
+from costmodel.evaluation.judging._judge import RANDOM
+from costmodel.features._extract import COLUMNS
+from costmodel.learners import Prediction, learner_names
 from costmodel.testing import gpu_landscape
-from costmodel.transfer import TransferModel, learner_names, make_model
+from costmodel.transfer import TransferModel, make_model
+
+pytestmark = pytest.mark.white_box
 
 WORKLOADS = ("matmul-m128-n768-k768", "matmul-m512-n512-k512", "matmul-m64-n2304-k768")
 

@@ -11,24 +11,22 @@ from fake_devices import Key, contents, dataset_of
 from fake_records import WORKLOADS, fake_measurement
 from typer.testing import CliRunner
 
-from costmodel.cli import app
-from costmodel.dataset import (
-    CardHeader,
-    Dataset,
-    SplitRecipe,
-    build_dataset,
-    load_dataset,
-    make_split,
-    without_final_report,
-    write_final_shapes,
-)
+from costmodel.cli._app import app
+from costmodel.dataset import CardHeader, Dataset, build_dataset, load_dataset, make_split
+from costmodel.dataset.splits._final import without_final_report, write_final_shapes
+from costmodel.dataset.splits._make import SplitRecipe
 from costmodel.errors import CostModelError
-from costmodel.evaluation import WHOLE_DEVICE, cross_validate, evaluate_across
-from costmodel.evaluation.sides import join, novelty, put_apart, sample_tasks
+from costmodel.evaluation import cross_validate, evaluate_across
+from costmodel.evaluation.judging._judge import WHOLE_DEVICE
+from costmodel.evaluation.sides._datasets import join, put_apart
+from costmodel.evaluation.sides._novelty import novelty
+from costmodel.evaluation.sides._sample import sample_tasks
 from costmodel.learners import Prediction
 from costmodel.records import Measurement, Outcome, RecordStore
 from costmodel.testing import gpu_landscape
 from costmodel.transfer import TransferModel, make_model
+
+pytestmark = pytest.mark.white_box
 
 A, B = "NVIDIA RTX A4000", "NVIDIA TITAN RTX"
 RIDGE = {"ridge": partial(make_model, "ridge")}

@@ -12,8 +12,11 @@ import pytest
 from experiment_folder import found_beside
 from fake_records import fake_measurements
 
-from costmodel.dataset import Dataset, dataset_from_measurements, load_dataset
+from costmodel.dataset import Dataset, load_dataset
+from costmodel.dataset.table._read import dataset_from_measurements
 from costmodel.records import Workload
+
+pytestmark = pytest.mark.white_box
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "breadth"
 

@@ -11,7 +11,9 @@ from types import ModuleType
 
 import pytest
 
-from costmodel.evaluation import EvaluationConfig
+from costmodel.evaluation._config import EvaluationConfig
+
+pytestmark = pytest.mark.white_box
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 FOLDERS = sorted(path.parent for path in EXPERIMENTS.glob("*/run.py"))

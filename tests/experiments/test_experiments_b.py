@@ -13,7 +13,7 @@ import pytest
 
 pytest.importorskip("tvm")
 
-from costmodel.kernels.metaschedule import sample_candidates
+from costmodel.kernels import sample_candidates
 from costmodel.records import Device, Measurement, Outcome, Platform, RecordStore, Workload
 
 pytestmark = pytest.mark.tvm

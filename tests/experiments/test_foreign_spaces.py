@@ -10,7 +10,9 @@ import pandas as pd
 import pytest
 from experiment_folder import found_beside
 
-from costmodel.transfer import SourceMixture
+from costmodel.transfer.models._source_mixture import SourceMixture
+
+pytestmark = pytest.mark.white_box
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "foreign_spaces"
 MODULES = ("run", "rules", "hidden")

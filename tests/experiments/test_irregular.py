@@ -11,18 +11,15 @@ import pandas as pd
 import pytest
 from experiment_folder import found_beside
 
-from costmodel.dataset import CardHeader, Dataset, build_dataset, dataset_from_measurements
-from costmodel.kernels import open_sources, sample_from_starts
-from costmodel.records import (
-    Candidate,
-    KernelResources,
-    Measurement,
-    Outcome,
-    RecordStore,
-    Workload,
-    find_device,
-    part_of,
-)
+from costmodel.dataset import CardHeader, Dataset, build_dataset
+from costmodel.dataset.table._read import dataset_from_measurements
+from costmodel.kernels._sample import sample_from_starts
+from costmodel.kernels._sources import open_sources
+from costmodel.records import Candidate, Measurement, Outcome, RecordStore, Workload, find_device
+from costmodel.records._kernel_resources import KernelResources
+from costmodel.records._platform import part_of
+
+pytestmark = pytest.mark.white_box
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "irregular"
 MODULES = ("run", "held_out", "choices", "intervals", "picture", "options")

@@ -12,8 +12,11 @@ from scipy.stats import spearmanr
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
-from costmodel.learners import KernelRidge, NearestTask
-from costmodel.transfer import Residual
+from costmodel.learners import KernelRidge
+from costmodel.learners.sources._nearest import NearestTask
+from costmodel.transfer.models._residual import Residual
+
+pytestmark = pytest.mark.white_box
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "multitask"
 MODULES = ("coregionalisation", "families", "processes", "errors", "searches", "tried")

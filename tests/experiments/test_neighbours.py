@@ -14,9 +14,13 @@ from experiment_folder import found_beside
 from fake_streams import FakeStreams, call
 
 from costmodel.errors import CostModelError
-from costmodel.kernels import open_sources
-from costmodel.planner.neighbours import SharedMemory, Waits
-from costmodel.records import DeviceState, find_device
+from costmodel.kernels._sources import open_sources
+from costmodel.planner import SharedMemory
+from costmodel.planner.neighbours._shared_memory import Waits
+from costmodel.records import find_device
+from costmodel.records._device_state import DeviceState
+
+pytestmark = pytest.mark.white_box
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "neighbours"
 MODULES = ["measure", "machine", "kernels", "measured", "shares", "learned", "run"]

@@ -192,9 +192,9 @@ def gpu(load: Callable[[str], ModuleType], monkeypatch: pytest.MonkeyPatch) -> A
     device = SimpleNamespace(stream=0)
     device.set_raw_stream = lambda stream: setattr(device, "stream", stream)
     monkeypatch.setattr(tvm, "cuda", lambda position: device)
-    monkeypatch.setattr("costmodel.collector.device.GreenContexts", FakeContexts)
-    monkeypatch.setattr("costmodel.collector.device.SpinKernel", FakeSpin)
-    monkeypatch.setattr("costmodel.collector.device.GraphStopwatch", FakeGraphStopwatch)
+    monkeypatch.setattr("costmodel.collector.device._green_context.GreenContexts", FakeContexts)
+    monkeypatch.setattr("costmodel.collector.device._spin_kernel.SpinKernel", FakeSpin)
+    monkeypatch.setattr("costmodel.collector.device._graph_timer.GraphStopwatch", FakeGraphStopwatch)
     return load("device_parts").CudaParts()
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from costmodel.kernels.metaschedule import sample_candidates
+from costmodel.kernels import sample_candidates
 from costmodel.records import Candidate, Workload
 
 sys.path.append(str(Path(__file__).parents[2] / "experiments" / "screening"))

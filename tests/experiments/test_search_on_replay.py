@@ -15,12 +15,16 @@ from optuna.samplers import RandomSampler
 from optuna.trial import FrozenTrial, TrialState
 
 from costmodel.dataset import CardHeader, build_dataset, load_dataset
-from costmodel.kernels.metaschedule import sample_candidates
-from costmodel.records import Config, RecordStore, Workload, find_device, part_of
-from costmodel.search import History, PoolSampler
+from costmodel.kernels import sample_candidates
+from costmodel.records import Config, RecordStore, Workload, find_device
+from costmodel.records._platform import part_of
+from costmodel.search import PoolSampler
+from costmodel.search.samplers._history import History
 from costmodel.spaces import Pool
 from costmodel.testing import LANDSCAPE_WORKLOADS, gpu_landscape
 from costmodel.transfer import LearningRows, load_model, make_model
+
+pytestmark = pytest.mark.white_box
 
 SCRIPT = Path(__file__).parents[2] / "experiments" / "search_on_replay" / "run.py"
 HEADER = CardHeader("Landscape", "For a test.", "None.", "None.", "None", "None")

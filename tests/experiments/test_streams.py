@@ -12,12 +12,16 @@ import msgspec
 import pytest
 from experiment_folder import found_beside
 
-from costmodel.planner import beside_others, on_streams, read_kineto, replay
-from costmodel.planner.graphs import JsonTask, graph_of
-from costmodel.planner.whatif import Kernels, first_come
+from costmodel.planner import beside_others, on_streams, replay
+from costmodel.planner.graphs._json_graph import JsonTask, graph_of
+from costmodel.planner.graphs.kineto._read import read_kineto
+from costmodel.planner.whatif._schedule import Kernels
+from costmodel.planner.whatif._sharing import first_come
 
 sys.path.append(str(Path(__file__).parents[1] / "planner"))
 from kineto_traces import Machine
+
+pytestmark = pytest.mark.white_box
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "streams"
 

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from experiment_folder import found_beside
 
-from costmodel.dataset import CardHeader, Dataset, build_dataset, dataset_from_measurements
-from costmodel.kernels import KernelSource
-from costmodel.kernels.cuda import CudaSource
-from costmodel.kernels.library import LibrarySource
-from costmodel.kernels.triton import TritonSource
+from costmodel.dataset import CardHeader, Dataset, build_dataset
+from costmodel.dataset.table._read import dataset_from_measurements
+from costmodel.kernels import CudaSource, KernelSource
+from costmodel.kernels.library._source import LibrarySource
+from costmodel.kernels.triton._source import TritonSource
 from costmodel.learners import Prediction
 from costmodel.records import (
     Candidate,
@@ -27,9 +27,11 @@ from costmodel.records import (
     RecordStore,
     Workload,
     find_device,
-    part_of,
 )
+from costmodel.records._platform import part_of
 from costmodel.transfer import TransferModel
+
+pytestmark = pytest.mark.white_box
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "triton_budgets"
 MODULES = ("run", "held_out", "rules", "products", "library", "sharing", "report", "picture", "options")

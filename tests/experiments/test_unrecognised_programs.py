@@ -14,11 +14,13 @@ from experiment_folder import found_beside
 pytest.importorskip("tvm")
 
 from costmodel.dataset import load_dataset
-from costmodel.kernels.metaschedule import ProgramSource, open_space
-from costmodel.records import Measurement, Outcome, find_device, part_of, read_records
+from costmodel.kernels import open_space
+from costmodel.kernels.metaschedule.programs._source import ProgramSource
+from costmodel.records import Measurement, Outcome, find_device, read_records
+from costmodel.records._platform import part_of
 from costmodel.workloads import recognise_program
 
-pytestmark = pytest.mark.tvm
+pytestmark = [pytest.mark.tvm, pytest.mark.white_box]
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "unrecognised_programs"
 DATASET = Path(__file__).parents[2] / "datasets" / "tensor-programs"
@@ -81,7 +83,7 @@ def test_what_is_drawn_is_measured_in_turns_and_chosen_from(drawn: Path, tmp_pat
 
 
 def by_blocks(features):
-    from costmodel.features import COLUMNS
+    from costmodel.features._extract import COLUMNS
 
     position = [column.name for column in COLUMNS].index("log2_blocks")
     return SimpleNamespace(score=features[:, position])

@@ -7,7 +7,9 @@ import msgspec
 import numpy as np
 import pyarrow.parquet as pq
 
-from costmodel.records import Candidate, KernelLaunch, KernelResources, Workload
+from costmodel.records import Candidate, Workload
+from costmodel.records._candidate import KernelLaunch
+from costmodel.records._kernel_resources import KernelResources
 
 DATASETS = Path(__file__).parents[2] / "datasets"
 FIELDS = KernelLaunch.__struct_fields__

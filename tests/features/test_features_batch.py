@@ -6,10 +6,14 @@ import pytest
 from fake_records import fake_candidate
 from recorded_kernels import recorded_candidates
 
-from costmodel.features import COLUMNS, extract, extract_batch
-from costmodel.kernels.metaschedule.launches import estimate_launches
-from costmodel.records import Candidate, Config, ConfigBatch, Workload, config_batches
+from costmodel.features import extract
+from costmodel.features._extract import COLUMNS, extract_batch
+from costmodel.kernels.metaschedule.launches._estimate import estimate_launches
+from costmodel.records import Candidate, Config, Workload
+from costmodel.records._config_batch import ConfigBatch, config_batches
 from costmodel.testing import landscape_platform
+
+pytestmark = pytest.mark.white_box
 
 PLATFORM = landscape_platform(32)
 

@@ -12,27 +12,19 @@ from hypothesis import strategies as st
 
 import costmodel.kernels.cuda
 from costmodel.errors import CostModelError
-from costmodel.features import (
-    COLUMNS,
-    DATA_COLUMNS,
-    FeatureTable,
-    extract,
-    extract_batch,
-    extract_in_chunks,
-    in_columns,
-)
-from costmodel.kernels.cuda import CudaFamily
-from costmodel.records import (
-    DATA_FACTS,
-    Candidate,
-    Config,
-    KernelLaunch,
-    Platform,
-    Workload,
-    find_device,
-    part_of,
-)
+from costmodel.features import extract
+from costmodel.features._data_facts import DATA_COLUMNS
+from costmodel.features._extract import COLUMNS, extract_batch
+from costmodel.features._in_chunks import extract_in_chunks
+from costmodel.features._in_columns import in_columns
+from costmodel.features._table import FeatureTable
+from costmodel.kernels import CudaFamily
+from costmodel.records import Candidate, Config, Platform, Workload, find_device
+from costmodel.records._candidate import DATA_FACTS, KernelLaunch
+from costmodel.records._platform import part_of
 from costmodel.spaces import KernelSpace
+
+pytestmark = pytest.mark.white_box
 
 REDUCTION = Path(costmodel.kernels.cuda.__file__).parent / "families" / "reduction"
 H100 = find_device("NVIDIA H100 80GB HBM3")

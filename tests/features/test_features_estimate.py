@@ -7,8 +7,12 @@ import numpy as np
 import pytest
 from recorded_kernels import FIELDS, recorded_candidates
 
-from costmodel.kernels.metaschedule.launches import epilogue_costs, estimate_launches
-from costmodel.records import Candidate, Config, ConfigBatch, Workload, config_batches
+from costmodel.kernels.metaschedule.launches._epilogue import epilogue_costs
+from costmodel.kernels.metaschedule.launches._estimate import estimate_launches
+from costmodel.records import Candidate, Config, Workload
+from costmodel.records._config_batch import ConfigBatch, config_batches
+
+pytestmark = pytest.mark.white_box
 
 MERGED = "shared_bytes"  # of Tensor Core sketches: buffers that TVM merges
 

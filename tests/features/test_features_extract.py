@@ -6,20 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costmodel.features import COLUMNS, extract
-from costmodel.kernels.metaschedule.launches import contiguous, operand_loads, operand_loops, unfolded
-from costmodel.records import (
-    OPERATORS,
-    Candidate,
-    Config,
-    Device,
-    KernelLaunch,
-    Platform,
-    Workload,
-    find_device,
-    peak_rates,
-)
+from costmodel.features import extract
+from costmodel.features._extract import COLUMNS
+from costmodel.kernels.metaschedule.launches._tiles import contiguous, operand_loads, operand_loops, unfolded
+from costmodel.records import Candidate, Config, Device, Platform, Workload, find_device
+from costmodel.records._candidate import KernelLaunch
+from costmodel.records._operators import OPERATORS
+from costmodel.records._peak_rates import peak_rates
 from costmodel.testing import LANDSCAPE_DEVICE, gpu_landscape, landscape_platform
+
+pytestmark = pytest.mark.white_box
 
 MATMUL = Workload.parse("matmul-m128-n256-k64")
 

@@ -2,19 +2,17 @@
 
 import msgspec
 import numpy as np
+import pytest
 from fake_records import fake_candidate, fake_platform
 
-from costmodel.features import COLUMNS, extract, extract_in_chunks
-from costmodel.records import (
-    Candidate,
-    Config,
-    Device,
-    KernelLaunch,
-    Platform,
-    Workload,
-    find_device,
-    part_of,
-)
+from costmodel.features import extract
+from costmodel.features._extract import COLUMNS
+from costmodel.features._in_chunks import extract_in_chunks
+from costmodel.records import Candidate, Config, Device, Platform, Workload, find_device
+from costmodel.records._candidate import KernelLaunch
+from costmodel.records._platform import part_of
+
+pytestmark = pytest.mark.white_box
 
 UNKNOWN = Platform(Device("A", "hip", "", 0, 0.0), "whole", 0, 0)
 

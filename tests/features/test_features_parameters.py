@@ -1,9 +1,17 @@
 """Columns of families: of configs one by one, of a batch, and of a whole space."""
 
 import numpy as np
+import pytest
 
-from costmodel.features import COLUMNS, extract, extract_batch, in_columns, parameter_columns
-from costmodel.records import Candidate, Config, ConfigBatch, Device, Platform, Workload, part_of
+from costmodel.features import extract
+from costmodel.features._extract import COLUMNS, extract_batch
+from costmodel.features._in_columns import in_columns
+from costmodel.features._parameters import parameter_columns
+from costmodel.records import Candidate, Config, Device, Platform, Workload
+from costmodel.records._config_batch import ConfigBatch
+from costmodel.records._platform import part_of
+
+pytestmark = pytest.mark.white_box
 
 PLATFORM: Platform = part_of(Device("a GPU", "cuda", "sm_90", 132, 1980.0, 3350.0), 32)
 CONFIGS = [Config({"call": call, "tile": tile}) for call in ("eager", "fused") for tile in (4, 0, 64)]

@@ -7,9 +7,13 @@ import pytest
 from recorded_kernels import recorded_candidates
 
 from costmodel.features import extract
-from costmodel.kernels.metaschedule.launches import estimate_launches, step_of
-from costmodel.records import Candidate, Config, ConfigBatch, Workload, config_batches
+from costmodel.kernels.metaschedule.launches._estimate import estimate_launches
+from costmodel.kernels.metaschedule.launches._step import step_of
+from costmodel.records import Candidate, Config, Workload
+from costmodel.records._config_batch import ConfigBatch, config_batches
 from costmodel.testing import landscape_platform
+
+pytestmark = pytest.mark.white_box
 
 NAMES = (
     *("log2_first_staged_bytes", "log2_second_staged_bytes"),

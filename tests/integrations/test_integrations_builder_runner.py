@@ -13,10 +13,11 @@ from tvm.s_tir import meta_schedule as ms
 from costmodel.collector import Timing
 from costmodel.errors import CostModelError
 from costmodel.integrations.tvm import Builder, Runner
-from costmodel.kernels.metaschedule import make_target, open_space, register_tensor_intrinsics
+from costmodel.kernels import make_target, open_space
+from costmodel.kernels.metaschedule._tensor_intrin import register_tensor_intrinsics
 from costmodel.records import Workload
 
-pytestmark = pytest.mark.tvm
+pytestmark = [pytest.mark.tvm, pytest.mark.white_box]
 
 WORKLOAD = Workload.parse("matmul-m32-n32-k32")
 TIMING = Timing(repeats=2, most_repeats=3)

@@ -13,17 +13,22 @@ pytest.importorskip("tvm")
 import tvm
 from tuned_programs import KNOWN, context_of, cuda, drawn, matmul, on_h100, result, row_sums
 
-from costmodel.cli import app
+from costmodel.cli._app import app
 from costmodel.dataset import load_dataset
 from costmodel.errors import CostModelError
-from costmodel.features import COLUMNS, extract
-from costmodel.integrations.tvm import CostModel, Program, SearchStrategy, program_key
-from costmodel.kernels.metaschedule import lowered_launches, open_space
-from costmodel.records import Candidate, KernelLaunch
-from costmodel.transfer import Model, ModelMetadata, StorableModel, load_model, make_model
-from costmodel.workloads.relax import relax_kernels
+from costmodel.features import extract
+from costmodel.features._extract import COLUMNS
+from costmodel.integrations.tvm import CostModel, SearchStrategy
+from costmodel.integrations.tvm._program import Program, program_key
+from costmodel.kernels import open_space
+from costmodel.kernels.metaschedule._sample import lowered_launches
+from costmodel.records import Candidate
+from costmodel.records._candidate import KernelLaunch
+from costmodel.transfer import Model, StorableModel, load_model, make_model
+from costmodel.transfer.storage._metadata import ModelMetadata
+from costmodel.workloads.relax._recognise import relax_kernels
 
-pytestmark = pytest.mark.tvm
+pytestmark = [pytest.mark.tvm, pytest.mark.white_box]
 
 KINDS = ("matmul", "row_sums")
 COLUMN_NAMES = tuple(column.name for column in COLUMNS)

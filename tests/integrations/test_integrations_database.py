@@ -12,9 +12,9 @@ from tvm.s_tir import meta_schedule as ms
 
 from costmodel.errors import CostModelError
 from costmodel.integrations.tvm import Database, named_platform
-from costmodel.records import SharedLineFile
+from costmodel.records._line_file import SharedLineFile
 
-pytestmark = pytest.mark.tvm
+pytestmark = [pytest.mark.tvm, pytest.mark.white_box]
 
 A100 = tvm.target.Target("nvidia/nvidia-a100")
 

@@ -23,16 +23,14 @@ from helion.exc import NoConfigFound  # noqa: E402
 
 from costmodel import CostModelError, train  # noqa: E402
 from costmodel.dataset import read_files  # noqa: E402
-from costmodel.integrations.helion import (  # noqa: E402
-    CostModelSearch,
-    HelionSpace,
-    costmodel_autotuner,
-    keep_timings,
-)
+from costmodel.integrations.helion import costmodel_autotuner, keep_timings  # noqa: E402
 from costmodel.integrations.helion._question import question  # noqa: E402
-from costmodel.records import Measurement, Outcome, Platform, find_device, part_of, read_records  # noqa: E402
+from costmodel.integrations.helion._search import CostModelSearch  # noqa: E402
+from costmodel.integrations.helion._space import HelionSpace  # noqa: E402
+from costmodel.records import Measurement, Outcome, Platform, find_device, read_records  # noqa: E402
+from costmodel.records._platform import part_of  # noqa: E402
 
-pytestmark = pytest.mark.triton
+pytestmark = [pytest.mark.triton, pytest.mark.white_box]
 
 H100 = find_device("NVIDIA H100 80GB HBM3")
 

@@ -13,9 +13,13 @@ from tvm.s_tir.schedule import Trace
 
 from costmodel.integrations.tvm import CostModel, Database, SearchStrategy
 from costmodel.integrations.tvm._program import tell
-from costmodel.kernels.metaschedule import ProgramSource, lowered_launches, open_space
+from costmodel.kernels import open_space
+from costmodel.kernels.metaschedule._sample import lowered_launches
+from costmodel.kernels.metaschedule.programs._source import ProgramSource
 from costmodel.records import Workload
-from costmodel.workloads.relax import relax_kernels
+from costmodel.workloads.relax._recognise import relax_kernels
+
+pytestmark = pytest.mark.white_box
 
 
 def begun(module, trials=20, batch=8, task="main", rules="post-order-apply", **settings):

@@ -27,17 +27,11 @@ from costmodel.integrations.triton import (  # noqa: E402
     dispatch_table,
     save_moe_configs,
 )
-from costmodel.records import (  # noqa: E402
-    KernelResources,
-    Measurement,
-    Outcome,
-    Platform,
-    find_device,
-    part_of,
-    read_records,
-)
+from costmodel.records import Measurement, Outcome, Platform, find_device, read_records  # noqa: E402
+from costmodel.records._kernel_resources import KernelResources  # noqa: E402
+from costmodel.records._platform import part_of  # noqa: E402
 
-pytestmark = pytest.mark.triton
+pytestmark = [pytest.mark.triton, pytest.mark.white_box]
 
 H100 = find_device("NVIDIA H100 80GB HBM3")
 BLOCKS, WARPS = (16, 32, 64, 128), (1, 2, 4)

@@ -12,7 +12,8 @@ from tvm import te
 from tvm.s_tir import meta_schedule as ms
 
 from costmodel.integrations.tvm import named_platform
-from costmodel.kernels.metaschedule import open_space, register_tensor_intrinsics
+from costmodel.kernels import open_space
+from costmodel.kernels.metaschedule._tensor_intrin import register_tensor_intrinsics
 from costmodel.records import Platform, Workload
 
 H100 = "NVIDIA H100 80GB HBM3"

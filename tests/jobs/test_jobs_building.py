@@ -9,6 +9,8 @@ import pytest
 from costmodel.engines import EngineLostError, open_engine
 from costmodel.jobs._building import Building
 
+pytestmark = pytest.mark.white_box
+
 
 def test_processes_here_stay_until_there_is_nothing_to_do() -> None:
     pytest.importorskip("pebble")

@@ -8,7 +8,12 @@ from urllib.request import urlopen
 import pytest
 
 from costmodel.errors import CostModelError
-from costmodel.jobs import Answer, JobFile, JobStore, Progress, serve_metrics
+from costmodel.jobs import JobFile, JobStore
+from costmodel.jobs._metrics import serve_metrics
+from costmodel.jobs._status import Answer
+from costmodel.jobs._store import Progress
+
+pytestmark = pytest.mark.white_box
 
 pytest.importorskip("prometheus_client")
 NAMES = ("matmul-m16-n1024-k1024", "matmul-m64-n64-k64")

@@ -2,7 +2,10 @@
 
 import pytest
 
-from costmodel.jobs import RULES, TaskState
+from costmodel.jobs import RULES
+from costmodel.jobs._rules import TaskState
+
+pytestmark = pytest.mark.white_box
 
 
 def task(weight=1.0, trials=8, best_s=(4.0,), expected_gain=None):

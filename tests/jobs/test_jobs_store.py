@@ -10,7 +10,12 @@ from work_until_killed import take_all
 
 from costmodel.databases import database_url
 from costmodel.errors import CostModelError
-from costmodel.jobs import LEASE_S, Answer, JobFile, JobStore, LeaseLostError, Progress, work
+from costmodel.jobs import JobFile, JobStore, work
+from costmodel.jobs._ledger import LEASE_S, LeaseLostError
+from costmodel.jobs._status import Answer
+from costmodel.jobs._store import Progress
+
+pytestmark = pytest.mark.white_box
 
 NAMES = ("matmul-m16-n1024-k1024", "matmul-m64-n64-k64", "matmul-m128-n768-k3072")
 

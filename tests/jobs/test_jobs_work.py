@@ -15,8 +15,11 @@ from work_until_killed import WORKLOADS, kill_workers, landscape, told, two_task
 import costmodel
 from costmodel.engines import LocalEngine
 from costmodel.errors import CostModelError, DeviceUnavailableError, MissingExtraError
-from costmodel.jobs import JobFile, JobStore, TuneSettings, work
+from costmodel.jobs import JobFile, JobStore, work
+from costmodel.jobs._job import TuneSettings
 from costmodel.records import RecordStore, read_records
+
+pytestmark = pytest.mark.white_box
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 KILLS = 4
@@ -90,7 +93,7 @@ def test_what_a_campaign_had_before_is_not_made_under_a_lease(tmp_path, monkeypa
     with RecordStore(records) as before:
         before.append([known])
     store.submit(JobFile(campaign="cpu-quick", out=str(records.parent)).job())
-    monkeypatch.setattr("costmodel.tuning.collect", collect)
+    monkeypatch.setattr("costmodel.tuning._collect.collect", collect)
     monkeypatch.setattr("costmodel.jobs._work._TELL_EVERY_S", 0.0)
     monkeypatch.setattr(store, "renew", lambda _, count: made.append(count) or True)
     work(store, once=True)

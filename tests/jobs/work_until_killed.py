@@ -19,7 +19,9 @@ from sqlalchemy.exc import IntegrityError, ProgrammingError
 from costmodel.databases import database_url
 from costmodel.dataset import CardHeader, build_dataset
 from costmodel.errors import CostModelError
-from costmodel.jobs import Job, JobFile, JobStatus, JobStore, TuneSettings, work
+from costmodel.jobs import JobFile, JobStore, work
+from costmodel.jobs._job import Job, TuneSettings
+from costmodel.jobs._status import JobStatus
 from costmodel.records import RecordStore
 from costmodel.testing import gpu_landscape
 

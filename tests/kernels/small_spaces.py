@@ -3,7 +3,7 @@
 from functools import cache
 from typing import Literal
 
-from costmodel.kernels.metaschedule import sample_candidates
+from costmodel.kernels import sample_candidates
 from costmodel.records import Candidate, Workload
 
 Kind = Literal["cuda", "cpu"]

@@ -4,9 +4,14 @@ import numpy as np
 import pytest
 
 from costmodel.errors import InvalidConfigError
-from costmodel.kernels.metaschedule import Categorical, Tile, open_space
-from costmodel.kernels.metaschedule.launches import estimate_launches
-from costmodel.records import Candidate, ConfigBatch, KernelLaunch, Workload
+from costmodel.kernels import open_space
+from costmodel.kernels.metaschedule._parameters import Categorical, Tile
+from costmodel.kernels.metaschedule.launches._estimate import estimate_launches
+from costmodel.records import Candidate, Workload
+from costmodel.records._candidate import KernelLaunch
+from costmodel.records._config_batch import ConfigBatch
+
+pytestmark = pytest.mark.white_box
 
 NEW = (
     "matmul_gelu-m96-n80-k112",

@@ -4,11 +4,12 @@ import re
 import pytest
 from small_spaces import drawn
 
-from costmodel.kernels.metaschedule import open_space
-from costmodel.records import Candidate, Config, KernelLaunch, Workload
+from costmodel.kernels import open_space
+from costmodel.records import Candidate, Config, Workload
+from costmodel.records._candidate import KernelLaunch
 
 tvm = pytest.importorskip("tvm")
-pytestmark = pytest.mark.tvm
+pytestmark = [pytest.mark.tvm, pytest.mark.white_box]
 
 MATMUL = "matmul-m64-n64-k64-float16"
 DIVISIBLE = ("matmul-m64-n32-k32-float16", "batch_matmul-b2-m32-n64-k32-float16")

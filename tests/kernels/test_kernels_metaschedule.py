@@ -12,12 +12,13 @@ from small_spaces import SMALL, drawn
 
 from costmodel.dataset import load_dataset
 from costmodel.errors import CostModelError, InvalidConfigError
-from costmodel.kernels.metaschedule import Categorical, Tile, open_space, sample_candidates
+from costmodel.kernels import open_space, sample_candidates
+from costmodel.kernels.metaschedule._parameters import Categorical, Tile
 from costmodel.records import Candidate, Config, Workload
 
 tvm = pytest.importorskip("tvm")
 tvm_ffi = pytest.importorskip("tvm_ffi")
-pytestmark = pytest.mark.tvm
+pytestmark = [pytest.mark.tvm, pytest.mark.white_box]
 
 MATMUL = "matmul-m32-n32-k32"
 # What each kind decides in its first sketch, by the names of its blocks and loops in TVM's operator library.

@@ -8,7 +8,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from optuna.distributions import CategoricalDistribution, IntDistribution
 
-from costmodel.kernels.metaschedule import Categorical, Tile, divisors, factorizations
+from costmodel.kernels.metaschedule._parameters import Categorical, Tile, divisors, factorizations
+
+pytestmark = pytest.mark.white_box
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 

@@ -14,9 +14,9 @@ from tvm import te, tirx
 from costmodel.kernels.metaschedule.programs._sectors import moved_share
 from costmodel.kernels.metaschedule.programs._space import ProgramSpace
 from costmodel.kernels.metaschedule.programs._traffic import program_launches
-from costmodel.records import KernelLaunch
+from costmodel.records._candidate import KernelLaunch
 
-pytestmark = pytest.mark.tvm
+pytestmark = [pytest.mark.tvm, pytest.mark.white_box]
 
 THREAD, LANE, LOOP = (tirx.Var(name, "int32") for name in ("thread", "lane", "loop"))
 ROWS, COLUMNS = 256, 512

@@ -13,14 +13,18 @@ from small_spaces import SMALL
 
 from costmodel.errors import CostModelError
 from costmodel.features._workload import WorkloadFacts
-from costmodel.kernels.metaschedule import ProgramSource, open_space
+from costmodel.kernels import open_space
 from costmodel.kernels.metaschedule._workload_ir import workload_module
-from costmodel.kernels.metaschedule.launches import estimate_launches
+from costmodel.kernels.metaschedule.launches._estimate import estimate_launches
 from costmodel.kernels.metaschedule.programs._facts import program_workload
+from costmodel.kernels.metaschedule.programs._source import ProgramSource
 from costmodel.kernels.metaschedule.programs._space import ProgramSpace
-from costmodel.records import ConfigBatch, KernelLaunch, ProgramFacts, Workload
+from costmodel.records import Workload
+from costmodel.records._candidate import KernelLaunch
+from costmodel.records._config_batch import ConfigBatch
+from costmodel.records._program_facts import ProgramFacts
 
-pytestmark = pytest.mark.tvm
+pytestmark = [pytest.mark.tvm, pytest.mark.white_box]
 
 FIELDS = KernelLaunch.__struct_fields__
 FLOAT32 = [name for name in SMALL if not name.endswith("float16")]

@@ -9,7 +9,7 @@ import pytest
 from small_spaces import Kind
 
 from costmodel.errors import InvalidConfigError
-from costmodel.kernels.metaschedule import make_target, open_space
+from costmodel.kernels import make_target, open_space
 from costmodel.records import Config, Workload
 
 pytest.importorskip("tvm")

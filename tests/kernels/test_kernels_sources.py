@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from costmodel.errors import CostModelError
-from costmodel.kernels import SOURCES, open_sources, source_for
+from costmodel.kernels._sources import SOURCES, open_sources, source_for
 from costmodel.records import Workload
 from costmodel.testing import SOURCE_CHECKS, SourceCase
+
+pytestmark = pytest.mark.white_box
 
 MATMUL = Workload.parse("matmul-m32-n32-k32")
 PROGRAM = """
@@ -29,7 +31,7 @@ IN_OTHER_TARGETS = ("library", "triton")
 def case_of(name: str, folder: Path) -> SourceCase:
     if name == "tir":
         pytest.importorskip("tvm")
-        from costmodel.kernels.metaschedule import ProgramSource
+        from costmodel.kernels.metaschedule.programs._source import ProgramSource
 
         (folder / "program.py").write_text(PROGRAM)
         source = ProgramSource.open(f"{folder / 'program.py'}:sums")

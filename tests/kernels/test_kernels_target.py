@@ -1,6 +1,6 @@
 import pytest
 
-from costmodel.kernels.metaschedule import make_target, open_space
+from costmodel.kernels import make_target, open_space
 from costmodel.records import Workload
 
 tvm = pytest.importorskip("tvm")

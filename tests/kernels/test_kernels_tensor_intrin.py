@@ -10,7 +10,12 @@ from unittest import mock
 
 import pytest
 
-from costmodel.kernels.metaschedule import register_tensor_intrinsics, without_tensor_intrinsics
+from costmodel.kernels.metaschedule._tensor_intrin import (
+    register_tensor_intrinsics,
+    without_tensor_intrinsics,
+)
+
+pytestmark = pytest.mark.white_box
 
 MODULE = "tvm.s_tir.tensor_intrin"
 

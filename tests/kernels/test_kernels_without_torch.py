@@ -7,9 +7,9 @@ from types import ModuleType
 
 import pytest
 
-from costmodel.kernels.metaschedule import import_tvm_for
+from costmodel.kernels.metaschedule._without_torch import import_tvm_for
 
-pytestmark = pytest.mark.tvm
+pytestmark = [pytest.mark.tvm, pytest.mark.white_box]
 
 
 def imported(folder: Path, *lines: str) -> list[str]:

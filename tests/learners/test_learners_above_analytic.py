@@ -1,7 +1,11 @@
 import numpy as np
 import pytest
 
-from costmodel.learners import AboveAnalytic, AnalyticPrior, XGBoostLearner
+from costmodel.learners import XGBoostLearner
+from costmodel.learners._analytic import AnalyticPrior
+from costmodel.learners.stacking._above_analytic import AboveAnalytic
+
+pytestmark = pytest.mark.white_box
 
 
 def planted_rows(least: float, most: float, seed: int):

@@ -2,7 +2,9 @@ import numpy as np
 import pytest
 from scipy.optimize import lsq_linear
 
-from costmodel.learners import AnalyticPrior
+from costmodel.learners._analytic import AnalyticPrior
+
+pytestmark = pytest.mark.white_box
 
 BOUND, COMPONENTS, LAUNCHES = 0, (1, 2, 3), 4
 

@@ -1,24 +1,26 @@
 import pytest
 
 from costmodel.learners import (
-    AboveAnalytic,
-    AnalyticPrior,
     KernelRidge,
-    KnownElsewhere,
     Learner,
     MultitaskNetwork,
-    NearestTask,
     Prediction,
     RandomForestLearner,
-    RandomLearner,
     RidgeLearner,
-    ScaledFromWhole,
-    Stack,
-    WeightedConsensus,
     XGBoostLearner,
-    XGBoostRanker,
 )
+from costmodel.learners._analytic import AnalyticPrior
+from costmodel.learners._random import RandomLearner
+from costmodel.learners._scaled_from_whole import ScaledFromWhole
+from costmodel.learners.known._known_elsewhere import KnownElsewhere
+from costmodel.learners.sources._consensus import WeightedConsensus
+from costmodel.learners.sources._nearest import NearestTask
+from costmodel.learners.stacking._above_analytic import AboveAnalytic
+from costmodel.learners.stacking._stack import Stack
+from costmodel.learners.trees._xgboost_rank import XGBoostRanker
 from costmodel.testing import LEARNER_CHECKS, contract_rows
+
+pytestmark = pytest.mark.white_box
 
 CHECKS = {check.__name__: check for check in LEARNER_CHECKS}
 

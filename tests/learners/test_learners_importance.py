@@ -3,8 +3,11 @@
 import numpy as np
 import pytest
 
-from costmodel.learners import TaskCurves, prepare
-from costmodel.learners.sources import importance
+from costmodel.learners import prepare
+from costmodel.learners.sources._curves import TaskCurves
+from costmodel.learners.sources._importance import importance
+
+pytestmark = pytest.mark.white_box
 
 COLUMNS = np.arange(1, 5)
 

@@ -5,11 +5,17 @@ from functools import partial
 import numpy as np
 import pytest
 
-from costmodel.dataset import Dataset, SplitRecipe, load_dataset, make_split
+from costmodel.dataset import Dataset, load_dataset, make_split
+from costmodel.dataset.splits._make import SplitRecipe
 from costmodel.evaluation import cross_validate
-from costmodel.learners import KnownElsewhere, RandomLearner, RidgeLearner, ScaledFromWhole
+from costmodel.learners import RidgeLearner
+from costmodel.learners._random import RandomLearner
+from costmodel.learners._scaled_from_whole import ScaledFromWhole
+from costmodel.learners.known._known_elsewhere import KnownElsewhere
 from costmodel.testing import gpu_landscape
 from costmodel.transfer import LearningRows, Model, load_model, make_model
+
+pytestmark = pytest.mark.white_box
 
 # Columns: log2 of SMs, what a device is told by, and the number of the kernel.
 SMS = (3.0, 4.0, 5.0, 6.0, 7.0)

@@ -9,7 +9,10 @@ import pytest
 
 from costmodel.columns import Column, position, positions
 from costmodel.errors import CostModelError
-from costmodel.learners import RidgeLearner, learner_class, register
+from costmodel.learners import RidgeLearner, register
+from costmodel.learners._registry import learner_class
+
+pytestmark = pytest.mark.white_box
 
 LEARNER = '''
 import numpy as np

@@ -5,11 +5,16 @@ from functools import partial
 import numpy as np
 import pytest
 
-from costmodel.dataset import Dataset, SplitRecipe, load_dataset, make_split
+from costmodel.dataset import Dataset, load_dataset, make_split
+from costmodel.dataset.splits._make import SplitRecipe
 from costmodel.evaluation import cross_validate
-from costmodel.learners import RandomLearner, RidgeLearner, ScaledFromWhole, XGBoostLearner
+from costmodel.learners import RidgeLearner, XGBoostLearner
+from costmodel.learners._random import RandomLearner
+from costmodel.learners._scaled_from_whole import ScaledFromWhole
 from costmodel.testing import gpu_landscape
 from costmodel.transfer import Model, load_model, make_model
+
+pytestmark = pytest.mark.white_box
 
 # Columns: log2 of SMs, number of the kernel, and its blocks.
 WHOLE, PART = 7.0, 4.0

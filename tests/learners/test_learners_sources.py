@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 from scipy.spatial import cKDTree
 
-from costmodel.learners import (
-    NearestTask,
-    Scaler,
-    TaskCurves,
-    WeightedConsensus,
-    prepare,
-    source_weights,
-    task_levels,
-)
-from costmodel.learners.sources import distinct_rows, row_keys
+from costmodel.learners import prepare
+from costmodel.learners._scaler import Scaler
+from costmodel.learners._training import task_levels
+from costmodel.learners.sources._consensus import WeightedConsensus
+from costmodel.learners.sources._curves import TaskCurves
+from costmodel.learners.sources._distinct import distinct_rows, row_keys
+from costmodel.learners.sources._nearest import NearestTask
+from costmodel.learners.sources._source_weights import source_weights
+
+pytestmark = pytest.mark.white_box
 
 TASK, CONFIG, PLATFORM_DEPENDENT, BOUND = (0, 1), (2, 3), 4, 1
 

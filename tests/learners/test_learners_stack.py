@@ -2,15 +2,12 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from costmodel.learners import (
-    KernelRidge,
-    Learner,
-    Prediction,
-    RandomLearner,
-    RidgeLearner,
-    Stack,
-)
-from costmodel.learners.stacking import out_of_fold, simplex_weights
+from costmodel.learners import KernelRidge, Learner, Prediction, RidgeLearner
+from costmodel.learners._random import RandomLearner
+from costmodel.learners.stacking._out_of_fold import out_of_fold
+from costmodel.learners.stacking._stack import Stack, simplex_weights
+
+pytestmark = pytest.mark.white_box
 
 
 class Memory(Learner):

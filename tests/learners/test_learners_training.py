@@ -3,7 +3,11 @@
 import numpy as np
 import pytest
 
-from costmodel.learners import Scaler, canonical_order, prepare
+from costmodel.learners import prepare
+from costmodel.learners._scaler import Scaler
+from costmodel.learners._training import canonical_order
+
+pytestmark = pytest.mark.white_box
 
 
 def rows(seed: int = 0, n: int = 300) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -4,8 +4,11 @@ import xgboost
 from scipy.stats import spearmanr
 from sklearn.ensemble import ExtraTreesRegressor
 
-from costmodel.learners import RandomForestLearner, XGBoostLearner, XGBoostRanker, prepare
+from costmodel.learners import RandomForestLearner, XGBoostLearner, prepare
+from costmodel.learners.trees._xgboost_rank import XGBoostRanker
 from costmodel.testing import contract_rows
+
+pytestmark = pytest.mark.white_box
 
 
 def as_trees_see(X: np.ndarray) -> np.ndarray:

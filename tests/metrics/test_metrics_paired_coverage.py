@@ -5,15 +5,13 @@ import math
 import numpy as np
 import pytest
 
-from costmodel.metrics import (
-    cluster_bootstrap_interval,
-    cluster_bootstrap_ratio,
-    coverage_score,
-    covered,
-    expected_log_excess,
-    median_width,
-    win_rate,
-)
+from costmodel.metrics import coverage_score
+from costmodel.metrics._coverage import covered, median_width
+from costmodel.metrics._expected import expected_log_excess
+from costmodel.metrics._interval import cluster_bootstrap_interval, cluster_bootstrap_ratio
+from costmodel.metrics._paired import win_rate
+
+pytestmark = pytest.mark.white_box
 
 INF = float("inf")
 

@@ -5,7 +5,7 @@ from math import inf
 
 import numpy as np
 
-from costmodel.planner.placement import Device, Node, PlacementProblem
+from costmodel.planner import Device, Node, PlacementProblem
 
 
 def draw(seed: int, *, largest: int = 10) -> PlacementProblem:

@@ -8,9 +8,13 @@ import numpy as np
 import pytest
 
 from costmodel.errors import CostModelError
-from costmodel.planner import KernelGraph, OnDevice, on_device, on_sms, plan, read_graph, sweep_plan
-from costmodel.planner.whatif import parse_what_if
+from costmodel.planner import KernelGraph, on_sms, plan, read_graph
+from costmodel.planner.sweep._sweep_plan import sweep_plan
+from costmodel.planner.whatif._device import OnDevice, on_device
+from costmodel.planner.whatif._parse import parse_what_if
 from costmodel.records import Device, find_device, hypothetical
+
+pytestmark = pytest.mark.white_box
 
 H100, H200 = find_device("H100 SXM"), find_device("H200")
 TASKS = [

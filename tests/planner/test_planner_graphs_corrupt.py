@@ -10,8 +10,12 @@ import numpy as np
 import pytest
 from kineto_traces import Machine
 
-from costmodel.planner import RecordedGraph, read_kineto, replay
-from costmodel.planner.graphs import RULES
+from costmodel.planner import replay
+from costmodel.planner.graphs._inspection import RULES
+from costmodel.planner.graphs._recorded import RecordedGraph
+from costmodel.planner.graphs.kineto._read import read_kineto
+
+pytestmark = pytest.mark.white_box
 
 Event = dict[str, Any]
 

@@ -10,7 +10,13 @@ import pytest
 from kineto_traces import Machine, two_streams
 
 from costmodel.errors import CostModelError
-from costmodel.planner import DependencyKind, RecordedGraph, TaskKind, read_kineto, replay, scale
+from costmodel.planner import replay
+from costmodel.planner.graphs._base import DependencyKind, TaskKind
+from costmodel.planner.graphs._recorded import RecordedGraph
+from costmodel.planner.graphs.kineto._read import read_kineto
+from costmodel.planner.whatif._scale import scale
+
+pytestmark = pytest.mark.white_box
 
 
 def pairs(recorded: RecordedGraph, kind: DependencyKind) -> set[tuple[str, str]]:

@@ -13,16 +13,18 @@ from costmodel.planner import (
     KernelGraph,
     RecordedLatencies,
     fuse,
-    half_precision,
     plan,
     rank,
     read_graph,
     replay,
     same_kernels_on_sms,
     tuned,
-    unfused,
 )
+from costmodel.planner.whatif._half import half_precision
+from costmodel.planner.whatif._kernels import unfused
 from costmodel.records import Workload
+
+pytestmark = pytest.mark.white_box
 
 PRODUCT, NORM, SOFTMAX = "matmul_bias-m128-n768-k768", "layer_norm-m128-n768", "softmax-m1536-n128"
 CONVOLUTION = "conv2d_bias_relu-n1-c64-h56-w56-o64-k3-s1"

@@ -5,14 +5,11 @@ import pytest
 
 import costmodel
 from costmodel.errors import CostModelError
-from costmodel.planner import (
-    FirstKnown,
-    KernelTable,
-    PredictedLatencies,
-    RecordedLatencies,
-    RooflineLatencies,
-)
+from costmodel.planner import FirstKnown, PredictedLatencies, RecordedLatencies, RooflineLatencies
+from costmodel.planner.latencies._base import KernelTable
 from costmodel.records import Workload
+
+pytestmark = pytest.mark.white_box
 
 TABLE = KernelTable(
     ("whole", "part", "unknown", "failed"),

@@ -9,10 +9,12 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from costmodel.errors import CostModelError
-from costmodel.planner import read_graph
-from costmodel.planner.neighbours import SharedMemory, Waits, fair_shares
-from costmodel.planner.whatif import Work
+from costmodel.planner import SharedMemory, read_graph
+from costmodel.planner.neighbours._shared_memory import Waits, fair_shares
+from costmodel.planner.whatif._sharing import Work
 from costmodel.records import Workload, find_device
+
+pytestmark = pytest.mark.white_box
 
 MB, US = 10**6, 1e-6
 # 1 MB in a microsecond from memory; half of the cache, 20 MB, counts.

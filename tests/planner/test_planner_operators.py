@@ -6,7 +6,10 @@ from typing import Any
 import pytest
 from kineto_traces import Machine
 
-from costmodel.planner import TaskKind, read_kineto
+from costmodel.planner.graphs._base import TaskKind
+from costmodel.planner.graphs.kineto._read import read_kineto
+
+pytestmark = pytest.mark.white_box
 
 CASES = [
     ("aten::mm", [[8, 32], [32, 64]], [], "matmul-m8-n64-k32"),

@@ -6,7 +6,12 @@ import pytest
 from every_placement import EveryPlacement, draw
 
 from costmodel.errors import CostModelError, MissingExtraError
-from costmodel.planner.placement import Device, Node, PlacementProblem, _place, judge, place, slices
+from costmodel.planner import Device, Node, PlacementProblem, place
+from costmodel.planner.placement import _place
+from costmodel.planner.placement._place import judge
+from costmodel.planner.placement._problem import slices
+
+pytestmark = pytest.mark.white_box
 
 TWO = (Device(name="a"), Device(name="b"))
 

@@ -8,9 +8,13 @@ import pytest
 from public_data import PLACEMENT, needs_placement_graphs
 from typer.testing import CliRunner, Result
 
-from costmodel.cli import app
+from costmodel.cli._app import app
 from costmodel.errors import CostModelError
-from costmodel.planner.placement import Device, judge, place, read_placement, read_split
+from costmodel.planner import Device, place
+from costmodel.planner.placement._place import judge
+from costmodel.planner.placement._read import read_placement, read_split
+
+pytestmark = pytest.mark.white_box
 
 THROUGHPUT = PLACEMENT / "throughput-inputs"
 LATENCY = PLACEMENT / "latency-inputs" / "LayerGraphs" / "bert24_inference.json"

@@ -7,22 +7,14 @@ import numpy as np
 import pytest
 
 from costmodel.errors import CostModelError
-from costmodel.planner import (
-    DependencyKind,
-    FirstKnown,
-    KernelTable,
-    Latencies,
-    RecordedLatencies,
-    RooflineLatencies,
-    plan,
-    read_relax,
-    replay,
-)
+from costmodel.planner import FirstKnown, RecordedLatencies, RooflineLatencies, plan, read_relax, replay
+from costmodel.planner.graphs._base import DependencyKind
+from costmodel.planner.latencies._base import KernelTable, Latencies
 from costmodel.records import Workload
-from costmodel.workloads import calls_of
+from costmodel.workloads._calls import calls_of
 
 tvm = pytest.importorskip("tvm")
-pytestmark = pytest.mark.tvm
+pytestmark = [pytest.mark.tvm, pytest.mark.white_box]
 
 PROGRAM = """
 from costmodel.workloads.networks import Bert, export_network
@@ -31,7 +23,7 @@ module = export_network(Bert({size}, {heads}, 1), "float32", x=({tokens}, {size}
 
 
 def block(size: int, heads: int, tokens: int) -> Any:
-    from costmodel.workloads.networks import Bert, export_network
+    from costmodel.workloads import Bert, export_network
 
     return export_network(Bert(size, heads, 1), "float32", x=(tokens, size))
 

@@ -11,8 +11,11 @@ import numpy as np
 import pytest
 
 from costmodel.errors import CostModelError
-from costmodel.planner import KernelGraph, critical_path, read_graph, replay
-from costmodel.planner.replay import busy_s
+from costmodel.planner import KernelGraph, read_graph, replay
+from costmodel.planner.replaying._base import busy_s
+from costmodel.planner.replaying._critical_path import critical_path
+
+pytestmark = pytest.mark.white_box
 
 
 def load(tmp_path: Path, tasks: list[dict[str, Any]]) -> KernelGraph:

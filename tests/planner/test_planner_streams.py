@@ -19,19 +19,17 @@ from costmodel.planner import (
     on_streams,
     plan,
     read_graph,
-    read_kineto,
     replay,
 )
-from costmodel.planner.graphs import DependencyKind, JsonTask, graph_of
-from costmodel.planner.whatif import (
-    BESIDE,
-    WAIT_S,
-    Kernels,
-    Slowdown,
-    best_schedule,
-    parse_what_if,
-    sm_rounds,
-)
+from costmodel.planner.graphs._base import DependencyKind
+from costmodel.planner.graphs._json_graph import JsonTask, graph_of
+from costmodel.planner.graphs.kineto._read import read_kineto
+from costmodel.planner.whatif._bounds import sm_rounds
+from costmodel.planner.whatif._parse import parse_what_if
+from costmodel.planner.whatif._schedule import Kernels, best_schedule
+from costmodel.planner.whatif._sharing import BESIDE, WAIT_S, Slowdown
+
+pytestmark = pytest.mark.white_box
 
 START_US = 1.2
 

@@ -5,15 +5,12 @@ from itertools import product
 import numpy as np
 import pytest
 
-from costmodel.planner.tiles import (
-    POLICIES,
-    Overheads,
-    RowSync,
-    StridedSync,
-    TiledKernel,
-    TileSync,
-    predict_saving,
-)
+from costmodel.planner import Overheads, StridedSync, TiledKernel, predict_saving
+from costmodel.planner.tiles._saving import POLICIES
+from costmodel.planner.tiles.policies._row import RowSync
+from costmodel.planner.tiles.policies._tile import TileSync
+
+pytestmark = pytest.mark.white_box
 
 UP = TiledKernel((8, 24, 1), blocks_per_sm=1, tile_s=100e-6)
 DOWN = TiledKernel((8, 48, 1), blocks_per_sm=1, tile_s=50e-6)

@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 from public_data import CUSYNC
 
-from costmodel.planner.tiles import Overheads, RowSync, StridedSync, TiledKernel, predict_saving
+from costmodel.planner import Overheads, StridedSync, TiledKernel, predict_saving
+from costmodel.planner.tiles.policies._row import RowSync
+
+pytestmark = pytest.mark.white_box
 
 SMS = 80
 # Learned from the layer of GPT-3 on the same GPU (experiments/tile_synchronization).

@@ -13,25 +13,18 @@ from hypothesis import strategies as st
 from kineto_traces import Machine, two_streams
 
 from costmodel.errors import CostModelError
-from costmodel.planner import (
-    DependencyKind,
-    KernelGraph,
-    TaskKind,
-    fuse,
-    fused_optimizer,
-    half_precision,
-    on_sms,
-    on_streams,
-    plan,
-    read_graph,
-    read_kineto,
-    remove_launches,
-    replace_latencies,
-    replay,
-    scale,
-    without_profiler,
-)
-from costmodel.planner.whatif import GRAPH_GAP_S, minimum_equivalent, parse_what_if
+from costmodel.planner import KernelGraph, fuse, on_sms, on_streams, plan, read_graph, replay
+from costmodel.planner.graphs._base import DependencyKind, TaskKind
+from costmodel.planner.graphs.kineto._read import read_kineto
+from costmodel.planner.whatif._fuse import fused_optimizer
+from costmodel.planner.whatif._half import half_precision
+from costmodel.planner.whatif._launches import GRAPH_GAP_S, remove_launches
+from costmodel.planner.whatif._parse import parse_what_if
+from costmodel.planner.whatif._profiler import without_profiler
+from costmodel.planner.whatif._scale import replace_latencies, scale
+from costmodel.planner.whatif._streams import minimum_equivalent
+
+pytestmark = pytest.mark.white_box
 
 DIAMOND = [
     {"id": "in", "duration_s": 1e-6},

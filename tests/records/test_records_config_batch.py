@@ -3,7 +3,10 @@
 import numpy as np
 import pytest
 
-from costmodel.records import Candidate, Config, ConfigBatch, Workload, config_batches
+from costmodel.records import Candidate, Config, Workload
+from costmodel.records._config_batch import ConfigBatch, config_batches
+
+pytestmark = pytest.mark.white_box
 
 MATMUL = Workload.parse("matmul-m4-n4-k4")
 CONFIGS = [

@@ -1,6 +1,9 @@
 import pytest
 
-from costmodel.records import CUDA_ATTRIBUTES, cuda_device, find_device
+from costmodel.records import find_device
+from costmodel.records._cuda_device import CUDA_ATTRIBUTES, cuda_device
+
+pytestmark = pytest.mark.white_box
 
 # What the driver of an H100 says, in the order of CUDA_ATTRIBUTES.
 H100 = (1_980_000, 2_619_000, 5120, 52_428_800, 2048, 9, 0, 233_472, 65_536, 32)

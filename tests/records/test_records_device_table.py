@@ -10,7 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costmodel.errors import CostModelError
-from costmodel.records import Device, DeviceEntry, find_device, find_entry, known_devices, peak_rates
+from costmodel.records import Device, find_device
+from costmodel.records._device_table import DeviceEntry, find_entry, known_devices
+from costmodel.records._peak_rates import peak_rates
+
+pytestmark = pytest.mark.white_box
 
 DATASETS = Path(__file__).parents[2] / "datasets"
 ENTRIES = known_devices()

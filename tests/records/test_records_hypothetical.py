@@ -5,19 +5,20 @@ import pytest
 
 from costmodel.errors import CostModelError
 from costmodel.records import (
-    QUANTITIES,
     Candidate,
     Config,
     Device,
     Measurement,
     Outcome,
-    Sweep,
     Workload,
     find_device,
     hypothetical,
-    part_of,
-    swept_devices,
 )
+from costmodel.records._hypothetical import QUANTITIES
+from costmodel.records._platform import part_of
+from costmodel.records._sweep import Sweep, swept_devices
+
+pytestmark = pytest.mark.white_box
 
 H100 = find_device("H100 SXM")
 

@@ -1,8 +1,11 @@
 """What is said of a launch is written as it always was, and what only data decide where it is said."""
 
 import msgspec
+import pytest
 
-from costmodel.records import DATA_FACTS, KernelLaunch
+from costmodel.records._candidate import DATA_FACTS, KernelLaunch
+
+pytestmark = pytest.mark.white_box
 
 AS_EVER = (
     b'{"blocks":2,"threads_per_block":32,"vthreads":1,"shared_bytes":0,"local_bytes":0,"global_load_bytes":0,'

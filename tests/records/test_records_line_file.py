@@ -10,7 +10,10 @@ from pathlib import Path
 import pytest
 
 from costmodel.errors import CostModelError
-from costmodel.records import RecordStore, SharedLineFile
+from costmodel.records import RecordStore
+from costmodel.records._line_file import SharedLineFile
+
+pytestmark = pytest.mark.white_box
 
 RECORDS = [json.dumps({"n": i, "text": "x" * 10 * i}).encode() for i in range(5)]
 

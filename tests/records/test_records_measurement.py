@@ -4,7 +4,10 @@ import msgspec
 import pytest
 from fake_records import fake_candidate, fake_measurement, fake_platform
 
-from costmodel.records import Measurement, Outcome, measurement_key
+from costmodel.records import Measurement, Outcome
+from costmodel.records._measurement import measurement_key
+
+pytestmark = pytest.mark.white_box
 
 
 def test_a_key_tells_candidate_platform_visit_and_company() -> None:

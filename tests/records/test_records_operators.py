@@ -7,7 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costmodel.errors import CostModelError
-from costmodel.records import OPERATORS, Workload
+from costmodel.records import Workload
+from costmodel.records._operators import OPERATORS
+
+pytestmark = pytest.mark.white_box
 
 # Workload: (flops, min_bytes) of the first published dataset.
 PUBLISHED = {

@@ -3,7 +3,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costmodel.errors import CostModelError
-from costmodel.records import Device, find_device, peak_rates
+from costmodel.records import Device, find_device
+from costmodel.records._peak_rates import peak_rates
+
+pytestmark = pytest.mark.white_box
 
 H100 = find_device("H100 SXM")
 

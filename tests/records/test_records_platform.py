@@ -1,7 +1,10 @@
 import pytest
 
 from costmodel.errors import CostModelError
-from costmodel.records import Device, part_of
+from costmodel.records import Device
+from costmodel.records._platform import part_of
+
+pytestmark = pytest.mark.white_box
 
 GPU = Device("Test GPU", "cuda", "sm_90", 132, 1980.0)
 UNKNOWN = Device("Unknown", "cuda", "", 0, 0.0)

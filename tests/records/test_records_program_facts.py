@@ -1,7 +1,10 @@
 import pytest
 
 from costmodel.errors import CostModelError
-from costmodel.records import FAMILIES, ProgramFacts, Workload
+from costmodel.records import Workload
+from costmodel.records._program_facts import FAMILIES, ProgramFacts
+
+pytestmark = pytest.mark.white_box
 
 FACTS = ProgramFacts(flops=1 << 20, min_bytes=4096, reduction=64, rows=8, family=3, first_operand=5)
 

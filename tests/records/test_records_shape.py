@@ -3,7 +3,10 @@
 import pytest
 
 from costmodel.errors import CostModelError
-from costmodel.records import Shape, Workload
+from costmodel.records import Workload
+from costmodel.records._shape import Shape
+
+pytestmark = pytest.mark.white_box
 
 SHAPES = [
     Shape.parse(text)

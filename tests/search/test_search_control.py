@@ -8,10 +8,15 @@ import optuna
 import pytest
 
 from costmodel.collector import ReplayRunner
-from costmodel.drift import Drift, DriftMonitor
-from costmodel.search import DriftWatch, ModelSampler, RandomOrderSampler, SearchResult, open_study, tune
-from costmodel.search.samplers import History, drifts_of
+from costmodel.drift import DriftMonitor
+from costmodel.drift._monitor import Drift
+from costmodel.search import ModelSampler, RandomOrderSampler, SearchResult, open_study, tune
+from costmodel.search._drift_watch import DriftWatch
+from costmodel.search.samplers._drifts import drifts_of
+from costmodel.search.samplers._history import History
 from costmodel.spaces import Pool
+
+pytestmark = pytest.mark.white_box
 
 NOISE = 0.005
 

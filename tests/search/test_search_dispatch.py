@@ -5,8 +5,12 @@ import numpy as np
 import pytest
 
 from costmodel.errors import CostModelError
-from costmodel.search import BudgetRange, DispatchTable, Provenance, load_dispatch_table
-from costmodel.search.portfolio import dispatch_ranges
+from costmodel.search import DispatchTable, load_dispatch_table
+from costmodel.search._provenance import Provenance
+from costmodel.search.portfolio._dispatch import dispatch_ranges
+from costmodel.search.portfolio._portfolio import BudgetRange
+
+pytestmark = pytest.mark.white_box
 
 SMS = (8, 32, 64, 132)
 LATENCIES = np.array([[4e-5, 2e-5, 1.6e-5, 1.5e-5], [9e-5, 3e-5, 1.1e-5, 1e-5], [8e-5, 1.6e-5, 1e-5, 2e-5]])

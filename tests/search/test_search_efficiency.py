@@ -6,11 +6,14 @@ import pytest
 from optuna.samplers import TPESampler
 from optuna.trial import TrialState
 
-from costmodel.metrics import expected_n_eps, n_eps
+from costmodel.metrics._expected import expected_n_eps
+from costmodel.metrics._score import n_eps
 from costmodel.search import ModelSampler, PoolSampler, RandomOrderSampler
 from costmodel.spaces import Pool
 from costmodel.testing import LANDSCAPE_WORKLOADS, gpu_landscape
 from costmodel.tuning import train
+
+pytestmark = pytest.mark.white_box
 
 EPS = 0.05
 CONFIGS = 64

@@ -6,13 +6,11 @@ import numpy as np
 import pytest
 
 from costmodel.errors import CostModelError
-from costmodel.search import (
-    Objective,
-    ObjectiveName,
-    best_portfolio,
-    fewest_sms,
-    smallest_portfolio,
-)
+from costmodel.search import Objective
+from costmodel.search._objective import ObjectiveName, fewest_sms
+from costmodel.search.portfolio._portfolio import best_portfolio, smallest_portfolio
+
+pytestmark = pytest.mark.white_box
 
 
 def table(seed, kernels=5, budgets=5, lost=0.15):

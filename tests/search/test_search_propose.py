@@ -10,20 +10,19 @@ from hypothesis import strategies as st
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import Matern
 
-from costmodel.features import COLUMNS
-from costmodel.kernels.cuda import CudaSource
-from costmodel.kernels.metaschedule import open_space, sample_candidates
-from costmodel.learners import Prediction, RandomLearner
+from costmodel.features._extract import COLUMNS
+from costmodel.kernels import CudaSource, open_space, sample_candidates
+from costmodel.learners import Prediction
+from costmodel.learners._random import RandomLearner
 from costmodel.records import Config, Device, Measurement, Outcome, Platform, Workload
-from costmodel.search import propose_candidates
-from costmodel.search.proposals import (
-    DecisionColumns,
-    GaussianProcess,
-    ImprovementModel,
-    finalists,
-    least_known,
-)
+from costmodel.search.proposals._choice import finalists, least_known
+from costmodel.search.proposals._decisions import DecisionColumns
+from costmodel.search.proposals._gaussian_process import GaussianProcess
+from costmodel.search.proposals._improvement import ImprovementModel
+from costmodel.search.proposals._propose import propose_candidates
 from costmodel.testing import LANDSCAPE_DEVICE
+
+pytestmark = pytest.mark.white_box
 
 WORKLOAD = Workload.parse("matmul-m64-n64-k64")
 BUDGETS = (8, 132)

@@ -6,9 +6,12 @@ from optuna.samplers import BaseSampler, GPSampler, NSGAIISampler, TPESampler
 
 from costmodel.errors import CostModelError
 from costmodel.learners import Prediction
-from costmodel.search import History, ModelSampler, PoolSampler, RandomOrderSampler
-from costmodel.search.samplers import PREDICTED_LATENCY, PREDICTED_RANK
+from costmodel.search import ModelSampler, PoolSampler, RandomOrderSampler
+from costmodel.search.samplers._history import History
+from costmodel.search.samplers._model import PREDICTED_LATENCY, PREDICTED_RANK
 from costmodel.spaces import DeclaredSpace, Pool
+
+pytestmark = pytest.mark.white_box
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 

@@ -1,12 +1,16 @@
 """What is kept of a screened space."""
 
 import numpy as np
+import pytest
 from optuna.distributions import IntDistribution
 
 from costmodel.arrays import FloatArray
 from costmodel.records import Config
-from costmodel.search.samplers import JointPrediction, screen
+from costmodel.search.samplers._prediction import JointPrediction
+from costmodel.search.samplers._screening import screen
 from costmodel.spaces import DeclaredSpace
+
+pytestmark = pytest.mark.white_box
 
 
 class Gentle(DeclaredSpace):

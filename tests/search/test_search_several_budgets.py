@@ -8,20 +8,15 @@ from costmodel.collector import ReplayRunner
 from costmodel.errors import CostModelError
 from costmodel.learners import Prediction
 from costmodel.records import Outcome
-from costmodel.search import (
-    ModelSampler,
-    Objective,
-    ObjectiveName,
-    SearchGoal,
-    best_portfolio,
-    open_study,
-    served_s,
-    tune,
-)
-from costmodel.search.samplers import Prior
+from costmodel.search import ModelSampler, Objective, open_study, tune
+from costmodel.search._objective import ObjectiveName, SearchGoal
+from costmodel.search.portfolio._portfolio import best_portfolio, served_s
+from costmodel.search.samplers._prediction import Prior
 from costmodel.spaces import Pool
 from costmodel.testing import gpu_landscape, landscape_platform
 from costmodel.transfer import TransferModel
+
+pytestmark = pytest.mark.white_box
 
 SMS = (8, 32, 132)
 WORKLOAD = "matmul-m512-n512-k512"

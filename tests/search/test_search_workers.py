@@ -18,8 +18,12 @@ from tune_until_killed import SlowFormula, latency_s, make_space, tune_shared
 
 from costmodel.databases import database_url
 from costmodel.errors import CostModelError
-from costmodel.search import ModelSampler, Search, give_up_abandoned, open_study, tune, tune_together
-from costmodel.search.samplers import CHOICE, HEARTBEAT, OWNER, is_abandoned
+from costmodel.search import ModelSampler, Search, open_study, tune
+from costmodel.search._study import give_up_abandoned
+from costmodel.search._tune import tune_together
+from costmodel.search.samplers._turns import CHOICE, HEARTBEAT, OWNER, is_abandoned
+
+pytestmark = pytest.mark.white_box
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 FINISHED = (TrialState.COMPLETE, TrialState.FAIL)

@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from costmodel.errors import CostModelError
-from costmodel.shadow import LatencyLog
+from costmodel.shadow._latency_log import LatencyLog
+
+pytestmark = pytest.mark.white_box
 
 
 @pytest.fixture

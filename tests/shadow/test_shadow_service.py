@@ -11,7 +11,10 @@ import pytest
 from fake_service import SLOWEST_S, FakeService
 
 from costmodel.errors import CostModelError
-from costmodel.shadow import CannotGoOnError, ServiceWatch, WatchedService, p99
+from costmodel.shadow import ServiceWatch
+from costmodel.shadow._watched_service import CannotGoOnError, WatchedService, p99
+
+pytestmark = pytest.mark.white_box
 
 WINDOW = 300
 

@@ -5,15 +5,17 @@ import optuna
 import pytest
 
 from costmodel.errors import InvalidConfigError
-from costmodel.features import COLUMNS, extract
-from costmodel.kernels.metaschedule import open_space
-from costmodel.records import SKETCH, Candidate, Config, Workload
+from costmodel.features import extract
+from costmodel.features._extract import COLUMNS
+from costmodel.kernels import open_space
+from costmodel.records import Candidate, Config, Workload
+from costmodel.records._config_batch import SKETCH
 from costmodel.search import ModelSampler, RandomOrderSampler
 from costmodel.spaces import KernelSpace
 from costmodel.testing import landscape_latency, landscape_platform
 
 pytest.importorskip("tvm")
-pytestmark = pytest.mark.tvm
+pytestmark = [pytest.mark.tvm, pytest.mark.white_box]
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 WORKLOAD = Workload.parse("matmul-m64-n64-k64")
 PLATFORM = landscape_platform(32)

@@ -1,8 +1,10 @@
 import numpy as np
 import pytest
 
-from costmodel.metrics import budget_gap_error
+from costmodel.metrics._budget import budget_gap_error
 from costmodel.testing import LANDSCAPE_SMS, gpu_landscape, landscape_latency
+
+pytestmark = pytest.mark.white_box
 
 
 @pytest.fixture(scope="module")

@@ -5,18 +5,9 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from costmodel.tracking import (
-    DatasetRead,
-    DatasetUsed,
-    Metric,
-    ModelFile,
-    Note,
-    Parameter,
-    RunRecord,
-    RunStatus,
-    Tag,
-    Value,
-)
+from costmodel.tracking import DatasetUsed, Metric, Note, Parameter, Tag
+from costmodel.tracking._base import DatasetRead, RunRecord, RunStatus
+from costmodel.tracking._items import ModelFile, Value
 
 
 @dataclass

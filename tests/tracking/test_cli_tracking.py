@@ -9,14 +9,17 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner, Result
 
-from costmodel.cli import app
+from costmodel.cli._app import app
 from costmodel.dataset import load_dataset
 from costmodel.errors import CostModelError
 from costmodel.features import extract
 from costmodel.records import Candidate, Platform, find_device
 from costmodel.testing import LANDSCAPE_DEVICE
-from costmodel.tracking import MlflowTracker, RunRecord, RunStatus, tracked_run
+from costmodel.tracking import MlflowTracker, tracked_run
+from costmodel.tracking._base import RunRecord, RunStatus
 from costmodel.transfer import kernel_frame, load_model
+
+pytestmark = pytest.mark.white_box
 
 WORKLOAD = "matmul-m512-n512-k512"
 ROOT = Path(__file__).parents[2]
@@ -177,7 +180,7 @@ def test_a_search_on_a_device_has_the_history_that_was_named_and_no_other(
     def refuse(*_: object, **__: object) -> None:
         raise CostModelError("there is no device")
 
-    monkeypatch.setattr("costmodel.tuning.tune", refuse)
+    monkeypatch.setattr("costmodel.tuning._tune.tune", refuse)
     for named in ((), ("--learn-from", dataset)):
         failed = costmodel("tune", WORKLOAD, "--runner", runner, *named, "--tracking-uri", store)
         assert_refused(failed, "there is no device")

@@ -6,21 +6,13 @@ import pytest
 from recorded_tracker import RecordedTracker
 
 from costmodel.errors import CostModelError
-from costmodel.tracking import (
-    Artifact,
-    Metric,
-    Note,
-    Parameter,
-    compare_runs,
-    describe_commit,
-    describe_config,
-    describe_environment,
-    describe_folder,
-    find_run,
-    how_to_look,
-    resolve_tracking_uri,
-    tracked_run,
-)
+from costmodel.tracking import Artifact, Metric, Note, Parameter, compare_runs, find_run, tracked_run
+from costmodel.tracking._config import describe_config
+from costmodel.tracking._environment import describe_commit, describe_environment
+from costmodel.tracking._folder import describe_folder
+from costmodel.tracking._uri import how_to_look, resolve_tracking_uri
+
+pytestmark = pytest.mark.white_box
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 

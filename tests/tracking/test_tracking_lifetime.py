@@ -9,16 +9,12 @@ import pytest
 from recorded_tracker import RecordedTracker
 
 from costmodel.processes import ProcessMark
-from costmodel.tracking import (
-    ChildRun,
-    Item,
-    Metric,
-    MlflowTracker,
-    RunStatus,
-    Tag,
-    mark_dead_runs,
-    tracked_run,
-)
+from costmodel.tracking import ChildRun, Metric, MlflowTracker, Tag, tracked_run
+from costmodel.tracking._base import RunStatus
+from costmodel.tracking._items import Item
+from costmodel.tracking._lifetime import mark_dead_runs
+
+pytestmark = pytest.mark.white_box
 
 SCRIPT = Path(__file__).with_name("log_until_killed.py")
 

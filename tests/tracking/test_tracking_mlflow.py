@@ -5,9 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from costmodel.dataset import dataset_hash, dataset_used, load_dataset
+from costmodel.dataset import load_dataset
+from costmodel.dataset._used import dataset_used
+from costmodel.dataset.table._files import dataset_hash
 from costmodel.errors import CostModelError
-from costmodel.tracking import Metric, MlflowTracker, Parameter, how_to_look, tracked_run
+from costmodel.tracking import Metric, MlflowTracker, Parameter, tracked_run
+from costmodel.tracking._uri import how_to_look
+
+pytestmark = pytest.mark.white_box
 
 
 def test_a_thousand_metrics_and_many_parameters_are_logged(tracker: MlflowTracker) -> None:

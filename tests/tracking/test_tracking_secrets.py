@@ -6,15 +6,12 @@ from pathlib import Path
 import pytest
 
 from costmodel.errors import CostModelError
-from costmodel.tracking import (
-    MlflowTracker,
-    Parameter,
-    describe_config,
-    describe_environment,
-    how_to_look,
-    resolve_tracking_uri,
-    tracked_run,
-)
+from costmodel.tracking import MlflowTracker, Parameter, tracked_run
+from costmodel.tracking._config import describe_config
+from costmodel.tracking._environment import describe_environment
+from costmodel.tracking._uri import how_to_look, resolve_tracking_uri
+
+pytestmark = pytest.mark.white_box
 
 STUDY = "postgresql://me:s3cret@host/name?sslpassword=s3cret&x=1"
 SERVER = "https://me:s3cr@et@host:5000"

@@ -6,19 +6,18 @@ import pytest
 from costmodel.columns import Column
 from costmodel.dataset import load_dataset
 from costmodel.features import extract
-from costmodel.learners import Prediction, RandomLearner, RidgeLearner
+from costmodel.learners import Prediction, RidgeLearner
+from costmodel.learners._random import RandomLearner
 from costmodel.records import Candidate, Config, Platform, Workload, find_device
-from costmodel.transfer import Conformal, Residual, make_model
-from costmodel.transfer.uncertainty import (
-    Familiarity,
-    MondrianQuantiles,
-    Rehearsed,
-    ShotQuantiles,
-    group_codes,
-    group_folds,
-    rehearse,
-    twin_codes,
-)
+from costmodel.transfer import make_model
+from costmodel.transfer.models._residual import Residual
+from costmodel.transfer.uncertainty._conformal import Conformal
+from costmodel.transfer.uncertainty._familiarity import Familiarity
+from costmodel.transfer.uncertainty._folds import group_codes, group_folds, twin_codes
+from costmodel.transfer.uncertainty._mondrian import MondrianQuantiles
+from costmodel.transfer.uncertainty._rehearsal import Rehearsed, ShotQuantiles, rehearse
+
+pytestmark = pytest.mark.white_box
 
 DATASET = Path(__file__).parents[2] / "datasets" / "h100-sm-budgets"
 

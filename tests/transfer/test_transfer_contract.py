@@ -1,15 +1,16 @@
 import pytest
 
-from costmodel.learners import RidgeLearner, WeightedConsensus
+from costmodel.learners import RidgeLearner
+from costmodel.learners.sources._consensus import WeightedConsensus
 from costmodel.testing import TRANSFER_CHECKS
-from costmodel.transfer import (
-    Conformal,
-    FromScratch,
-    Guarded,
-    Residual,
-    RidgeOnSources,
-    SourceMixture,
-)
+from costmodel.transfer.guard._guarded import Guarded
+from costmodel.transfer.models._residual import Residual
+from costmodel.transfer.models._ridge_on_sources import RidgeOnSources
+from costmodel.transfer.models._scratch import FromScratch
+from costmodel.transfer.models._source_mixture import SourceMixture
+from costmodel.transfer.uncertainty._conformal import Conformal
+
+pytestmark = pytest.mark.white_box
 
 TASK = (0, 1)
 MODELS = {

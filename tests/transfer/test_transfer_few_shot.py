@@ -5,16 +5,19 @@ from scipy.stats import norm, spearmanr
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
-from costmodel.learners import KernelRidge, WeightedConsensus
-from costmodel.transfer import (
-    FromScratch,
-    Guarded,
-    Residual,
-    choose_first,
-    rank_correlation,
-)
-from costmodel.transfer.guard import Alone, in_common_unit, transfer_turns
-from costmodel.transfer.models import Calibrated
+from costmodel.learners import KernelRidge
+from costmodel.learners.sources._consensus import WeightedConsensus
+from costmodel.transfer._plan import choose_first
+from costmodel.transfer._rank import rank_correlation
+from costmodel.transfer.guard._alone import Alone
+from costmodel.transfer.guard._guarded import Guarded
+from costmodel.transfer.guard._turns import transfer_turns
+from costmodel.transfer.guard._units import in_common_unit
+from costmodel.transfer.models._calibrated import Calibrated
+from costmodel.transfer.models._residual import Residual
+from costmodel.transfer.models._scratch import FromScratch
+
+pytestmark = pytest.mark.white_box
 
 
 def family(seed: int = 0, tasks: int = 12):

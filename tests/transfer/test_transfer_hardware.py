@@ -9,11 +9,15 @@ from hypothesis import strategies as st
 
 from costmodel.dataset import load_dataset
 from costmodel.errors import CostModelError
-from costmodel.records import Candidate, Config, Device, KernelLaunch, Platform, Workload, find_device
+from costmodel.records import Candidate, Config, Device, Platform, Workload, find_device
 from costmodel.records import hypothetical as made
+from costmodel.records._candidate import KernelLaunch
 from costmodel.testing import LANDSCAPE_DEVICE, gpu_landscape
-from costmodel.transfer.hardware import Spread, carry_over
+from costmodel.transfer.hardware._carry import carry_over
+from costmodel.transfer.hardware._spread import Spread
 from costmodel.tuning import train
+
+pytestmark = pytest.mark.white_box
 
 H100 = find_device("H100 SXM")
 BETTER = {"sms": (64, 65, 132, 200, 264), "bandwidth": (500, 3352.3, 9000), "clock": (900, 1980, 3000),

@@ -10,20 +10,19 @@ from msgspec import structs
 
 from costmodel.errors import CostModelError
 from costmodel.features import extract
-from costmodel.kernels import SOURCES, open_sources, sample, source_for
+from costmodel.kernels._sample import sample
+from costmodel.kernels._sources import SOURCES, open_sources, source_for
 from costmodel.learners import Prediction
-from costmodel.records import Candidate, Config, Device, Workload, find_device, part_of
+from costmodel.records import Candidate, Config, Device, Workload, find_device
+from costmodel.records._platform import part_of
 from costmodel.testing import LANDSCAPE_DEVICE, gpu_landscape, landscape_platform
-from costmodel.transfer import (
-    FromScratch,
-    Model,
-    ModelMetadata,
-    StorableModel,
-    UnmeasuredDeviceWarning,
-    load_model,
-    read_device,
-)
+from costmodel.transfer import Model, StorableModel, load_model
+from costmodel.transfer.models._scratch import FromScratch
+from costmodel.transfer.prediction._devices import UnmeasuredDeviceWarning, read_device
+from costmodel.transfer.storage._metadata import ModelMetadata
 from costmodel.tuning import train
+
+pytestmark = pytest.mark.white_box
 
 WORKLOADS = ("matmul-m128-n768-k768", "matmul-m512-n512-k512", "matmul-m64-n2304-k768")
 HIP = Device("AMD GPU", "hip", "", 999, 9999.0)

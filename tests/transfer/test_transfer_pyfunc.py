@@ -6,13 +6,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from costmodel.dataset import dataset_from_measurements
+from costmodel.dataset.table._read import dataset_from_measurements
 from costmodel.errors import CostModelError
 from costmodel.records import Candidate, find_device
 from costmodel.testing import LANDSCAPE_DEVICE, gpu_landscape
-from costmodel.transfer import ModelMetadata, UnmeasuredDeviceWarning, kernel_frame, load_model
-from costmodel.transfer.prediction import OUTPUTS, PredictsFromFrame
+from costmodel.transfer import kernel_frame, load_model
+from costmodel.transfer.prediction._devices import UnmeasuredDeviceWarning
+from costmodel.transfer.prediction.pyfunc import OUTPUTS, PredictsFromFrame
+from costmodel.transfer.storage._metadata import ModelMetadata
 from costmodel.tuning import train
+
+pytestmark = pytest.mark.white_box
 
 
 @pytest.fixture(scope="module")

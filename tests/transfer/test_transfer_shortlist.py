@@ -14,8 +14,14 @@ import pytest
 from public_data import KERNEL_TUNER, needs_public_data
 from scipy.stats import multivariate_normal
 
-from costmodel.learners import Prediction, WeightedConsensus
-from costmodel.transfer import Posterior, Residual, SourceMixture, shortlist
+from costmodel.learners import Prediction
+from costmodel.learners.sources._consensus import WeightedConsensus
+from costmodel.transfer import shortlist
+from costmodel.transfer._plan import Posterior
+from costmodel.transfer.models._residual import Residual
+from costmodel.transfer.models._source_mixture import SourceMixture
+
+pytestmark = pytest.mark.white_box
 
 
 @dataclass

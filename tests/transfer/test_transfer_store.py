@@ -12,34 +12,31 @@ import pytest
 
 from costmodel.errors import CostModelError
 from costmodel.learners import (
-    AnalyticPrior,
     KernelRidge,
     MultitaskNetwork,
-    NearestTask,
     RandomForestLearner,
-    RandomLearner,
     RidgeLearner,
-    Stack,
-    WeightedConsensus,
     XGBoostLearner,
-    XGBoostRanker,
 )
+from costmodel.learners._analytic import AnalyticPrior
+from costmodel.learners._random import RandomLearner
+from costmodel.learners.sources._consensus import WeightedConsensus
+from costmodel.learners.sources._nearest import NearestTask
+from costmodel.learners.stacking._stack import Stack
+from costmodel.learners.trees._xgboost_rank import XGBoostRanker
 from costmodel.records import find_device
 from costmodel.testing import contract_rows
-from costmodel.transfer import (
-    Conformal,
-    FromScratch,
-    Guarded,
-    Model,
-    ModelMetadata,
-    Residual,
-    RidgeOnSources,
-    SourceMixture,
-    TransferModel,
-    load_model,
-    read_card,
-    software_versions,
-)
+from costmodel.transfer import Model, TransferModel, load_model
+from costmodel.transfer.guard._guarded import Guarded
+from costmodel.transfer.models._residual import Residual
+from costmodel.transfer.models._ridge_on_sources import RidgeOnSources
+from costmodel.transfer.models._scratch import FromScratch
+from costmodel.transfer.models._source_mixture import SourceMixture
+from costmodel.transfer.storage._metadata import ModelMetadata, software_versions
+from costmodel.transfer.storage._store import read_card
+from costmodel.transfer.uncertainty._conformal import Conformal
+
+pytestmark = pytest.mark.white_box
 
 MODELS = {
     "random": Residual(RandomLearner(7)),

@@ -8,12 +8,17 @@ import pytest
 from msgspec import structs
 from public_data import KERNEL_TUNER, needs_public_data
 
-from costmodel.dataset import Dataset, dataset_from_measurements
+from costmodel.dataset import Dataset
+from costmodel.dataset.table._read import dataset_from_measurements
 from costmodel.learners import KernelRidge, RidgeLearner
 from costmodel.testing import LANDSCAPE_DEVICE, gpu_landscape
-from costmodel.transfer import Conformal, Residual, UnmeasuredDeviceWarning
-from costmodel.transfer.uncertainty import UnseenDevices
+from costmodel.transfer.models._residual import Residual
+from costmodel.transfer.prediction._devices import UnmeasuredDeviceWarning
+from costmodel.transfer.uncertainty._conformal import Conformal
+from costmodel.transfer.uncertainty._unseen_devices import UnseenDevices
 from costmodel.tuning import train
+
+pytestmark = pytest.mark.white_box
 
 WORKLOADS = ("matmul-m128-n768-k768", "matmul-m512-n512-k512", "matmul-m64-n2304-k768")
 DEVICE, ARCHITECTURE = (1, 2), (2,)

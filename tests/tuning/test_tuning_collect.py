@@ -6,10 +6,13 @@ import pytest
 from msgspec.structs import replace
 
 from costmodel.collector import CampaignConfig, campaign_status, find_campaign
-from costmodel.collector.campaign import KernelPlan
+from costmodel.collector.campaign._config import KernelPlan
 from costmodel.dataset import Dataset
 from costmodel.errors import CostModelError
-from costmodel.tuning import Collected, collect
+from costmodel.tuning import collect
+from costmodel.tuning._collect import Collected
+
+pytestmark = pytest.mark.white_box
 
 TINY = CampaignConfig(
     "cpu", ("matmul-m16-n16-k16",), sms=(1,), kernels=KernelPlan(random=2), repeat_share=0.0

@@ -1,15 +1,17 @@
 import pytest
 
 from costmodel.collector import ReplayRunner
-from costmodel.tuning.report import (
+from costmodel.tuning.report._curves import (
     BEST_KNOWN,
     CHOSEN,
     WHOLE_CHOICE,
     BudgetCurve,
-    curves_figure,
     measured_curve,
     recorded_curves,
 )
+from costmodel.tuning.report._figures import curves_figure
+
+pytestmark = pytest.mark.white_box
 
 WORKLOAD = "matmul-m512-n512-k512"
 

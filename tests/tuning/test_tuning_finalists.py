@@ -8,8 +8,11 @@ from msgspec.structs import replace
 import costmodel
 from costmodel.collector import ReplayRunner
 from costmodel.errors import CostModelError
-from costmodel.records import UNKNOWN_CO_RUNNERS, Measurement, measurement_key
+from costmodel.records import Measurement
+from costmodel.records._measurement import UNKNOWN_CO_RUNNERS, measurement_key
 from costmodel.testing import gpu_landscape
+
+pytestmark = pytest.mark.white_box
 
 WORKLOAD = "matmul-m512-n512-k512"
 

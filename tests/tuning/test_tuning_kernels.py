@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from costmodel.collector import ReplayRunner
 from costmodel.errors import CostModelError
-from costmodel.kernels.cuda import CudaFamily
+from costmodel.kernels import CudaFamily
 from costmodel.records import Config, Measurement, Outcome
 from costmodel.tuning import check_kernels
 

@@ -8,23 +8,24 @@ import pytest
 from costmodel.collector import ReplayRunner
 from costmodel.errors import CostModelError
 from costmodel.records import Outcome
-from costmodel.search import BudgetRange, Objective, ObjectiveName, Provenance, SearchResult, Trial
+from costmodel.search import Objective, SearchResult, Trial
+from costmodel.search._objective import ObjectiveName
+from costmodel.search._provenance import Provenance
+from costmodel.search.portfolio._portfolio import BudgetRange
 from costmodel.testing import landscape_platform
-from costmodel.tuning.report import (
+from costmodel.tuning.report._curves import (
     BEST_KNOWN,
     BEST_MEASURED,
     CHOSEN,
     WHOLE_CHOICE,
     BudgetCurve,
-    PredictedPoints,
-    ProgressCurve,
-    ReportTable,
-    SearchReport,
     recorded_curves,
-    render_report,
     searched_curves,
-    write_report,
 )
+from costmodel.tuning.report._figures import PredictedPoints, ProgressCurve
+from costmodel.tuning.report._page import ReportTable, SearchReport, render_report, write_report
+
+pytestmark = pytest.mark.white_box
 
 PROVENANCE = Provenance("a <runner>", {"model": "<script>alert(1)</script>"}, "0" * 16, 60, 3)
 

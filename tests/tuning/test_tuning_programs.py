@@ -9,10 +9,10 @@ pytest.importorskip("tvm")
 from typer.testing import CliRunner
 
 from costmodel import tune
-from costmodel.cli import app
+from costmodel.cli._app import app
 from costmodel.errors import CostModelError
 
-pytestmark = pytest.mark.tvm
+pytestmark = [pytest.mark.tvm, pytest.mark.white_box]
 
 PROGRAM = """
 import tvm

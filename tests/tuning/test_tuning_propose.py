@@ -8,17 +8,21 @@ from fake_records import fake_measurements
 from msgspec.structs import replace
 
 import costmodel
-from costmodel.collector import CampaignConfig, CampaignFolder
-from costmodel.collector.campaign import KernelPlan
-from costmodel.dataset import dataset_from_measurements
+from costmodel.collector import CampaignConfig
+from costmodel.collector.campaign._config import KernelPlan
+from costmodel.collector.campaign._folder import CampaignFolder
+from costmodel.dataset.table._read import dataset_from_measurements
 from costmodel.errors import CostModelError
-from costmodel.kernels import sample
-from costmodel.kernels.metaschedule import open_space
-from costmodel.records import Candidate, Device, Workload, find_device, part_of
-from costmodel.search import screen_candidates
+from costmodel.kernels import open_space
+from costmodel.kernels._sample import sample
+from costmodel.records import Candidate, Device, Workload, find_device
+from costmodel.records._platform import part_of
+from costmodel.search.proposals._screened import screen_candidates
 from costmodel.spaces import KernelSpace
 from costmodel.transfer import Model, load_model
 from costmodel.tuning import collect, propose
+
+pytestmark = pytest.mark.white_box
 
 CONFIG = CampaignConfig(
     runner="cuda",

@@ -6,13 +6,16 @@ import pytest
 from unrecorded import Unrecorded
 
 import costmodel
-from costmodel.dataset import build_dataset, families_in, load_dataset
+from costmodel.dataset import build_dataset, load_dataset
+from costmodel.dataset.table._read import families_in
 from costmodel.errors import CostModelError
 from costmodel.records import RecordStore, Workload
 from costmodel.testing import gpu_landscape
-from costmodel.tuning import _knowledge, _shipped, models_folder, pretrain, pretrained
+from costmodel.tuning import _knowledge, _shipped, pretrain, pretrained
 from costmodel.tuning._history import ShippedHistory
-from costmodel.tuning._shipped import ShippedDataset, shipped_for
+from costmodel.tuning._shipped import ShippedDataset, models_folder, shipped_for
+
+pytestmark = pytest.mark.white_box
 
 KNOWN, UNKNOWN = "matmul-m512-n512-k512", "matmul-m64-n768-k768"
 

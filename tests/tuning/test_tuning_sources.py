@@ -5,12 +5,16 @@ import sys
 import pytest
 
 import costmodel
-from costmodel.dataset import dataset_from_measurements, load_dataset, shape_siblings
+from costmodel.dataset import load_dataset
+from costmodel.dataset.splits._labels import shape_siblings
+from costmodel.dataset.table._read import dataset_from_measurements
 from costmodel.errors import CostModelError
-from costmodel.kernels.cuda import CudaSource
+from costmodel.kernels import CudaSource
 from costmodel.records import Workload
 from costmodel.tuning._knowledge import best_recorded, learner_for
 from costmodel.tuning._subject import subject_of
+
+pytestmark = pytest.mark.white_box
 
 DATA = "cuda-sm-budgets"
 MATMUL = "matmul-m512-n512-k512"

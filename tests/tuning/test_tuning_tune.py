@@ -9,15 +9,18 @@ from msgspec import structs
 from unrecorded import Unrecorded
 
 import costmodel
-from costmodel.dataset import CardHeader, build_dataset, dataset_from_measurements, load_dataset
-from costmodel.drift import Drift
+from costmodel.dataset import CardHeader, build_dataset, load_dataset
+from costmodel.dataset.table._read import dataset_from_measurements
+from costmodel.drift._monitor import Drift
 from costmodel.errors import CostModelError
 from costmodel.files import write_json
 from costmodel.progress import Progress
 from costmodel.records import RecordStore, Workload, read_records
 from costmodel.testing import LANDSCAPE_DEVICE, gpu_landscape
-from costmodel.tuning import TuneRequest
 from costmodel.tuning._knowledge import held_out_devices
+from costmodel.tuning._request import TuneRequest
+
+pytestmark = pytest.mark.white_box
 
 WORKLOAD = "matmul-m512-n512-k512"
 OTHER = "matmul-m128-n768-k768"

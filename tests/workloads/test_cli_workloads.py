@@ -5,9 +5,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from costmodel.cli import app
+from costmodel.cli._app import app
 from costmodel.collector import CampaignConfig
-from costmodel.workloads import catalogue, sample_workloads
+from costmodel.workloads import catalogue
+from costmodel.workloads._sample import sample_workloads
+
+pytestmark = pytest.mark.white_box
 
 
 def costmodel(*arguments: object) -> Result:

@@ -4,7 +4,12 @@ import pytest
 
 from costmodel.errors import CostModelError
 from costmodel.records import Workload
-from costmodel.workloads import NETWORKS, Extraction, catalogue, extract_workloads, extractions
+from costmodel.workloads import catalogue, extract_workloads
+from costmodel.workloads._catalogue import extractions
+from costmodel.workloads._extract import Extraction
+from costmodel.workloads._networks import NETWORKS
+
+pytestmark = pytest.mark.white_box
 
 
 def extraction_of(network: str, dtype: str) -> Extraction:
@@ -100,7 +105,7 @@ def test_extraction_gives_what_is_shipped(network: str, dtype: str) -> None:
 @pytest.mark.tvm
 def test_every_kernel_is_told() -> None:
     pytest.importorskip("tvm")
-    from costmodel.workloads.relax import fuse, kernel_calls
+    from costmodel.workloads.relax._fuse import fuse, kernel_calls
 
     for network in ("mobilenet_v2-n1", "dlrm-n32"):
         told = extract_workloads(network, "float32")

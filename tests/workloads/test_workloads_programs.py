@@ -5,12 +5,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from costmodel.dataset import find_dataset
-from costmodel.kernels.metaschedule import open_space
-from costmodel.kernels.reference import agrees, make_arguments, reference_output
-from costmodel.records import OPERATORS, Workload
+from costmodel.kernels import open_space
+from costmodel.kernels.reference._inputs import agrees, make_arguments
+from costmodel.kernels.reference._reference import reference_output
+from costmodel.records import Workload
+from costmodel.records._operators import OPERATORS
 
 tvm = pytest.importorskip("tvm")
-pytestmark = pytest.mark.tvm
+pytestmark = [pytest.mark.tvm, pytest.mark.white_box]
 
 # Odd sizes, so that nothing divides anything.
 SIZES = {"b": 2, "m": 21, "n": 3, "c": 6, "h": 9, "w": 7, "o": 5, "k": 3, "s": 2}

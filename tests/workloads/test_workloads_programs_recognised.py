@@ -8,12 +8,12 @@ pytest.importorskip("tvm")
 
 from tvm import te
 
-from costmodel.kernels.metaschedule import open_space
+from costmodel.kernels import open_space
 from costmodel.records import Workload
 from costmodel.workloads import recognise_program
-from costmodel.workloads.relax import relax_kernels
+from costmodel.workloads.relax._recognise import relax_kernels
 
-pytestmark = pytest.mark.tvm
+pytestmark = [pytest.mark.tvm, pytest.mark.white_box]
 
 NAMES = ("matmul_bias_gelu-m32-n64-k32", "conv2d_bias_relu-n1-c8-h14-w14-o8-k3-s1", "softmax-m64-n32")
 

@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 from small_networks import SMALL, export_small
 
-from costmodel.kernels.metaschedule import open_space
-from costmodel.kernels.reference import agrees, make_arguments, reference_output
-from costmodel.records import OPERATORS, Workload
+from costmodel.kernels import open_space
+from costmodel.kernels.reference._inputs import agrees, make_arguments
+from costmodel.kernels.reference._reference import reference_output
+from costmodel.records import Workload
+from costmodel.records._operators import OPERATORS
 
 tvm = pytest.importorskip("tvm")
-pytestmark = pytest.mark.tvm
+pytestmark = [pytest.mark.tvm, pytest.mark.white_box]
 
 DTYPES = ("float32", "float16")
 
@@ -21,7 +23,8 @@ DTYPES = ("float32", "float16")
 @cache
 def kernels_of(network: str, dtype: str) -> dict[str, tuple[Any, Workload | None]]:
     """Each kernel by name, with what it is recognised as."""
-    from costmodel.workloads.relax import fuse, kernel_calls, recognise
+    from costmodel.workloads.relax._fuse import fuse, kernel_calls
+    from costmodel.workloads.relax._recognise import recognise
 
     module = fuse(export_small(network, dtype))
     return {name: (module[name], recognise(module[name])) for name in kernel_calls(module)}
@@ -118,7 +121,7 @@ def legalised(build: Any, *shapes: tuple[int, ...]) -> Any:
     """The one kernel of a Relax function."""
     from tvm import relax
 
-    from costmodel.workloads.relax import fuse
+    from costmodel.workloads.relax._fuse import fuse
 
     builder = relax.BlockBuilder()
     inputs = [relax.Var(f"x{i}", relax.TensorType(shape, "float32")) for i, shape in enumerate(shapes)]
@@ -159,7 +162,7 @@ NEIGHBOURS = {
 
 @pytest.mark.parametrize("name", NEIGHBOURS)
 def test_what_only_looks_alike_is_not_recognised(name: str) -> None:
-    from costmodel.workloads.relax import recognise
+    from costmodel.workloads.relax._recognise import recognise
 
     build, shapes, expected = NEIGHBOURS[name]
     found = recognise(legalised(build, *shapes))
@@ -170,7 +173,8 @@ def recognised_of(module: Any) -> set[str]:
     """Names of the workloads that a Relax module consists of."""
     from tvm import relax
 
-    from costmodel.workloads.relax import fuse, recognise
+    from costmodel.workloads.relax._fuse import fuse
+    from costmodel.workloads.relax._recognise import recognise
 
     kernels = [each for each in fuse(module).functions.values() if not isinstance(each, relax.Function)]
     return {found.name for kernel in kernels if (found := recognise(kernel))}
@@ -225,7 +229,7 @@ def test_convolutions_with_bias_are_recognised_as_the_importer_of_pytorch_writes
 def test_what_is_added_is_a_bias_if_it_has_one_value_a_channel(
     shape: tuple[int, ...], expected: str | None
 ) -> None:
-    from costmodel.workloads.relax import recognise
+    from costmodel.workloads.relax._recognise import recognise
 
     kernel = legalised(
         lambda op, x, w, b: op.add(op.nn.conv2d(x, w, padding=1), b), (1, 8, 6, 6), (8, 8, 3, 3), shape

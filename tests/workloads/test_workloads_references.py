@@ -3,8 +3,12 @@
 import numpy as np
 import pytest
 
-from costmodel.kernels.reference import agrees, make_arguments, reference_output
-from costmodel.records import OPERATORS, Workload
+from costmodel.kernels.reference._inputs import agrees, make_arguments
+from costmodel.kernels.reference._reference import reference_output
+from costmodel.records import Workload
+from costmodel.records._operators import OPERATORS
+
+pytestmark = pytest.mark.white_box
 
 
 @pytest.mark.parametrize(("stride", "k"), [(1, 1), (1, 3), (2, 3), (2, 1), (3, 5), (1, 2)])

@@ -6,8 +6,12 @@ from itertools import combinations
 import pytest
 
 from costmodel.errors import CostModelError
-from costmodel.records import OPERATORS, Shape
-from costmodel.workloads import catalogue, sample_workloads
+from costmodel.records._operators import OPERATORS
+from costmodel.records._shape import Shape
+from costmodel.workloads import catalogue
+from costmodel.workloads._sample import sample_workloads
+
+pytestmark = pytest.mark.white_box
 
 DRAWN = sample_workloads(200, seed=5)
 

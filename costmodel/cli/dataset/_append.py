@@ -42,7 +42,7 @@ def append(
     Examples:
     - `costmodel dataset append datasets/mine out/second/measurements.jsonl`
     """
-    from costmodel.dataset import append_dataset
+    from costmodel.dataset._append import append_dataset
 
     options = read_options(platform, columns, workload, problem_size, lower_traces=lower_traces)
     report = append_dataset(dataset, files, options=options, track=track)

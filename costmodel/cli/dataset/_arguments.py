@@ -9,7 +9,7 @@ from costmodel.cli._options import OTHER_DATASETS
 from costmodel.errors import CostModelError
 
 if TYPE_CHECKING:
-    from costmodel.dataset import ReadOptions
+    from costmodel.dataset.importers._base import ReadOptions
 
 DatasetPath = Annotated[
     Path,
@@ -73,8 +73,8 @@ def read_options(
     Raises:
         CostModelError: A value is none of those that there are.
     """
-    from costmodel.dataset import LOWER_TRACES, ReadOptions
-    from costmodel.records import Workload
+    from costmodel.dataset.importers._base import LOWER_TRACES, ReadOptions
+    from costmodel.records._workload import Workload
 
     workloads = tuple(map(Workload.parse, workload or ()))
     sizes = _sizes(problem_size) if problem_size else ()

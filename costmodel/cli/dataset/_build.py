@@ -20,7 +20,7 @@ from costmodel.cli.dataset._report import print_report
 from costmodel.progress import track
 
 if TYPE_CHECKING:
-    from costmodel.dataset import Partition
+    from costmodel.dataset.table._files import Partition
 
 
 class PartitionBy(StrEnum):
@@ -96,7 +96,8 @@ def build(
         columns = ["run_1", "run_2"]
         unit = "ms"
     """
-    from costmodel.dataset import build_dataset, read_card_header
+    from costmodel.dataset._build import build_dataset
+    from costmodel.dataset.publish._card import read_card_header
 
     options = read_options(platform, columns, workload, problem_size, lower_traces=lower_traces)
     report = build_dataset(
@@ -131,7 +132,8 @@ def merge(
     Examples:
     - `costmodel dataset merge datasets/h100 datasets/h200 --out datasets/both --card card.toml`
     """
-    from costmodel.dataset import merge_datasets, read_card_header
+    from costmodel.dataset._build import merge_datasets
+    from costmodel.dataset.publish._card import read_card_header
 
     report = merge_datasets(
         datasets, out, header=read_card_header(card), partition_by=_by(partition_by), track=track

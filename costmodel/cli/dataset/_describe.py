@@ -18,7 +18,7 @@ from costmodel.cli.dataset._arguments import (
 from costmodel.progress import track
 
 if TYPE_CHECKING:
-    from costmodel.dataset import TextTable
+    from costmodel.dataset.publish._summary import TextTable
 
 
 def describe(
@@ -51,7 +51,11 @@ def describe(
     - `costmodel dataset describe datasets/mine --plots out`
     - `costmodel dataset describe out/measurements.jsonl`
     """
-    from costmodel.dataset import dataset_hash, describe_file, find_dataset, summary_tables, write_plots
+    from costmodel.dataset._build import describe_file
+    from costmodel.dataset.publish._plots import write_plots
+    from costmodel.dataset.publish._summary import summary_tables
+    from costmodel.dataset.table._files import dataset_hash
+    from costmodel.dataset.table._locate import find_dataset
 
     path = find_dataset(dataset)
     sha256 = dataset_hash(path)

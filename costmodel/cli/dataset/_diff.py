@@ -10,7 +10,7 @@ from costmodel.cli._output import print_line, print_table, titled_table, write_j
 from costmodel.progress import track
 
 if TYPE_CHECKING:
-    from costmodel.dataset import Diff
+    from costmodel.dataset.publish._diff import Diff
 
 
 def diff(
@@ -30,7 +30,8 @@ def diff(
     Examples:
     - `costmodel dataset diff datasets/mine out/rebuilt`
     """
-    from costmodel.dataset import dataset_hash, diff_datasets
+    from costmodel.dataset.publish._diff import diff_datasets
+    from costmodel.dataset.table._files import dataset_hash
 
     found = diff_datasets(first, second, track)
     _print(found, first, second)

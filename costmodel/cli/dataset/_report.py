@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from costmodel.cli._output import print_line
 
 if TYPE_CHECKING:
-    from costmodel.dataset import BuildReport
+    from costmodel.dataset._papers import BuildReport
 
 
 def print_report(report: "BuildReport") -> None:

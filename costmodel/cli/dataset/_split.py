@@ -20,7 +20,8 @@ from costmodel.cli._output import print_line, print_table, print_twins, titled_t
 from costmodel.cli.dataset._arguments import DatasetPath
 
 if TYPE_CHECKING:
-    from costmodel.dataset import FoldSize, Split
+    from costmodel.dataset.splits._fold_sizes import FoldSize
+    from costmodel.dataset.splits._make import Split
 
 
 def split(
@@ -81,15 +82,12 @@ def split(
     - `costmodel dataset split datasets/mine --strategy leave-one-device-out --name devices-v1`
     - `costmodel dataset split datasets/mine --strategy few-shot --shots 4 --seed 1 --name four-shots`
     """
-    from costmodel.dataset import (
-        LATENCIES,
-        SplitRecipe,
-        find_dataset,
-        fold_sizes,
-        load_dataset,
-        make_split,
-        write_split,
-    )
+    from costmodel.dataset.splits._file import write_split
+    from costmodel.dataset.splits._fold_sizes import fold_sizes
+    from costmodel.dataset.splits._make import SplitRecipe, make_split
+    from costmodel.dataset.table._locate import find_dataset
+    from costmodel.dataset.table._read import load_dataset
+    from costmodel.dataset.table._records import LATENCIES
 
     watch_output(context, find_dataset(dataset) / "splits")
     recipe = SplitRecipe(strategy, seed, share, shots, base, keep_twins_apart, folds)

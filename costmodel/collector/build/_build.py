@@ -14,8 +14,11 @@ from msgspec.structs import replace
 from threadpoolctl import threadpool_limits
 
 from costmodel.files import write_whole
-from costmodel.kernels import Built, KernelSource
-from costmodel.records import Candidate, TargetKind, Workload
+from costmodel.kernels._base import KernelSource
+from costmodel.kernels._built import Built
+from costmodel.records._candidate import Candidate
+from costmodel.records._platform import TargetKind
+from costmodel.records._workload import Workload
 
 # Memory of a build worker, which has 1 GiB at work; the libraries that it maps do not count. A config that
 # unrolls without end should fail, and not have the operating system kill whatever it finds.

@@ -19,9 +19,15 @@ from costmodel.collector.build._build import (
     write_reference,
 )
 from costmodel.collector.build._elsewhere import submit_elsewhere
-from costmodel.engines import Engine, EngineLostError, LocalEngine, WorkerDiedError
-from costmodel.kernels import Built, KernelSource, source_of
-from costmodel.records import Candidate, Outcome, TargetKind, Workload
+from costmodel.engines._base import Engine, EngineLostError, WorkerDiedError
+from costmodel.engines._local import LocalEngine
+from costmodel.kernels._base import KernelSource
+from costmodel.kernels._built import Built
+from costmodel.kernels._sources import source_of
+from costmodel.records._candidate import Candidate
+from costmodel.records._measurement import Outcome
+from costmodel.records._platform import TargetKind
+from costmodel.records._workload import Workload
 
 T = TypeVar("T")
 

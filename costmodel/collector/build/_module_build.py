@@ -8,12 +8,12 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import NamedTuple
 
-from costmodel.collector.processes import HeldFolder
-from costmodel.engines import Engine, WorkerDiedError
+from costmodel.collector.processes._held_folder import HeldFolder
+from costmodel.engines._base import Engine, WorkerDiedError
 from costmodel.errors import last_line
-from costmodel.kernels import Built
-from costmodel.kernels.metaschedule import compile_module
-from costmodel.records import Outcome
+from costmodel.kernels._built import Built
+from costmodel.kernels.metaschedule._build import compile_module
+from costmodel.records._measurement import Outcome
 
 
 class ModuleSource(NamedTuple):

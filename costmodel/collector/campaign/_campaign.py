@@ -16,17 +16,15 @@ from costmodel.collector.campaign._config import CampaignConfig
 from costmodel.collector.campaign._event_loop import run_to_end
 from costmodel.collector.campaign._folder import CampaignFolder
 from costmodel.collector.campaign._schedule import Batch, Schedule
-from costmodel.collector.runners import Request
-from costmodel.engines import EngineLostError
-from costmodel.kernels import KernelSource, open_sources
-from costmodel.records import (
-    Candidate,
-    Measurement,
-    Platform,
-    RecordStore,
-    Workload,
-    read_records,
-)
+from costmodel.collector.runners._base import Request
+from costmodel.engines._base import EngineLostError
+from costmodel.kernels._base import KernelSource
+from costmodel.kernels._sources import open_sources
+from costmodel.records._candidate import Candidate
+from costmodel.records._measurement import Measurement
+from costmodel.records._platform import Platform
+from costmodel.records._store import RecordStore, read_records
+from costmodel.records._workload import Workload
 
 _log = logging.getLogger(__name__)
 

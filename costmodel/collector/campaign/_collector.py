@@ -4,9 +4,13 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, Protocol
 
-from costmodel.collector.runners import Request
-from costmodel.kernels import KernelSource, sample_from_starts
-from costmodel.records import Candidate, Isolation, Measurement, Platform, TargetKind, Workload
+from costmodel.collector.runners._base import Request
+from costmodel.kernels._base import KernelSource
+from costmodel.kernels._sample import sample_from_starts
+from costmodel.records._candidate import Candidate
+from costmodel.records._measurement import Measurement
+from costmodel.records._platform import Isolation, Platform, TargetKind
+from costmodel.records._workload import Workload
 
 
 class Collector(Protocol):

@@ -7,11 +7,13 @@ from typing import Annotated, Literal, Self
 
 import msgspec
 
-from costmodel.collector.device import Timing
+from costmodel.collector.device._timing import Timing
 from costmodel.errors import CostModelError
 from costmodel.files import find_config
-from costmodel.kernels import open_sources, source_for
-from costmodel.records import Shape, Workload, content_id
+from costmodel.kernels._sources import open_sources, source_for
+from costmodel.records._identity import content_id
+from costmodel.records._shape import Shape
+from costmodel.records._workload import Workload
 
 Share = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
 

@@ -9,7 +9,8 @@ from msgspec.structs import replace
 from costmodel.collector.campaign._config import CampaignConfig
 from costmodel.errors import CostModelError
 from costmodel.files import write_whole
-from costmodel.records import Candidate, Workload
+from costmodel.records._candidate import Candidate
+from costmodel.records._workload import Workload
 
 _decode_candidates = msgspec.json.Decoder(list[Candidate]).decode
 

@@ -7,8 +7,11 @@ import msgspec
 
 from costmodel.collector.campaign._config import CampaignConfig, find_campaign
 from costmodel.collector.campaign._folder import CampaignFolder
-from costmodel.collector.runners import default_builders
-from costmodel.records import Measurement, TargetKind, Workload, read_records
+from costmodel.collector.runners._device_runner import default_builders
+from costmodel.records._measurement import Measurement
+from costmodel.records._platform import TargetKind
+from costmodel.records._store import read_records
+from costmodel.records._workload import Workload
 
 
 class Estimate(msgspec.Struct, frozen=True):

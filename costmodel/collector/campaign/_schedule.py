@@ -5,9 +5,12 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from costmodel.collector.campaign._config import CampaignConfig
-from costmodel.collector.runners import Request
+from costmodel.collector.runners._base import Request
 from costmodel.errors import CostModelError
-from costmodel.records import Candidate, Measurement, Outcome, Platform, content_id
+from costmodel.records._candidate import Candidate
+from costmodel.records._identity import content_id
+from costmodel.records._measurement import Measurement, Outcome
+from costmodel.records._platform import Platform
 
 Batch = list[Request]
 

@@ -3,7 +3,7 @@
 import platform
 
 from costmodel.host import cpu_model, cpu_threads
-from costmodel.records import Device
+from costmodel.records._platform import Device
 
 
 def describe_cpu() -> Device:

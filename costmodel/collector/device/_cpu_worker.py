@@ -6,8 +6,10 @@ from typing import Any
 
 from costmodel.collector.device._cpu_device import describe_cpu
 from costmodel.collector.device._worker import DeviceWorker
-from costmodel.collector.device.runtimes import Kernel, Runtime, TorchRuntime, TvmRuntime
-from costmodel.records import Device
+from costmodel.collector.device.runtimes._base import Kernel, Runtime
+from costmodel.collector.device.runtimes._torch import TorchRuntime
+from costmodel.collector.device.runtimes._tvm import TvmRuntime
+from costmodel.records._platform import Device
 
 
 class CpuWorker(DeviceWorker):

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from cuda.bindings import driver
 
 from costmodel.collector.device._state import open_nvml
-from costmodel.records import CUDA_ATTRIBUTES, Device, cuda_device
+from costmodel.records._cuda_device import CUDA_ATTRIBUTES, cuda_device
+from costmodel.records._platform import Device
 
 
 def describe_cuda(total_sms: int, software: Mapping[str, str]) -> tuple[Device, dict[str, str]]:

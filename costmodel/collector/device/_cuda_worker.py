@@ -16,8 +16,12 @@ from costmodel.collector.device._pulse import Pulse
 from costmodel.collector.device._spin_kernel import SpinKernel, verify_grant
 from costmodel.collector.device._state import StateReader, pci_bus_id
 from costmodel.collector.device._worker import DeviceWorker
-from costmodel.collector.device.runtimes import CubinRuntime, Kernel, Runtime, TorchRuntime, TvmRuntime
-from costmodel.records import Device, DeviceState
+from costmodel.collector.device.runtimes._base import Kernel, Runtime
+from costmodel.collector.device.runtimes._cubin import CubinRuntime
+from costmodel.collector.device.runtimes._torch import TorchRuntime
+from costmodel.collector.device.runtimes._tvm import TvmRuntime
+from costmodel.records._device_state import DeviceState
+from costmodel.records._platform import Device
 
 
 class CudaWorker(DeviceWorker):

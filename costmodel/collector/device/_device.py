@@ -6,7 +6,7 @@ from functools import cache
 
 from costmodel.collector.device._job import DeviceSetup, KernelJob, ModuleJob, Timed, TimedKernels
 from costmodel.collector.device._worker import DeviceWorker
-from costmodel.records import Device
+from costmodel.records._platform import Device
 
 
 @cache

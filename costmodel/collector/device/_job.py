@@ -5,8 +5,11 @@ from pathlib import Path
 import msgspec
 
 from costmodel.collector.device._timing import Timing
-from costmodel.kernels import KernelSource
-from costmodel.records import DeviceState, Outcome, TargetKind, Workload
+from costmodel.kernels._base import KernelSource
+from costmodel.records._device_state import DeviceState
+from costmodel.records._measurement import Outcome
+from costmodel.records._platform import TargetKind
+from costmodel.records._workload import Workload
 
 
 class DeviceSetup(msgspec.Struct, frozen=True):

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from costmodel.records import DeviceState, content_id
+from costmodel.records._device_state import DeviceState
+from costmodel.records._identity import content_id
 
 # Bits of nvmlDeviceGetCurrentClocksEventReasons (NVML API, "nvmlClocksEventReasons") that say that the clock
 # is held below what it could be. Left out: gpu_idle (nothing ran, so nothing was slowed down), and

@@ -15,9 +15,12 @@ from costmodel.collector.device._job import (
 from costmodel.collector.device._pace import Pace
 from costmodel.collector.device._timing import Repeats, Stopwatch, Timing, time_kernels
 from costmodel.collector.device._workload_data import KeptData, WorkloadData
-from costmodel.collector.device.runtimes import Kernel, Runtime, TvmRuntime
+from costmodel.collector.device.runtimes._base import Kernel, Runtime
+from costmodel.collector.device.runtimes._tvm import TvmRuntime
 from costmodel.errors import InvalidConfigError, last_line
-from costmodel.records import UNKNOWN_CO_RUNNERS, Device, DeviceState, Outcome
+from costmodel.records._device_state import DeviceState
+from costmodel.records._measurement import UNKNOWN_CO_RUNNERS, Outcome
+from costmodel.records._platform import Device
 
 
 class ClosableStopwatch(Stopwatch, Protocol):

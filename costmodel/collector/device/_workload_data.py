@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.collector.device.runtimes import Runtime
-from costmodel.kernels import KernelSource
-from costmodel.kernels.reference import agrees
-from costmodel.records import Workload
+from costmodel.collector.device.runtimes._base import Runtime
+from costmodel.kernels._base import KernelSource
+from costmodel.kernels.reference._inputs import agrees
+from costmodel.records._workload import Workload
 
 # Some 70 common operators, and a small part of any GPU that tunes.
 _KEPT_BYTES = 4 << 30

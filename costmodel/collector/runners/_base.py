@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Self
 
 import msgspec
 
-from costmodel.records import Candidate, Measurement, Platform, Workload, measurement_key
+from costmodel.records._candidate import Candidate
+from costmodel.records._measurement import Measurement, measurement_key
+from costmodel.records._platform import Platform
+from costmodel.records._workload import Workload
 
 if TYPE_CHECKING:
-    from costmodel.spaces import SearchSpace
+    from costmodel.spaces._base import SearchSpace
 
 
 class Request(msgspec.Struct, frozen=True):

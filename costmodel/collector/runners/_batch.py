@@ -8,22 +8,24 @@ from typing import TypeVar
 
 import msgspec
 
-from costmodel.collector.build import Built
-from costmodel.collector.device import (
+from costmodel.collector.device._device import time_module
+from costmodel.collector.device._job import (
     DeviceSetup,
     KernelFaultError,
     KernelJob,
     ModuleJob,
     Timed,
     TimedKernels,
-    Timing,
-    time_module,
 )
+from costmodel.collector.device._timing import Timing
 from costmodel.collector.runners._base import Request
 from costmodel.collector.runners._bench import Bench
-from costmodel.engines import WorkerDiedError
-from costmodel.kernels import KernelSource, source_of
-from costmodel.records import UNKNOWN_CO_RUNNERS, Measurement, Outcome, Platform
+from costmodel.engines._base import WorkerDiedError
+from costmodel.kernels._base import KernelSource
+from costmodel.kernels._built import Built
+from costmodel.kernels._sources import source_of
+from costmodel.records._measurement import UNKNOWN_CO_RUNNERS, Measurement, Outcome
+from costmodel.records._platform import Platform
 
 K = TypeVar("K")
 T = TypeVar("T")

@@ -8,20 +8,20 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from costmodel.collector.device import (
-    DeviceSetup,
-    KernelJob,
-    TimedKernels,
+from costmodel.collector.device._device import (
     describe_device,
     grant,
     physical_device,
     start_device_worker,
     time_job,
 )
-from costmodel.collector.processes import WHOLE, SmLedger
-from costmodel.engines import LocalEngine, WorkerDiedError
+from costmodel.collector.device._job import DeviceSetup, KernelJob, TimedKernels
+from costmodel.collector.processes._sm_ledger import WHOLE, SmLedger
+from costmodel.engines._base import WorkerDiedError
+from costmodel.engines._local import LocalEngine
 from costmodel.errors import CostModelError, DeviceUnavailableError
-from costmodel.records import Device, Platform, Workload
+from costmodel.records._platform import Device, Platform
+from costmodel.records._workload import Workload
 
 T = TypeVar("T")
 

@@ -5,11 +5,11 @@ import threading
 from importlib.util import find_spec
 from typing import Any
 
-from costmodel.collector.device import DeviceSetup
+from costmodel.collector.device._job import DeviceSetup
 from costmodel.collector.runners._device_runner import DeviceRunner
 from costmodel.collector.runners._mps import MpsDaemon, check_shared_daemon, percentage_of
 from costmodel.errors import MissingExtraError
-from costmodel.records import Platform
+from costmodel.records._platform import Platform
 
 
 def _visible_device(position: int) -> str:

@@ -9,32 +9,29 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from costmodel.collector.build import Builders, start_build_workers
-from costmodel.collector.device import Argument, DeviceSetup, ModuleJob, Timed, Timing
-from costmodel.collector.processes import HeldFolder
+from costmodel.collector.build._builders import Builders, start_build_workers
+from costmodel.collector.device._job import Argument, DeviceSetup, ModuleJob, Timed
+from costmodel.collector.device._timing import Timing
+from costmodel.collector.processes._held_folder import HeldFolder
 from costmodel.collector.runners._base import Request, Runner
 from costmodel.collector.runners._batch import BatchTimer, time_module_on
 from costmodel.collector.runners._bench import Bench, Benches, DeviceJobs
-from costmodel.engines import Engine
+from costmodel.engines._base import Engine
 from costmodel.errors import CostModelError, DeviceUnavailableError
 from costmodel.files import check_writable
 from costmodel.host import cpu_threads
-from costmodel.kernels import KernelSource, source_for
-from costmodel.kernels.metaschedule import MetaSchedule
-from costmodel.records import (
-    Candidate,
-    Device,
-    Isolation,
-    Measurement,
-    Platform,
-    TargetKind,
-    Workload,
-    content_id,
-)
+from costmodel.kernels._base import KernelSource
+from costmodel.kernels._sources import source_for
+from costmodel.kernels.metaschedule._source import MetaSchedule
+from costmodel.records._candidate import Candidate
+from costmodel.records._identity import content_id
+from costmodel.records._measurement import Measurement
+from costmodel.records._platform import Device, Isolation, Platform, TargetKind
+from costmodel.records._workload import Workload
 from costmodel.version import __version__
 
 if TYPE_CHECKING:
-    from costmodel.spaces import SearchSpace
+    from costmodel.spaces._base import SearchSpace
 
 # SM budgets to try where none is asked for, next to the whole device.
 _USUAL_BUDGETS = (1, 2, 4, 8, 16, 32, 48, 64, 96)
@@ -200,7 +197,7 @@ class DeviceRunner(Runner):
         Raises:
             CostModelError: The name is not that of a workload, or no source makes it.
         """
-        from costmodel.spaces import KernelSpace
+        from costmodel.spaces._kernel import KernelSpace
 
         parsed = Workload.parse(workload) if isinstance(workload, str) else workload
         chosen = source_for(parsed, self._kind, self._sources, source)

@@ -5,7 +5,10 @@ from pathlib import Path
 
 from costmodel.collector.runners._base import Runner
 from costmodel.collector.runners._wrapped import WrappedRunner
-from costmodel.records import Candidate, Measurement, Platform, SharedRecordStore, measurement_key
+from costmodel.records._candidate import Candidate
+from costmodel.records._measurement import Measurement, measurement_key
+from costmodel.records._platform import Platform
+from costmodel.records._store import SharedRecordStore
 
 
 class RecordedRunner(WrappedRunner):

@@ -8,18 +8,13 @@ from typing import TYPE_CHECKING
 
 from costmodel.collector.runners._base import Runner
 from costmodel.errors import CostModelError, did_you_mean
-from costmodel.records import (
-    Candidate,
-    Isolation,
-    Measurement,
-    Outcome,
-    Platform,
-    Workload,
-    measurement_key,
-)
+from costmodel.records._candidate import Candidate
+from costmodel.records._measurement import Measurement, Outcome, measurement_key
+from costmodel.records._platform import Isolation, Platform
+from costmodel.records._workload import Workload
 
 if TYPE_CHECKING:
-    from costmodel.spaces import SearchSpace
+    from costmodel.spaces._base import SearchSpace
 
 # Where one number of SMs was recorded under several mechanisms, the first of these is served.
 _ISOLATION_ORDER: tuple[Isolation, ...] = ("whole", "green_context", "mps", "threads")
@@ -102,7 +97,7 @@ class ReplayRunner(Runner):
         Raises:
             CostModelError: If nothing of the workload was recorded, or nothing on all of the platforms.
         """
-        from costmodel.spaces import Pool
+        from costmodel.spaces._pool import Pool
 
         name = self._known(workload)
         found: dict[str, Candidate] = {}

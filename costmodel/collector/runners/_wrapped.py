@@ -5,10 +5,13 @@ from copy import copy
 from typing import TYPE_CHECKING
 
 from costmodel.collector.runners._base import Runner
-from costmodel.records import Candidate, Measurement, Platform, Workload
+from costmodel.records._candidate import Candidate
+from costmodel.records._measurement import Measurement
+from costmodel.records._platform import Platform
+from costmodel.records._workload import Workload
 
 if TYPE_CHECKING:
-    from costmodel.spaces import SearchSpace
+    from costmodel.spaces._base import SearchSpace
 
 
 class WrappedRunner(Runner):

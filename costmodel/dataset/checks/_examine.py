@@ -15,10 +15,15 @@ from costmodel.dataset.checks._findings import Findings
 from costmodel.dataset.checks._held import Held
 from costmodel.dataset.checks._rejected import Rejects
 from costmodel.dataset.checks._sieve import Sieve, Validation
-from costmodel.dataset.importers import ReadOptions, Source, read_source
-from costmodel.dataset.table import Records, devices_in, find_dataset, iter_records, lengths_of
+from costmodel.dataset.importers._base import ReadOptions
+from costmodel.dataset.importers._read import read_source
+from costmodel.dataset.importers._source import Source
+from costmodel.dataset.table._lists import lengths_of
+from costmodel.dataset.table._locate import find_dataset
+from costmodel.dataset.table._read import devices_in, iter_records
+from costmodel.dataset.table._records import Records
 from costmodel.errors import CostModelError
-from costmodel.records import Device
+from costmodel.records._platform import Device
 from costmodel.threads import Beside
 
 

@@ -8,7 +8,7 @@ import pandas as pd
 
 from costmodel.dataset.checks._finding import MOST_EXAMPLES, Finding, Severity
 from costmodel.dataset.checks._held import Held
-from costmodel.dataset.table import number
+from costmodel.dataset.table._same import number
 
 # In 2,511 tasks of public caches and of this project's datasets the slowest config is alone with its latency,
 # and values that three configs or more share, as coarse timers give, are at most 3.4 times the median. Slow

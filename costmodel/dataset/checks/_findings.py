@@ -30,9 +30,11 @@ from costmodel.dataset.checks._units import (
     peak_shares,
     unit_findings,
 )
-from costmodel.dataset.importers import Source
-from costmodel.dataset.splits import device_part, similarity_of, task_agreements
-from costmodel.dataset.table import LATENCIES, Records, codes_of, named
+from costmodel.dataset.importers._source import Source
+from costmodel.dataset.splits._similarity import device_part, similarity_of, task_agreements
+from costmodel.dataset.table._dataset import named
+from costmodel.dataset.table._records import LATENCIES, Records
+from costmodel.dataset.table._same import codes_of
 
 
 class Findings:

@@ -8,8 +8,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from costmodel.dataset.table import Candidates, Records, named
-from costmodel.records import Workload
+from costmodel.dataset.table._candidates import Candidates
+from costmodel.dataset.table._dataset import named
+from costmodel.dataset.table._records import Records
+from costmodel.records._workload import Workload
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,8 @@ import pyarrow.compute as pc
 from costmodel.arrays import FloatArray, Positions
 from costmodel.dataset.checks._finding import MOST_EXAMPLES, Finding, Severity, some
 from costmodel.dataset.checks._held import Held
-from costmodel.dataset.table import Records, lengths_of
+from costmodel.dataset.table._lists import lengths_of
+from costmodel.dataset.table._records import Records
 
 
 class _Values(NamedTuple):

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple, overload
 
 import pyarrow as pa
 
-from costmodel.dataset.importers import Reject
-from costmodel.dataset.table import Records
+from costmodel.dataset.importers._source import Reject
+from costmodel.dataset.table._records import Records
 
 _TABLE = pa.schema(
     [

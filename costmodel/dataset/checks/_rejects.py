@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 from costmodel.dataset.checks._finding import MOST_EXAMPLES, Finding, Severity
 from costmodel.dataset.checks._sieve import SAME_KEY
-from costmodel.dataset.importers import Reject, Source
-from costmodel.dataset.table import Records
+from costmodel.dataset.importers._source import Reject, Source
+from costmodel.dataset.table._records import Records
 
 _REJECTED, _CONFLICT, _DUPLICATE = "rejected", "conflict", "duplicate"
 # Kinds that count what `Validation` and the rejects of sources count as well.

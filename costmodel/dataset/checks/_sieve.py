@@ -8,8 +8,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.dataset.table import ROWS, Records, codes_of, equal, in_order, keys_of, lengths_of, same
-from costmodel.records import Device, Platform
+from costmodel.dataset.table._compare import equal, keys_of
+from costmodel.dataset.table._lists import lengths_of
+from costmodel.dataset.table._order import in_order
+from costmodel.dataset.table._records import ROWS, Records
+from costmodel.dataset.table._same import codes_of, same
+from costmodel.records._platform import Device, Platform
 
 SAME_KEY = "another measurement has the same candidate, platform and visit"
 _LAUNCHES = "launches differ from those of another record of the same candidate"

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from costmodel.dataset.checks._finding import Finding, Severity, some
-from costmodel.dataset.importers import Source
-from costmodel.records import Workload
+from costmodel.dataset.importers._source import Source
+from costmodel.records._workload import Workload
 
 # Whole spaces have any number of configs (the public ones 4,362 to 17,956); a limit is set to a round number.
 # One in a thousand spaces has one by chance.

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from costmodel.dataset.checks._finding import Finding, Severity, some
-from costmodel.dataset.splits import DevicePair, DeviceSimilarity, describe_pairs, twin_groups
+from costmodel.dataset.splits._similarity import DevicePair, DeviceSimilarity, describe_pairs, twin_groups
 
 
 def twin_findings(similarity: DeviceSimilarity) -> Iterator[Finding]:

@@ -17,9 +17,12 @@ import pandas as pd
 
 from costmodel.dataset.checks._finding import MOST_EXAMPLES, Finding, Severity, some
 from costmodel.dataset.checks._held import Held
-from costmodel.dataset.importers import Source
+from costmodel.dataset.importers._source import Source
 from costmodel.errors import CostModelError
-from costmodel.records import Device, Platform, Workload, find_device, peak_rates
+from costmodel.records._device_table import find_device
+from costmodel.records._peak_rates import peak_rates
+from costmodel.records._platform import Device, Platform
+from costmodel.records._workload import Workload
 
 # Bound / best latency is .025 to 1.35 in the 2,496 tasks of the two datasets of this project (beyond 1 where
 # the data stay in the cache). A factor of 1,000 makes that 25 to 1,350, or .000025 to .00135: these

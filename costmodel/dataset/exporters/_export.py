@@ -8,7 +8,8 @@ from costmodel.dataset.exporters._json import export_kernel_tuner, export_t4
 from costmodel.dataset.exporters._metaschedule import export_metaschedule
 from costmodel.dataset.exporters._own import export_parquet, export_records
 from costmodel.dataset.exporters._report import ExportReport
-from costmodel.dataset.table import DatasetLike, Records, iter_records
+from costmodel.dataset.table._read import DatasetLike, iter_records
+from costmodel.dataset.table._records import Records
 from costmodel.errors import CostModelError
 
 Export = Callable[[Iterator[Records], Path], ExportReport]

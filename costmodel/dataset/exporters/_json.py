@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from costmodel.dataset.exporters._report import ExportReport, by_task, write_json_file
-from costmodel.dataset.importers import KEY, show_config, show_entry, show_key, show_result, with_records
-from costmodel.dataset.table import Records
-from costmodel.records import Measurement
+from costmodel.dataset.importers._exported import KEY, with_records
+from costmodel.dataset.importers.kernel_tuner._shown import show_config, show_entry, show_key
+from costmodel.dataset.importers.t4._result import show_result
+from costmodel.dataset.table._records import Records
+from costmodel.records._measurement import Measurement
 
 # What the file is, for programs and people that do not know us.
 _MARK = {"format": "each entry carries the records that it shows, see https://pypi.org/project/sm-costmodel"}

@@ -10,18 +10,17 @@ from typing import Any
 import msgspec
 
 from costmodel.dataset.exporters._report import ExportReport, file_name
-from costmodel.dataset.importers import PROGRAMS_NAME, RECORDS_NAME, SUFFIX
-from costmodel.dataset.table import Records
+from costmodel.dataset.importers._platform_file import SUFFIX
+from costmodel.dataset.importers.metaschedule._database import PROGRAMS_NAME, RECORDS_NAME
+from costmodel.dataset.table._records import Records
 from costmodel.errors import InvalidConfigError
 from costmodel.files import write_whole
-from costmodel.kernels.metaschedule import (
-    TargetKind,
-    database_record,
-    database_workload,
-    make_target,
-    open_space,
-)
-from costmodel.records import Measurement, Platform, Workload
+from costmodel.kernels.metaschedule._database_json import database_record, database_workload
+from costmodel.kernels.metaschedule._sample import open_space
+from costmodel.kernels.metaschedule._target import make_target
+from costmodel.records._measurement import Measurement
+from costmodel.records._platform import Platform, TargetKind
+from costmodel.records._workload import Workload
 
 _FAILED = 1e10  # what MetaSchedule itself writes in place of the seconds of a failure
 LOST = (

@@ -5,8 +5,9 @@ from itertools import chain, islice
 from pathlib import Path
 
 from costmodel.dataset.exporters._report import ExportReport, check_new
-from costmodel.dataset.table import Records, write_parquet
-from costmodel.records import RecordStore
+from costmodel.dataset.table._records import Records
+from costmodel.dataset.table._write import write_parquet
+from costmodel.records._store import RecordStore
 
 _BATCH = 1024
 

@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from costmodel.dataset.importers import RecordSpool
-from costmodel.dataset.table import Records
+from costmodel.dataset.importers._spool import RecordSpool
+from costmodel.dataset.table._records import Records
 from costmodel.errors import CostModelError
 from costmodel.files import write_whole
-from costmodel.records import Measurement, content_id
+from costmodel.records._identity import content_id
+from costmodel.records._measurement import Measurement
 
 _LONGEST_NAME = 120  # a folder's entries may have 255 bytes, and suffixes follow
 

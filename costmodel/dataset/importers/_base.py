@@ -10,7 +10,7 @@ from typing import Literal, get_args
 from costmodel.dataset.importers._document import Document
 from costmodel.dataset.importers._source import Source
 from costmodel.dataset.importers._unpack import unpacked
-from costmodel.records import Workload
+from costmodel.records._workload import Workload
 
 LowerTraces = Literal["needed", "all", "none"]
 LOWER_TRACES: tuple[LowerTraces, ...] = get_args(LowerTraces)

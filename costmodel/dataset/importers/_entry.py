@@ -4,7 +4,7 @@ import math
 from datetime import UTC, datetime
 from typing import Any
 
-from costmodel.records import Decision
+from costmodel.records._candidate import Decision
 
 # How many of each unit make a second.
 PER_SECOND = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}

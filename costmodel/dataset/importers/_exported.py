@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from costmodel.dataset.importers._entry import EntryError
-from costmodel.records import Measurement
+from costmodel.records._measurement import Measurement
 
 KEY = "costmodel"
 # Beyond, a format's milliseconds would overflow; the records keep the number.

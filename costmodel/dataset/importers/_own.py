@@ -2,9 +2,9 @@
 
 from costmodel.dataset.importers._base import Format, InputFile, ReadOptions
 from costmodel.dataset.importers._source import Source
-from costmodel.dataset.table import iter_records
+from costmodel.dataset.table._read import iter_records
 from costmodel.errors import CostModelError
-from costmodel.records import read_records
+from costmodel.records._store import read_records
 
 PARQUET = b"PAR1"
 

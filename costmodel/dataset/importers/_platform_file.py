@@ -9,7 +9,9 @@ from typing import Annotated
 import msgspec
 
 from costmodel.errors import CostModelError
-from costmodel.records import Device, Isolation, Platform, Workload, find_device
+from costmodel.records._device_table import find_device
+from costmodel.records._platform import Device, Isolation, Platform
+from costmodel.records._workload import Workload
 
 SUFFIX = ".platform.toml"
 _EXAMPLE = (

@@ -8,12 +8,14 @@ from pathlib import Path
 from costmodel.dataset.importers._base import Format, InputFile, ReadOptions
 from costmodel.dataset.importers._own import DATASET, RECORD_STORE
 from costmodel.dataset.importers._source import Source
-from costmodel.dataset.importers.auto_scheduler import AUTO_SCHEDULER
-from costmodel.dataset.importers.kernel_tuner import KERNEL_TUNER
-from costmodel.dataset.importers.metaschedule import METASCHEDULE, PROGRAM_TABLE, RECORDS_NAME
-from costmodel.dataset.importers.t4 import T4
-from costmodel.dataset.importers.tables import TABLE
-from costmodel.dataset.table import DataFiles, is_dataset_folder, iter_records
+from costmodel.dataset.importers.auto_scheduler._log import AUTO_SCHEDULER
+from costmodel.dataset.importers.kernel_tuner._cache import KERNEL_TUNER
+from costmodel.dataset.importers.metaschedule._database import METASCHEDULE, PROGRAM_TABLE, RECORDS_NAME
+from costmodel.dataset.importers.t4._file import T4
+from costmodel.dataset.importers.tables._file import TABLE
+from costmodel.dataset.table._files import DataFiles
+from costmodel.dataset.table._locate import is_dataset_folder
+from costmodel.dataset.table._read import iter_records
 from costmodel.errors import CostModelError
 
 # The first that recognises a file reads it.

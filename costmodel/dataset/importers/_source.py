@@ -11,9 +11,9 @@ from typing import Any, Self
 import msgspec
 
 from costmodel.dataset.importers._spool import RecordSpool
-from costmodel.dataset.table import Records
+from costmodel.dataset.table._records import Records
 from costmodel.errors import CostModelError
-from costmodel.records import Measurement
+from costmodel.records._measurement import Measurement
 
 _BATCH = 4096  # measurements that are objects at once
 # About the bytes that rejects may take in memory: a million of short ones.

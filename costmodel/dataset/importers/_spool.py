@@ -8,8 +8,9 @@ from typing import IO, Any, NamedTuple
 
 import pyarrow as pa
 
-from costmodel.dataset.table import Records
-from costmodel.records import Measurement, Platform
+from costmodel.dataset.table._records import Records
+from costmodel.records._measurement import Measurement
+from costmodel.records._platform import Platform
 
 # Rows of the project's datasets take some 15 MB.
 MOST_IN_MEMORY = 32_768

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from costmodel.dataset.publish._tasks import Task
-from costmodel.dataset.table import Dataset
+from costmodel.dataset.table._dataset import Dataset
 
 
 @dataclass(frozen=True)

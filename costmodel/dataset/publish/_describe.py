@@ -13,15 +13,17 @@ from costmodel.dataset._track import Track, untracked
 from costmodel.dataset.publish._coverage import CandidateCounts, Coverage, count_candidates, describe_coverage
 from costmodel.dataset.publish._noise import Noise, describe_noise, repeat_spreads, visit_shifts
 from costmodel.dataset.publish._tasks import Budget, Task, describe_budgets, describe_tasks
-from costmodel.dataset.splits import (
+from costmodel.dataset.splits._similarity import (
     DevicePair,
     describe_pairs,
     latencies_by_part,
     similarity_of,
     task_agreements,
 )
-from costmodel.dataset.table import Dataset, DatasetLike, iter_datasets
-from costmodel.records import Outcome, Platform
+from costmodel.dataset.table._dataset import Dataset
+from costmodel.dataset.table._read import DatasetLike, iter_datasets
+from costmodel.records._measurement import Outcome
+from costmodel.records._platform import Platform
 
 
 @dataclass(frozen=True)

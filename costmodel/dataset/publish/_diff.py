@@ -9,9 +9,11 @@ import numpy as np
 
 from costmodel.arrays import FloatArray, Positions
 from costmodel.dataset._track import Track, untracked
-from costmodel.dataset.importers import RecordSpool
+from costmodel.dataset.importers._spool import RecordSpool
 from costmodel.dataset.publish._noise import Quantiles, quantiles
-from costmodel.dataset.table import DatasetLike, Records, differing, iter_records, keys_of
+from costmodel.dataset.table._compare import differing, keys_of
+from costmodel.dataset.table._read import DatasetLike, iter_records
+from costmodel.dataset.table._records import Records
 
 
 @dataclass(frozen=True)

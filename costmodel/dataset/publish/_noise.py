@@ -7,7 +7,7 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
-from costmodel.dataset.table import lengths_of, reduced
+from costmodel.dataset.table._lists import lengths_of, reduced
 
 _TIME_UNITS = (("s", 0), ("ms", -3), ("us", -6), ("ns", -9))
 

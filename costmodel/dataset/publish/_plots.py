@@ -13,7 +13,7 @@ from costmodel.dataset.publish._coverage import Coverage
 from costmodel.dataset.publish._describe import Description
 from costmodel.dataset.publish._tasks import Budget
 from costmodel.errors import CostModelError
-from costmodel.records import Workload
+from costmodel.records._workload import Workload
 
 T = TypeVar("T")
 

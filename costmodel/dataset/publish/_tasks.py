@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from costmodel.dataset.table import Dataset
-from costmodel.records import Platform
+from costmodel.dataset.table._dataset import Dataset
+from costmodel.records._platform import Platform
 
 _NEAR_BEST = 1.1
 

@@ -34,7 +34,8 @@ from costmodel.dataset.splits._folds import Fold
 from costmodel.dataset.splits._labels import Twins
 from costmodel.dataset.splits._make import STRATEGIES, Split, SplitRecipe, check_split
 from costmodel.dataset.splits._run_lengths import run_lengths, taken_by
-from costmodel.dataset.table import Dataset, DatasetFile, add_checksums, check_checksum, named
+from costmodel.dataset.table._checksums import add_checksums, check_checksum
+from costmodel.dataset.table._dataset import Dataset, DatasetFile, named
 from costmodel.errors import CostModelError
 from costmodel.files import write_whole
 

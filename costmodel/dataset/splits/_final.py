@@ -17,10 +17,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from costmodel.dataset.table import Candidates, Dataset, add_checksums, check_checksum
+from costmodel.dataset.table._candidates import Candidates
+from costmodel.dataset.table._checksums import add_checksums, check_checksum
+from costmodel.dataset.table._dataset import Dataset
 from costmodel.errors import CostModelError
 from costmodel.files import write_whole
-from costmodel.records import Shape, Workload
+from costmodel.records._shape import Shape
+from costmodel.records._workload import Workload
 
 FINAL_REPORT = "final-report"
 FILE_NAME = "final_report.json"

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from costmodel.dataset.splits._make import Split
-from costmodel.dataset.table import Dataset
+from costmodel.dataset.table._dataset import Dataset
 
 
 @dataclass(frozen=True)

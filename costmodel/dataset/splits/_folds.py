@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from costmodel.arrays import Positions
-from costmodel.dataset.table import Dataset
+from costmodel.dataset.table._dataset import Dataset
 from costmodel.errors import CostModelError
 
 Labels = NDArray[Any]

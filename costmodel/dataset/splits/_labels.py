@@ -6,9 +6,11 @@ import numpy as np
 import pandas as pd
 
 from costmodel.dataset.splits._folds import Labels
-from costmodel.dataset.table import Dataset
+from costmodel.dataset.table._dataset import Dataset
 from costmodel.errors import CostModelError
-from costmodel.records import Device, Workload, find_device
+from costmodel.records._device_table import find_device
+from costmodel.records._platform import Device
+from costmodel.records._workload import Workload
 
 # Groups of devices that are held out as one.
 Twins = tuple[tuple[str, ...], ...]

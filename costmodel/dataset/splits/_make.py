@@ -24,7 +24,7 @@ from costmodel.dataset.splits._folds import (
 )
 from costmodel.dataset.splits._labels import Twins, labels_of
 from costmodel.dataset.splits._similarity import device_similarity, twin_groups
-from costmodel.dataset.table import Dataset
+from costmodel.dataset.table._dataset import Dataset
 from costmodel.errors import CostModelError
 
 # What each strategy holds out, one value after the other. With workloads, a model has never met what it is

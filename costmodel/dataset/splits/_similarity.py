@@ -39,8 +39,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from costmodel.dataset.table import Dataset, named
-from costmodel.records import Platform
+from costmodel.dataset.table._dataset import Dataset, named
+from costmodel.records._platform import Platform
 
 LEAST_CONFIGS = 8
 TWIN_RHO = 0.98

@@ -11,7 +11,8 @@ import pyarrow as pa
 from costmodel.dataset.table._launches import alike, narrowed
 from costmodel.dataset.table._same import Codes, same_tables
 from costmodel.dataset.table._schema import DATA_SCHEMA, SCHEMA
-from costmodel.records import Candidate, Config, Decision, KernelLaunch, Workload
+from costmodel.records._candidate import Candidate, Config, Decision, KernelLaunch
+from costmodel.records._workload import Workload
 
 # Columns of the table of candidates; of one with launches that say what data decide, those are more.
 CANDIDATES, DATA_CANDIDATES = (

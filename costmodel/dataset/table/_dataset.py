@@ -20,7 +20,10 @@ from costmodel.dataset.table._records import ROWS, Records
 from costmodel.dataset.table._same import number
 from costmodel.dataset.table._schema import FILE_NAME, PARTS_NAME
 from costmodel.errors import CostModelError, did_you_mean
-from costmodel.records import Candidate, Measurement, Platform, Workload
+from costmodel.records._candidate import Candidate
+from costmodel.records._measurement import Measurement
+from costmodel.records._platform import Platform
+from costmodel.records._workload import Workload
 
 # Columns of a row that hold one value each.
 _SCALARS = (

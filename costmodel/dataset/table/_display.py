@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from html import escape
 
 from costmodel.dataset.table._candidates import Candidates
-from costmodel.records import Platform
+from costmodel.records._platform import Platform
 
 _MOST_NAMED = 12  # operator kinds and outcomes
 

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from costmodel.dataset.table._lists import lengths_of
 from costmodel.dataset.table._schema import DATA_SCHEMA, SCHEMA
-from costmodel.records import DATA_FACTS
+from costmodel.records._candidate import DATA_FACTS
 
 _LAUNCHES = "launches"
 

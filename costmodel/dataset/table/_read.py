@@ -17,7 +17,10 @@ from costmodel.dataset.table._parquet import ParquetPart
 from costmodel.dataset.table._records import FACTS, Records
 from costmodel.dataset.table._same import codes_of
 from costmodel.errors import CostModelError, did_you_mean
-from costmodel.records import Candidate, Config, Device, Measurement, Workload
+from costmodel.records._candidate import Candidate, Config
+from costmodel.records._measurement import Measurement
+from costmodel.records._platform import Device
+from costmodel.records._workload import Workload
 
 # A dataset, the name of one that ships, or a path.
 DatasetLike = Dataset | str | Path

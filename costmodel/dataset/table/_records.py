@@ -17,15 +17,10 @@ from costmodel.dataset.table._lists import medians
 from costmodel.dataset.table._same import Codes, codes_of, distinct
 from costmodel.dataset.table._schema import SCHEMA
 from costmodel.dataset.table._values import check_ids, check_values
-from costmodel.records import (
-    SCHEMA_VERSION,
-    Candidate,
-    Measurement,
-    Outcome,
-    Platform,
-    Workload,
-    source_name,
-)
+from costmodel.records._candidate import Candidate, source_name
+from costmodel.records._measurement import SCHEMA_VERSION, Measurement, Outcome
+from costmodel.records._platform import Platform
+from costmodel.records._workload import Workload
 
 _PLATFORM = ("platform_id", "device", "isolation", "sms_requested", "sms_granted", "software")
 # What a row of a dataset's file says that neither its candidate nor its platform does.

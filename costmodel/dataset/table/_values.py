@@ -8,7 +8,10 @@ import pyarrow.compute as pc
 
 from costmodel.dataset.table._candidates import decode_decisions
 from costmodel.dataset.table._lists import lengths_of
-from costmodel.records import SCHEMA_VERSION, DeviceKind, Isolation, Outcome, Workload, content_id
+from costmodel.records._identity import content_id
+from costmodel.records._measurement import SCHEMA_VERSION, Outcome
+from costmodel.records._platform import DeviceKind, Isolation
+from costmodel.records._workload import Workload
 
 # What may stand in a column.
 _ALLOWED = {

@@ -7,21 +7,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray
-from costmodel.dataset import on_whole_device
-from costmodel.learners import Prediction
-from costmodel.metrics import (
-    covered,
-    expected_log_excess,
-    expected_n_eps,
-    expected_score_at_k,
-    listed_first,
-    log_excess,
-    median_width,
-    ranked_n_eps,
-    regret_error,
-    relative_error,
-    score_at_k,
-)
+from costmodel.dataset.splits._folds import on_whole_device
+from costmodel.learners._base import Prediction
+from costmodel.metrics._coverage import covered, median_width
+from costmodel.metrics._expected import expected_log_excess, expected_n_eps, expected_score_at_k
+from costmodel.metrics._score import log_excess, ranked_n_eps, regret_error, relative_error, score_at_k
+from costmodel.metrics._ties import listed_first
 
 RANDOM = "random"
 WHOLE_DEVICE = "whole device"

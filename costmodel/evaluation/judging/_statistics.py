@@ -7,12 +7,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray
-from costmodel.metrics import (
-    cluster_bootstrap_interval,
-    cluster_bootstrap_ratio,
-    gap_recovered,
-    win_rate,
-)
+from costmodel.metrics._budget import gap_recovered
+from costmodel.metrics._interval import cluster_bootstrap_interval, cluster_bootstrap_ratio
+from costmodel.metrics._paired import win_rate
 
 
 def statistics(values: "pd.Series[float]", clusters: "pd.Series[Any]") -> dict[str, Any]:

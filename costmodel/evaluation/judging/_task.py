@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray
 from costmodel.evaluation.judging._judge import judge, prediction_at
-from costmodel.evaluation.sides import NOVELTY
-from costmodel.learners import Prediction
+from costmodel.evaluation.sides._novelty import NOVELTY
+from costmodel.learners._base import Prediction
 
 _FACTS = ("workload", "kind", "device", "sms_granted", "whole_device", *NOVELTY)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from costmodel.errors import CostModelError
-from costmodel.evaluation.judging import RANDOM, WHOLE_DEVICE
+from costmodel.evaluation.judging._judge import RANDOM, WHOLE_DEVICE
 from costmodel.evaluation.pictures._shots import draw_by_shots
 from costmodel.evaluation.pictures._style import (
     COLOURS,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from costmodel.errors import CostModelError
-from costmodel.evaluation.judging import RANDOM, WHOLE_DEVICE
+from costmodel.evaluation.judging._judge import RANDOM, WHOLE_DEVICE
 from costmodel.evaluation.pictures._style import TWO_PANELS, frame, legend_below, line_style
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from costmodel.evaluation.judging import RANDOM, WHOLE_DEVICE
+from costmodel.evaluation.judging._judge import RANDOM, WHOLE_DEVICE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

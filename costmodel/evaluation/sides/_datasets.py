@@ -7,9 +7,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from costmodel.dataset import Dataset, Fold
+from costmodel.dataset.splits._folds import Fold
+from costmodel.dataset.table._dataset import Dataset
 from costmodel.errors import CostModelError
-from costmodel.records import Candidate, Platform
+from costmodel.records._candidate import Candidate
+from costmodel.records._platform import Platform
 
 SharedTasks = Literal["refuse", "drop", "keep"]
 SHARED_TASKS: tuple[SharedTasks, ...] = get_args(SharedTasks)

@@ -5,7 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from costmodel.dataset import Dataset, Fold, device_similarity, twin_groups
+from costmodel.dataset.splits._folds import Fold
+from costmodel.dataset.splits._similarity import device_similarity, twin_groups
+from costmodel.dataset.table._dataset import Dataset
 
 NOVELTY = ("workload_is", "device_is", "budget_is")
 _COLUMNS = ("workload", "device", "sms_granted")

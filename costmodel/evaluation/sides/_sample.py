@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from costmodel.dataset import Fold
+from costmodel.dataset.splits._folds import Fold
 
 
 def sample_tasks(rows: pd.DataFrame, folds: Sequence[Fold], count: int) -> tuple[Fold, ...]:

@@ -9,8 +9,6 @@ def matmul(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor: ...
 ```
 """
 
-from costmodel.integrations.helion._keeping import keep_timings
-from costmodel.integrations.helion._search import CostModelSearch, costmodel_autotuner
-from costmodel.integrations.helion._space import HelionSpace
+import lazy_loader
 
-__all__ = ["CostModelSearch", "HelionSpace", "costmodel_autotuner", "keep_timings"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -5,7 +5,7 @@ from itertools import chain, zip_longest
 
 from costmodel.arrays import FloatArray
 from costmodel.integrations.helion._config import distinct
-from costmodel.records import Config
+from costmodel.records._candidate import Config
 
 # Shares of the shortlist: a model that ranks all configs is left most of it.
 _WITH_MODEL, _WITHOUT = 1 / 3, 1 / 2

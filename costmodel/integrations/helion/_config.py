@@ -7,7 +7,7 @@ from typing import Any
 
 import helion
 
-from costmodel.records import Config, Decision
+from costmodel.records._candidate import Config, Decision
 
 _ITEM = re.compile(r"(.+)\[(\d+)\]", re.ASCII)
 _JSON = re.compile(r"null|true|false|\[.*\]")

@@ -10,8 +10,10 @@ from helion.autotuner.base_search import BaseSearch
 from costmodel.integrations.helion._config import config_of
 from costmodel.integrations.helion._question import question
 from costmodel.integrations.helion._timings import helion_timings, measurements_of, on_this_stream
-from costmodel.integrations.triton import current_platform, open_store
-from costmodel.records import Candidate, Platform
+from costmodel.integrations.triton._platform import current_platform
+from costmodel.integrations.triton._store import open_store
+from costmodel.records._candidate import Candidate
+from costmodel.records._platform import Platform
 
 
 def keep_timings(

@@ -12,8 +12,9 @@ import torch
 import triton
 from torch.utils._pytree import tree_flatten, tree_leaves
 
-from costmodel.integrations.triton import Question, type_runs
-from costmodel.records import Workload, content_id
+from costmodel.integrations.triton._key import Question, type_runs
+from costmodel.records._identity import content_id
+from costmodel.records._workload import Workload
 
 # Settings of Helion that change the code of a config.
 _SETTINGS = ("backend", "dot_precision", "fast_math", "index_dtype", "static_shapes")

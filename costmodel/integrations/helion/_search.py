@@ -21,14 +21,20 @@ from costmodel.integrations.helion._config import distinct
 from costmodel.integrations.helion._question import question
 from costmodel.integrations.helion._space import HelionSpace
 from costmodel.integrations.helion._timings import fastest, helion_timings, measurements_of, on_this_stream
-from costmodel.integrations.triton import KernelTimings, by_neighbours, current_platform, open_store
-from costmodel.records import Candidate, Config, Measurement, Outcome, Platform
-from costmodel.search import ModelSampler, add_known, quiet_optuna
-from costmodel.transfer import FromScratch
-from costmodel.tuning import Knowledge, from_model
+from costmodel.integrations.triton._kernel_timings import KernelTimings
+from costmodel.integrations.triton._platform import current_platform
+from costmodel.integrations.triton._shortlist import by_neighbours
+from costmodel.integrations.triton._store import open_store
+from costmodel.records._candidate import Candidate, Config
+from costmodel.records._measurement import Measurement, Outcome
+from costmodel.records._platform import Platform
+from costmodel.search._study import add_known, quiet_optuna
+from costmodel.search.samplers._model import ModelSampler
+from costmodel.transfer.models._scratch import FromScratch
+from costmodel.tuning._knowledge import Knowledge, from_model
 
 if TYPE_CHECKING:
-    from costmodel.transfer import Model
+    from costmodel.transfer.prediction._model import Model
 
 # Configs to score for each that is measured, and at most, as the sampler draws anew after 16: Helion makes 64
 # in a sixteenth of a second, and compiles and times one in about half a second.

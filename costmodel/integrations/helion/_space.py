@@ -14,12 +14,16 @@ from optuna.distributions import BaseDistribution, IntDistribution
 
 from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError, InvalidConfigError
-from costmodel.features import FeatureTable, extract, in_columns
+from costmodel.features._extract import extract
+from costmodel.features._in_columns import in_columns
+from costmodel.features._table import FeatureTable
 from costmodel.integrations.helion._config import config_of, distinct, helion_config
-from costmodel.integrations.triton import Question
-from costmodel.kernels import MOST_CHANGES
-from costmodel.records import Candidate, Config, Platform, content_id
-from costmodel.spaces import DrawnConfigs, Param, SearchSpace
+from costmodel.integrations.triton._key import Question
+from costmodel.kernels._design_space import MOST_CHANGES
+from costmodel.records._candidate import Candidate, Config
+from costmodel.records._identity import content_id
+from costmodel.records._platform import Platform
+from costmodel.spaces._base import DrawnConfigs, Param, SearchSpace
 
 # What Optuna sees of a config: when it was first seen.
 PLACE = "place"

@@ -5,8 +5,12 @@ from collections.abc import Sequence
 from copy import copy
 from typing import Any
 
-from costmodel.integrations.triton import KernelTimings, Question, TimingStore
-from costmodel.records import Candidate, Measurement, Outcome, Platform
+from costmodel.integrations.triton._kernel_timings import KernelTimings
+from costmodel.integrations.triton._key import Question
+from costmodel.integrations.triton._store import TimingStore
+from costmodel.records._candidate import Candidate
+from costmodel.records._measurement import Measurement, Outcome
+from costmodel.records._platform import Platform
 
 _PER_SECOND = 1e3  # Helion tells milliseconds
 # Helion says "error" of all that fails while it is compiled or run.

@@ -10,6 +10,6 @@ results, env = kernel_tuner.tune_kernel(
 ```
 """
 
-from costmodel.integrations.kernel_tuner._strategy import CostModelStrategy
+import lazy_loader
 
-__all__ = ["CostModelStrategy"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from costmodel.dataset import SM_PERCENTAGE, EntryError, TunedKernel, tuned_device
+from costmodel.dataset.importers._entry import EntryError
+from costmodel.dataset.importers.kernel_tuner._kernel import SM_PERCENTAGE, TunedKernel, tuned_device
 from costmodel.errors import CostModelError
-from costmodel.records import Device, find_device, part_of
+from costmodel.records._device_table import find_device
+from costmodel.records._platform import Device, part_of
 
 
 def kernel_of(runner: Any, tuning_options: Any, device: Device | str | None, sms: int | None) -> TunedKernel:

@@ -4,10 +4,13 @@ import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from costmodel.dataset import Dataset, DatasetLike, TunedKernel, read_files
+from costmodel.dataset._build import read_files
+from costmodel.dataset.importers.kernel_tuner._kernel import TunedKernel
+from costmodel.dataset.table._dataset import Dataset
+from costmodel.dataset.table._read import DatasetLike
 from costmodel.errors import CostModelError
-from costmodel.transfer import Model
-from costmodel.tuning import Knowledge, from_model, known_from
+from costmodel.transfer.prediction._model import Model
+from costmodel.tuning._knowledge import Knowledge, from_model, known_from
 
 # A cache or T4 file, a dataset, or a trained model.
 Source = DatasetLike | Model

@@ -11,11 +11,15 @@ from optuna import Trial
 from optuna.distributions import BaseDistribution, IntDistribution
 
 from costmodel.arrays import FloatArray
-from costmodel.dataset import TunedKernel
+from costmodel.dataset.importers.kernel_tuner._kernel import TunedKernel
 from costmodel.errors import CostModelError
-from costmodel.features import FeatureTable, extract, in_columns
-from costmodel.records import Candidate, Config, Platform, content_id
-from costmodel.spaces import DrawnConfigs, Param, SearchSpace
+from costmodel.features._extract import extract
+from costmodel.features._in_columns import in_columns
+from costmodel.features._table import FeatureTable
+from costmodel.records._candidate import Candidate, Config
+from costmodel.records._identity import content_id
+from costmodel.records._platform import Platform
+from costmodel.spaces._base import DrawnConfigs, Param, SearchSpace
 
 # What Optuna sees of a config: its place in the list.
 PLACE = "place"

@@ -14,8 +14,9 @@ from costmodel.errors import CostModelError, SpaceExhaustedError
 from costmodel.integrations.kernel_tuner._kernel import allowed_configs, kernel_of
 from costmodel.integrations.kernel_tuner._knowledge import Source, known, listed
 from costmodel.integrations.kernel_tuner._space import PLACE, ListedSpace
-from costmodel.records import Device
-from costmodel.search import ModelSampler, quiet_optuna
+from costmodel.records._platform import Device
+from costmodel.search._study import quiet_optuna
+from costmodel.search.samplers._model import ModelSampler
 
 _PER_SECOND = 1e3  # Kernel Tuner tells milliseconds
 

@@ -21,10 +21,12 @@ from costmodel.integrations.triton._platform import current_platform, is_capturi
 from costmodel.integrations.triton._shortlist import Adviser
 from costmodel.integrations.triton._store import open_store
 from costmodel.integrations.triton._tuning import QUANTILES, Compiler, Tuning
-from costmodel.records import Candidate, KernelResources, Platform
+from costmodel.records._candidate import Candidate
+from costmodel.records._kernel_resources import KernelResources
+from costmodel.records._platform import Platform
 
 if TYPE_CHECKING:
-    from costmodel.transfer import Model
+    from costmodel.transfer.prediction._model import Model
 
 Mode = Literal["measure", "background", "model"]
 

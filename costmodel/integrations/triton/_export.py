@@ -13,15 +13,14 @@ from costmodel.files import write_whole
 from costmodel.integrations.triton._autotuner import Autotuner
 from costmodel.integrations.triton._kernel_timings import current_timings
 from costmodel.integrations.triton._store import open_store
-from costmodel.records import Device, Measurement, content_id, read_records
-from costmodel.search import (
-    DispatchTable,
-    Objective,
-    ObjectiveName,
-    Provenance,
-    best_portfolio,
-)
-from costmodel.search.portfolio import dispatch_ranges
+from costmodel.records._identity import content_id
+from costmodel.records._measurement import Measurement
+from costmodel.records._platform import Device
+from costmodel.records._store import read_records
+from costmodel.search._objective import Objective, ObjectiveName
+from costmodel.search._provenance import Provenance
+from costmodel.search.portfolio._dispatch import DispatchTable, dispatch_ranges
+from costmodel.search.portfolio._portfolio import best_portfolio
 
 # A store, or a kernel that has one.
 Tuned = Autotuner | Path | str

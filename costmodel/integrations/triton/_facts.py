@@ -6,8 +6,9 @@ from contextlib import suppress
 from typing import Any
 
 from costmodel.errors import CostModelError
-from costmodel.kernels.family import Formula
-from costmodel.records import KernelLaunch, KernelResources
+from costmodel.kernels.family._formula import Formula
+from costmodel.records._candidate import KernelLaunch
+from costmodel.records._kernel_resources import KernelResources
 
 # Formulas by field of ``KernelLaunch``, or a function from the arguments to values of its fields.
 LaunchFacts = Mapping[str, float | str] | Callable[[Mapping[str, Any]], Mapping[str, float]]

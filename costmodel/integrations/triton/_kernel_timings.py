@@ -5,7 +5,11 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from costmodel.integrations.triton._store import TimingStore
-from costmodel.records import Candidate, KernelResources, Measurement, Outcome, Platform, Workload
+from costmodel.records._candidate import Candidate
+from costmodel.records._kernel_resources import KernelResources
+from costmodel.records._measurement import Measurement, Outcome
+from costmodel.records._platform import Platform
+from costmodel.records._workload import Workload
 
 L2Policy = Literal["warm", "flushed"]
 

@@ -13,7 +13,9 @@ import triton
 from triton.runtime.jit import JITFunction
 
 from costmodel.errors import CostModelError
-from costmodel.records import Config, Decision, Workload, content_id
+from costmodel.records._candidate import Config, Decision
+from costmodel.records._identity import content_id
+from costmodel.records._workload import Workload
 
 # Short names of element types, Triton's own; others keep theirs.
 _TYPES = {"float": "fp", "bfloat": "bf", "uint": "u", "int": "i"}

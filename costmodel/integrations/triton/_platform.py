@@ -11,7 +11,9 @@ from triton.runtime.driver import driver
 from costmodel.errors import CostModelError
 from costmodel.host import cpu_model, cpu_threads
 from costmodel.integrations.triton._driver import cuda_driver, driver_release
-from costmodel.records import CUDA_ATTRIBUTES, Device, Isolation, Platform, cuda_device, known_devices
+from costmodel.records._cuda_device import CUDA_ATTRIBUTES, cuda_device
+from costmodel.records._device_table import known_devices
+from costmodel.records._platform import Device, Isolation, Platform
 
 _MPS_FOLDER = "/tmp/nvidia-mps"  # noqa: S108 (where MPS has its sockets unless told)
 

@@ -14,10 +14,12 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from costmodel.records import Candidate, Measurement, Outcome, Platform
+from costmodel.records._candidate import Candidate
+from costmodel.records._measurement import Measurement, Outcome
+from costmodel.records._platform import Platform
 
 if TYPE_CHECKING:
-    from costmodel.transfer import Model
+    from costmodel.transfer.prediction._model import Model
 
 # Another device counts as far as two doublings.
 _OTHER_DEVICE = 2.0
@@ -67,7 +69,7 @@ class Adviser:
         return False
 
     def _by_model(self, candidates: Sequence[Candidate], platform: Platform, first: int) -> list[int]:
-        from costmodel.transfer import shortlist
+        from costmodel.transfer._plan import shortlist
 
         assert self._model
         X = self._model.features(candidates, [platform] * len(candidates))
@@ -79,7 +81,7 @@ class Adviser:
 @cache
 def _loaded(path: Path) -> "Model":
     """The model of a file, one object for all kernels of this process."""
-    from costmodel.transfer import load_model  # takes a second
+    from costmodel.transfer.prediction._model import load_model  # takes a second
 
     return load_model(path)
 

@@ -4,7 +4,11 @@ import os
 from functools import cache
 from pathlib import Path
 
-from costmodel.records import Candidate, Measurement, Platform, SharedRecordStore, Workload
+from costmodel.records._candidate import Candidate
+from costmodel.records._measurement import Measurement
+from costmodel.records._platform import Platform
+from costmodel.records._store import SharedRecordStore
+from costmodel.records._workload import Workload
 
 # Names a store for all kernels that are not told another.
 STORE_VARIABLE = "COSTMODEL_TRITON_STORE"

@@ -13,7 +13,9 @@ from costmodel.errors import CostModelError, last_line
 from costmodel.integrations.triton._kernel_timings import KernelTimings
 from costmodel.integrations.triton._platform import still_works
 from costmodel.integrations.triton._shortlist import Adviser
-from costmodel.records import Candidate, KernelResources, Measurement, Outcome
+from costmodel.records._candidate import Candidate
+from costmodel.records._kernel_resources import KernelResources
+from costmodel.records._measurement import Measurement, Outcome
 
 # Quantiles of single runs that a timer is asked for, as Triton does; configs are compared by the first.
 QUANTILES = (0.5, 0.2, 0.8)

@@ -10,25 +10,6 @@ database = ms.tune_tir(module, target, work_dir, max_trials_global=16, **options
 ```
 """
 
-from costmodel.integrations.tvm._builder import Builder
-from costmodel.integrations.tvm._cost_model import CostModel
-from costmodel.integrations.tvm._database import BestKernel, Database
-from costmodel.integrations.tvm._options import tuning_options
-from costmodel.integrations.tvm._platform import local_platform, named_platform
-from costmodel.integrations.tvm._program import Program, program_key
-from costmodel.integrations.tvm._runner import Runner
-from costmodel.integrations.tvm._strategy import SearchStrategy
+import lazy_loader
 
-__all__ = [
-    "BestKernel",
-    "Builder",
-    "CostModel",
-    "Database",
-    "Program",
-    "Runner",
-    "SearchStrategy",
-    "local_platform",
-    "named_platform",
-    "program_key",
-    "tuning_options",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -9,10 +9,12 @@ import tvm
 from tvm.ir.utils import derived_object
 from tvm.s_tir import meta_schedule as ms
 
-from costmodel.collector import default_builders
-from costmodel.collector.build import Built, ModuleBuilders, ModuleSource, start_build_workers
+from costmodel.collector.build._builders import start_build_workers
+from costmodel.collector.build._module_build import ModuleBuilders, ModuleSource
+from costmodel.collector.runners._device_runner import default_builders
 from costmodel.integrations.tvm._target import target_json, target_kind
-from costmodel.kernels.metaschedule import MetaSchedule
+from costmodel.kernels._built import Built
+from costmodel.kernels.metaschedule._source import MetaSchedule
 
 
 @derived_object

@@ -14,7 +14,7 @@ from costmodel.integrations.tvm._platform import platform_for, refuse_other_sms
 from costmodel.integrations.tvm._program import Program, program_key, tell
 from costmodel.integrations.tvm._results import latency_of
 from costmodel.integrations.tvm._task import Task
-from costmodel.records import Platform
+from costmodel.records._platform import Platform
 
 
 @derived_object

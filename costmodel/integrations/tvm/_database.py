@@ -22,7 +22,8 @@ from costmodel.integrations.tvm._entry import (
 from costmodel.integrations.tvm._program import program_key
 from costmodel.integrations.tvm._results import latency_of
 from costmodel.integrations.tvm._target import device_part, target_json
-from costmodel.records import Platform, SharedLineFile
+from costmodel.records._line_file import SharedLineFile
+from costmodel.records._platform import Platform
 
 
 @dataclass(frozen=True)

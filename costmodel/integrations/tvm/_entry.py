@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from costmodel.integrations.tvm._results import latency_of
-from costmodel.records import Isolation, Platform
+from costmodel.records._platform import Isolation, Platform
 
 
 class ProgramEntry(msgspec.Struct, frozen=True, tag="program", forbid_unknown_fields=True):

@@ -9,9 +9,12 @@ import numpy as np
 
 from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError
-from costmodel.features import COLUMNS
-from costmodel.transfer import FromScratch, Model, ModelMetadata, TransferModel, load_model, software_versions
-from costmodel.tuning import pretrained
+from costmodel.features._extract import COLUMNS
+from costmodel.transfer._base import TransferModel
+from costmodel.transfer.models._scratch import FromScratch
+from costmodel.transfer.prediction._model import Model, load_model
+from costmodel.transfer.storage._metadata import ModelMetadata, software_versions
+from costmodel.tuning._shipped import pretrained
 
 # A pretrained model, what is inside of one, or its file.
 AnyModel = Model | TransferModel | Path | str

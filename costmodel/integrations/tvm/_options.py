@@ -9,8 +9,8 @@ from costmodel.integrations.tvm._database import Database
 from costmodel.integrations.tvm._model_file import AnyModel
 from costmodel.integrations.tvm._runner import Runner
 from costmodel.integrations.tvm._strategy import SearchStrategy
-from costmodel.kernels.metaschedule import register_tensor_intrinsics
-from costmodel.records import TargetKind
+from costmodel.kernels.metaschedule._tensor_intrin import register_tensor_intrinsics
+from costmodel.records._platform import TargetKind
 
 _BATCH = 16
 

@@ -2,10 +2,12 @@
 
 from typing import Any
 
-from costmodel.collector import CpuRunner, CudaRunner
+from costmodel.collector.runners._cpu import CpuRunner
+from costmodel.collector.runners._cuda import CudaRunner
 from costmodel.errors import CostModelError, DeviceUnavailableError
 from costmodel.integrations.tvm._target import target_kind
-from costmodel.records import Platform, TargetKind, find_device, part_of
+from costmodel.records._device_table import find_device
+from costmodel.records._platform import Platform, TargetKind, part_of
 
 RUNNERS = {"cuda": CudaRunner, "cpu": CpuRunner}
 

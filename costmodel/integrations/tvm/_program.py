@@ -10,11 +10,15 @@ import tvm_ffi
 
 from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError
-from costmodel.features import COLUMNS, extract, extract_batch
+from costmodel.features._extract import COLUMNS, extract, extract_batch
 from costmodel.integrations.tvm._target import target_kind
-from costmodel.kernels.metaschedule import ProgramSource, lowered_launches, open_space
-from costmodel.records import Candidate, Config, KernelLaunch, Platform, TargetKind, Workload, config_batches
-from costmodel.workloads import recognise_program
+from costmodel.kernels.metaschedule._sample import lowered_launches, open_space
+from costmodel.kernels.metaschedule.programs._source import ProgramSource
+from costmodel.records._candidate import Candidate, Config, KernelLaunch
+from costmodel.records._config_batch import config_batches
+from costmodel.records._platform import Platform, TargetKind
+from costmodel.records._workload import Workload
+from costmodel.workloads._programs import recognise_program
 
 # Launches that are remembered: those of a population and what is bred from it. Each takes some 1 kB.
 _REMEMBERED = 8192

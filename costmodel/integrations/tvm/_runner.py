@@ -9,10 +9,10 @@ from typing import Any
 from tvm.ir.utils import derived_object
 from tvm.s_tir import meta_schedule as ms
 
-from costmodel.collector import Argument, Timed
+from costmodel.collector.device._job import Argument, Timed
 from costmodel.errors import CostModelError
 from costmodel.integrations.tvm._platform import RUNNERS
-from costmodel.records import Isolation, TargetKind
+from costmodel.records._platform import Isolation, TargetKind
 
 
 @derived_object

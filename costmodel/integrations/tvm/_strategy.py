@@ -14,9 +14,12 @@ from costmodel.integrations.tvm._platform import platform_for, refuse_other_sms
 from costmodel.integrations.tvm._program import Program, program_key, tell
 from costmodel.integrations.tvm._results import latency_of
 from costmodel.integrations.tvm._target import device_part, target_json
-from costmodel.records import Candidate, Config, Platform
-from costmodel.search import DriftWatch, ModelSampler, add_known, quiet_optuna
-from costmodel.spaces import KernelSpace
+from costmodel.records._candidate import Candidate, Config
+from costmodel.records._platform import Platform
+from costmodel.search._drift_watch import DriftWatch
+from costmodel.search._study import add_known, quiet_optuna
+from costmodel.search.samplers._model import ModelSampler
+from costmodel.spaces._kernel import KernelSpace
 
 
 @derived_object

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from costmodel.records import TargetKind
+from costmodel.records._platform import TargetKind
 
 _KINDS: dict[str, TargetKind] = {"cuda": "cuda", "llvm": "cpu"}
 

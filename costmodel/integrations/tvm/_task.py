@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from costmodel.arrays import FloatArray
-from costmodel.features import COLUMNS
+from costmodel.features._extract import COLUMNS
 from costmodel.integrations.tvm._program import Program
-from costmodel.records import Platform
-from costmodel.transfer import FromScratch, Predictor, TransferModel
+from costmodel.records._platform import Platform
+from costmodel.transfer._base import Predictor, TransferModel
+from costmodel.transfer.models._scratch import FromScratch
 
 _ANALYTIC = [column.name for column in COLUMNS].index("log2_analytic_s")
 _MOST_LOG_RATIO = 50.0

@@ -12,9 +12,9 @@ from costmodel.errors import CostModelError
 from costmodel.kernels.cuda._data import Arrays, FamilyData, function_of
 from costmodel.kernels.cuda._description import Description
 from costmodel.kernels.cuda._t1 import Argument
-from costmodel.kernels.family import Formula
-from costmodel.kernels.reference import tolerance_of as tolerance_of_dtype
-from costmodel.records import Workload
+from costmodel.kernels.family._formula import Formula
+from costmodel.kernels.reference._inputs import tolerance_of as tolerance_of_dtype
+from costmodel.records._workload import Workload
 
 _SEED = 20260
 _TYPES = {"half": "float16", "float": "float32", "double": "float64", "int": "int32", "bool": "bool"}

@@ -10,14 +10,11 @@ from costmodel.kernels._cubin import static_shared_bytes
 from costmodel.kernels._launch_note import LaunchNote
 from costmodel.kernels.cuda._family import CudaFamily
 from costmodel.kernels.cuda._nvrtc import Source, compile_source
-from costmodel.kernels.family import (
-    Geometry,
-    build_artifact,
-    check_launch,
-    check_shared_bytes,
-    write_artifact,
-)
-from costmodel.records import Candidate, Config, ConfigBatch, Workload
+from costmodel.kernels.family._artifact import build_artifact, write_artifact
+from costmodel.kernels.family._geometry import Geometry, check_launch, check_shared_bytes
+from costmodel.records._candidate import Candidate, Config
+from costmodel.records._config_batch import ConfigBatch
+from costmodel.records._workload import Workload
 
 _AXES = "xyz"
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.errors import CostModelError
-from costmodel.kernels.family import load_module
+from costmodel.kernels.family._module import load_module
 
 Arrays = dict[str, NDArray[Any]]
 

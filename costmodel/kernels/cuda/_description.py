@@ -6,7 +6,7 @@ import msgspec
 
 from costmodel.errors import CostModelError
 from costmodel.kernels.cuda._t1 import Choice, ConfigurationSpace, KernelSpecification, WorkloadSection
-from costmodel.kernels.family import Formula
+from costmodel.kernels.family._formula import Formula
 
 
 class Description(msgspec.Struct, frozen=True, rename="pascal"):

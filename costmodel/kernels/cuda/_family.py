@@ -24,8 +24,11 @@ from costmodel.kernels.cuda._data import Arrays, FamilyData
 from costmodel.kernels.cuda._description import Description, find_description, read_description
 from costmodel.kernels.cuda._launch_rules import LaunchRules
 from costmodel.kernels.cuda._nvrtc import is_of_nvcc
-from costmodel.kernels.family import Choice, FamilySpace, Formula, Geometry, sized_workload
-from costmodel.records import Workload
+from costmodel.kernels.family._base import Choice, sized_workload
+from costmodel.kernels.family._formula import Formula
+from costmodel.kernels.family._geometry import Geometry
+from costmodel.kernels.family._space import FamilySpace
+from costmodel.records._workload import Workload
 
 _DATA = "data.py"
 _INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)

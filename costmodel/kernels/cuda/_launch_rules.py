@@ -11,7 +11,8 @@ from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError
 from costmodel.kernels.cuda._description import Description
 from costmodel.kernels.cuda._t1 import Expression
-from costmodel.kernels.family import Formula, Geometry, launch_columns
+from costmodel.kernels.family._formula import Formula
+from costmodel.kernels.family._geometry import Geometry, launch_columns
 
 _BLOCK_SIZES = ("block_size_x", "block_size_y", "block_size_z")  # Kernel Tuner's names
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from costmodel.errors import MissingExtraError
 from costmodel.kernels._nvrtc_version import FIRST_WITH_HEADERS, nvrtc_version
-from costmodel.kernels.family import CompileError
+from costmodel.kernels.family._artifact import CompileError
 
 # Options of nvcc that say nothing of the code for the GPU, or what is said otherwise here.
 _OF_NVCC = (

@@ -9,8 +9,9 @@ from costmodel.kernels._nvrtc_version import nvrtc_compiler
 from costmodel.kernels.cuda._build import build_family
 from costmodel.kernels.cuda._family import CudaFamily
 from costmodel.kernels.cuda._nvrtc import check_nvrtc
-from costmodel.kernels.family import FamilySource
-from costmodel.records import Candidate, TargetKind
+from costmodel.kernels.family._source import FamilySource
+from costmodel.records._candidate import Candidate
+from costmodel.records._platform import TargetKind
 
 SHIPPED = Path(__file__).parent / "families"
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import msgspec
 
 from costmodel.errors import CostModelError
-from costmodel.kernels.family import Formula
+from costmodel.kernels.family._formula import Formula
 
 Expression = int | float | str
 Choice = int | float | str

@@ -11,7 +11,8 @@ from costmodel.files import write_whole
 from costmodel.kernels._built import Built
 from costmodel.kernels._cubin import resources_by_kernel
 from costmodel.kernels._launch_note import LaunchNote
-from costmodel.records import Candidate, Outcome
+from costmodel.records._candidate import Candidate
+from costmodel.records._measurement import Outcome
 
 
 class CompileError(Exception):

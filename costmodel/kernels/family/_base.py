@@ -10,7 +10,7 @@ from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError
 from costmodel.kernels.family._formula import Formula
 from costmodel.kernels.family._geometry import Geometry
-from costmodel.records import Workload
+from costmodel.records._workload import Workload
 
 Choice = int | float | str
 

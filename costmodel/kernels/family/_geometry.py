@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from costmodel.arrays import FloatArray
 from costmodel.errors import InvalidConfigError
 from costmodel.kernels.family._formula import Formula
-from costmodel.records import KernelLaunch, known_architectures
+from costmodel.records._candidate import KernelLaunch
+from costmodel.records._device_table import known_architectures
 
 _MOST_THREADS = 1024  # of a block, on every GPU
 _MOST_BLOCKS = (2**31 - 1, 65_535, 65_535)

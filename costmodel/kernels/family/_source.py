@@ -13,7 +13,10 @@ from costmodel.kernels._base import KernelSource
 from costmodel.kernels._built import Built
 from costmodel.kernels.family._base import Family
 from costmodel.kernels.family._space import FamilySpace
-from costmodel.records import Candidate, Outcome, TargetKind, Workload
+from costmodel.records._candidate import Candidate
+from costmodel.records._measurement import Outcome
+from costmodel.records._platform import TargetKind
+from costmodel.records._workload import Workload
 
 
 class FamilySource(KernelSource):

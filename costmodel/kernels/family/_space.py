@@ -11,7 +11,9 @@ from costmodel.errors import CostModelError, InvalidConfigError
 from costmodel.kernels.family._base import Choice, Family
 from costmodel.kernels.family._geometry import check_launch
 from costmodel.kernels.family._valid_configs import Rows, ValidConfigs
-from costmodel.records import Candidate, Config, ConfigBatch, Decision, KernelLaunch, Workload
+from costmodel.records._candidate import Candidate, Config, Decision, KernelLaunch
+from costmodel.records._config_batch import ConfigBatch
+from costmodel.records._workload import Workload
 
 _MOST_DRAWS = 100  # of a neighbour
 _MOST_AT_ONCE = 1 << 17  # configs whose features are computed together

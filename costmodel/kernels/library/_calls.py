@@ -12,10 +12,10 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from costmodel.kernels.family import load_module
+from costmodel.kernels.family._module import load_module
 from costmodel.kernels.library import _cublaslt
 from costmodel.kernels.library._family import LibraryFamily
-from costmodel.records import Workload
+from costmodel.records._workload import Workload
 
 Tensor = Any  # torch.Tensor
 Tensors = Mapping[str, Tensor]  # inputs by the operator's names for them

@@ -18,7 +18,7 @@ import torch
 
 from costmodel.errors import InvalidConfigError
 from costmodel.kernels.library._space import MOST_ALGORITHMS
-from costmodel.records import Workload
+from costmodel.records._workload import Workload
 
 _ELEMENTS = {torch.float32: 0, torch.float16: 2}  # cudaDataType_t: CUDA_R_32F, CUDA_R_16F
 _COMPUTE_32F = 68  # cublasComputeType_t: sums in float32, and no TF32

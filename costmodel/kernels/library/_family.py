@@ -1,9 +1,11 @@
 """Families that say what a user of the library would call instead."""
 
-from costmodel.kernels.cuda import CudaFamily, CudaSource
-from costmodel.kernels.family import FamilySource
-from costmodel.kernels.triton import TritonFamily, TritonSource
-from costmodel.records import Workload
+from costmodel.kernels.cuda._family import CudaFamily
+from costmodel.kernels.cuda._source import CudaSource
+from costmodel.kernels.family._source import FamilySource
+from costmodel.kernels.triton._family import TritonFamily
+from costmodel.kernels.triton._source import TritonSource
+from costmodel.records._workload import Workload
 
 LibraryFamily = CudaFamily | TritonFamily
 

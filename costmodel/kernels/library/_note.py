@@ -9,7 +9,8 @@ import msgspec
 from costmodel.files import write_whole
 from costmodel.kernels.library._family import family_of
 from costmodel.kernels.library._space import CALL
-from costmodel.records import Candidate, Workload
+from costmodel.records._candidate import Candidate
+from costmodel.records._workload import Workload
 
 SUFFIX = ".torch.json"
 

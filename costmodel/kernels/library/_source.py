@@ -12,7 +12,10 @@ from costmodel.kernels._built import Built
 from costmodel.kernels.library._family import family_of, owner_of
 from costmodel.kernels.library._note import SUFFIX, write_note
 from costmodel.kernels.library._space import LibrarySpace
-from costmodel.records import Candidate, Outcome, TargetKind, Workload
+from costmodel.records._candidate import Candidate
+from costmodel.records._measurement import Outcome
+from costmodel.records._platform import TargetKind
+from costmodel.records._workload import Workload
 
 
 class LibrarySource(KernelSource):

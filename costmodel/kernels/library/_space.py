@@ -11,17 +11,11 @@ import numpy as np
 from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError, InvalidConfigError
 from costmodel.kernels.library._family import facts_of_call, family_of
-from costmodel.records import (
-    SKETCH,
-    Candidate,
-    Config,
-    ConfigBatch,
-    Decision,
-    KernelLaunch,
-    TargetKind,
-    Workload,
-    content_id,
-)
+from costmodel.records._candidate import Candidate, Config, Decision, KernelLaunch
+from costmodel.records._config_batch import SKETCH, ConfigBatch
+from costmodel.records._identity import content_id
+from costmodel.records._platform import TargetKind
+from costmodel.records._workload import Workload
 
 CALL = "call"
 # What cuBLASLt may be told to count on: the usual SM budgets; 0 leaves it to see the whole device.

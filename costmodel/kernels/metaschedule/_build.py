@@ -12,7 +12,11 @@ from costmodel.files import write_whole
 from costmodel.kernels._built import Built
 from costmodel.kernels._cubin import kernel_resources
 from costmodel.kernels.metaschedule._target import make_target
-from costmodel.records import Candidate, Outcome, TargetKind, Workload, content_id
+from costmodel.records._candidate import Candidate
+from costmodel.records._identity import content_id
+from costmodel.records._measurement import Outcome
+from costmodel.records._platform import TargetKind
+from costmodel.records._workload import Workload
 
 if TYPE_CHECKING:
     from costmodel.kernels.metaschedule._design_space import MetaScheduleSpace

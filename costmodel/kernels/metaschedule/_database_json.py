@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from costmodel.records import Config, Workload
+from costmodel.records._candidate import Config
+from costmodel.records._workload import Workload
 
 if TYPE_CHECKING:
     from costmodel.kernels.metaschedule._design_space import MetaScheduleSpace

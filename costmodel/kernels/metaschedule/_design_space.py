@@ -25,17 +25,12 @@ from costmodel.kernels.metaschedule._tensor_intrin import (
     without_tensor_intrinsics,
 )
 from costmodel.kernels.metaschedule._workload_ir import workload_module
-from costmodel.kernels.metaschedule.launches import estimate_launches
-from costmodel.records import (
-    SKETCH,
-    Candidate,
-    Config,
-    ConfigBatch,
-    KernelLaunch,
-    TargetKind,
-    Workload,
-    content_id,
-)
+from costmodel.kernels.metaschedule.launches._estimate import estimate_launches
+from costmodel.records._candidate import Candidate, Config, KernelLaunch
+from costmodel.records._config_batch import SKETCH, ConfigBatch
+from costmodel.records._identity import content_id
+from costmodel.records._platform import TargetKind
+from costmodel.records._workload import Workload
 
 _MOST_DRAWS = 2000  # one in 20 to 500 meets the constraints where any does; a draw takes 30 us
 

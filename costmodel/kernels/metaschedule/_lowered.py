@@ -18,7 +18,7 @@ from costmodel.kernels.metaschedule._shared_memory import (
     bytes_of,
     pipeline_copies,
 )
-from costmodel.records import KernelLaunch
+from costmodel.records._candidate import KernelLaunch
 
 _LOWERING = tvm.transform.Sequential(
     [

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.errors import CostModelError
-from costmodel.records import Decision
+from costmodel.records._candidate import Decision
 
 
 class Suggester(Protocol):

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from costmodel.errors import MissingExtraError
 from costmodel.kernels._sample import sample
-from costmodel.records import Candidate, KernelLaunch, TargetKind, Workload
+from costmodel.records._candidate import Candidate, KernelLaunch
+from costmodel.records._platform import TargetKind
+from costmodel.records._workload import Workload
 
 if TYPE_CHECKING:
     from costmodel.kernels.metaschedule._design_space import MetaScheduleSpace

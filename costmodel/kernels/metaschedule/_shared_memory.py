@@ -14,7 +14,7 @@ import numpy as np
 import tvm
 from numpy.typing import NDArray
 
-from costmodel.records import Decision
+from costmodel.records._candidate import Decision
 
 FRAGMENT_SIDE = 16  # of all fragments that MetaSchedule uses: m, n and k of one warp's matrix product
 # Annotation of a pipelined loop: a stage for each statement in it.

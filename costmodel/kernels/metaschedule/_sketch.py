@@ -14,7 +14,7 @@ from costmodel.kernels.metaschedule._choices import choices_of
 from costmodel.kernels.metaschedule._parameters import Categorical, Parameter, Tile
 from costmodel.kernels.metaschedule._shared_memory import PIPELINE_STAGES, SharedMemory, shared_memory_bounds
 from costmodel.kernels.metaschedule._sketch_names import SketchNames
-from costmodel.records import Decision
+from costmodel.records._candidate import Decision
 
 # Where a block may be computed: -2 inlined, -1 at the root, else a loop's position. The deepest nest is that
 # of conv2d on a CPU: four spatial loops in four parts and three reductions in two are 22 loops.

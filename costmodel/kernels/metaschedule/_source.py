@@ -11,7 +11,9 @@ from costmodel.kernels.metaschedule._headers import precompile_headers
 from costmodel.kernels.metaschedule._sample import open_space
 from costmodel.kernels.metaschedule._target import make_target
 from costmodel.kernels.metaschedule._without_torch import import_tvm_for
-from costmodel.records import Candidate, TargetKind, Workload
+from costmodel.records._candidate import Candidate
+from costmodel.records._platform import TargetKind
+from costmodel.records._workload import Workload
 
 if TYPE_CHECKING:
     from costmodel.kernels.metaschedule._design_space import MetaScheduleSpace

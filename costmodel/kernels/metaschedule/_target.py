@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from costmodel.records import TargetKind
+from costmodel.records._platform import TargetKind
 
 # From Hopper on, code for exactly one architecture may use all of it (CUDA C++ Programming Guide,
 # "Architecture-Specific Features").

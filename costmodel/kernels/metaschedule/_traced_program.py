@@ -5,7 +5,7 @@ from typing import Any
 
 from costmodel.kernels.metaschedule._sample import lowered_launches
 from costmodel.kernels.metaschedule._tensor_intrin import register_tensor_intrinsics
-from costmodel.records import KernelLaunch
+from costmodel.records._candidate import KernelLaunch
 
 
 class TracedProgram:

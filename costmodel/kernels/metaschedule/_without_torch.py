@@ -2,7 +2,7 @@
 
 import sys
 
-from costmodel.records import TargetKind
+from costmodel.records._platform import TargetKind
 
 
 def import_tvm_for(kind: TargetKind) -> None:

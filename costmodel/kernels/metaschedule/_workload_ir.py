@@ -9,7 +9,7 @@ from typing import Any
 import tvm
 from tvm import te, topi
 
-from costmodel.records import Workload
+from costmodel.records._workload import Workload
 
 
 def workload_module(workload: Workload) -> Any:

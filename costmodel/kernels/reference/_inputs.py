@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.records import Workload
+from costmodel.records._workload import Workload
 
 _SEED = 20260
 _WEIGHTS = frozenset({"B", "weight"})  # inputs whose products are summed up

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.records import Workload
+from costmodel.records._workload import Workload
 
 Array = NDArray[np.float64]
 

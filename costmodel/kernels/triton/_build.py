@@ -14,17 +14,14 @@ import numpy as np
 
 from costmodel.kernels._built import Built
 from costmodel.kernels._launch_note import LaunchNote, Position, Scratch, Value
-from costmodel.kernels.family import (
-    CompileError,
-    build_artifact,
-    check_launch,
-    check_shared_bytes,
-    load_module,
-    write_artifact,
-)
+from costmodel.kernels.family._artifact import CompileError, build_artifact, write_artifact
+from costmodel.kernels.family._geometry import check_launch, check_shared_bytes
+from costmodel.kernels.family._module import load_module
 from costmodel.kernels.triton._call import Constant, Parameter, Pointer, options_of, parameters_of, type_of
 from costmodel.kernels.triton._family import WARP_THREADS, TritonFamily
-from costmodel.records import Candidate, ConfigBatch, Workload
+from costmodel.records._candidate import Candidate
+from costmodel.records._config_batch import ConfigBatch
+from costmodel.records._workload import Workload
 
 _DIVISIBLE = [["tt.divisibility", 16]]  # what Triton compiles for where a pointer or number is
 

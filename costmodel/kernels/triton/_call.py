@@ -4,9 +4,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from costmodel.kernels._launch_note import Position, Scratch, Value
-from costmodel.kernels.family import Formula
+from costmodel.kernels.family._formula import Formula
 from costmodel.kernels.triton._family import EPILOGUE, OPTIONS, OUTPUT, TritonFamily
-from costmodel.records import Config, Workload
+from costmodel.records._candidate import Config
+from costmodel.records._workload import Workload
 
 _TYPES = {
     "float16": "fp16",

@@ -14,16 +14,13 @@ from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError
-from costmodel.kernels.family import (
-    Choice,
-    FamilySpace,
-    Formula,
-    Geometry,
-    launch_columns,
-    sized_workload,
-)
-from costmodel.kernels.reference import tolerance_of
-from costmodel.records import KernelLaunch, Workload
+from costmodel.kernels.family._base import Choice, sized_workload
+from costmodel.kernels.family._formula import Formula
+from costmodel.kernels.family._geometry import Geometry, launch_columns
+from costmodel.kernels.family._space import FamilySpace
+from costmodel.kernels.reference._inputs import tolerance_of
+from costmodel.records._candidate import KernelLaunch
+from costmodel.records._workload import Workload
 
 Arrays = Mapping[str, NDArray[Any]]
 Expression = int | float | str

@@ -17,12 +17,14 @@ from numpy.typing import NDArray
 
 from costmodel.errors import CostModelError, MissingExtraError
 from costmodel.kernels._launch_note import Position, Value
-from costmodel.kernels.family import load_module
-from costmodel.kernels.reference import agrees
+from costmodel.kernels.family._module import load_module
+from costmodel.kernels.reference._inputs import agrees
 from costmodel.kernels.triton._call import Constant, Parameter, parameters_of
 from costmodel.kernels.triton._family import TritonFamily
 from costmodel.kernels.triton._source import TritonSource
-from costmodel.records import Config, ConfigBatch, Workload
+from costmodel.records._candidate import Config
+from costmodel.records._config_batch import ConfigBatch
+from costmodel.records._workload import Workload
 
 _TELLS_TRITON = {"TRITON_INTERPRET": "1"}
 

@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 
 from costmodel.errors import CostModelError
-from costmodel.kernels.family import load_module
+from costmodel.kernels.family._module import load_module
 from costmodel.kernels.triton._family import TritonFamily
 
 _FILE, _ONE, _SEVERAL = "family.py", "FAMILY", "FAMILIES"

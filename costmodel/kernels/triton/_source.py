@@ -6,11 +6,12 @@ from pathlib import Path
 
 from costmodel.errors import MissingExtraError
 from costmodel.kernels._built import Built
-from costmodel.kernels.family import FamilySource
+from costmodel.kernels.family._source import FamilySource
 from costmodel.kernels.triton._build import build_family
 from costmodel.kernels.triton._family import TritonFamily
 from costmodel.kernels.triton._place import families_at
-from costmodel.records import Candidate, TargetKind
+from costmodel.records._candidate import Candidate
+from costmodel.records._platform import TargetKind
 
 SHIPPED = Path(__file__).parent / "families"
 

@@ -1,5 +1,1 @@
 """What is known of a kernel from other platforms, whatever that is: nothing, one of them, or all but one."""
-
-from costmodel.learners.known._known_elsewhere import KnownElsewhere
-
-__all__ = ["KnownElsewhere"]

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray
 from costmodel.learners._scaler import Scaler
-from costmodel.learners.multitask import matern_similarity
-from costmodel.learners.sources import distinct_rows, row_keys
+from costmodel.learners.multitask._matern import matern_similarity
+from costmodel.learners.sources._distinct import distinct_rows, row_keys
 
 
 class KernelDepartures:

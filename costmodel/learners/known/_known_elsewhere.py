@@ -13,7 +13,7 @@ from costmodel.learners._registry import register
 from costmodel.learners._scaled_from_whole import ScaledFromWhole
 from costmodel.learners._training import check_features, prepare
 from costmodel.learners.known._departures import KernelDepartures
-from costmodel.learners.trees import XGBoostLearner
+from costmodel.learners.trees._xgboost import XGBoostLearner
 
 
 @register("known-elsewhere")

@@ -13,7 +13,7 @@ from costmodel.learners._registry import register
 from costmodel.learners._scaler import Scaler
 from costmodel.learners._training import check_features, lower_bound, prepare
 from costmodel.learners.multitask._network_training import Examples, Recipe, forward, train_network
-from costmodel.learners.sources import distinct_rows
+from costmodel.learners.sources._distinct import distinct_rows
 
 # Rows that pass the network at once.
 _ROWS = 8192

@@ -11,7 +11,8 @@ from costmodel.learners._analytic import AnalyticPrior
 from costmodel.learners._base import Learner, Prediction
 from costmodel.learners._registry import register
 from costmodel.learners.stacking._stack import Stack
-from costmodel.learners.trees import XGBoostLearner, XGBoostRanker
+from costmodel.learners.trees._xgboost import XGBoostLearner
+from costmodel.learners.trees._xgboost_rank import XGBoostRanker
 
 
 @register("stack-above-analytic")

@@ -12,9 +12,10 @@ from costmodel.learners._base import Learner, Prediction
 from costmodel.learners._kernel_ridge import KernelRidge
 from costmodel.learners._registry import register
 from costmodel.learners._training import Training, prepare
-from costmodel.learners.sources import distinct_rows
+from costmodel.learners.sources._distinct import distinct_rows
 from costmodel.learners.stacking._out_of_fold import out_of_fold
-from costmodel.learners.trees import XGBoostLearner, XGBoostRanker
+from costmodel.learners.trees._xgboost import XGBoostLearner
+from costmodel.learners.trees._xgboost_rank import XGBoostRanker
 
 
 @register("stack")

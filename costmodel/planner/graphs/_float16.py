@@ -1,6 +1,7 @@
 """Workloads in half precision, as networks run them."""
 
-from costmodel.records import OPERATORS, Workload
+from costmodel.records._operators import OPERATORS
+from costmodel.records._workload import Workload
 
 
 def in_float16(workload: Workload) -> Workload:

@@ -9,7 +9,7 @@ import numpy as np
 from costmodel.errors import CostModelError
 from costmodel.planner.graphs._base import Dependencies, DependencyKind, KernelGraph, Resource, TaskKind
 from costmodel.planner.graphs._recorded import RecordedGraph
-from costmodel.records import Workload
+from costmodel.records._workload import Workload
 
 _Seconds = Annotated[float, msgspec.Meta(ge=0)]
 _ON_HOST = ("host", "launch", "sync")

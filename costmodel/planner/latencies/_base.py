@@ -7,7 +7,8 @@ import numpy as np
 
 from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError
-from costmodel.records import Device, Workload
+from costmodel.records._platform import Device
+from costmodel.records._workload import Workload
 
 
 @dataclass(frozen=True)

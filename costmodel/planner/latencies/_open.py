@@ -3,14 +3,15 @@
 from functools import cached_property
 from pathlib import Path
 
-from costmodel.dataset import DatasetLike, load_dataset
-from costmodel.learners import DEFAULT_LEARNER
+from costmodel.dataset.table._read import DatasetLike, load_dataset
+from costmodel.learners._registry import DEFAULT_LEARNER
 from costmodel.planner.latencies._base import FirstKnown, KernelTable, Latencies
 from costmodel.planner.latencies._predicted import PredictedLatencies
 from costmodel.planner.latencies._recorded import RecordedLatencies
 from costmodel.planner.latencies._roofline import RooflineLatencies
-from costmodel.records import Device, Workload
-from costmodel.transfer import Model
+from costmodel.records._platform import Device
+from costmodel.records._workload import Workload
+from costmodel.transfer.prediction._model import Model
 
 # The dataset that `tune` measures of most workloads.
 _SHIPPED = "sm-budgets"
@@ -47,7 +48,7 @@ class _LearntLater(Latencies):
 
     @cached_property
     def _predicted(self) -> PredictedLatencies:
-        from costmodel.tuning import train
+        from costmodel.tuning._training import train
 
         return PredictedLatencies(train(self.dataset, DEFAULT_LEARNER), self.device)
 

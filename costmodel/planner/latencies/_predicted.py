@@ -7,11 +7,14 @@ from pathlib import Path
 import numpy as np
 
 from costmodel.errors import CostModelError
-from costmodel.kernels import open_sources, source_for
+from costmodel.kernels._sources import open_sources, source_for
 from costmodel.planner.latencies._base import KernelTable, Latencies
 from costmodel.planner.latencies._roofline import RooflineLatencies
-from costmodel.records import Candidate, Device, Workload, part_of
-from costmodel.transfer import Model, UnmeasuredDeviceWarning, device_named, load_model
+from costmodel.records._candidate import Candidate
+from costmodel.records._platform import Device, part_of
+from costmodel.records._workload import Workload
+from costmodel.transfer.prediction._devices import UnmeasuredDeviceWarning, device_named
+from costmodel.transfer.prediction._model import Model, load_model
 
 # SMs that green contexts are granted by.
 _STEP = 8
@@ -84,8 +87,8 @@ class PredictedLatencies(Latencies):
         )
 
     def _chosen(self, workload: Workload) -> list[Candidate]:
-        from costmodel.search import screen_candidates  # loads Optuna
-        from costmodel.spaces import KernelSpace
+        from costmodel.search.proposals._screened import screen_candidates  # loads Optuna
+        from costmodel.spaces._kernel import KernelSpace
 
         platforms = [part_of(self.device, each) for each in self.good_at]
         made = source_for(workload, "cuda", open_sources(("metaschedule",))).space(workload, "cuda")

@@ -5,10 +5,11 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from costmodel.dataset import Dataset, DatasetLike, load_dataset
+from costmodel.dataset.table._dataset import Dataset
+from costmodel.dataset.table._read import DatasetLike, load_dataset
 from costmodel.errors import CostModelError
 from costmodel.planner.latencies._base import KernelTable, Latencies
-from costmodel.records import Workload
+from costmodel.records._workload import Workload
 
 
 class RecordedLatencies(Latencies):

@@ -3,7 +3,8 @@
 import numpy as np
 
 from costmodel.planner.latencies._base import KernelTable, Latencies
-from costmodel.records import Device, Workload
+from costmodel.records._platform import Device
+from costmodel.records._workload import Workload
 
 # By the best recorded norms and softmaxes of datasets/sm-budgets on 8 to 132 SMs: the smallest take 1.7 us.
 # rms_norm-m512-n4096, which moves 17 MB, takes 25.3 us on 8 SMs and 7.5 us on 32, softmax-m6144-n512, which

@@ -18,9 +18,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from costmodel.errors import CostModelError
-from costmodel.planner.graphs import KernelGraph, TaskKind
-from costmodel.planner.whatif import Slowdown, Work
-from costmodel.records import Device, Workload
+from costmodel.planner.graphs._base import KernelGraph, TaskKind
+from costmodel.planner.whatif._sharing import Slowdown, Work
+from costmodel.records._platform import Device
+from costmodel.records._workload import Workload
 
 # Of the cache. With all of it, errors are the same within .1 %.
 _CACHE = 0.5

@@ -100,7 +100,7 @@ def place(  # noqa: PLR0913 (one argument a choice)
         MissingExtraError: OR-tools is not installed, and ``method`` asks for it.
 
     Example:
-        >>> from costmodel.planner.placement import Device
+        >>> from costmodel.planner import Device
         >>> layers = (Node(id=0, latency=2.0), Node(id=1, latency=3.0))
         >>> problem = PlacementProblem(layers, ((0, 1),), (Device(name="a"), Device(name="b")))
         >>> place(problem, method="prefixes").value

@@ -10,14 +10,15 @@ import pandas as pd
 
 from costmodel.errors import CostModelError
 from costmodel.files import write_whole
-from costmodel.planner.graphs import KernelGraph, TaskKind
-from costmodel.planner.latencies import Latencies
-from costmodel.planner.replay import CriticalPath, critical_path, replay
-from costmodel.planner.whatif import WorkloadKernels, workload_kernels
+from costmodel.planner.graphs._base import KernelGraph, TaskKind
+from costmodel.planner.latencies._base import Latencies
+from costmodel.planner.replaying._critical_path import CriticalPath, critical_path
+from costmodel.planner.replaying._replay import replay
+from costmodel.planner.whatif._kernels import WorkloadKernels, workload_kernels
 from costmodel.progress import track
 
 if TYPE_CHECKING:
-    from costmodel.jobs import JobFile
+    from costmodel.jobs._job import JobFile
 
 _COLUMNS = (
     "workload",
@@ -67,7 +68,7 @@ class Ranking:
         Raises:
             CostModelError: If no workload has a gain, or they have different numbers of SMs.
         """
-        from costmodel.jobs import JobFile
+        from costmodel.jobs._job import JobFile
 
         rows = list(self._gaining())
         sms = sorted({int(row.sms) for row in rows})

@@ -6,8 +6,9 @@ from typing import Any
 import msgspec
 
 from costmodel.files import write_whole
-from costmodel.planner.graphs import DependencyKind, TaskKind
-from costmodel.planner.replay import Timeline, critical_path
+from costmodel.planner.graphs._base import DependencyKind, TaskKind
+from costmodel.planner.replaying._base import Timeline
+from costmodel.planner.replaying._critical_path import critical_path
 
 # One process for threads and one for streams, so that Perfetto groups them.
 _HOST, _DEVICE = 1, 2

@@ -8,8 +8,9 @@ from matplotlib.collections import PatchCollection
 from matplotlib.patches import Patch, Rectangle
 
 from costmodel.figures import Picture
-from costmodel.planner.graphs import TaskKind
-from costmodel.planner.replay import Timeline, critical_path
+from costmodel.planner.graphs._base import TaskKind
+from costmodel.planner.replaying._base import Timeline
+from costmodel.planner.replaying._critical_path import critical_path
 
 _COLOURS = {
     TaskKind.KERNEL: "#4c9f8f",

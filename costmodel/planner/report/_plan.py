@@ -12,19 +12,21 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from costmodel.files import write_whole
-from costmodel.planner.graphs import (
-    Inspection,
-    KernelGraph,
-    RecordedGraph,
-    TaskKind,
-    is_module_place,
-)
-from costmodel.planner.latencies import Latencies, open_latencies
-from costmodel.planner.ranking import Ranking, rank
-from costmodel.planner.replay import CriticalPath, Timeline, critical_path, replay
+from costmodel.planner.graphs._base import KernelGraph, TaskKind
+from costmodel.planner.graphs._inspection import Inspection
+from costmodel.planner.graphs._recorded import RecordedGraph
+from costmodel.planner.graphs._relax import is_module_place
+from costmodel.planner.latencies._base import Latencies
+from costmodel.planner.latencies._open import open_latencies
+from costmodel.planner.ranking._rank import Ranking, rank
+from costmodel.planner.replaying._base import Timeline
+from costmodel.planner.replaying._critical_path import CriticalPath, critical_path
+from costmodel.planner.replaying._replay import replay
 from costmodel.planner.report._perfetto import save_perfetto
 from costmodel.planner.report._read import read_any
-from costmodel.planner.whatif import OnDevice, Transform, parse_what_if, without_profiler
+from costmodel.planner.whatif._device import OnDevice
+from costmodel.planner.whatif._parse import Transform, parse_what_if
+from costmodel.planner.whatif._profiler import without_profiler
 from costmodel.web_page import web_page
 
 if TYPE_CHECKING:

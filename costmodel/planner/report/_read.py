@@ -3,15 +3,12 @@
 from pathlib import Path
 
 from costmodel.errors import CostModelError
-from costmodel.planner.graphs import (
-    KernelGraph,
-    RecordedGraph,
-    is_module_place,
-    read_graph,
-    read_kineto,
-    read_relax,
-)
-from costmodel.planner.latencies import Latencies
+from costmodel.planner.graphs._base import KernelGraph
+from costmodel.planner.graphs._json_graph import read_graph
+from costmodel.planner.graphs._recorded import RecordedGraph
+from costmodel.planner.graphs._relax import is_module_place, read_relax
+from costmodel.planner.graphs.kineto._read import read_kineto
+from costmodel.planner.latencies._base import Latencies
 
 
 def read_any(

@@ -7,15 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from costmodel.planner.graphs import KernelGraph, RecordedGraph
-from costmodel.planner.report import Plan, plan
-from costmodel.planner.whatif import OnDevice, Transform, parse_what_if
-from costmodel.records import Device, Sweep, find_device, swept_devices
-from costmodel.transfer.hardware import draw_swept
+from costmodel.planner.graphs._base import KernelGraph
+from costmodel.planner.graphs._recorded import RecordedGraph
+from costmodel.planner.report._plan import Plan, plan
+from costmodel.planner.whatif._device import OnDevice
+from costmodel.planner.whatif._parse import Transform, parse_what_if
+from costmodel.records._device_table import find_device
+from costmodel.records._platform import Device
+from costmodel.records._sweep import Sweep, swept_devices
+from costmodel.transfer.hardware._swept import draw_swept
 
 if TYPE_CHECKING:
     from costmodel.figures import Picture
-    from costmodel.planner.latencies import Latencies
+    from costmodel.planner.latencies._base import Latencies
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,10 @@ from types import MappingProxyType
 from costmodel.errors import did_you_mean
 from costmodel.planner.tiles._kernel import TiledKernel
 from costmodel.planner.tiles._schedule import Overheads, overlapped_s
-from costmodel.planner.tiles.policies import RowSync, StridedSync, SyncPolicy, TileSync
+from costmodel.planner.tiles.policies._base import SyncPolicy
+from costmodel.planner.tiles.policies._row import RowSync
+from costmodel.planner.tiles.policies._strided import StridedSync
+from costmodel.planner.tiles.policies._tile import TileSync
 
 POLICIES: Mapping[str, SyncPolicy] = MappingProxyType(
     {"row": RowSync(), "tile": TileSync(), "strided": StridedSync()}

@@ -14,7 +14,7 @@ import numpy as np
 
 from costmodel.arrays import FloatArray
 from costmodel.planner.tiles._kernel import TiledKernel
-from costmodel.planner.tiles.policies import SyncPolicy
+from costmodel.planner.tiles.policies._base import SyncPolicy
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray
-from costmodel.planner.graphs import KernelGraph, TaskKind
+from costmodel.planner.graphs._base import KernelGraph, TaskKind
 from costmodel.planner.whatif._base import Mask, named
 
 # What of a kernel's time no change of its work or its SMs takes away.

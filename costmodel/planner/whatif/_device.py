@@ -7,9 +7,9 @@ import numpy as np
 
 from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError
-from costmodel.planner.graphs import KernelGraph, TaskKind
+from costmodel.planner.graphs._base import KernelGraph, TaskKind
 from costmodel.planner.whatif._bounds import START_S, pace_on, products, with_memory, with_work
-from costmodel.records import Device
+from costmodel.records._platform import Device
 
 # What a kernel is taken to wait for: what its name says, or what makes it take the least or the most.
 Bound = Literal["by name", "fastest", "slowest"]

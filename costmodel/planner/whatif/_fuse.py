@@ -4,7 +4,7 @@ import numpy as np
 
 from costmodel.arrays import FloatArray, Positions
 from costmodel.errors import CostModelError
-from costmodel.planner.graphs import DependencyKind, KernelGraph, TaskKind
+from costmodel.planner.graphs._base import DependencyKind, KernelGraph, TaskKind
 from costmodel.planner.whatif._base import (
     REMOVED,
     Mask,

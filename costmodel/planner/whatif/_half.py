@@ -3,7 +3,8 @@
 import numpy as np
 
 from costmodel.arrays import FloatArray
-from costmodel.planner.graphs import KernelGraph, TaskKind, in_float16
+from costmodel.planner.graphs._base import KernelGraph, TaskKind
+from costmodel.planner.graphs._float16 import in_float16
 from costmodel.planner.whatif._base import Mask, in_scope, named, positive
 from costmodel.planner.whatif._bounds import (
     START_S,
@@ -13,7 +14,7 @@ from costmodel.planner.whatif._bounds import (
     products_of_vectors,
     with_work,
 )
-from costmodel.records import Workload
+from costmodel.records._workload import Workload
 
 # Products of 1 GFLOP and more, beside their start: in float32 on CUDA cores the fastest recorded kernels
 # reach 27 TFLOP/s in the median (from 2 GFLOP on 31), in float16 cuBLAS 320 (360):

@@ -9,14 +9,15 @@ import numpy as np
 
 from costmodel.arrays import Positions
 from costmodel.errors import CostModelError
-from costmodel.planner.graphs import KernelGraph, TaskKind
-from costmodel.planner.replay import replay
+from costmodel.planner.graphs._base import KernelGraph, TaskKind
+from costmodel.planner.replaying._replay import replay
 from costmodel.planner.whatif._base import Mask, kernels_named
 from costmodel.planner.whatif._scale import on_sms
-from costmodel.records import DTYPE_BYTES, OPERATORS, Workload
+from costmodel.records._operators import OPERATORS
+from costmodel.records._workload import DTYPE_BYTES, Workload
 
 if TYPE_CHECKING:
-    from costmodel.planner.latencies import Latencies
+    from costmodel.planner.latencies._base import Latencies
 
 
 @dataclass(frozen=True)
@@ -149,7 +150,7 @@ def unfused(graph: KernelGraph, latencies: "Latencies", pattern: str = "") -> Ke
     Raises:
         CostModelError: If no kernel has a workload, or no name matches.
     """
-    from costmodel.planner.latencies import RooflineLatencies
+    from costmodel.planner.latencies._roofline import RooflineLatencies
 
     durations, count, loses = graph.durations_s.copy(), 0, dict[str, float]()
     roof = RooflineLatencies(latencies.device)

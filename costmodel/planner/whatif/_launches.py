@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from costmodel.arrays import Positions
-from costmodel.planner.graphs import Dependencies, DependencyKind, KernelGraph
+from costmodel.planner.graphs._base import Dependencies, DependencyKind, KernelGraph
 from costmodel.planner.whatif._base import Mask, chosen, gaps, is_launch, positive, program_order
 
 # Seconds between kernels of a CUDA graph that wait for each other, as measured on an H100: the median of 60

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from costmodel.errors import CostModelError
-from costmodel.planner.graphs import KernelGraph, TaskKind
+from costmodel.planner.graphs._base import KernelGraph, TaskKind
 from costmodel.planner.whatif._base import kernels_named, positive
 from costmodel.planner.whatif._bounds import START_S, pace_on, with_memory, with_work
 

@@ -13,8 +13,9 @@ from functools import cached_property
 import numpy as np
 
 from costmodel.errors import CostModelError
-from costmodel.planner.graphs import KernelGraph, grouped
-from costmodel.planner.replay import replay
+from costmodel.planner.graphs._base import KernelGraph
+from costmodel.planner.graphs._order import grouped
+from costmodel.planner.replaying._replay import replay
 from costmodel.planner.whatif._base import positive
 from costmodel.planner.whatif._sharing import WAIT_S, Contention, Machine, Sharing, beside_others, first_come
 from costmodel.planner.whatif._streams import in_time, placed, without_streams

@@ -14,8 +14,9 @@ from scipy.sparse.csgraph import maximum_bipartite_matching
 
 from costmodel.arrays import FloatArray, Positions
 from costmodel.errors import CostModelError
-from costmodel.planner.graphs import Dependencies, DependencyKind, KernelGraph, Resource, grouped
-from costmodel.planner.replay import replay
+from costmodel.planner.graphs._base import Dependencies, DependencyKind, KernelGraph, Resource
+from costmodel.planner.graphs._order import grouped
+from costmodel.planner.replaying._replay import replay
 from costmodel.planner.whatif._base import DIGITS_S, chosen, gaps, program_order
 
 _DATA = (DependencyKind.DATA, DependencyKind.EVENT)

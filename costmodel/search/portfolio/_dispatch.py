@@ -18,7 +18,9 @@ import numpy as np
 from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError
 from costmodel.files import write_whole
-from costmodel.records import Candidate, Config, Device, Workload
+from costmodel.records._candidate import Candidate, Config
+from costmodel.records._platform import Device
+from costmodel.records._workload import Workload
 from costmodel.search._provenance import Provenance
 from costmodel.search.portfolio._portfolio import BudgetRange
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray, Positions
-from costmodel.records import Candidate
+from costmodel.records._candidate import Candidate
 from costmodel.search.proposals._decisions import SKETCH
 from costmodel.search.proposals._improvement import ImprovementModel
 

@@ -13,7 +13,7 @@ from typing import Self
 import numpy as np
 
 from costmodel.arrays import FloatArray
-from costmodel.records import Config
+from costmodel.records._candidate import Config
 
 # Sketches are the rules that MetaSchedule applied; those with Tensor Cores are sketches of their own. Their
 # numbers are names.

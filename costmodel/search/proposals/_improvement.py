@@ -11,9 +11,12 @@ from typing import Any, Self
 import numpy as np
 
 from costmodel.arrays import FloatArray
-from costmodel.features import FeatureTable, extract
-from costmodel.learners import Learner, Prediction
-from costmodel.records import Candidate, Measurement, Outcome, Platform
+from costmodel.features._extract import extract
+from costmodel.features._table import FeatureTable
+from costmodel.learners._base import Learner, Prediction
+from costmodel.records._candidate import Candidate
+from costmodel.records._measurement import Measurement, Outcome
+from costmodel.records._platform import Platform
 from costmodel.search.acquisition import expected_improvement
 from costmodel.search.proposals._decisions import DecisionColumns
 from costmodel.search.proposals._gaussian_process import GaussianProcess

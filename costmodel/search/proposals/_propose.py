@@ -13,10 +13,15 @@ from typing import Literal
 import numpy as np
 
 from costmodel.errors import InvalidConfigError
-from costmodel.kernels import DesignSpace, DistinctPrograms, KernelSource, neighbour, sample_from_starts
-from costmodel.kernels.metaschedule import MetaSchedule
-from costmodel.learners import Learner
-from costmodel.records import Candidate, Config, Measurement, Outcome, Workload
+from costmodel.kernels._base import KernelSource
+from costmodel.kernels._design_space import DesignSpace, neighbour
+from costmodel.kernels._distinct import DistinctPrograms
+from costmodel.kernels._sample import sample_from_starts
+from costmodel.kernels.metaschedule._source import MetaSchedule
+from costmodel.learners._base import Learner
+from costmodel.records._candidate import Candidate, Config
+from costmodel.records._measurement import Measurement, Outcome
+from costmodel.records._workload import Workload
 from costmodel.search.proposals._choice import best_first, leaders
 from costmodel.search.proposals._decisions import SKETCH
 from costmodel.search.proposals._improvement import ImprovementModel

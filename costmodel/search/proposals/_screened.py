@@ -7,12 +7,15 @@ from contextlib import suppress
 import numpy as np
 
 from costmodel.errors import InvalidConfigError
-from costmodel.kernels import DistinctPrograms, sample_from_starts
-from costmodel.records import Candidate
+from costmodel.kernels._distinct import DistinctPrograms
+from costmodel.kernels._sample import sample_from_starts
+from costmodel.records._candidate import Candidate
 from costmodel.search._objective import Objective, ObjectiveName, SearchGoal
-from costmodel.search.samplers import Prior, screen
-from costmodel.spaces import KernelSpace
-from costmodel.transfer import TransferModel, choose_first
+from costmodel.search.samplers._prediction import Prior
+from costmodel.search.samplers._screening import screen
+from costmodel.spaces._kernel import KernelSpace
+from costmodel.transfer._base import TransferModel
+from costmodel.transfer._plan import choose_first
 
 _SCREENED = 4000  # configs that the model scores at each SM budget: half a second of one core
 

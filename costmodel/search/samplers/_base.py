@@ -15,11 +15,11 @@ from optuna.trial import FrozenTrial, TrialState
 
 from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError, SpaceExhaustedError
-from costmodel.records import Config
+from costmodel.records._candidate import Config
 from costmodel.search._objective import Objective, ObjectiveName, SearchGoal
 from costmodel.search.samplers._history import History
 from costmodel.search.samplers._turns import CHOICE, FIXED, claim, give_up, wait_for_turn, write_attr
-from costmodel.spaces import Param, SearchSpace
+from costmodel.spaces._base import Param, SearchSpace
 
 
 class SpaceSampler(BaseSampler):

@@ -6,7 +6,7 @@ import numpy as np
 from optuna import Study
 
 from costmodel.arrays import FloatArray
-from costmodel.drift import Drift
+from costmodel.drift._monitor import Drift
 
 # User attribute of a study: ratio and first trial of each drift, in the order in which they were found.
 _DRIFTS = "costmodel:drifts"

@@ -12,10 +12,10 @@ from optuna.trial import FrozenTrial, TrialState
 
 from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError
-from costmodel.records import Config
+from costmodel.records._candidate import Config
 from costmodel.search.samplers._drifts import present_factors
 from costmodel.search.samplers._turns import CHOICE, FIXED, is_given_up
-from costmodel.spaces import SearchSpace
+from costmodel.spaces._base import SearchSpace
 
 FINISHED = (TrialState.COMPLETE, TrialState.FAIL)
 # User attribute of a trial: seconds at each SM budget, in the order of the space's platforms; null for a

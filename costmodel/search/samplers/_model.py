@@ -10,7 +10,7 @@ from optuna.trial import FrozenTrial
 
 from costmodel.arrays import FloatArray, Positions
 from costmodel.errors import CostModelError, InvalidConfigError
-from costmodel.records import Candidate, Config
+from costmodel.records._candidate import Candidate, Config
 from costmodel.search._objective import Objective, SearchGoal
 from costmodel.search.samplers._base import SpaceSampler
 from costmodel.search.samplers._history import History
@@ -18,8 +18,10 @@ from costmodel.search.samplers._prediction import JointPredictor, Prior
 from costmodel.search.samplers._scored import ScoredConfigs
 from costmodel.search.samplers._screening import neighbourhood, screen
 from costmodel.search.samplers._turns import write_attr
-from costmodel.spaces import DrawnConfigs, SearchSpace
-from costmodel.transfer import FromScratch, Model, TransferModel
+from costmodel.spaces._base import DrawnConfigs, SearchSpace
+from costmodel.transfer._base import TransferModel
+from costmodel.transfer.models._scratch import FromScratch
+from costmodel.transfer.prediction._model import Model
 
 # System attributes of a trial: seconds predicted at each SM budget, and the rank of its score.
 PREDICTED_LATENCY = "costmodel:predicted_latency_s"

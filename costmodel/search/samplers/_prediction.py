@@ -11,10 +11,11 @@ from functools import cached_property
 import numpy as np
 
 from costmodel.arrays import FloatArray, Positions
-from costmodel.learners import Prediction
+from costmodel.learners._base import Prediction
 from costmodel.search._objective import Objective, SearchGoal
 from costmodel.search.acquisition import expected_improvement, improvement_of_posterior
-from costmodel.transfer import Posterior, Predictor, TransferModel, shortlist
+from costmodel.transfer._base import Predictor, TransferModel
+from costmodel.transfer._plan import Posterior, shortlist
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ from functools import cached_property
 import numpy as np
 
 from costmodel.arrays import FloatArray, Positions
-from costmodel.learners import Scaler
+from costmodel.learners._scaler import Scaler
 from costmodel.search.samplers._history import History
 from costmodel.search.samplers._prediction import JointPredictor
-from costmodel.spaces import DrawnConfigs
+from costmodel.spaces._base import DrawnConfigs
 
 
 @dataclass

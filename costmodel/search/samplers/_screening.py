@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray
-from costmodel.records import Config
+from costmodel.records._candidate import Config
 from costmodel.search.samplers._prediction import JointPredictor
-from costmodel.spaces import DrawnConfigs, SearchSpace
+from costmodel.spaces._base import DrawnConfigs, SearchSpace
 
 # Configs kept of a screening: the best, and some of all, in which a model that is wrong finds what it missed.
 _BEST, _OTHERS = 2048, 256

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray
-from costmodel.learners import Prediction
+from costmodel.learners._base import Prediction
 from costmodel.transfer._base import Predictor, TransferModel
 
 # Scores are minus log latencies, which are never so far apart.

@@ -7,15 +7,18 @@ import numpy as np
 
 from costmodel.arrays import FloatArray, TaskIds
 from costmodel.columns import Column, positions
-from costmodel.learners import Prediction, register
+from costmodel.learners._base import Prediction
+from costmodel.learners._registry import register
 from costmodel.transfer._base import Predictor, StorableModel, TransferModel, check_measured
 from costmodel.transfer._rank import rank_correlation
 from costmodel.transfer.guard._alone import Alone
 from costmodel.transfer.guard._proposal import Proposal
 from costmodel.transfer.guard._turns import transfer_turns
 from costmodel.transfer.guard._units import in_common_unit
-from costmodel.transfer.models import FromScratch
-from costmodel.transfer.uncertainty import Codes, Familiarity, group_codes, group_folds, std_of
+from costmodel.transfer.models._scratch import FromScratch
+from costmodel.transfer.uncertainty._familiarity import Familiarity
+from costmodel.transfer.uncertainty._folds import Codes, group_codes, group_folds
+from costmodel.transfer.uncertainty._rehearsal import std_of
 
 
 @register()

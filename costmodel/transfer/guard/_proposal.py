@@ -1,9 +1,9 @@
 """What one predictor proposes, beside what another predicts."""
 
 from costmodel.arrays import FloatArray
-from costmodel.learners import Prediction
+from costmodel.learners._base import Prediction
 from costmodel.transfer._base import Predictor
-from costmodel.transfer.uncertainty import std_of
+from costmodel.transfer.uncertainty._rehearsal import std_of
 
 
 class Proposal:

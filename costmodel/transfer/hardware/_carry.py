@@ -6,8 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from costmodel.arrays import FloatArray
-from costmodel.features import LatencyParts, PartSettings, latency_parts
-from costmodel.records import QUANTITIES, Candidate, Platform
+from costmodel.features._latency_parts import LatencyParts, PartSettings, latency_parts
+from costmodel.records._candidate import Candidate
+from costmodel.records._hypothetical import QUANTITIES
+from costmodel.records._platform import Platform
 
 # Of a kernel that is faster than its start and its traffic should be, this share is work of its SMs.
 _LEAST_WORK = 0.1

@@ -8,7 +8,8 @@ from collections.abc import Callable
 import numpy as np
 
 from costmodel.arrays import FloatArray
-from costmodel.learners import Prediction, Scaler
+from costmodel.learners._base import Prediction
+from costmodel.learners._scaler import Scaler
 from costmodel.transfer._base import check_measured
 
 _BLOCK = 128  # rows whose covariance is worked out at once, where only its diagonal is wanted

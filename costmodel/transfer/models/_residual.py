@@ -5,7 +5,9 @@ from typing import Any, Self
 import numpy as np
 
 from costmodel.arrays import FloatArray, TaskIds
-from costmodel.learners import Learner, Prediction, Scaler, register
+from costmodel.learners._base import Learner, Prediction
+from costmodel.learners._registry import register
+from costmodel.learners._scaler import Scaler
 from costmodel.transfer._base import StorableModel
 from costmodel.transfer.models._calibrated import Calibrated, neighbourhood
 

@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Union
 import msgspec
 
 from costmodel.errors import CostModelError
-from costmodel.kernels import SOURCES, open_sources, sample, source_for
-from costmodel.records import Candidate, Device, TargetKind, Workload
+from costmodel.kernels._sample import sample
+from costmodel.kernels._sources import SOURCES, open_sources, source_for
+from costmodel.records._candidate import Candidate
+from costmodel.records._platform import Device, TargetKind
+from costmodel.records._workload import Workload
 
 if TYPE_CHECKING:
-    from costmodel.dataset import Dataset
+    from costmodel.dataset.table._dataset import Dataset
 
 # Where kernels are: a dataset, the name of one that ships, its path, or a file of candidates.
 Kernels = Union["Dataset", str, Path]
@@ -86,7 +89,10 @@ def _candidates_of(workload: Workload, kernels: Kernels | None) -> tuple[list[Ca
         every: Sequence[Candidate] = _read_candidates(Path(kernels))
         known: Sequence[str] = sorted({candidate.workload.name for candidate in every})
     else:
-        from costmodel.dataset import load_dataset, workloads_in  # loads pandas, which a model does not need
+        from costmodel.dataset.table._read import (
+            load_dataset,
+            workloads_in,
+        )  # loads pandas, which a model does not need
 
         known = workloads_in(kernels)
         every = load_dataset(kernels, workloads=[workload.name]).candidates if workload.name in known else ()

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from costmodel.tracking import ModelFile
+from costmodel.tracking._items import ModelFile
 from costmodel.transfer.prediction import pyfunc
-from costmodel.transfer.storage import ModelMetadata
+from costmodel.transfer.storage._metadata import ModelMetadata
 
 if TYPE_CHECKING:
     import pandas as pd

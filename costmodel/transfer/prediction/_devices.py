@@ -8,8 +8,11 @@ import msgspec
 import numpy as np
 
 from costmodel.errors import CostModelError
-from costmodel.kernels.metaschedule.launches import estimate_launches
-from costmodel.records import Candidate, Device, config_batches, find_device
+from costmodel.kernels.metaschedule.launches._estimate import estimate_launches
+from costmodel.records._candidate import Candidate
+from costmodel.records._config_batch import config_batches
+from costmodel.records._device_table import find_device
+from costmodel.records._platform import Device
 
 # Spaces of MetaSchedule are called by what runs their kernels; such kernels run on nothing else.
 _SPACES = {"metaschedule-cuda": "cuda", "metaschedule-cpu": "cpu"}

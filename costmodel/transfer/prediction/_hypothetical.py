@@ -6,8 +6,11 @@ import numpy as np
 
 from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError
-from costmodel.records import Candidate, Device, HypotheticalDevice, Platform, part_of
-from costmodel.transfer.hardware import Spread, carry_over
+from costmodel.records._candidate import Candidate
+from costmodel.records._hypothetical import HypotheticalDevice
+from costmodel.records._platform import Device, Platform, part_of
+from costmodel.transfer.hardware._carry import carry_over
+from costmodel.transfer.hardware._spread import Spread
 from costmodel.transfer.prediction._monotone import Predict, Predictions, without_rises
 
 # Of kernels of sm-budgets, cuda-sm-budgets and triton-sm-budgets that were carried over from each platform to

@@ -12,8 +12,12 @@ import numpy as np
 from costmodel.arrays import FloatArray
 from costmodel.columns import Column
 from costmodel.errors import CostModelError
-from costmodel.features import extract, in_columns
-from costmodel.records import Candidate, Device, HypotheticalDevice, Platform, Workload, part_of
+from costmodel.features._extract import extract
+from costmodel.features._in_columns import in_columns
+from costmodel.records._candidate import Candidate
+from costmodel.records._hypothetical import HypotheticalDevice
+from costmodel.records._platform import Device, Platform, part_of
+from costmodel.records._workload import Workload
 from costmodel.transfer._base import StorableModel, TransferModel
 from costmodel.transfer.prediction._candidates import Kernels, kernels_to_predict
 from costmodel.transfer.prediction._devices import UnmeasuredDeviceWarning, device_named, refusals
@@ -21,7 +25,9 @@ from costmodel.transfer.prediction._hypothetical import carried_predictions, kno
 from costmodel.transfer.prediction._monotone import without_rises
 from costmodel.transfer.prediction._notes import NEVER_MEASURED
 from costmodel.transfer.prediction._ranking import ranked_kernels
-from costmodel.transfer.storage import MOST_BYTES, ModelMetadata, StoredModel, read_model, write_model
+from costmodel.transfer.storage._archive import MOST_BYTES
+from costmodel.transfer.storage._metadata import ModelMetadata
+from costmodel.transfer.storage._store import StoredModel, read_model, write_model
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -5,7 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from costmodel.arrays import FloatArray
-from costmodel.records import Candidate, Device, Platform, part_of
+from costmodel.records._candidate import Candidate
+from costmodel.records._platform import Device, Platform, part_of
 
 # SMs that green contexts are granted by, and fewer, as MPS grants them.
 _STEP, _FEW = 8, (1, 2, 4)

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from costmodel.arrays import FloatArray
-from costmodel.records import Candidate, Device, HypotheticalDevice, Platform, part_of
+from costmodel.records._candidate import Candidate
+from costmodel.records._hypothetical import HypotheticalDevice
+from costmodel.records._platform import Device, Platform, part_of
 from costmodel.transfer.prediction._devices import outdone
 from costmodel.transfer.prediction._monotone import Predictions
 

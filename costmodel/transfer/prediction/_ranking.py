@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from costmodel.records import Candidate, Platform
+from costmodel.records._candidate import Candidate
+from costmodel.records._platform import Platform
 from costmodel.transfer.prediction._notes import notes_on
 
 if TYPE_CHECKING:

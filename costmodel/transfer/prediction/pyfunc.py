@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from costmodel.errors import CostModelError
-from costmodel.records import Candidate, Device, Platform, find_device, part_of
-from costmodel.tracking import ColumnType
+from costmodel.records._candidate import Candidate
+from costmodel.records._device_table import find_device
+from costmodel.records._platform import Device, Platform, part_of
+from costmodel.tracking._items import ColumnType
 from costmodel.transfer.prediction._model import Model, load_model
 
 if TYPE_CHECKING:

@@ -4,7 +4,8 @@ import inspect
 from typing import Any
 
 from costmodel.errors import CostModelError
-from costmodel.learners import Storable, class_key, is_registered, stored_class
+from costmodel.learners._base import Storable
+from costmodel.learners._registry import class_key, is_registered, stored_class
 from costmodel.transfer._base import StorableModel
 
 

@@ -5,7 +5,7 @@ import sys
 
 import msgspec
 
-from costmodel.records import Device
+from costmodel.records._platform import Device
 from costmodel.version import __version__
 
 # Packages of which another version may learn something else.

@@ -8,7 +8,9 @@ from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray, TaskIds
 from costmodel.columns import Column, positions
-from costmodel.learners import Prediction, RidgeLearner, register
+from costmodel.learners._base import Prediction
+from costmodel.learners._registry import register
+from costmodel.learners._ridge import RidgeLearner
 from costmodel.transfer._base import Predictor, StorableModel
 from costmodel.transfer.uncertainty._familiarity import Familiarity
 from costmodel.transfer.uncertainty._folds import Codes, group_folds, twin_codes

@@ -5,7 +5,7 @@ from typing import Any, Self
 import numpy as np
 
 from costmodel.arrays import FloatArray
-from costmodel.learners import Scaler
+from costmodel.learners._scaler import Scaler
 from costmodel.transfer.uncertainty._folds import Codes
 
 

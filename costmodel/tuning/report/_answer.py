@@ -5,8 +5,10 @@ from collections.abc import Iterator, Sized
 import numpy as np
 
 from costmodel.arrays import FloatArray
-from costmodel.search import FreeSms, SearchResult, served_s
-from costmodel.shadow import ServiceReport
+from costmodel.search._objective import FreeSms
+from costmodel.search._result import SearchResult
+from costmodel.search.portfolio._portfolio import served_s
+from costmodel.shadow._service_report import ServiceReport
 from costmodel.tuning.report._curves import BEST_KNOWN, LIBRARY, WHOLE_CHOICE
 from costmodel.tuning.report._findings import Findings
 from costmodel.tuning.report._words import budget, decisions, microseconds, milliseconds, origin

@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from costmodel.search import FreeSms, ObjectiveName, SearchResult
+from costmodel.search._objective import FreeSms, ObjectiveName
+from costmodel.search._result import SearchResult
 from costmodel.tuning.report._answer import answer
 from costmodel.tuning.report._figures import PredictedPoints, ProgressCurve
 from costmodel.tuning.report._findings import Findings

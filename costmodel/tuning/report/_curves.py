@@ -5,9 +5,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from costmodel.arrays import FloatArray
-from costmodel.collector import Runner
-from costmodel.records import Candidate, Outcome, Platform
-from costmodel.search import BudgetRange, SearchResult, served_s
+from costmodel.collector.runners._base import Runner
+from costmodel.records._candidate import Candidate
+from costmodel.records._measurement import Outcome
+from costmodel.records._platform import Platform
+from costmodel.search._result import SearchResult
+from costmodel.search.portfolio._portfolio import BudgetRange, served_s
 
 CHOSEN, WHOLE_CHOICE, BEST_KNOWN = "chosen", "whole-device choice", "best known"
 # What the library takes where it was recorded, but not asked for.

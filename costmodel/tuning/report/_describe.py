@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from costmodel.search import Provenance, Trial
-from costmodel.tracking import Artifact, Item, Metric, Note, Table, Tag
+from costmodel.search._provenance import Provenance
+from costmodel.search._trial import Trial
+from costmodel.tracking._items import Artifact, Item, Metric, Note, Table, Tag
 from costmodel.tuning.report._curves import BEST_KNOWN, WHOLE_CHOICE
 from costmodel.tuning.report._figures import curves_figure, predictions_figure, progress_figure
 from costmodel.tuning.report._findings import Findings

@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from costmodel.search import SearchResult, Trial
+from costmodel.search._result import SearchResult
+from costmodel.search._trial import Trial
 
 if TYPE_CHECKING:
     import pandas as pd

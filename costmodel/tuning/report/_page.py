@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from costmodel.files import write_whole
-from costmodel.search import Provenance
+from costmodel.search._provenance import Provenance
 from costmodel.tuning.report._curves import BudgetCurve
 from costmodel.tuning.report._figures import (
     PredictedPoints,

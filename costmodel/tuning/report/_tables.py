@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 
-from costmodel.search import Trial
+from costmodel.search._trial import Trial
 from costmodel.tuning.report._curves import BEST_KNOWN, WHOLE_CHOICE
 from costmodel.tuning.report._findings import Findings
 from costmodel.tuning.report._page import ReportTable

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 
-from costmodel.records import Candidate, Decision, Platform
-from costmodel.search import Provenance
+from costmodel.records._candidate import Candidate, Decision
+from costmodel.records._platform import Platform
+from costmodel.search._provenance import Provenance
 
 
 def decisions(candidate: Candidate) -> str:

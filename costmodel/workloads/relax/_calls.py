@@ -9,8 +9,8 @@ import tvm
 from tvm import relax
 
 from costmodel.errors import CostModelError, last_line
-from costmodel.kernels.metaschedule import ProgramSource
-from costmodel.records import Workload
+from costmodel.kernels.metaschedule.programs._source import ProgramSource
+from costmodel.records._workload import Workload
 from costmodel.workloads._calls import ModuleCall
 from costmodel.workloads.relax._fuse import fuse
 from costmodel.workloads.relax._recognise import recognise

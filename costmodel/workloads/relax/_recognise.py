@@ -16,7 +16,8 @@ import tvm_ffi
 from tvm import relax
 from tvm.relax import op
 
-from costmodel.records import DTYPE_BYTES, OPERATORS, Operator, Workload
+from costmodel.records._operators import OPERATORS, Operator
+from costmodel.records._workload import DTYPE_BYTES, Workload
 from costmodel.workloads.relax._fuse import fuse
 
 _STRIDES = (1, 2, 3, 4)

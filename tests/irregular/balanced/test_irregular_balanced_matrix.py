@@ -8,15 +8,13 @@ import pytest
 from scipy import sparse
 
 from costmodel.errors import CostModelError
-from costmodel.irregular.balanced import (
-    BalancedMatrix,
-    Pattern,
-    balanced_mask,
-    pack,
-    prune,
-    random_layer,
-    two_of_four_metadata,
-)
+from costmodel.irregular import Pattern, pack, prune
+from costmodel.irregular.balanced._matrix import BalancedMatrix
+from costmodel.irregular.balanced._prune import balanced_mask
+from costmodel.irregular.balanced._random import random_layer
+from costmodel.irregular.balanced._two_of_four import two_of_four_metadata
+
+pytestmark = pytest.mark.white_box
 
 PATTERNS = [
     Pattern(0.5, block=4),

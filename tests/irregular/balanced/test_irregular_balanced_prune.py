@@ -7,7 +7,10 @@ import pytest
 from numpy.typing import NDArray
 
 from costmodel.errors import CostModelError
-from costmodel.irregular.balanced import Pattern, balanced_mask, prune
+from costmodel.irregular import Pattern, prune
+from costmodel.irregular.balanced._prune import balanced_mask
+
+pytestmark = pytest.mark.white_box
 
 PATTERNS = [
     Pattern(0.5, block=4),

@@ -6,11 +6,14 @@ import numpy as np
 import pytest
 
 from costmodel.errors import InvalidConfigError
-from costmodel.irregular.balanced import Pattern, random_layer, torch_formats, torch_linear
+from costmodel.irregular import Pattern
+from costmodel.irregular.balanced._random import random_layer
+from costmodel.irregular.balanced._torch_formats import torch_formats, torch_linear
 
 pytestmark = [
     pytest.mark.torch,
     pytest.mark.filterwarnings("ignore:Sparse (CSR|BSR) tensor support is in beta:UserWarning"),
+    pytest.mark.white_box,
 ]
 
 

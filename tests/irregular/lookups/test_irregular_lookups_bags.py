@@ -7,7 +7,11 @@ import numpy as np
 import pytest
 
 from costmodel.errors import CostModelError
-from costmodel.irregular.lookups import Bags, Histogram, Lookups, bag_sums, random_table, table_gradient
+from costmodel.irregular import Bags, Histogram, Lookups
+from costmodel.irregular.lookups._bag_sums import bag_sums, table_gradient
+from costmodel.irregular.lookups._table import random_table
+
+pytestmark = pytest.mark.white_box
 
 SPREADS = (1, 2, 3, 4)
 DIMS = {"d": 6, **Bags(300, 7, 3).dims, **Histogram.zipf(0.9, 500).dims}

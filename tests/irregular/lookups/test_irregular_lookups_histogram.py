@@ -8,7 +8,10 @@ import pytest
 from numpy.typing import NDArray
 
 from costmodel.errors import CostModelError
-from costmodel.irregular.lookups import Histogram, missed_rows, row_bytes
+from costmodel.irregular import Histogram
+from costmodel.irregular.lookups._table import missed_rows, row_bytes
+
+pytestmark = pytest.mark.white_box
 
 ROWS = 20_000
 FRACTIONS = (1 / ROWS, 1e-4, 1e-3, 1e-2, 1e-1)

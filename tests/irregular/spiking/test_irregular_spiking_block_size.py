@@ -3,7 +3,10 @@
 import pytest
 
 from costmodel.errors import CostModelError
-from costmodel.irregular.spiking import StreamingMultiprocessor, occupancy_block_size
+from costmodel.irregular import occupancy_block_size
+from costmodel.irregular.spiking._block_size import StreamingMultiprocessor
+
+pytestmark = pytest.mark.white_box
 
 MANY = 10**8  # threads: never all at once
 

@@ -8,7 +8,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from costmodel.errors import CostModelError
-from costmodel.irregular.spiking import Network, draw_network
+from costmodel.irregular import Network, draw_network
 
 TWO = {"row_starts": [0, 2, 2], "targets": [0, 1], "weights": [3, -128], "delays": [1, 2], "longest_delay": 2}
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from costmodel.errors import CostModelError
-from costmodel.irregular.spiking import Network, draw_network, shard
+from costmodel.irregular import Network, draw_network, shard
 
 
 def skewed(seed: int) -> Network:

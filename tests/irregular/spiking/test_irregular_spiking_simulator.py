@@ -5,20 +5,12 @@ import pytest
 from numpy.typing import NDArray
 
 from costmodel.errors import CostModelError
-from costmodel.irregular.spiking import (
-    LifNeurons,
-    LifState,
-    Network,
-    deliver_by_pull,
-    deliver_by_push,
-    draw_network,
-    expected_deliveries,
-    mask_of,
-    shard,
-    simulate,
-    spikes_of_step,
-    update_neurons,
-)
+from costmodel.irregular import LifNeurons, Network, draw_network, shard, simulate
+from costmodel.irregular.spiking._delivery import deliver_by_pull, deliver_by_push
+from costmodel.irregular.spiking._expected import expected_deliveries, spikes_of_step
+from costmodel.irregular.spiking._neurons import LifState, mask_of, update_neurons
+
+pytestmark = pytest.mark.white_box
 
 
 def random_state(neurons: LifNeurons, size: int, rng: np.random.Generator) -> LifState:

@@ -11,10 +11,12 @@ import numpy as np
 import pytest
 from own_kernels import NAMES, OWN, needs_nvrtc
 
-from costmodel.kernels import source_for, source_of
-from costmodel.kernels.cuda import CudaFamily, CudaSource
-from costmodel.kernels.family import FamilyCheck, check_family
+from costmodel.kernels import CudaFamily, CudaSource
+from costmodel.kernels._sources import source_for, source_of
+from costmodel.kernels.family._check import FamilyCheck, check_family
 from costmodel.records import Config, Outcome
+
+pytestmark = pytest.mark.white_box
 
 pytest.importorskip("elftools")
 

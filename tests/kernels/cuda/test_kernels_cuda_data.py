@@ -10,9 +10,11 @@ import pytest
 from own_kernels import OWN
 
 from costmodel.errors import CostModelError
-from costmodel.kernels import sample_from_starts
-from costmodel.kernels.cuda import CudaFamily, CudaSource
-from costmodel.records import ConfigBatch
+from costmodel.kernels import CudaFamily, CudaSource
+from costmodel.kernels._sample import sample_from_starts
+from costmodel.records._config_batch import ConfigBatch
+
+pytestmark = pytest.mark.white_box
 
 ROWS = {
     "Name": "lengths",

@@ -12,8 +12,11 @@ from own_kernels import NAMES, OWN
 from public_data import KERNEL_TUNER, needs_public_data
 
 from costmodel.errors import CostModelError
-from costmodel.kernels.cuda import CudaFamily, read_description
-from costmodel.kernels.family import ValidConfigs
+from costmodel.kernels import CudaFamily
+from costmodel.kernels.cuda._description import read_description
+from costmodel.kernels.family._valid_configs import ValidConfigs
+
+pytestmark = pytest.mark.white_box
 
 # Number of configs by hand or by the caches below.
 PUBLIC = {

@@ -10,11 +10,14 @@ from emulator import EmulationError, Emulator
 from numpy.typing import NDArray
 from test_kernels_cuda_families import FAMILIES, error_of, launch_of
 
-from costmodel.irregular.lookups import Bags, Histogram
-from costmodel.kernels.cuda import CudaFamily
-from costmodel.kernels.library import LibrarySource
-from costmodel.kernels.reference import agrees
-from costmodel.records import Config, ConfigBatch, Workload
+from costmodel.irregular import Bags, Histogram
+from costmodel.kernels import CudaFamily
+from costmodel.kernels.library._source import LibrarySource
+from costmodel.kernels.reference._inputs import agrees
+from costmodel.records import Config, Workload
+from costmodel.records._config_batch import ConfigBatch
+
+pytestmark = pytest.mark.white_box
 
 FORWARD, BACKWARD = FAMILIES["embedding_bag"], FAMILIES["embedding_bag_backward"]
 SKEWED = {"h": 96, "w": 96, "x": 96, "y": 300, "z": 600}
@@ -236,7 +239,7 @@ def test_the_workload_without_dims_of_its_own_is_a_zipf_distribution() -> None:
 @pytest.mark.parametrize("family", [FORWARD, BACKWARD], ids=lambda family: family.name)
 def test_what_pytorch_has_gives_the_reference(family: CudaFamily, tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
-    from costmodel.kernels.library import load_call
+    from costmodel.kernels.library._note import load_call
 
     source, workload = LibrarySource(), family.workload(**ODD)
     space = source.space(workload, "cuda")

@@ -13,9 +13,13 @@ from emulator import EmulationError, Emulator, Launch
 from numpy.typing import NDArray
 from own_kernels import needs_nvrtc
 
-from costmodel.kernels.cuda import CudaFamily, CudaSource
-from costmodel.kernels.family import FamilyCheck, FamilySpace, check_family
-from costmodel.records import Config, ConfigBatch, Outcome, Workload
+from costmodel.kernels import CudaFamily, CudaSource
+from costmodel.kernels.family._check import FamilyCheck, check_family
+from costmodel.kernels.family._space import FamilySpace
+from costmodel.records import Config, Outcome, Workload
+from costmodel.records._config_batch import ConfigBatch
+
+pytestmark = pytest.mark.white_box
 
 CONFIGS = 4
 FAMILIES = {family.name: family for family in CudaSource().families}

@@ -10,7 +10,7 @@ import pytest
 from own_kernels import OWN
 
 from costmodel.errors import CostModelError
-from costmodel.kernels.cuda import CudaFamily, CudaSource
+from costmodel.kernels import CudaFamily, CudaSource
 from costmodel.records import Workload
 
 

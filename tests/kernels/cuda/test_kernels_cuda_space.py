@@ -11,10 +11,16 @@ from msgspec.structs import asdict
 from own_kernels import NAMES, OWN
 
 from costmodel.errors import CostModelError, InvalidConfigError
-from costmodel.kernels import neighbour
-from costmodel.kernels.cuda import CudaFamily, CudaSource
-from costmodel.kernels.family import FamilySpace, Formula, ValidConfigs
-from costmodel.records import DATA_FACTS, Config, ConfigBatch, KernelLaunch
+from costmodel.kernels import CudaFamily, CudaSource
+from costmodel.kernels._design_space import neighbour
+from costmodel.kernels.family._formula import Formula
+from costmodel.kernels.family._space import FamilySpace
+from costmodel.kernels.family._valid_configs import ValidConfigs
+from costmodel.records import Config
+from costmodel.records._candidate import DATA_FACTS, KernelLaunch
+from costmodel.records._config_batch import ConfigBatch
+
+pytestmark = pytest.mark.white_box
 
 
 def space_of(name: str, **dims: int) -> FamilySpace:

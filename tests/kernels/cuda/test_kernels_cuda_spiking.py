@@ -11,10 +11,14 @@ from numpy.typing import NDArray
 from test_kernels_cuda_families import FAMILIES, error_of, launch_of
 
 from costmodel.errors import CostModelError
-from costmodel.irregular.spiking import LifNeurons, LifState, Network, draw_network, mask_of, simulate
-from costmodel.kernels.cuda import CudaFamily
-from costmodel.kernels.library import LibrarySource
-from costmodel.records import Config, ConfigBatch, Workload
+from costmodel.irregular import LifNeurons, Network, draw_network, simulate
+from costmodel.irregular.spiking._neurons import LifState, mask_of
+from costmodel.kernels import CudaFamily
+from costmodel.kernels.library._source import LibrarySource
+from costmodel.records import Config, Workload
+from costmodel.records._config_batch import ConfigBatch
+
+pytestmark = pytest.mark.white_box
 
 DELIVERY, UPDATE = FAMILIES["spike_delivery"], FAMILIES["lif_update"]
 PUSH = {"variant": "push", "shared_sums": 0}
@@ -293,7 +297,7 @@ def test_a_network_too_large_for_the_kernels_is_refused_with_the_reason(dims: di
 @pytest.mark.parametrize("dims", [ODD, {"n": 64, "c": 5, "r": 1, "d": 1}])
 def test_what_pytorch_calls_gives_the_reference(dims: dict[str, int], tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
-    from costmodel.kernels.library import load_call
+    from costmodel.kernels.library._note import load_call
 
     source, workload = LibrarySource(), DELIVERY.workload(**dims)
     space = source.space(workload, "cuda")

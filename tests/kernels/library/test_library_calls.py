@@ -5,11 +5,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from costmodel.kernels.library import LibrarySource, LibrarySpace, load_call
-from costmodel.kernels.reference import agrees
-from costmodel.records import OPERATORS, Config, Outcome, Workload
+from costmodel.kernels.library._note import load_call
+from costmodel.kernels.library._source import LibrarySource
+from costmodel.kernels.library._space import LibrarySpace
+from costmodel.kernels.reference._inputs import agrees
+from costmodel.records import Config, Outcome, Workload
+from costmodel.records._operators import OPERATORS
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.white_box]
 
 # No two alike, and a stride that leaves pixels out.
 _SIZES = {"b": 3, "m": 24, "n": 40, "k": 32}

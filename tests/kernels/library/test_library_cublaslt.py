@@ -9,11 +9,17 @@ import numpy as np
 import pytest
 
 from costmodel.errors import InvalidConfigError
-from costmodel.kernels.library import LibrarySource, load_call
-from costmodel.kernels.reference import agrees
-from costmodel.records import OPERATORS, Config, Workload
+from costmodel.kernels.library._note import load_call
+from costmodel.kernels.library._source import LibrarySource
+from costmodel.kernels.reference._inputs import agrees
+from costmodel.records import Config, Workload
+from costmodel.records._operators import OPERATORS
 
-pytestmark = [pytest.mark.torch, pytest.mark.skipif(not which("cc"), reason="no C compiler")]
+pytestmark = [
+    pytest.mark.torch,
+    pytest.mark.skipif(not which("cc"), reason="no C compiler"),
+    pytest.mark.white_box,
+]
 
 _SOURCE = Path(__file__).with_name("column_major_blas.c")
 

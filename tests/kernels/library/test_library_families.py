@@ -6,20 +6,17 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from costmodel.features import extract, extract_batch
-from costmodel.kernels.cuda import CudaFamily, CudaSource
-from costmodel.kernels.library import LibrarySource
-from costmodel.kernels.reference import agrees
-from costmodel.kernels.triton import TritonFamily, TritonSource
-from costmodel.records import (
-    Config,
-    ConfigBatch,
-    KernelLaunch,
-    Outcome,
-    Platform,
-    Workload,
-    find_device,
-)
+from costmodel.features import extract
+from costmodel.features._extract import extract_batch
+from costmodel.kernels import CudaFamily, CudaSource, TritonFamily
+from costmodel.kernels.library._source import LibrarySource
+from costmodel.kernels.reference._inputs import agrees
+from costmodel.kernels.triton._source import TritonSource
+from costmodel.records import Config, Outcome, Platform, Workload, find_device
+from costmodel.records._candidate import KernelLaunch
+from costmodel.records._config_batch import ConfigBatch
+
+pytestmark = pytest.mark.white_box
 
 SMALL = {"m": 3, "n": 24, "k": 40, "b": 2, "q": 5, "d": 16, "t": 6, "h": 2, "v": 11}
 WITH_CALLS = [family for family in TritonSource.shipped() if family.library_calls]
@@ -48,7 +45,7 @@ def test_each_call_is_a_config(family: TritonFamily) -> None:
 @pytest.mark.parametrize("family", WITH_CALLS, ids=lambda family: family.name)
 def test_each_call_computes_the_reference(family: TritonFamily, tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
-    from costmodel.kernels.library import load_call
+    from costmodel.kernels.library._note import load_call
 
     source, workload = LibrarySource(), small_workload(family)
     for config in source.space(workload, "cuda").starts:

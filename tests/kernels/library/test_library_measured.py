@@ -3,10 +3,10 @@ from math import isfinite
 import pytest
 
 from costmodel.collector import CpuRunner, Timing
-from costmodel.kernels.library import LibrarySource
+from costmodel.kernels.library._source import LibrarySource
 from costmodel.records import Candidate, Config, Outcome, Workload
 
-pytestmark = [pytest.mark.torch, pytest.mark.tvm]
+pytestmark = [pytest.mark.torch, pytest.mark.tvm, pytest.mark.white_box]
 
 NAMES = (
     "matmul_bias_relu-m64-n64-k64",

@@ -8,8 +8,12 @@ import numpy as np
 import pytest
 
 from costmodel.errors import CostModelError, InvalidConfigError, MissingExtraError
-from costmodel.kernels.library import LibrarySource, LibrarySpace
-from costmodel.records import Candidate, Config, KernelLaunch, Outcome, Workload
+from costmodel.kernels.library._source import LibrarySource
+from costmodel.kernels.library._space import LibrarySpace
+from costmodel.records import Candidate, Config, Outcome, Workload
+from costmodel.records._candidate import KernelLaunch
+
+pytestmark = pytest.mark.white_box
 
 PRODUCT = Workload.parse("matmul_bias_relu-m64-n48-k32-float16")
 

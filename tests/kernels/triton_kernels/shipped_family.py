@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 from numpy.lib import NumpyVersion as Version
 
-from costmodel.kernels import LaunchNote
-from costmodel.kernels.triton import TritonSource, interpret
-from costmodel.records import Candidate, Config, Decision, Workload
+from costmodel.kernels._launch_note import LaunchNote
+from costmodel.kernels.triton._interpreter import interpret
+from costmodel.kernels.triton._source import TritonSource
+from costmodel.records import Candidate, Config, Workload
+from costmodel.records._candidate import Decision
 
 SOURCE = TritonSource()
 

@@ -10,14 +10,17 @@ pytest.importorskip("triton")
 
 import triton
 
-from costmodel.kernels import LaunchNote, Position, Scratch, Value
-from costmodel.kernels.family import check_family
-from costmodel.kernels.triton import TritonFamily, TritonSource, families_at, interpret
+from costmodel.kernels import TritonFamily
+from costmodel.kernels._launch_note import LaunchNote, Position, Scratch, Value
+from costmodel.kernels.family._check import check_family
+from costmodel.kernels.triton._interpreter import interpret
+from costmodel.kernels.triton._place import families_at
+from costmodel.kernels.triton._source import TritonSource
 from costmodel.records import Candidate, Config, Outcome, Workload
 from costmodel.testing import SOURCE_CHECKS, SourceCase
 from costmodel.tuning import check_kernels
 
-pytestmark = pytest.mark.triton
+pytestmark = [pytest.mark.triton, pytest.mark.white_box]
 
 OWN = Path(__file__).parent / "own" / "scale"
 (SCALE,) = families_at(str(OWN))

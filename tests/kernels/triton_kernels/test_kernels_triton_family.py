@@ -11,8 +11,13 @@ import pytest
 
 from costmodel.dataset import load_dataset
 from costmodel.errors import CostModelError, MissingExtraError
-from costmodel.kernels.triton import TritonFamily, TritonSource, families_at, interpret, is_family_place
+from costmodel.kernels import TritonFamily
+from costmodel.kernels.triton._interpreter import interpret
+from costmodel.kernels.triton._place import families_at, is_family_place
+from costmodel.kernels.triton._source import TritonSource
 from costmodel.records import Config, Workload
+
+pytestmark = pytest.mark.white_box
 
 OWN = Path(__file__).parent / "own" / "scale"
 (SCALE,) = families_at(str(OWN))

@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 from shipped_family import SOURCE, assert_right, drawn, shared_bytes
 
-from costmodel.records import Config, KernelLaunch, Workload
+from costmodel.records import Config, Workload
+from costmodel.records._candidate import KernelLaunch
+
+pytestmark = pytest.mark.white_box
 
 PLAIN = {
     **{"BLOCK_M": 32, "BLOCK_N": 32, "BLOCK_K": 32, "GROUP_M": 1, "PROGRAMS": 0, "SPLIT_K": 1},

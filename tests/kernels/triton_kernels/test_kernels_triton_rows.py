@@ -11,8 +11,11 @@ import numpy as np
 import pytest
 from shipped_family import SOURCE, assert_right, drawn, shared_bytes
 
-from costmodel.kernels.triton import families_at
-from costmodel.records import Config, Decision, Workload
+from costmodel.kernels.triton._place import families_at
+from costmodel.records import Config, Workload
+from costmodel.records._candidate import Decision
+
+pytestmark = pytest.mark.white_box
 
 _OF_ROWS = ("m5-n130", "m3-n7", "m70-n300")
 _OF_HEADS = ("b2-q40-k100-d16", "b1-q130-k130-d64", "b3-q1-k300-d32")

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.collector.device.runtimes._base import Kernel, Runtime
-from costmodel.records import TargetKind
+from costmodel.records._platform import TargetKind
 
 
 class TorchRuntime(Runtime):
@@ -32,7 +32,7 @@ class TorchRuntime(Runtime):
 
     def load(self, artifact: Path) -> Kernel:
         """The call that an artifact names."""
-        from costmodel.kernels.library import load_call
+        from costmodel.kernels.library._note import load_call
 
         call = load_call(artifact)
         return lambda *tensors: call(tensors)

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from costmodel.collector.device._job import Argument
 from costmodel.collector.device.runtimes._base import Kernel, Runtime
-from costmodel.kernels.metaschedule import import_tvm_for
-from costmodel.records import TargetKind
+from costmodel.kernels.metaschedule._without_torch import import_tvm_for
+from costmodel.records._platform import TargetKind
 
 
 class TvmKernel:

@@ -28,7 +28,9 @@ from costmodel.dataset.importers.auto_scheduler._task import (
     platform_of_target,
     workload_of_key,
 )
-from costmodel.records import Candidate, Measurement, Outcome, Platform
+from costmodel.records._candidate import Candidate
+from costmodel.records._measurement import Measurement, Outcome
+from costmodel.records._platform import Platform
 
 # Which TVM reads alike; later ones only have more behind the task.
 VERSIONS = ("v0.2", "v0.3", "v0.4", "v0.5", "v0.6")

@@ -12,7 +12,9 @@ from typing import Annotated, Any
 import msgspec
 
 from costmodel.dataset.importers._entry import factors
-from costmodel.records import SKETCH, Config, Decision, content_id
+from costmodel.records._candidate import Config, Decision
+from costmodel.records._config_batch import SKETCH
+from costmodel.records._identity import content_id
 
 _MOST_DIGITS = 15  # of the value of a pragma
 # Beyond, JSON readers disagree.

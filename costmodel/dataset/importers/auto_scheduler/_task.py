@@ -7,7 +7,10 @@ from typing import Any
 
 from costmodel.dataset.importers._entry import EntryError
 from costmodel.errors import CostModelError
-from costmodel.records import Device, DeviceKind, Platform, Workload, content_id, find_device
+from costmodel.records._device_table import find_device
+from costmodel.records._identity import content_id
+from costmodel.records._platform import Device, DeviceKind, Platform
+from costmodel.records._workload import Workload
 
 _KINDS: dict[str, DeviceKind] = {"cuda": "cuda", "rocm": "hip", "hip": "hip", "llvm": "cpu", "c": "cpu"}
 _ATTRIBUTE = re.compile(r"-([\w-]+)=(\S+)")

@@ -25,7 +25,8 @@ from costmodel.dataset.importers.kernel_tuner._entry import overheads, read_entr
 from costmodel.dataset.importers.kernel_tuner._kernel import SM_PERCENTAGE, TunedKernel, tuned_device
 from costmodel.dataset.importers.kernel_tuner._shown import show_entry
 from costmodel.errors import CostModelError
-from costmodel.records import Measurement, Platform
+from costmodel.records._measurement import Measurement
+from costmodel.records._platform import Platform
 
 
 class _Cache(msgspec.Struct):

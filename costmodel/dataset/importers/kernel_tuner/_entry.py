@@ -12,7 +12,7 @@ from typing import Any
 
 from costmodel.dataset.importers._entry import EntryError, seconds, utc
 from costmodel.dataset.importers.kernel_tuner._kernel import TunedKernel
-from costmodel.records import Measurement, Outcome
+from costmodel.records._measurement import Measurement, Outcome
 
 FAILURES = {
     "InvalidConfig": Outcome.INVALID_CONFIG,

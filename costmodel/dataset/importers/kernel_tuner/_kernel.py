@@ -9,18 +9,11 @@ import msgspec
 
 from costmodel.dataset.importers._entry import EntryError, decision
 from costmodel.errors import CostModelError
-from costmodel.records import (
-    Candidate,
-    Config,
-    Decision,
-    Device,
-    DeviceKind,
-    Platform,
-    Workload,
-    content_id,
-    find_device,
-    part_of,
-)
+from costmodel.records._candidate import Candidate, Config, Decision
+from costmodel.records._device_table import find_device
+from costmodel.records._identity import content_id
+from costmodel.records._platform import Device, DeviceKind, Platform, part_of
+from costmodel.records._workload import Workload
 
 # The parameter by which Kernel Tuner runs a kernel in a green context of so many percent of the SMs.
 SM_PERCENTAGE = "cuda_sm_percentage"

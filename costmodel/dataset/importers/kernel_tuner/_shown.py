@@ -10,7 +10,8 @@ from typing import Any
 
 from costmodel.dataset.importers._exported import milliseconds
 from costmodel.dataset.importers.kernel_tuner._entry import FAILURES
-from costmodel.records import Config, Decision, Measurement, Outcome
+from costmodel.records._candidate import Config, Decision
+from costmodel.records._measurement import Measurement, Outcome
 
 _NOT_CHOSEN = "-"  # what a config shows of a parameter that its sketch has not
 _SHOWN_FAILURES = {outcome: name for name, outcome in FAILURES.items()}

@@ -27,8 +27,10 @@ from costmodel.dataset.importers._unpack import numbered_lines
 from costmodel.dataset.importers.metaschedule._kernels import ForeignKernels, OurKernels
 from costmodel.dataset.importers.metaschedule._program import Program, ReplayDiffersError
 from costmodel.errors import CostModelError, MissingExtraError
-from costmodel.kernels.metaschedule import database_workload
-from costmodel.records import DeviceKind, Measurement, Outcome, Platform, Workload
+from costmodel.kernels.metaschedule._database_json import database_workload
+from costmodel.records._measurement import Measurement, Outcome
+from costmodel.records._platform import DeviceKind, Platform
+from costmodel.records._workload import Workload
 
 RECORDS_NAME = "database_tuning_record.json"
 PROGRAMS_NAME = "database_workload.json"

@@ -8,8 +8,13 @@ from typing import Any
 
 from costmodel.dataset.importers.metaschedule._trace import config_of_trace
 from costmodel.errors import CostModelError, InvalidConfigError
-from costmodel.kernels.metaschedule import TargetKind, TracedProgram, open_space
-from costmodel.records import SKETCH, Candidate, Config, Decision, Workload, content_id
+from costmodel.kernels.metaschedule._sample import open_space
+from costmodel.kernels.metaschedule._traced_program import TracedProgram
+from costmodel.records._candidate import Candidate, Config, Decision
+from costmodel.records._config_batch import SKETCH
+from costmodel.records._identity import content_id
+from costmodel.records._platform import TargetKind
+from costmodel.records._workload import Workload
 
 
 class OurKernels:

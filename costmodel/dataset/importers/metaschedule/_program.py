@@ -6,7 +6,8 @@ from typing import Any
 
 from costmodel.dataset.importers.metaschedule._kernels import ForeignKernels, OurKernels
 from costmodel.dataset.importers.metaschedule._trace import config_of_trace
-from costmodel.records import SKETCH, Candidate, Config
+from costmodel.records._candidate import Candidate, Config
+from costmodel.records._config_batch import SKETCH
 
 # Records of a program whose traces are replayed to verify what was read: the first, and of all one in.
 FIRST, ONE_IN = 3, 50

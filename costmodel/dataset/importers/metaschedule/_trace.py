@@ -12,7 +12,8 @@ from typing import Any
 import msgspec
 
 from costmodel.dataset.importers._entry import EntryError, decision, factors
-from costmodel.records import Config, Decision, content_id
+from costmodel.records._candidate import Config, Decision
+from costmodel.records._identity import content_id
 
 _POSTPROC = "EnterPostproc"  # what follows was not chosen
 

@@ -14,7 +14,7 @@ from costmodel.dataset.importers._platform_file import needed_platform, platform
 from costmodel.dataset.importers._source import Reject, Source
 from costmodel.dataset.importers.t4._result import read_result, show_result
 from costmodel.errors import CostModelError
-from costmodel.records import Measurement
+from costmodel.records._measurement import Measurement
 
 
 def _is_t4(file: InputFile, _: ReadOptions) -> bool:

@@ -16,16 +16,11 @@ import msgspec
 
 from costmodel.dataset.importers._entry import PER_SECOND, EntryError, decision, factors, seconds, utc
 from costmodel.dataset.importers._exported import milliseconds
-from costmodel.records import (
-    Candidate,
-    Config,
-    Decision,
-    Measurement,
-    Outcome,
-    Platform,
-    Workload,
-    content_id,
-)
+from costmodel.records._candidate import Candidate, Config, Decision
+from costmodel.records._identity import content_id
+from costmodel.records._measurement import Measurement, Outcome
+from costmodel.records._platform import Platform
+from costmodel.records._workload import Workload
 
 OUTCOMES = {
     "correct": Outcome.OK,

@@ -9,19 +9,12 @@ import msgspec
 from costmodel.dataset.importers._entry import PER_SECOND, EntryError, decision, factors, seconds, utc
 from costmodel.dataset.importers.tables._column_map import Column, ColumnMap, ParameterColumn
 from costmodel.errors import CostModelError
-from costmodel.records import (
-    Candidate,
-    Config,
-    Decision,
-    Device,
-    Isolation,
-    Measurement,
-    Outcome,
-    Platform,
-    Workload,
-    content_id,
-    find_device,
-)
+from costmodel.records._candidate import Candidate, Config, Decision
+from costmodel.records._device_table import find_device
+from costmodel.records._identity import content_id
+from costmodel.records._measurement import Measurement, Outcome
+from costmodel.records._platform import Device, Isolation, Platform
+from costmodel.records._workload import Workload
 
 Row = Mapping[str, Any]
 _MOST_SMS = 2**31

@@ -1,6 +1,6 @@
 """What an epilogue costs each result once it is inlined into the kernel."""
 
-from costmodel.records import Workload
+from costmodel.records._workload import Workload
 
 # (Operations, uses of the value, loads of an own operand) of each step, as ``spaces`` writes it. A step that
 # uses its value twice computes all that is inlined into it twice: nothing is shared before code generation.

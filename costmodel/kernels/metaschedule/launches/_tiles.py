@@ -10,7 +10,8 @@ import numpy as np
 
 from costmodel.arrays import FloatArray
 from costmodel.kernels.metaschedule.launches._loops import LOOP_NESTS, product, within
-from costmodel.records import ProgramFacts, Workload
+from costmodel.records._program_facts import ProgramFacts
+from costmodel.records._workload import Workload
 
 # Rows and columns of the matrices that a Tensor Core instruction multiplies.
 _FRAGMENT = 16

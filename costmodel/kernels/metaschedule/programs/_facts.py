@@ -12,7 +12,8 @@ import tvm_ffi
 from costmodel.errors import CostModelError
 from costmodel.kernels.metaschedule._lowered import operations_of
 from costmodel.kernels.metaschedule._shared_memory import bytes_of
-from costmodel.records import FAMILIES, ProgramFacts, Workload
+from costmodel.records._program_facts import FAMILIES, ProgramFacts
+from costmodel.records._workload import Workload
 
 
 def program_workload(module: Any) -> Workload:

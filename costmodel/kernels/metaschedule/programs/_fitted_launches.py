@@ -20,7 +20,9 @@ from scipy.optimize import nnls
 
 from costmodel.arrays import FloatArray
 from costmodel.kernels.metaschedule.programs._launch_terms import TensorNest, Terms, TiledNest
-from costmodel.records import DATA_FACTS, Config, ConfigBatch, KernelLaunch, Workload
+from costmodel.records._candidate import DATA_FACTS, Config, KernelLaunch
+from costmodel.records._config_batch import ConfigBatch
+from costmodel.records._workload import Workload
 
 FIELDS = tuple(field for field in KernelLaunch.__struct_fields__ if field not in DATA_FACTS)
 _UNROLL = "unroll_steps"

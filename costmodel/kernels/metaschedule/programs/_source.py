@@ -13,8 +13,11 @@ from costmodel.kernels._built import Built
 from costmodel.kernels.metaschedule._build import build_kernel
 from costmodel.kernels.metaschedule._source import TvmSource
 from costmodel.kernels.metaschedule.programs._file import load_program
-from costmodel.kernels.reference import tolerance_of
-from costmodel.records import Candidate, ProgramFacts, TargetKind, Workload
+from costmodel.kernels.reference._inputs import tolerance_of
+from costmodel.records._candidate import Candidate
+from costmodel.records._platform import TargetKind
+from costmodel.records._program_facts import ProgramFacts
+from costmodel.records._workload import Workload
 
 if TYPE_CHECKING:
     from costmodel.kernels.metaschedule.programs._space import ProgramSpace

@@ -18,7 +18,7 @@ from tvm.ir import Call, TensorLoad
 from costmodel.kernels.metaschedule._lowered import kernels_of, launches_of, lower
 from costmodel.kernels.metaschedule._shared_memory import bytes_of
 from costmodel.kernels.metaschedule.programs._sectors import moved_share
-from costmodel.records import KernelLaunch
+from costmodel.records._candidate import KernelLaunch
 
 _WARP = 32
 _NEIGHBOURS = "threadIdx.x"

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from costmodel.planner.graphs._float16 import in_float16
 from costmodel.planner.graphs.kineto._events import Args
-from costmodel.records import Workload
+from costmodel.records._workload import Workload
 
 _TYPES = {"float": "float32", "c10::Half": "float16", "c10::BFloat16": "float16"}
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.kernels.triton import TritonFamily
+from costmodel.kernels.triton._family import TritonFamily
 from costmodel.kernels.triton.families.tile_products import GROUPED, operand_reads
 
 Arrays = Mapping[str, NDArray[Any]]

@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
-from costmodel.kernels.triton import TritonFamily
+from costmodel.kernels.triton._family import TritonFamily
 from costmodel.kernels.triton.families.tile_products import GROUPED, operand_reads
-from costmodel.records import DTYPE_BYTES, OPERATORS
+from costmodel.records._operators import OPERATORS
+from costmodel.records._workload import DTYPE_BYTES
 
 _PARAMETERS = {
     "float16": {

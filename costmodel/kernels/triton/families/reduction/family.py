@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.kernels.triton import TritonFamily
+from costmodel.kernels.triton._family import TritonFamily
 from costmodel.kernels.triton.families import row_blocks
 
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from costmodel.kernels.triton import TritonFamily
+from costmodel.kernels.triton._family import TritonFamily
 from costmodel.kernels.triton.families import row_blocks
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from costmodel.kernels.triton import TritonFamily
+from costmodel.kernels import TritonFamily
 
 Arrays = Mapping[str, Any]
 

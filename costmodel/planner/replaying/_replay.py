@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from costmodel.planner.graphs import KernelGraph, grouped
-from costmodel.planner.replay._base import Timeline
+from costmodel.planner.graphs._base import KernelGraph
+from costmodel.planner.graphs._order import grouped
+from costmodel.planner.replaying._base import Timeline
 
 
 def replay(graph: KernelGraph) -> Timeline:

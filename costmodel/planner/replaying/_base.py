@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray, Positions
-from costmodel.planner.graphs import KernelGraph, TaskKind
+from costmodel.planner.graphs._base import KernelGraph, TaskKind
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 
 from costmodel.arrays import FloatArray, Positions
-from costmodel.planner.graphs import TaskKind
-from costmodel.planner.replay._base import Timeline
+from costmodel.planner.graphs._base import TaskKind
+from costmodel.planner.replaying._base import Timeline
 
 
 @dataclass(frozen=True)

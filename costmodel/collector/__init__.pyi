@@ -1,0 +1,12 @@
+from .campaign._campaign import Campaign as Campaign
+from .campaign._config import CampaignConfig as CampaignConfig
+from .campaign._config import find_campaign as find_campaign
+from .campaign._progress import campaign_status as campaign_status
+from .campaign._progress import estimate_campaign as estimate_campaign
+from .device._green_context import GreenContexts as GreenContexts
+from .device._timing import Timing as Timing
+from .runners._base import Runner as Runner
+from .runners._cpu import CpuRunner as CpuRunner
+from .runners._cuda import CudaRunner as CudaRunner
+from .runners._recorded import RecordedRunner as RecordedRunner
+from .runners._replay import ReplayRunner as ReplayRunner

@@ -1,0 +1,1 @@
+from ._monitor import DriftMonitor as DriftMonitor

@@ -1,0 +1,1 @@
+from ._extract import extract as extract

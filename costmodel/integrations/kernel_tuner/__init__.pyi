@@ -1,0 +1,1 @@
+from ._strategy import CostModelStrategy as CostModelStrategy

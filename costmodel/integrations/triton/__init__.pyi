@@ -1,0 +1,5 @@
+from ._autotuner import Autotuner as Autotuner
+from ._autotuner import autotune as autotune
+from ._export import dispatch_table as dispatch_table
+from ._export import save_moe_configs as save_moe_configs
+from ._platform import current_platform as current_platform

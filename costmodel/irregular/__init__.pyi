@@ -1,0 +1,12 @@
+from .balanced._matrix import pack as pack
+from .balanced._pattern import Pattern as Pattern
+from .balanced._prune import prune as prune
+from .lookups._bags import Bags as Bags
+from .lookups._histogram import Histogram as Histogram
+from .lookups._lookups import Lookups as Lookups
+from .spiking._block_size import occupancy_block_size as occupancy_block_size
+from .spiking._network import Network as Network
+from .spiking._network import draw_network as draw_network
+from .spiking._neurons import LifNeurons as LifNeurons
+from .spiking._shards import shard as shard
+from .spiking._simulator import simulate as simulate

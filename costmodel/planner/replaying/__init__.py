@@ -1,0 +1,1 @@
+"""Replay of a kernel graph, and its critical path."""

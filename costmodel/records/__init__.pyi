@@ -1,0 +1,11 @@
+from ._candidate import Candidate as Candidate
+from ._candidate import Config as Config
+from ._device_table import find_device as find_device
+from ._hypothetical import hypothetical as hypothetical
+from ._measurement import Measurement as Measurement
+from ._measurement import Outcome as Outcome
+from ._platform import Device as Device
+from ._platform import Platform as Platform
+from ._store import RecordStore as RecordStore
+from ._store import read_records as read_records
+from ._workload import Workload as Workload

@@ -1,0 +1,13 @@
+from ._objective import Objective as Objective
+from ._result import SearchResult as SearchResult
+from ._search import Search as Search
+from ._stopping import StopGain as StopGain
+from ._study import open_study as open_study
+from ._trial import Trial as Trial
+from ._tune import tune as tune
+from .portfolio._dispatch import DispatchTable as DispatchTable
+from .portfolio._dispatch import load_dispatch_table as load_dispatch_table
+from .samplers._base import SpaceSampler as SpaceSampler
+from .samplers._baselines import PoolSampler as PoolSampler
+from .samplers._baselines import RandomOrderSampler as RandomOrderSampler
+from .samplers._model import ModelSampler as ModelSampler

@@ -1,0 +1,10 @@
+from ._collect import collect as collect
+from ._evaluate import evaluate as evaluate
+from ._kernels import check_kernels as check_kernels
+from ._kernels import list_kernels as list_kernels
+from ._propose import propose as propose
+from ._result import TuneResult as TuneResult
+from ._shipped import pretrain as pretrain
+from ._shipped import pretrained as pretrained
+from ._training import train as train
+from ._tune import tune as tune
