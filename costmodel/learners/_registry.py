@@ -2,7 +2,7 @@
 
 A class of this package is loaded when its name or key is looked up, so that a model loads the learners that
 it consists of and no others. Other packages declare their classes in entry points of the group
-``costmodel.learners``, which are loaded when a name or key is looked up that this package does not have. A name
+``costmodel.learners``, which are loaded when a name or key is looked up that this package lacks. A name
 in a model file is never imported.
 """
 
