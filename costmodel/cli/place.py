@@ -74,7 +74,7 @@ def place(
     - `costmodel place bert24_inference.json --slices 132,66,66 --memory 8000000000 --json out/placement.json`
     """
     from costmodel.planner.placement._place import place as place_nodes
-    from costmodel.planner.placement._read import read_placement
+    from costmodel.planner.placement._problem import read_placement
 
     problem = _with_devices(read_placement(graph), accelerators, slices, memory)
     found = place_nodes(problem, objective, contiguous=not non_contiguous, time_limit_s=time_limit, seed=seed)

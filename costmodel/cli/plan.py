@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     import pandas as pd
     from rich.table import Table
 
-    from costmodel.planner.latencies._base import Latencies
-    from costmodel.planner.ranking._rank import Ranking
-    from costmodel.planner.report._plan import Plan
-    from costmodel.planner.sweep._sweep_plan import SweptPlan
+    from costmodel.planner._latencies import Latencies
+    from costmodel.planner._plan import Plan
+    from costmodel.planner._rank import Ranking
+    from costmodel.planner._sweep_plan import SweptPlan
 
 # Names of kernels in C++ have hundreds of characters: they are broken to lines of at least so many.
 _NAME_WIDTH = 40
@@ -189,9 +189,9 @@ def plan(
     - `costmodel plan trace.json.gz --what-if 'device:H100 SXM=H200'`
     - `costmodel plan graph.json --recorded-on 'H100 SXM' --sweep sms=64:256:16 --plot out/sms.png`
     """
+    from costmodel.planner._plan import plan as run_plan
+    from costmodel.planner._sweep_plan import sweep_plan
     from costmodel.planner.graphs._relax import is_module_place
-    from costmodel.planner.report._plan import plan as run_plan
-    from costmodel.planner.sweep._sweep_plan import sweep_plan
 
     latencies = _opened(
         learn_from, model, device, is_needed=rank or out is not None or is_module_place(trace)
@@ -257,7 +257,7 @@ def _opened(
     learn_from: str | None, model: Path | None, device: str | None, *, is_needed: bool
 ) -> "Latencies | None":
     """What kernels of workloads take; None where nothing was asked that needs it."""
-    from costmodel.planner.latencies._open import open_latencies
+    from costmodel.planner._predicted import open_latencies
 
     asked = is_needed or any(each is not None for each in (learn_from, model, device))
     return open_latencies(learn_from, model=model, device=device) if asked else None

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from measured import Array, Measured
 
-from costmodel.planner.latencies._roofline import L2_BYTES_S
+from costmodel.planner._latencies import L2_BYTES_S
 
 
 class Shared(NamedTuple):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from costmodel.planner import place
-from costmodel.planner.placement._read import read_placement
+from costmodel.planner.placement._problem import read_placement
 
 sys.path.append(str(Path(__file__).parents[1]))
 sys.path.append(str(Path(__file__).parents[2] / "tests" / "planner"))

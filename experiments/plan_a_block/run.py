@@ -17,7 +17,7 @@ from costmodel.planner import (
     replay,
     same_kernels_on_sms,
 )
-from costmodel.planner.latencies._base import Latencies
+from costmodel.planner._latencies import Latencies
 from costmodel.records import Device, Workload, find_device
 
 sys.path.append(str(Path(__file__).parents[1]))

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from costmodel.planner.graphs._recorded import RecordedGraph
+from costmodel.planner.graphs._recorded_graph import RecordedGraph
 from costmodel.planner.graphs.kineto._read import read_kineto
-from costmodel.planner.whatif._launches import GRAPH_GAP_S
+from costmodel.planner.whatif._fuse import GRAPH_GAP_S
 from costmodel.planner.whatif._profiler import USUAL_HOST_SHARE
 
 # Each iteration that was traced is one annotation.

@@ -16,10 +16,15 @@ sys.path.append(str(Path(__file__).parents[1]))
 from options import parse_options
 
 from costmodel.planner import KernelGraph, replay
-from costmodel.planner.graphs._base import Dependencies, DependencyKind, Resource, TaskKind
-from costmodel.planner.graphs._order import topological_order
-from costmodel.planner.replaying._critical_path import critical_path
-from costmodel.planner.whatif._launches import remove_launches
+from costmodel.planner._replay import critical_path
+from costmodel.planner.graphs._kernel_graph import (
+    Dependencies,
+    DependencyKind,
+    Resource,
+    TaskKind,
+    topological_order,
+)
+from costmodel.planner.whatif._fuse import remove_launches
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ import msgspec
 import numpy as np
 
 from costmodel.planner import KernelGraph
-from costmodel.planner.graphs._base import TaskKind
 from costmodel.planner.graphs._json_graph import JsonTask
+from costmodel.planner.graphs._kernel_graph import TaskKind
 from costmodel.planner.graphs.kineto._read import read_kineto
-from costmodel.planner.whatif._launches import GRAPH_GAP_S
+from costmodel.planner.whatif._fuse import GRAPH_GAP_S
 
 TRACES = Path(__file__).parents[2] / "datasets" / "traces" / "traces.zip"
 # CUDA graphs at batch 1 or of one token: kernels as small as those of the networks.

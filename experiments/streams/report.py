@@ -16,7 +16,7 @@ from contentions import shared_alike
 
 from costmodel.planner import beside_others, on_best_streams, replay
 from costmodel.planner.graphs._json_graph import JsonTask, graph_of
-from costmodel.planner.whatif._launches import GRAPH_GAP_S
+from costmodel.planner.whatif._fuse import GRAPH_GAP_S
 from costmodel.planner.whatif._sharing import BESIDE, WAIT_S, Contention, first_come
 
 Row = dict[str, Any]

@@ -15,9 +15,7 @@ from cases import POLICIES, SMS, TABLES, WAVE_BOUND, Case, Launch, read_table, s
 
 from costmodel.arrays import FloatArray
 from costmodel.planner import Overheads, StridedSync, TiledKernel, predict_saving
-from costmodel.planner.tiles.policies._base import SyncPolicy
-from costmodel.planner.tiles.policies._row import RowSync
-from costmodel.planner.tiles.policies._tile import TileSync
+from costmodel.planner._tile_schedule import RowSync, SyncPolicy, TileSync
 
 sys.path.append(str(Path(__file__).parents[1]))
 from options import parse_options

@@ -11,8 +11,7 @@ import pytest
 from kineto_traces import Machine
 
 from costmodel.planner import replay
-from costmodel.planner.graphs._inspection import RULES
-from costmodel.planner.graphs._recorded import RecordedGraph
+from costmodel.planner.graphs._recorded_graph import RULES, RecordedGraph
 from costmodel.planner.graphs.kineto._read import read_kineto
 
 pytestmark = pytest.mark.white_box

@@ -11,8 +11,8 @@ from kineto_traces import Machine, two_streams
 
 from costmodel.errors import CostModelError
 from costmodel.planner import replay
-from costmodel.planner.graphs._base import DependencyKind, TaskKind
-from costmodel.planner.graphs._recorded import RecordedGraph
+from costmodel.planner.graphs._kernel_graph import DependencyKind, TaskKind
+from costmodel.planner.graphs._recorded_graph import RecordedGraph
 from costmodel.planner.graphs.kineto._read import read_kineto
 from costmodel.planner.whatif._scale import scale
 

@@ -20,8 +20,8 @@ from costmodel.planner import (
     same_kernels_on_sms,
     tuned,
 )
-from costmodel.planner.whatif._half import half_precision
-from costmodel.planner.whatif._kernels import unfused
+from costmodel.planner.whatif._known_kernels import unfused
+from costmodel.planner.whatif._scale import half_precision
 from costmodel.records import Workload
 
 pytestmark = pytest.mark.white_box

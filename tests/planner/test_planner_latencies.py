@@ -6,7 +6,7 @@ import pytest
 import costmodel
 from costmodel.errors import CostModelError
 from costmodel.planner import FirstKnown, PredictedLatencies, RecordedLatencies, RooflineLatencies
-from costmodel.planner.latencies._base import KernelTable
+from costmodel.planner._latencies import KernelTable
 from costmodel.records import Workload
 
 pytestmark = pytest.mark.white_box

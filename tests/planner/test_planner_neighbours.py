@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from costmodel.errors import CostModelError
 from costmodel.planner import SharedMemory, read_graph
-from costmodel.planner.neighbours._shared_memory import Waits, fair_shares
+from costmodel.planner._shared_memory import Waits, fair_shares
 from costmodel.planner.whatif._sharing import Work
 from costmodel.records import Workload, find_device
 

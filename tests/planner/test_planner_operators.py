@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from kineto_traces import Machine
 
-from costmodel.planner.graphs._base import TaskKind
+from costmodel.planner.graphs._kernel_graph import TaskKind
 from costmodel.planner.graphs.kineto._read import read_kineto
 
 pytestmark = pytest.mark.white_box

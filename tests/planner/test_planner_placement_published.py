@@ -12,7 +12,7 @@ from costmodel.cli._app import app
 from costmodel.errors import CostModelError
 from costmodel.planner import Device, place
 from costmodel.planner.placement._place import judge
-from costmodel.planner.placement._read import read_placement, read_split
+from costmodel.planner.placement._problem import read_placement, read_split
 
 pytestmark = pytest.mark.white_box
 

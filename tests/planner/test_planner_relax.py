@@ -8,8 +8,8 @@ import pytest
 
 from costmodel.errors import CostModelError
 from costmodel.planner import FirstKnown, RecordedLatencies, RooflineLatencies, plan, read_relax, replay
-from costmodel.planner.graphs._base import DependencyKind
-from costmodel.planner.latencies._base import KernelTable, Latencies
+from costmodel.planner._latencies import KernelTable, Latencies
+from costmodel.planner.graphs._kernel_graph import DependencyKind
 from costmodel.records import Workload
 from costmodel.workloads._calls import calls_of
 
@@ -17,7 +17,7 @@ tvm = pytest.importorskip("tvm")
 pytestmark = [pytest.mark.tvm, pytest.mark.white_box]
 
 PROGRAM = """
-from costmodel.workloads.networks import Bert, export_network
+from costmodel.workloads import Bert, export_network
 module = export_network(Bert({size}, {heads}, 1), "float32", x=({tokens}, {size}))
 """
 

@@ -12,8 +12,7 @@ import pytest
 
 from costmodel.errors import CostModelError
 from costmodel.planner import KernelGraph, read_graph, replay
-from costmodel.planner.replaying._base import busy_s
-from costmodel.planner.replaying._critical_path import critical_path
+from costmodel.planner._replay import busy_s, critical_path
 
 pytestmark = pytest.mark.white_box
 

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from costmodel.planner import Overheads, StridedSync, TiledKernel, predict_saving
-from costmodel.planner.tiles._saving import POLICIES
-from costmodel.planner.tiles.policies._row import RowSync
-from costmodel.planner.tiles.policies._tile import TileSync
+from costmodel.planner._tile_saving import POLICIES
+from costmodel.planner._tile_schedule import RowSync, TileSync
 
 pytestmark = pytest.mark.white_box
 

@@ -7,7 +7,7 @@ import pytest
 from public_data import CUSYNC
 
 from costmodel.planner import Overheads, StridedSync, TiledKernel, predict_saving
-from costmodel.planner.tiles.policies._row import RowSync
+from costmodel.planner._tile_schedule import RowSync
 
 pytestmark = pytest.mark.white_box
 

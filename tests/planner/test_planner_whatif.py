@@ -14,14 +14,12 @@ from kineto_traces import Machine, two_streams
 
 from costmodel.errors import CostModelError
 from costmodel.planner import KernelGraph, fuse, on_sms, on_streams, plan, read_graph, replay
-from costmodel.planner.graphs._base import DependencyKind, TaskKind
+from costmodel.planner.graphs._kernel_graph import DependencyKind, TaskKind
 from costmodel.planner.graphs.kineto._read import read_kineto
-from costmodel.planner.whatif._fuse import fused_optimizer
-from costmodel.planner.whatif._half import half_precision
-from costmodel.planner.whatif._launches import GRAPH_GAP_S, remove_launches
+from costmodel.planner.whatif._fuse import GRAPH_GAP_S, fused_optimizer, remove_launches
 from costmodel.planner.whatif._parse import parse_what_if
 from costmodel.planner.whatif._profiler import without_profiler
-from costmodel.planner.whatif._scale import replace_latencies, scale
+from costmodel.planner.whatif._scale import half_precision, replace_latencies, scale
 from costmodel.planner.whatif._streams import minimum_equivalent
 
 pytestmark = pytest.mark.white_box

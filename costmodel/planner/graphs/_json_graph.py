@@ -7,8 +7,14 @@ import msgspec
 import numpy as np
 
 from costmodel.errors import CostModelError
-from costmodel.planner.graphs._base import Dependencies, DependencyKind, KernelGraph, Resource, TaskKind
-from costmodel.planner.graphs._recorded import RecordedGraph
+from costmodel.planner.graphs._kernel_graph import (
+    Dependencies,
+    DependencyKind,
+    KernelGraph,
+    Resource,
+    TaskKind,
+)
+from costmodel.planner.graphs._recorded_graph import RecordedGraph
 from costmodel.records._workload import Workload
 
 _Seconds = Annotated[float, msgspec.Meta(ge=0)]

@@ -5,14 +5,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from costmodel.errors import CostModelError
-from costmodel.planner.graphs._inspection import Inspection
 from costmodel.planner.graphs._json_graph import JsonTask, graph_of
-from costmodel.planner.graphs._recorded import RecordedGraph
+from costmodel.planner.graphs._recorded_graph import Inspection, RecordedGraph
 from costmodel.progress import track
 from costmodel.workloads._calls import ModuleCall, calls_of, read_calls
 
 if TYPE_CHECKING:
-    from costmodel.planner.latencies._base import KernelLatency, Latencies
+    from costmodel.planner._latencies import KernelLatency, Latencies
 
 _STREAM = "stream 0"
 
@@ -45,7 +44,7 @@ def read_relax(module: Any, latencies: "Latencies | None" = None, *, sms: int | 
         CostModelError: If there is no such module, it calls no kernel, or the device has fewer SMs.
         MissingExtraError: If TVM is not installed.
     """
-    from costmodel.planner.latencies._open import open_latencies
+    from costmodel.planner._predicted import open_latencies
 
     calls = read_calls(module) if isinstance(module, str) else calls_of(module)
     if not calls:
@@ -71,8 +70,7 @@ def read_relax(module: Any, latencies: "Latencies | None" = None, *, sms: int | 
 
 def _took(call: ModuleCall, known: "Latencies", sms: int) -> "tuple[str, KernelLatency]":
     """Where the latency of a call comes from, and what it is."""
-    from costmodel.planner.latencies._base import KernelLatency
-    from costmodel.planner.latencies._roofline import RooflineLatencies
+    from costmodel.planner._latencies import KernelLatency, RooflineLatencies
 
     table = known.kernels(call.workload) if call.workload else None
     best = table.best(sms) if table else None

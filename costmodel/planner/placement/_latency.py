@@ -11,14 +11,15 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from costmodel.planner.placement._blocks import Blocks, blocks_of
 from costmodel.planner.placement._evaluate import latency
 from costmodel.planner.placement._problem import PlacementProblem, colours
 from costmodel.planner.placement._solver import (
+    Blocks,
     Found,
     Scale,
     Slots,
     Solved,
+    blocks_of,
     device_names,
     import_cp_model,
     kind_choice,

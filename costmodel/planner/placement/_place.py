@@ -10,12 +10,11 @@ import msgspec
 
 from costmodel.errors import CostModelError
 from costmodel.planner.placement import _evaluate as evaluate
-from costmodel.planner.placement._blocks import blocks_of
 from costmodel.planner.placement._evaluate import DeviceLoad, Placed
 from costmodel.planner.placement._latency import least_latency
 from costmodel.planner.placement._prefixes import best_prefixes, fill
 from costmodel.planner.placement._problem import Node, PlacementProblem
-from costmodel.planner.placement._solver import has_solver
+from costmodel.planner.placement._solver import blocks_of, has_solver
 from costmodel.planner.placement._throughput import least_max_load
 
 Objective = Literal["throughput", "latency"]

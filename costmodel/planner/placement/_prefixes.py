@@ -10,7 +10,7 @@ from itertools import product
 
 import numpy as np
 
-from costmodel.planner.placement._blocks import Blocks
+from costmodel.planner.placement._solver import Blocks
 
 _State = tuple[int, ...]  # how many devices of each kind are used
 _Chosen = tuple[int, str]  # kind and name of a device

@@ -9,8 +9,8 @@ from time import monotonic
 
 import numpy as np
 
-from costmodel.planner.placement._blocks import Blocks
 from costmodel.planner.placement._solver import (
+    Blocks,
     Found,
     Scale,
     Slots,

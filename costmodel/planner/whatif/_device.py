@@ -7,8 +7,8 @@ import numpy as np
 
 from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError
-from costmodel.planner.graphs._base import KernelGraph, TaskKind
-from costmodel.planner.whatif._bounds import START_S, pace_on, products, with_memory, with_work
+from costmodel.planner.graphs._kernel_graph import KernelGraph, TaskKind
+from costmodel.planner.whatif._kernel_time import START_S, pace_on, products, with_memory, with_work
 from costmodel.records._platform import Device
 
 # What a kernel is taken to wait for: what its name says, or what makes it take the least or the most.

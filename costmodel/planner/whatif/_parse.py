@@ -4,20 +4,18 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from costmodel.errors import CostModelError, did_you_mean
-from costmodel.planner.graphs._base import KernelGraph
+from costmodel.planner.graphs._kernel_graph import KernelGraph
 from costmodel.planner.whatif._device import OnDevice
-from costmodel.planner.whatif._fuse import fuse, fused_optimizer
-from costmodel.planner.whatif._half import half_precision
-from costmodel.planner.whatif._kernels import same_kernels_on_sms, tuned, unfused
-from costmodel.planner.whatif._launches import GRAPH_GAP_S, remove_launches
-from costmodel.planner.whatif._scale import on_sms, replace_latencies, scale
+from costmodel.planner.whatif._fuse import GRAPH_GAP_S, fuse, fused_optimizer, remove_launches
+from costmodel.planner.whatif._known_kernels import same_kernels_on_sms, tuned, unfused
+from costmodel.planner.whatif._scale import half_precision, on_sms, replace_latencies, scale
 from costmodel.planner.whatif._schedule import on_best_streams
 from costmodel.planner.whatif._streams import on_streams
 from costmodel.records._device_table import find_device
 from costmodel.records._hypothetical import hypothetical, quantity
 
 if TYPE_CHECKING:
-    from costmodel.planner.latencies._base import Latencies
+    from costmodel.planner._latencies import Latencies
 
 Transform = Callable[[KernelGraph], KernelGraph]
 # How each is written.
@@ -129,7 +127,7 @@ def _unfuse(pattern: str, value: str, latencies: "Latencies | None") -> Transfor
 
 
 def _shipped() -> "Latencies":
-    from costmodel.planner.latencies._open import open_latencies
+    from costmodel.planner._predicted import open_latencies
 
     return open_latencies()
 

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import numpy as np
 
 from costmodel.errors import CostModelError
-from costmodel.planner.graphs._base import DependencyKind, KernelGraph
-from costmodel.planner.replaying._replay import replay
+from costmodel.planner._replay import replay
+from costmodel.planner.graphs._kernel_graph import DependencyKind, KernelGraph
 
 _HALVINGS = 24
 # Of loops of calls that launch nothing, or kernels that do nothing, on the host of an H100: 0.62 to 0.66

@@ -13,12 +13,11 @@ from functools import cached_property
 import numpy as np
 
 from costmodel.errors import CostModelError
-from costmodel.planner.graphs._base import KernelGraph
-from costmodel.planner.graphs._order import grouped
-from costmodel.planner.replaying._replay import replay
-from costmodel.planner.whatif._base import positive
+from costmodel.planner._replay import replay
+from costmodel.planner.graphs._kernel_graph import KernelGraph, grouped
 from costmodel.planner.whatif._sharing import WAIT_S, Contention, Machine, Sharing, beside_others, first_come
 from costmodel.planner.whatif._streams import in_time, placed, without_streams
+from costmodel.planner.whatif._transform import positive
 
 MOST_STREAMS = 8
 # Less is not worth it. More was lost in none of 206 graphs if kernels behave otherwise: experiments/streams.

@@ -13,10 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from costmodel.arrays import FloatArray
-from costmodel.planner.graphs._base import KernelGraph, TaskKind
-from costmodel.planner.graphs._order import grouped
-from costmodel.planner.whatif._base import DIGITS_S, positive
-from costmodel.planner.whatif._bounds import START_S, sm_rounds
+from costmodel.planner.graphs._kernel_graph import KernelGraph, TaskKind, grouped
+from costmodel.planner.whatif._kernel_time import START_S, sm_rounds
+from costmodel.planner.whatif._transform import DIGITS_S, positive
 
 
 class Work(NamedTuple):

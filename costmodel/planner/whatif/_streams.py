@@ -14,10 +14,15 @@ from scipy.sparse.csgraph import maximum_bipartite_matching
 
 from costmodel.arrays import FloatArray, Positions
 from costmodel.errors import CostModelError
-from costmodel.planner.graphs._base import Dependencies, DependencyKind, KernelGraph, Resource
-from costmodel.planner.graphs._order import grouped
-from costmodel.planner.replaying._replay import replay
-from costmodel.planner.whatif._base import DIGITS_S, chosen, gaps, program_order
+from costmodel.planner._replay import replay
+from costmodel.planner.graphs._kernel_graph import (
+    Dependencies,
+    DependencyKind,
+    KernelGraph,
+    Resource,
+    grouped,
+)
+from costmodel.planner.whatif._transform import DIGITS_S, chosen, gaps, program_order
 
 _DATA = (DependencyKind.DATA, DependencyKind.EVENT)
 # Reachability is a square of bits: 50 MB of these.

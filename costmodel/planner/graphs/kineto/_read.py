@@ -5,16 +5,18 @@ from pathlib import Path
 import numpy as np
 
 from costmodel.errors import CostModelError
-from costmodel.planner.graphs._base import KernelGraph, TaskKind
-from costmodel.planner.graphs._inspection import Findings
-from costmodel.planner.graphs._recorded import RecordedGraph, RecordedTimes, timed_dependencies
-from costmodel.planner.graphs.kineto._believed import believed
+from costmodel.planner.graphs._kernel_graph import KernelGraph, TaskKind
+from costmodel.planner.graphs._recorded_graph import (
+    Findings,
+    RecordedGraph,
+    RecordedTimes,
+    timed_dependencies,
+)
 from costmodel.planner.graphs.kineto._events import read_events
-from costmodel.planner.graphs.kineto._host import Piece
-from costmodel.planner.graphs.kineto._links import links
+from costmodel.planner.graphs.kineto._links import believed, links
 from costmodel.planner.graphs.kineto._tasks import Tasks, list_tasks
-from costmodel.planner.graphs.kineto._tracks import sort_onto_tracks
-from costmodel.planner.graphs.kineto._window import spans_within
+from costmodel.planner.graphs.kineto._threads import Piece
+from costmodel.planner.graphs.kineto._tracks import sort_onto_tracks, spans_within
 
 
 def read_kineto(path: Path | str, within: str = "") -> RecordedGraph:

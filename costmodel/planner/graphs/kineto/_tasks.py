@@ -8,13 +8,18 @@ from typing import Any
 import numpy as np
 
 from costmodel.arrays import FloatArray
-from costmodel.planner.graphs._base import Resource, TaskKind
-from costmodel.planner.graphs._inspection import Findings
-from costmodel.planner.graphs.kineto._calls import RUNTIME, is_graph_launch, is_launch
-from costmodel.planner.graphs.kineto._events import DeviceProperties
-from costmodel.planner.graphs.kineto._host import Operation, Piece, Thread, flatten
-from costmodel.planner.graphs.kineto._occupancy import launch_of
-from costmodel.planner.graphs.kineto._tracks import Span, Tracks, whole
+from costmodel.planner.graphs._kernel_graph import Resource, TaskKind
+from costmodel.planner.graphs._recorded_graph import Findings
+from costmodel.planner.graphs.kineto._events import (
+    RUNTIME,
+    DeviceProperties,
+    is_graph_launch,
+    is_launch,
+    whole,
+)
+from costmodel.planner.graphs.kineto._kernel_facts import launch_of
+from costmodel.planner.graphs.kineto._threads import Operation, Piece, Thread, flatten
+from costmodel.planner.graphs.kineto._tracks import Span, Tracks
 
 _KINDS = {"kernel": TaskKind.KERNEL, "gpu_memcpy": TaskKind.COPY, "gpu_memset": TaskKind.MEMSET}
 

@@ -4,14 +4,15 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from costmodel.planner.graphs._inspection import Findings
-from costmodel.planner.graphs.kineto._calls import ANNOTATION, DEVICE, HOST, WAITS
-from costmodel.planner.graphs.kineto._events import Event, number
+from costmodel.errors import CostModelError
+from costmodel.planner.graphs._recorded_graph import Findings
+from costmodel.planner.graphs.kineto._events import ANNOTATION, DEVICE, HOST, WAITS, Event, number, whole
 
 # Nothing runs for so long, and for so many times as long as all else takes: a clock jumped.
 _JUMP_S, _JUMP_TIMES = 60.0, 10.0
@@ -83,12 +84,6 @@ def sort_onto_tracks(
     ]
     _place(spans, tracks, findings)
     return tracks
-
-
-def whole(value: Any) -> int | None:
-    """The whole number that a field holds, or None."""
-    found = number(value)
-    return int(found) if found.is_integer() else None
 
 
 def _span(event: Event, findings: Findings) -> Span | None:
@@ -166,3 +161,63 @@ def _one_at_a_time(spans: list[Span], tracks: Tracks, findings: Findings) -> lis
                 findings.add("runs_inside_another" if inside else "outlasts_successor")
             span.end = following.start
     return spans
+
+
+def spans_within(spans: list[Span], pattern: str) -> list[Span]:
+    """Calls within annotations of a name, and what they launched; the annotation counts as a call itself.
+
+    So the time of the host before the first call of a step is part of the step. It ends with its last call:
+    what an annotation takes to end is the profiler's own (7 to 100 us on an H100).
+
+    Args:
+        spans: Of all tracks, by start.
+        pattern: The name, or one with ``*`` or ``?``, such as ``ProfilerStep*``.
+
+    Raises:
+        CostModelError: No annotation has the name.
+    """
+    annotations = [span for span in spans if span.category == ANNOTATION]
+    windows = [span for span in annotations if fnmatchcase(span.name, pattern)]
+    if not windows:
+        names = list(dict.fromkeys(span.name for span in annotations))
+        raise CostModelError(
+            f"An annotation of the trace must have the name {pattern!r}, but there are {names[:8]}: name "
+            "one, or record the step within torch.profiler.record_function."
+        )
+    _end_with_their_calls(windows, spans)
+    for window in windows:
+        window.category = "cpu_op"
+    inside = _inside(spans, windows)
+    launched_inside: dict[int | None, bool] = {}
+    for span, is_inside in zip(spans, inside, strict=True):
+        if span.category not in DEVICE and span.correlation is not None:
+            launched_inside[span.correlation] = is_inside
+
+    def belongs(span: Span, is_inside: bool) -> bool:
+        on_device = span.category in DEVICE
+        return launched_inside.get(span.correlation, is_inside) if on_device else is_inside
+
+    return [span for span, is_inside in zip(spans, inside, strict=True) if belongs(span, is_inside)]
+
+
+def _end_with_their_calls(windows: list[Span], spans: list[Span]) -> None:
+    """Let annotations end with the last call of their thread within them, if there is one."""
+    chosen = {id(window) for window in windows}
+    calls = [span for span in spans if span.category in HOST and id(span) not in chosen]
+    starts = np.array([span.start for span in calls])
+    ends = np.array([span.end for span in calls])
+    threads = np.array([hash((span.event.pid, span.event.tid)) for span in calls])
+    for window in windows:
+        own = threads == hash((window.event.pid, window.event.tid))
+        within = own & (window.start <= starts) & (ends <= window.end)
+        window.end = float(ends[within].max()) if within.any() else window.end
+
+
+def _inside(spans: list[Span], windows: list[Span]) -> list[bool]:
+    """Whether each span lies within one of the windows."""
+    starts = np.array([span.start for span in spans])
+    ends = np.array([span.end for span in spans])
+    found = np.zeros(len(spans), dtype=bool)
+    for window in windows:
+        found |= (window.start <= starts) & (ends <= window.end)
+    return list(found.tolist())

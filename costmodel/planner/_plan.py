@@ -11,19 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from costmodel.errors import CostModelError
 from costmodel.files import write_whole
-from costmodel.planner.graphs._base import KernelGraph, TaskKind
-from costmodel.planner.graphs._inspection import Inspection
-from costmodel.planner.graphs._recorded import RecordedGraph
-from costmodel.planner.graphs._relax import is_module_place
-from costmodel.planner.latencies._base import Latencies
-from costmodel.planner.latencies._open import open_latencies
-from costmodel.planner.ranking._rank import Ranking, rank
-from costmodel.planner.replaying._base import Timeline
-from costmodel.planner.replaying._critical_path import CriticalPath, critical_path
-from costmodel.planner.replaying._replay import replay
-from costmodel.planner.report._perfetto import save_perfetto
-from costmodel.planner.report._read import read_any
+from costmodel.planner._latencies import Latencies
+from costmodel.planner._predicted import open_latencies
+from costmodel.planner._rank import Ranking, rank
+from costmodel.planner._replay import CriticalPath, Timeline, critical_path, replay
+from costmodel.planner._timeline_files import save_perfetto
+from costmodel.planner.graphs._json_graph import read_graph
+from costmodel.planner.graphs._kernel_graph import KernelGraph, TaskKind
+from costmodel.planner.graphs._recorded_graph import Inspection, RecordedGraph
+from costmodel.planner.graphs._relax import is_module_place, read_relax
+from costmodel.planner.graphs.kineto._read import read_kineto
 from costmodel.planner.whatif._device import OnDevice
 from costmodel.planner.whatif._parse import Transform, parse_what_if
 from costmodel.planner.whatif._profiler import without_profiler
@@ -88,7 +87,7 @@ class Plan:
 
     def plot(self) -> "Picture":
         """Plot lanes over time, before and after, with the critical path marked."""
-        from costmodel.planner.report._picture import draw_timelines
+        from costmodel.planner._timeline_files import draw_timelines
 
         return draw_timelines({"before": self.before} | ({"after": self.after} if self.is_changed else {}))
 
@@ -203,3 +202,47 @@ def _quantities(timeline: Timeline) -> dict[str, float]:
 def _list(title: str, sentences: Sequence[str]) -> str:
     items = "\n".join(f"<li>{escape(each)}</li>" for each in sentences)
     return f"<h2>{title}</h2>\n<ul>\n{items}\n</ul>" if sentences else ""
+
+
+def read_any(
+    model: Path | str | RecordedGraph | KernelGraph,
+    within: str = "",
+    sms: int | None = None,
+    latencies: Latencies | None = None,
+) -> tuple[RecordedGraph, str]:
+    """A graph, or that of a Relax module, a trace or a JSON of one's own; and what it is called.
+
+    Args:
+        model: The graph or its file.
+        within: Annotation whose part of a trace is wanted; all of it if empty.
+        sms: SMs that the kernels of a Relax module have; the whole device unless given.
+        latencies: What the kernels of a Relax module take.
+
+    Raises:
+        CostModelError: The file cannot be read, has no such annotation, or is no module but SMs are given.
+    """
+    if isinstance(model, Path | str) and is_module_place(str(model)):
+        return read_relax(str(model), latencies, sms=sms), Path(model).name
+    if sms is not None:
+        raise CostModelError(
+            "SMs can be chosen only for the kernels of a Relax module, but a recorded graph has those that "
+            f"it ran on. Use the what-if sms={sms}."
+        )
+    if isinstance(model, Path | str):
+        return _read_file(Path(model), within), Path(model).name
+    return (RecordedGraph.unrecorded(model) if isinstance(model, KernelGraph) else model), "graph"
+
+
+def _read_file(path: Path, within: str) -> RecordedGraph:
+    """A trace or a graph of one's own, by its first key."""
+    if path.suffix == ".py":
+        raise CostModelError(
+            f"A Relax module must be named with its file, as in {path}:module, but got {path}."
+        )
+    try:
+        with path.open("rb") as file:
+            begins = file.read(64)
+    except OSError as error:
+        raise CostModelError(f"Cannot read {path}: {error.strerror}. Name a trace or a graph.") from error
+    own = begins.replace(b" ", b"").replace(b"\n", b"").replace(b"\r", b"").startswith(b'{"tasks"')
+    return read_graph(path) if own else read_kineto(path, within)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray, Positions
 from costmodel.errors import CostModelError
-from costmodel.planner.graphs._base import Dependencies, DependencyKind, KernelGraph, TaskKind
+from costmodel.planner.graphs._kernel_graph import Dependencies, DependencyKind, KernelGraph, TaskKind
 
 Mask = NDArray[np.bool_]
 # Into nothing: what ``contracted`` takes away.

@@ -1,17 +1,27 @@
-"""Which workload an operator of PyTorch computes, told by its name and the shapes that a trace has of it.
+"""What a trace says of kernels: the workload that an operator computes, and how a launch fills an SM.
 
-``torch.profiler.profile(record_shapes=True)`` writes them. What only moves data, and shapes and settings that
-no workload has, are none.
+``torch.profiler.profile(record_shapes=True)`` writes shapes. What only moves data, and shapes and settings
+that no workload has, are none.
 """
 
-import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from math import ceil, prod
+from typing import Any, NamedTuple
 
-from costmodel.planner.graphs._float16 import in_float16
-from costmodel.planner.graphs.kineto._events import Args
+from costmodel.planner.graphs.kineto._events import Args, DeviceProperties, whole
+from costmodel.records._operators import OPERATORS
 from costmodel.records._workload import Workload
+
+
+def in_float16(workload: Workload) -> Workload:
+    """The same in float16, convolutions with channels last; what is no operator stays."""
+    if workload.is_foreign or workload.dtype == "float16":
+        return workload
+    nhwc = workload.kind.replace("conv2d", "conv2d_nhwc")
+    kind = nhwc if nhwc in OPERATORS else workload.kind
+    return Workload(kind, workload.dims, "float16")
+
 
 _TYPES = {"float": "float32", "c10::Half": "float16", "c10::BFloat16": "float16"}
 
@@ -70,7 +80,7 @@ def _addmm(call: _Call) -> _Found:
 def _linear(call: _Call) -> _Found:
     (*rows, k), (n, depth), *bias = call.dims
     kind = "matmul_bias" if bias and bias[0] else "matmul"
-    return (kind, {"m": math.prod(rows), "n": n, "k": k}) if k == depth else None
+    return (kind, {"m": prod(rows), "n": n, "k": k}) if k == depth else None
 
 
 def _bmm(call: _Call) -> _Found:
@@ -81,12 +91,12 @@ def _bmm(call: _Call) -> _Found:
 def _softmax(call: _Call) -> _Found:
     *rows, n = call.dims[0]
     axis = call.numbers(1)
-    return ("softmax", {"m": math.prod(rows), "n": n}) if axis in ([-1], [len(rows)]) else None
+    return ("softmax", {"m": prod(rows), "n": n}) if axis in ([-1], [len(rows)]) else None
 
 
 def _layer_norm(call: _Call) -> _Found:
     *rows, n = call.dims[0]
-    return ("layer_norm", {"m": math.prod(rows), "n": n}) if [n] in call.dims[1:] else None
+    return ("layer_norm", {"m": prod(rows), "n": n}) if [n] in call.dims[1:] else None
 
 
 def _convolution(stride: int, padding: int, dilation: int, groups: int) -> Callable[[_Call], _Found]:
@@ -119,3 +129,38 @@ _OPERATORS: Mapping[str, Callable[[_Call], _Found]] = {
     "aten::convolution": _convolution(stride=3, padding=4, dilation=5, groups=8),
     "aten::cudnn_convolution": _convolution(padding=2, stride=3, dilation=4, groups=5),
 }
+
+
+# Shared memory that CUDA keeps for itself in each block, and units of registers: CUDA C++ Programming Guide,
+# compute capability 8 and 9; blocks of an SM at most, which Kineto does not write.
+_RESERVED_SHARED_BYTES, _REGISTER_UNIT, _MOST_BLOCKS = 1024, 8, 32
+
+
+class Launch(NamedTuple):
+    """Blocks of a grid, warps of a block, blocks that an SM holds at once; 0 for what nobody knows."""
+
+    blocks: int
+    block_warps: int
+    sm_blocks: int
+
+
+def launch_of(args: Args, device: DeviceProperties) -> Launch:
+    """What a trace says of a kernel's launch on a device."""
+    warps = ceil(_size(args.block) / device.warp_size)
+    if not warps or not device.sm_threads:
+        return Launch(_size(args.grid), warps, 0)
+    registers = ceil((whole(args.registers) or 0) / _REGISTER_UNIT) * _REGISTER_UNIT
+    threads = warps * device.warp_size
+    limits = [_MOST_BLOCKS, device.sm_threads // threads]
+    if registers and device.sm_registers:
+        limits.append(device.sm_registers // (registers * threads))
+    if device.sm_shared_bytes:
+        wanted = (whole(args.shared_bytes) or 0) + _RESERVED_SHARED_BYTES
+        limits.append(device.sm_shared_bytes // wanted)
+    return Launch(_size(args.grid), warps, max(min(limits), 1))
+
+
+def _size(sizes: Any) -> int:
+    """Blocks of a grid, or threads of a block; 0 for what is none."""
+    found = [whole(each) or 0 for each in sizes] if isinstance(sizes, list) else [0]
+    return max(prod(found), 0)

@@ -1,16 +1,19 @@
-"""Time of two dependent kernels if their tiles were synchronised."""
+"""What two dependent kernels save if tiles of the second wait for tiles of the first, not for all of them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
 from costmodel.errors import did_you_mean
-from costmodel.planner.tiles._kernel import TiledKernel
-from costmodel.planner.tiles._schedule import Overheads, overlapped_s
-from costmodel.planner.tiles.policies._base import SyncPolicy
-from costmodel.planner.tiles.policies._row import RowSync
-from costmodel.planner.tiles.policies._strided import StridedSync
-from costmodel.planner.tiles.policies._tile import TileSync
+from costmodel.planner._tile_schedule import (
+    Overheads,
+    RowSync,
+    StridedSync,
+    SyncPolicy,
+    TiledKernel,
+    TileSync,
+    overlapped_s,
+)
 
 POLICIES: Mapping[str, SyncPolicy] = MappingProxyType(
     {"row": RowSync(), "tile": TileSync(), "strided": StridedSync()}

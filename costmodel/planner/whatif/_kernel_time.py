@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray
-from costmodel.planner.graphs._base import KernelGraph, TaskKind
-from costmodel.planner.whatif._base import Mask, named
+from costmodel.planner.graphs._kernel_graph import KernelGraph, TaskKind
+from costmodel.planner.whatif._transform import Mask, named
 
 # What of a kernel's time no change of its work or its SMs takes away.
 START_S = 1.2e-6

@@ -10,15 +10,15 @@ import pandas as pd
 
 from costmodel.errors import CostModelError
 from costmodel.files import write_whole
-from costmodel.planner.graphs._base import KernelGraph, TaskKind
-from costmodel.planner.latencies._base import Latencies
-from costmodel.planner.replaying._critical_path import CriticalPath, critical_path
-from costmodel.planner.replaying._replay import replay
-from costmodel.planner.whatif._kernels import WorkloadKernels, workload_kernels
+from costmodel.planner._latencies import Latencies
+from costmodel.planner._replay import CriticalPath, critical_path, replay
+from costmodel.planner.graphs._kernel_graph import KernelGraph, TaskKind
+from costmodel.planner.whatif._known_kernels import WorkloadKernels, workload_kernels
 from costmodel.progress import track
 
 if TYPE_CHECKING:
     from costmodel.jobs._job import JobFile
+
 
 _COLUMNS = (
     "workload",

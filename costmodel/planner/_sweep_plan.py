@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from costmodel.planner.graphs._base import KernelGraph
-from costmodel.planner.graphs._recorded import RecordedGraph
-from costmodel.planner.report._plan import Plan, plan
+from costmodel.planner._plan import Plan, plan
+from costmodel.planner.graphs._kernel_graph import KernelGraph
+from costmodel.planner.graphs._recorded_graph import RecordedGraph
 from costmodel.planner.whatif._device import OnDevice
 from costmodel.planner.whatif._parse import Transform, parse_what_if
 from costmodel.records._device_table import find_device
@@ -19,7 +19,7 @@ from costmodel.transfer.hardware._swept import draw_swept
 
 if TYPE_CHECKING:
     from costmodel.figures import Picture
-    from costmodel.planner.latencies._base import Latencies
+    from costmodel.planner._latencies import Latencies
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from costmodel.planner.graphs._base import TaskKind
-from costmodel.planner.graphs._inspection import Findings
-from costmodel.planner.graphs.kineto._calls import ANNOTATION, RUNTIME, is_launch, is_wait
-from costmodel.planner.graphs.kineto._operators import workload_of
+from costmodel.planner.graphs._kernel_graph import TaskKind
+from costmodel.planner.graphs._recorded_graph import Findings
+from costmodel.planner.graphs.kineto._events import ANNOTATION, RUNTIME, is_launch, is_wait
+from costmodel.planner.graphs.kineto._kernel_facts import workload_of
 from costmodel.planner.graphs.kineto._tracks import Span
 
 

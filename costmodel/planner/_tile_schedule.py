@@ -6,15 +6,127 @@ that waits keeps its room. So a wait is only ever for blocks that have started, 
 """
 
 import heapq
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import lcm
+from math import ceil, lcm, prod
 
 import numpy as np
 
-from costmodel.arrays import FloatArray
-from costmodel.planner.tiles._kernel import TiledKernel
-from costmodel.planner.tiles.policies._base import SyncPolicy
+from costmodel.arrays import FloatArray, Positions
+
+
+@dataclass(frozen=True)
+class TiledKernel:
+    """A kernel whose thread blocks compute one tile each, all in the same time.
+
+    Tiles start row by row, a row from its first column to its last, and the whole grid once for each split.
+
+    Attributes:
+        grid: Rows and columns of tiles of the output, and parts that the reduction of a tile is split into,
+            each part a block of its own.
+        blocks_per_sm: Blocks that run on an SM at once.
+        tile_s: Seconds that a block takes while its SM holds ``blocks_per_sm`` of them.
+
+    Raises:
+        ValueError: A number is not positive.
+    """
+
+    grid: tuple[int, int, int]
+    blocks_per_sm: int
+    tile_s: float
+
+    def __post_init__(self) -> None:
+        if len(self.grid) != 3 or min(self.grid) < 1:
+            raise ValueError(f"grid must be (rows, columns, splits), each at least 1, but got {self.grid}")
+        if self.blocks_per_sm < 1:
+            raise ValueError(f"blocks_per_sm must be at least 1, but got {self.blocks_per_sm}")
+        if not 0.0 < self.tile_s < float("inf"):
+            raise ValueError(f"tile_s must be positive and finite, in seconds, but got {self.tile_s}")
+
+    @property
+    def tiles(self) -> int:
+        """Blocks of the grid."""
+        return prod(self.grid)
+
+    def waves(self, sms: int) -> int:
+        """``ceil(blocks / (SMs * blocks per SM))``: how often all slots are filled, the last time in part."""
+        return ceil(self.tiles / (sms * self.blocks_per_sm))
+
+    def duration_s(self, sms: int) -> float:
+        """Seconds of the kernel alone on so many SMs: its waves, each as long as a tile."""
+        return self.waves(sms) * self.tile_s
+
+    @classmethod
+    def from_duration(
+        cls, grid: tuple[int, int, int], blocks_per_sm: int, sms: int, duration_s: float
+    ) -> "TiledKernel":
+        """The kernel whose waves on so many SMs take a measured or predicted time in all.
+
+        Example:
+            >>> TiledKernel.from_duration((2, 24, 1), blocks_per_sm=1, sms=32, duration_s=4e-4).tile_s
+            0.0002
+        """
+        kernel = cls(grid, blocks_per_sm, duration_s)
+        return cls(grid, blocks_per_sm, duration_s / kernel.waves(sms))
+
+
+class SyncPolicy(ABC):
+    """How a consumer's tile waits for the tiles of the producer's rows that it reads.
+
+    A consumer's tile reduces over the columns of the producer's output. Each wait is for a group of columns;
+    after it the tile works on these, an equal part of its reduction, and then waits for the next.
+    """
+
+    @abstractmethod
+    def groups(self, columns: int) -> Positions:
+        """``(w, n)`` columns of the producer that each of ``w`` waits is for, in the order of the waits.
+
+        Raises:
+            ValueError: The columns do not fall into equal groups.
+        """
+
+
+def column_groups(columns: int, together: int) -> Positions:
+    """``(columns / together, together)`` groups whose columns are as far from one another as can be.
+
+    Raises:
+        ValueError: ``together`` does not divide ``columns``.
+    """
+    if together < 1 or columns % together:
+        raise ValueError(f"the stride must divide the {columns} columns of the producer, but got {together}")
+    return np.arange(columns).reshape(together, -1).T
+
+
+class RowSync(SyncPolicy):
+    """A consumer's tile waits once, until all tiles of the rows that it reads are done."""
+
+    def groups(self, columns: int) -> Positions:
+        return column_groups(columns, columns)
+
+
+class TileSync(SyncPolicy):
+    """A consumer's tile waits for each of the producer's tiles just before it reads that tile."""
+
+    def groups(self, columns: int) -> Positions:
+        return column_groups(columns, 1)
+
+
+@dataclass(frozen=True)
+class StridedSync(SyncPolicy):
+    """A consumer's tile waits for several of the producer's tiles, equally far apart, read together.
+
+    So are read the gate and the value of a gated layer (2), or queries, keys and values of attention (3),
+    where one matrix product computes them side by side.
+
+    Attributes:
+        together: Tiles that are read together.
+    """
+
+    together: int = 2
+
+    def groups(self, columns: int) -> Positions:
+        return column_groups(columns, self.together)
 
 
 @dataclass(frozen=True)

@@ -9,15 +9,15 @@ import numpy as np
 
 from costmodel.arrays import Positions
 from costmodel.errors import CostModelError
-from costmodel.planner.graphs._base import KernelGraph, TaskKind
-from costmodel.planner.replaying._replay import replay
-from costmodel.planner.whatif._base import Mask, kernels_named
+from costmodel.planner._replay import replay
+from costmodel.planner.graphs._kernel_graph import KernelGraph, TaskKind
 from costmodel.planner.whatif._scale import on_sms
+from costmodel.planner.whatif._transform import Mask, kernels_named
 from costmodel.records._operators import OPERATORS
 from costmodel.records._workload import DTYPE_BYTES, Workload
 
 if TYPE_CHECKING:
-    from costmodel.planner.latencies._base import Latencies
+    from costmodel.planner._latencies import Latencies
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ def unfused(graph: KernelGraph, latencies: "Latencies", pattern: str = "") -> Ke
     Raises:
         CostModelError: If no kernel has a workload, or no name matches.
     """
-    from costmodel.planner.latencies._roofline import RooflineLatencies
+    from costmodel.planner._latencies import RooflineLatencies
 
     durations, count, loses = graph.durations_s.copy(), 0, dict[str, float]()
     roof = RooflineLatencies(latencies.device)

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from costmodel.errors import CostModelError
-from costmodel.planner.graphs._base import KernelGraph, TaskKind
+from costmodel.planner.graphs._kernel_graph import KernelGraph, TaskKind
 from costmodel.planner.whatif._sharing import Slowdown, Work
 from costmodel.records._platform import Device
 from costmodel.records._workload import Workload

@@ -1,1 +1,0 @@
-"""Replay of a kernel graph, and its critical path."""

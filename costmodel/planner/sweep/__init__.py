@@ -1,1 +1,0 @@
-"""Plans over one or several quantities of a hypothetical device."""

@@ -1,1 +1,0 @@
-"""Policies of synchronisation between the tiles of two dependent kernels."""
