@@ -1,14 +1,52 @@
-"""Databases that users name by URL."""
+"""Databases that users name by a path or a URL."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from costmodel.errors import CostModelError
+
+if TYPE_CHECKING:
+    from sqlalchemy import URL
+
+SQLITE_ENDINGS = (".db", ".sqlite", ".sqlite3")
 
 
-def database_url(url: str) -> str:
-    """The URL of a database, with the driver that the extra ``postgresql`` brings where none is named.
+def parse_database(place: str, what: str = "A database", *, endings: Sequence[str] = SQLITE_ENDINGS) -> "URL":
+    """Parse the place of a database: a file of SQLite, or a URL as SQLAlchemy takes it.
 
-    SQLAlchemy takes psycopg2 up to 2.0, and another one from 2.1 on.
+    A path stays a path: none of its characters has a meaning in the URL. PostgreSQL is reached by the driver
+    that the extra ``postgresql`` brings where none is named: SQLAlchemy takes psycopg2 up to 2.0, and another
+    one from 2.1 on.
+
+    Args:
+        place: A path that ends in ``.db``, ``.sqlite`` or ``.sqlite3``, or a URL.
+        what: What is kept there, such as ``"A job store"``, for messages.
+        endings: What a path may end in, for messages.
+
+    Raises:
+        CostModelError: If it is neither.
 
     Example:
-        >>> database_url("postgresql://host/name")
-        'postgresql+psycopg2://host/name'
+        >>> parse_database("out/50%.db", "A study").database
+        'out/50%.db'
+        >>> parse_database("postgresql://host/name", "A study").drivername
+        'postgresql+psycopg2'
     """
-    scheme, _, rest = url.partition("://")
-    return f"postgresql+psycopg2://{rest}" if scheme == "postgresql" else url
+    from sqlalchemy import URL, make_url
+    from sqlalchemy.exc import ArgumentError
+
+    if "://" not in place:
+        if Path(place).suffix not in SQLITE_ENDINGS:
+            raise CostModelError(
+                f"{what} must be a file that ends in {', '.join(endings)}, or a URL such as "
+                f"postgresql://host/name, but got {place!r}."
+            )
+        return URL.create("sqlite", database=place)
+    try:
+        url = make_url(place)
+    except (ArgumentError, ValueError) as error:  # a port that is no number is a ValueError
+        raise CostModelError(
+            f"{what} must be at a URL such as postgresql://host/name, but got {place}: {error}."
+        ) from None
+    return url.set(drivername="postgresql+psycopg2") if url.drivername == "postgresql" else url

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from importlib.metadata import PackageNotFoundError, distribution
 
+from costmodel.printable import mask_secrets
+
 _NAME = "sm-costmodel"
 
 
@@ -14,8 +16,11 @@ class CostModelError(Exception):
     """Base class of errors that a user can act on: wrong input, a missing file, an unavailable device.
 
     The message says what must hold, what was found instead, and what to do. The command line prints only the
-    message, without a traceback, and exits with code 2.
+    message, without a traceback, and exits with code 2. Passwords are masked, whoever shows or keeps it.
     """
+
+    def __init__(self, *arguments: object) -> None:
+        super().__init__(*(mask_secrets(each) if isinstance(each, str) else each for each in arguments))
 
 
 class MissingExtraError(CostModelError):

@@ -6,6 +6,8 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any, Protocol, Self, TypeVar
 
+from costmodel.printable import make_printable
+
 T = TypeVar("T")
 
 # Seconds between two lines of a log, and between two changes of a notebook's line.
@@ -39,7 +41,7 @@ class Progress:
 
     def show(self, detail: str) -> None:
         """Show the name of the current step."""
-        self._display.show(f"{self._what} {detail}".rstrip(), self._count)
+        self._display.show(make_printable(f"{self._what} {detail}".rstrip()), self._count)
 
     def advance(self, detail: str = "", steps: int = 1) -> None:
         """Count steps as done, and show the name of the last one."""

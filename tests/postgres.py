@@ -12,7 +12,7 @@ from pathlib import Path
 
 import sqlalchemy
 
-from costmodel.databases import database_url
+from costmodel.databases import parse_database
 
 
 def programs() -> Path | None:
@@ -61,7 +61,7 @@ def server(programs: Path, *settings: str) -> Iterator[str]:
 
 def emptied(url: str) -> str:
     """A database that had tables, without them."""
-    engine = sqlalchemy.create_engine(database_url(url), poolclass=sqlalchemy.NullPool)
+    engine = sqlalchemy.create_engine(parse_database(url), poolclass=sqlalchemy.NullPool)
     with engine.begin() as connection:
         connection.execute(sqlalchemy.text("DROP SCHEMA public CASCADE"))
         connection.execute(sqlalchemy.text("CREATE SCHEMA public"))
@@ -70,7 +70,7 @@ def emptied(url: str) -> str:
 
 def end_connections(url: str) -> int:
     """End all other connections to a database, as an administrator may; how many there were."""
-    engine = sqlalchemy.create_engine(database_url(url), poolclass=sqlalchemy.NullPool)
+    engine = sqlalchemy.create_engine(parse_database(url), poolclass=sqlalchemy.NullPool)
     others = "pid <> pg_backend_pid() AND datname = current_database()"
     with engine.connect() as connection:
         ended = sqlalchemy.text(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {others}")

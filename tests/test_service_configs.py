@@ -18,7 +18,7 @@ import sqlalchemy
 from command_line import parse
 from service import free_port
 
-from costmodel.databases import database_url
+from costmodel.databases import parse_database
 from costmodel.engines import DaskEngine, open_engine
 from costmodel.errors import CostModelError
 from costmodel.jobs import JobStore
@@ -75,7 +75,7 @@ def database() -> Iterator[tuple[str, Path, Path]]:
         )
         listening = [f"port={port}", "listen_addresses=localhost"]
         with postgres.server(programs, *re.findall(r"-c (\S+=\S+)", said), *listening) as local:
-            admin = sqlalchemy.create_engine(database_url(f"{local.format('postgres')}&port={port}"))
+            admin = sqlalchemy.create_engine(parse_database(f"{local.format('postgres')}&port={port}"))
             with admin.begin() as connection:
                 connection.execute(sqlalchemy.text("ALTER USER tests PASSWORD 'secret'"))
             yield f"postgresql://tests:secret@localhost:{port}/postgres", own, others

@@ -1,7 +1,6 @@
 """The application: its commands, and how it ends."""
 
 import errno
-import sys
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -10,8 +9,9 @@ from typer.main import get_command
 
 from costmodel.cli._help import PlainCommand, PlainGroup
 from costmodel.cli._interrupt import what_is_left
-from costmodel.cli._output import fit_console
+from costmodel.cli._output import fit_console, log_printable, print_error
 from costmodel.errors import CostModelError
+from costmodel.printable import make_printable
 from costmodel.version import __version__
 
 # Name: (where the function or sub-application is, first line of its help).
@@ -75,6 +75,8 @@ COMMANDS = {
 }
 
 
+# A command line that Typer refuses; it exports the class under no name.
+_UsageError: Any = typer.BadParameter.__base__
 # What a disk can do at any write, and no check before can rule out.
 _DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
 
@@ -96,16 +98,19 @@ class _Commands(PlainGroup):
         try:
             return super().invoke(ctx)
         except CostModelError as error:
-            print("Error:", " ".join(str(error).split()), file=sys.stderr)
+            print_error(f"Error: {error}")
             raise typer.Exit(2) from None
+        except _UsageError as error:
+            error.message = make_printable(error.message, keep_lines=True)
+            raise
         except KeyboardInterrupt as interrupt:
-            notes = getattr(interrupt, "__notes__", ())
-            print("Interrupted.", *(interrupt.args or [what_is_left(ctx)]), *notes, file=sys.stderr)
+            said = [*(interrupt.args or [what_is_left(ctx)]), *getattr(interrupt, "__notes__", ())]
+            print_error(f"Interrupted. {' '.join(map(str, said))}")
             raise typer.Exit(130) from None
         except OSError as error:
             if error.errno not in _DISK_ERRORS:
                 raise
-            print(f"Error: Cannot write {error.filename or 'a file'}: {error.strerror}.", file=sys.stderr)
+            print_error(f"Error: Cannot write {error.filename or 'a file'}: {error.strerror}.")
             raise typer.Exit(2) from None
 
 
@@ -146,4 +151,5 @@ def _root(
 
 def main() -> None:
     """Run the command line; exits with 0, with 2 on wrong input, with 130 when interrupted."""
+    log_printable()
     app(prog_name="costmodel")

@@ -35,9 +35,9 @@ def print_report(report: "EvaluationReport") -> None:
         for table in _shots_tables(report):
             print_table(table)
     _print_novelty(report)
-    console.print(NOTE, highlight=False)
+    console.print(NOTE)
     if report.few_shot:
-        console.print(SHOTS_NOTE, highlight=False)
+        console.print(SHOTS_NOTE)
 
 
 def _score_table(report: "EvaluationReport", summary: Sequence[Mapping[str, Any]]) -> Table:

@@ -3,11 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from rich.markdown import Markdown
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
-from costmodel.cli._output import console, print_line, print_table, titled_table
+from costmodel.cli._output import print_line, print_markdown, print_table, titled_table
 from costmodel.progress import duration
 
 if TYPE_CHECKING:
@@ -30,13 +29,11 @@ def print_runs(runs: "Sequence[RunRecord]") -> None:
 
 def print_run(run: "RunRecord", children: "Sequence[RunRecord]", files: Mapping[str, int]) -> None:
     """Print all of a run: what it is, its settings, metrics, datasets, files and the runs below it."""
-    console.print(
-        f"[bold]{escape(run.name)}[/bold], run {run.run_id} of experiment {run.experiment}", highlight=False
-    )
+    print_line(f"{run.name}, run {run.run_id} of experiment {run.experiment}", "bold")
     took = f", took {_took(run)}" if run.ended_at else ""
-    console.print(f"{_status(run)}, started {_started(run)} UTC{took}", highlight=False)
+    print_line(f"{run.status.lower()}, started {_started(run)} UTC{took}", _COLOURS[run.status])
     if run.note:
-        console.print(Markdown(run.note))
+        print_markdown(run.note)
     _print_pairs("Parameters", run.parameters)
     _print_pairs("Metrics", {name: _number(value) for name, value in run.metrics.items()})
     _print_pairs("Tags", run.tags)
@@ -83,12 +80,12 @@ def _add(table: Table, run: "RunRecord", indent: str) -> None:
     value = run.metrics.get(headline)
     result = run.tags.get("ended_by", "" if value is None else f"{headline} {_number(value)}")
     table.add_row(
-        run.run_id[:SHOWN_ID], _status(run), _started(run), _took(run), f"{indent}{run.name}", escape(result)
+        run.run_id[:SHOWN_ID], _status(run), _started(run), _took(run), f"{indent}{run.name}", result
     )
 
 
-def _status(run: "RunRecord") -> str:
-    return f"[{_COLOURS[run.status]}]{run.status.lower()}[/]"
+def _status(run: "RunRecord") -> Text:
+    return Text(run.status.lower(), style=_COLOURS[run.status])
 
 
 def _started(run: "RunRecord") -> str:
@@ -107,7 +104,7 @@ def _print_pairs(title: str, pairs: Mapping[str, str]) -> None:
     table.add_column("", style="bold")
     table.add_column("", overflow="fold")
     for name, value in pairs.items():
-        table.add_row(escape(name), escape(value))
+        table.add_row(name, value)
     print_table(table)
 
 
@@ -117,12 +114,12 @@ def _side_by_side(title: str, runs: "Sequence[RunRecord]", differences: "Sequenc
     for run in runs:
         table.add_column(f"{run.run_id[:SHOWN_ID]}\n{run.name}", justify="right", overflow="fold")
     for difference in differences:
-        table.add_row(escape(difference.name), *map(_cell, difference.values))
+        table.add_row(difference.name, *map(_cell, difference.values))
     return table
 
 
 def _cell(value: str | float | None) -> str:
-    return "-" if value is None else escape(value) if isinstance(value, str) else _number(value)
+    return "-" if value is None else value if isinstance(value, str) else _number(value)
 
 
 def _number(value: float) -> str:

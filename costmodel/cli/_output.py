@@ -1,6 +1,9 @@
 """Where and how the commands print."""
 
+import logging
 import shutil
+import sys
+import warnings
 from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import replace
@@ -10,16 +13,42 @@ from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.markdown import Markdown
 from rich.table import Column, Table
+from rich.text import Text
 
 from costmodel import files
+from costmodel.printable import make_printable
 
 if TYPE_CHECKING:
     from costmodel.dataset.splits._make import Split
 
 # A file or a pipe has no width of its own.
 _PIPE_WIDTH = 140
-console = Console(width=_PIPE_WIDTH)
+
+
+class _PlainConsole(Console):
+    """Shows every string as it is: as no markup, and printable, see ``make_printable``."""
+
+    def render_str(self, text: str, **settings: Any) -> Text:
+        return super().render_str(make_printable(text, keep_lines=True), **settings)
+
+
+class _PlainRecord(logging.LogRecord):
+    """What is logged, as printable text."""
+
+    def getMessage(self) -> str:  # noqa: N802 (named by logging)
+        return make_printable(super().getMessage(), keep_lines=True)
+
+
+class _PlainTable(Table):
+    """A cell has no line break, so that it cannot pass for a row."""
+
+    def add_row(self, *cells: Any, **settings: Any) -> None:
+        super().add_row(*(make_printable(c) if isinstance(c, str) else c for c in cells), **settings)
+
+
+console = _PlainConsole(width=_PIPE_WIDTH, markup=False, emoji=False, highlight=False)
 
 
 def fit_console() -> None:
@@ -33,14 +62,31 @@ def titled_table(title: str) -> Table:
     A column with ``overflow="fold"`` holds text, which is wrapped between words where there is no room, and
     also within words of more characters than its ``min_width`` where it has one.
     """
-    return Table(title=title, box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    return _PlainTable(title=title, box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
 
 
 def print_line(text: str, style: str = "") -> None:
     """Print a sentence as one line, which a terminal shows wrapped; paths and names stay whole."""
+    shown = make_printable(text)
     if console.is_terminal:
-        text = fill(text, console.width, break_long_words=False, break_on_hyphens=False)
-    console.print(text, style=style, soft_wrap=True, highlight=False, markup=False)
+        shown = fill(shown, console.width, break_long_words=False, break_on_hyphens=False)
+    console.print(shown, style=style, soft_wrap=True)
+
+
+def print_markdown(text: str) -> None:
+    """Print a text in Markdown, as in a note of a run."""
+    console.print(Markdown(make_printable(text, keep_lines=True)))
+
+
+def print_error(text: str) -> None:
+    """Print a sentence to stderr."""
+    print(make_printable(" ".join(text.split())), file=sys.stderr)
+
+
+def log_printable() -> None:
+    """Let what this process logs, libraries and warnings too, be printable; see ``make_printable``."""
+    logging.setLogRecordFactory(_PlainRecord)
+    warnings.showwarning = _print_warning
 
 
 def print_table(table: Table) -> None:
@@ -61,6 +107,11 @@ def write_json(path: Path | None, obj: Any) -> None:
     """Write an object to a file, or nothing if ``path`` is None; see ``costmodel.files.write_json``."""
     if path is not None:
         files.write_json(path, obj)
+
+
+def _print_warning(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+    """Print a warning as ``warnings.showwarning`` does."""
+    print(make_printable(f"{category.__name__}: {message}", keep_lines=True), file=sys.stderr)
 
 
 def _parts(table: Table) -> Iterator[Table]:

@@ -12,8 +12,8 @@ from costmodel.cli._output import print_line
 
 if TYPE_CHECKING:
     from costmodel.search._trial import Trial
-    from costmodel.tracking._log import RunLog
     from costmodel.tracking._mlflow import MlflowTracker
+    from costmodel.tracking._run import RunLog
 
 _OPTIONS = ("track", "tracking_uri", "experiment")
 
@@ -81,11 +81,9 @@ class Tracking:
         Raises:
             CostModelError: Runs cannot be kept there.
         """
-        from costmodel.tracking._config import describe_config
-        from costmodel.tracking._environment import describe_environment
-        from costmodel.tracking._lifetime import mark_dead_runs
-        from costmodel.tracking._log import Untracked, tracked_run
+        from costmodel.tracking._describe import describe_config, describe_environment
         from costmodel.tracking._mlflow import MlflowTracker
+        from costmodel.tracking._run import Untracked, mark_dead_runs, tracked_run
         from costmodel.tracking._uri import how_to_look
 
         if not self.wanted:
@@ -141,8 +139,8 @@ def open_tracker(uri: str | None) -> "MlflowTracker":
     Raises:
         CostModelError: There is nothing, or MLflow is not installed.
     """
-    from costmodel.tracking._lifetime import mark_dead_runs
     from costmodel.tracking._mlflow import MlflowTracker
+    from costmodel.tracking._run import mark_dead_runs
 
     tracker = MlflowTracker.open_existing(uri)
     mark_dead_runs(tracker)

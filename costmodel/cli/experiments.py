@@ -109,7 +109,7 @@ def log(
     Examples:
     - `costmodel experiments log experiments/budget_curves`
     """
-    from costmodel.tracking._folder import describe_folder
+    from costmodel.tracking._describe import describe_folder
 
     items = list(describe_folder(folder))  # before a run begins: a folder without results makes none
     tracking = Tracking(True, tracking_uri, experiment or "experiments")

@@ -106,7 +106,8 @@ def sample(
     campaigns = [find_campaign(path) for path in apart_from or ()]
     apart = [s for c in campaigns for s in (*c.left_out, *(w.shape for w in c.parsed_workloads))]
     names = [workload.name for workload in sample_workloads(count, seed, apart_from=apart)]
-    print_line("workloads = [\n" + "".join(f'  "{name}",\n' for name in names) + "]")
+    for line in ("workloads = [", *(f'  "{name}",' for name in names), "]"):
+        print_line(line)
     write_json(json, names)
 
 

@@ -15,10 +15,8 @@ from sqlalchemy import (
     Table,
     Text,
     create_engine,
-    make_url,
 )
 from sqlalchemy.exc import (
-    ArgumentError,
     IntegrityError,
     NoSuchModuleError,
     OperationalError,
@@ -26,7 +24,7 @@ from sqlalchemy.exc import (
     SQLAlchemyError,
 )
 
-from costmodel.databases import database_url
+from costmodel.databases import parse_database
 from costmodel.errors import CostModelError
 
 METADATA = MetaData()
@@ -79,7 +77,6 @@ LEASES = Table(
 )
 
 _TRIES = 20
-_FILES = (".db", ".sqlite", ".sqlite3")
 
 
 def open_database(place: str, *, create: bool = True) -> Engine:
@@ -112,10 +109,9 @@ def told_as_one_sentence(place: str) -> Iterator[None]:
 
 
 def unanswered(place: str, error: Exception) -> CostModelError:
-    """What is said of a database that fails; of an address without its password."""
-    shown = make_url(place).render_as_string() if "://" in place else place
+    """Say what a database that fails must do."""
     first = str(error).splitlines()[0]
-    return CostModelError(f"The job store {shown} must be a database that answers, but: {first}.")
+    return CostModelError(f"The job store {place} must be a database that answers, but: {first}.")
 
 
 def _create_tables(engine: Engine) -> None:
@@ -130,19 +126,15 @@ def _create_tables(engine: Engine) -> None:
 
 
 def _engine(place: str, create: bool) -> Engine:
+    url = parse_database(place, "A job store")
     if "://" in place:
         try:
-            return create_engine(database_url(place), pool_pre_ping=True)
-        except (ArgumentError, NoSuchModuleError) as error:
+            return create_engine(url, pool_pre_ping=True)
+        except NoSuchModuleError as error:
             raise CostModelError(
                 f"A job store must be at a URL such as postgresql://host/name, but got {place}: {error}."
             ) from None
     path = Path(place)
-    if path.suffix not in _FILES:
-        raise CostModelError(
-            f"A job store must be a file that ends in {', '.join(_FILES)}, or a URL such as "
-            f"postgresql://host/name, but got {place!r}."
-        )
     if not create and not path.exists():
         raise CostModelError(
             f"A job store must exist to be queried, but there is no file {place}: submit a job to it, or "
@@ -150,4 +142,4 @@ def _engine(place: str, create: bool) -> Engine:
         )
     path.parent.mkdir(parents=True, exist_ok=True)
     # A writer waits for others this long: several workers on a slow disk take a second now and then.
-    return create_engine(f"sqlite:///{path}", connect_args={"timeout": 60})
+    return create_engine(url, connect_args={"timeout": 60})

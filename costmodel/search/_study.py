@@ -13,7 +13,7 @@ from optuna.storages import BaseStorage, JournalStorage, RDBStorage
 from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 from optuna.trial import TrialState
 
-from costmodel.databases import database_url
+from costmodel.databases import SQLITE_ENDINGS, parse_database
 from costmodel.errors import CostModelError
 from costmodel.records._candidate import Config
 from costmodel.search.samplers._turns import give_up, is_abandoned
@@ -23,7 +23,7 @@ from costmodel.spaces._base import SearchSpace
 _LOCK_S = 10
 # Tables are made within this time; there are a dozen, at each of which another process may be ahead.
 _AHEAD_S, _TRIES = 0.2, 20
-_JOURNALS, _DATABASES = (".log", ".journal"), (".db", ".sqlite", ".sqlite3")
+_JOURNALS = (".log", ".journal")
 
 
 def open_study(place: str | None, name: str) -> optuna.Study:
@@ -68,22 +68,19 @@ def add_known(study: optuna.Study, space: SearchSpace, config: Config, latency_s
 def _storage(place: str | None) -> BaseStorage | None:
     if place is None:
         return None
-    if "://" in place:
-        return _database(
-            database_url(place), {"pool_pre_ping": True}
-        )  # a server may have closed what is in the pool
     path = Path(place)
-    if path.suffix not in _JOURNALS + _DATABASES:
-        raise CostModelError(
-            f"A study must be a file that ends in {', '.join(_JOURNALS + _DATABASES)}, or a URL such as "
-            f"postgresql://host/name, but got {place!r}."
-        )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if path.suffix in _JOURNALS:
+    if "://" not in place and path.suffix in _JOURNALS:
+        path.parent.mkdir(parents=True, exist_ok=True)
         lock = JournalFileOpenLock(str(path), grace_period=_LOCK_S)
         return JournalStorage(JournalFileBackend(str(path), lock_obj=lock))
+    url = parse_database(place, "A study", endings=_JOURNALS + SQLITE_ENDINGS)
+    # Optuna formats the text of a URL, which has braces where a password has some.
+    text = url.render_as_string(hide_password=False).replace("{", "{{").replace("}", "}}")
+    if "://" in place:
+        return _database(text, {"pool_pre_ping": True})  # a server may have closed what is in the pool
+    path.parent.mkdir(parents=True, exist_ok=True)
     # A writer waits for others this long: several workers on a slow disk take a second now and then.
-    return _database(f"sqlite:///{path}", {"connect_args": {"timeout": 60}})
+    return _database(text, {"connect_args": {"timeout": 60}})
 
 
 def _database(url: str, engine: dict[str, Any] | None = None) -> RDBStorage:

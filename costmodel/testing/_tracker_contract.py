@@ -24,8 +24,7 @@ from costmodel.tracking._items import (
     Table,
     Tag,
 )
-from costmodel.tracking._lifetime import mark_dead_runs
-from costmodel.tracking._log import tracked_run
+from costmodel.tracking._run import mark_dead_runs, tracked_run
 
 _EXPERIMENT = "contract"
 _FILES = {"notes/readme.txt": 5, "config.txt": 1, "tables/tasks.csv": 8}

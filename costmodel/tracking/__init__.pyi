@@ -7,7 +7,7 @@ from ._items import Note as Note
 from ._items import Parameter as Parameter
 from ._items import Table as Table
 from ._items import Tag as Tag
-from ._log import tracked_run as tracked_run
 from ._mlflow import MlflowTracker as MlflowTracker
 from ._read import compare_runs as compare_runs
 from ._read import find_run as find_run
+from ._run import tracked_run as tracked_run

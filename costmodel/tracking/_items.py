@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from costmodel.printable import mask_secrets
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -82,8 +84,8 @@ class Artifact:
 
     @classmethod
     def of_text(cls, path: str, text: str) -> "Artifact":
-        """Make an artifact of text."""
-        return cls(path, lambda target: target.write_text(text, encoding="utf-8"))
+        """Make an artifact of text. Secrets in it are masked."""
+        return cls(path, lambda target: target.write_text(mask_secrets(text), encoding="utf-8"))
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,10 @@
 """Runs in MLflow."""
 
 import getpass
+import hashlib
 import json
+import logging
+import os
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -12,13 +15,11 @@ from typing import Any, Self, TypeVar
 
 from filelock import FileLock
 
-from costmodel.errors import CostModelError
+from costmodel.errors import CostModelError, MissingExtraError
 from costmodel.files import check_writable
 from costmodel.tracking._base import RunRecord, RunStatus
 from costmodel.tracking._items import DatasetUsed, Metric, ModelFile, Note, Parameter, Tag, Value
-from costmodel.tracking._mlflow_import import import_mlflow
 from costmodel.tracking._mlflow_record import KNOWN_AS, NOTE, PARENT, run_record
-from costmodel.tracking._redact import redacted
 from costmodel.tracking._uri import artifact_folder, resolve_tracking_uri, sqlite_file
 
 T = TypeVar("T")
@@ -26,6 +27,7 @@ T = TypeVar("T")
 # What its pages then show: runs of training with their charts, not traces of language models.
 _KIND = {"mlflow.experimentKind": "custom_model_development"}
 _NO_NAME = re.compile(r"[^/\w.\- :]")
+_MOST_CHARACTERS = 250
 # Most parameters or tags, and most metrics, that MLflow takes at once.
 _BATCH, _METRIC_BATCH = 100, 900
 # Digits of a dataset's hash that are shown; a database column of MLflow holds 36.
@@ -44,7 +46,7 @@ class MlflowTracker:
 
     def __init__(self, uri: str | None = None) -> None:
         self.uri = resolve_tracking_uri(uri)
-        self._mlflow = import_mlflow()
+        self._mlflow = _import_mlflow()
         with _alone(sqlite_file(self.uri)):
             self._client = self._try(self._mlflow.MlflowClient, self.uri)
             self._try(self._client.search_experiments, max_results=1)
@@ -76,7 +78,7 @@ class MlflowTracker:
         return str(run.info.run_id)
 
     def log_values(self, run_id: str, values: Sequence[Value]) -> None:
-        """Store values; see ``Tracker``. Characters that MLflow allows in no name become underscores."""
+        """Store values; see ``Tracker``. Names that MLflow does not allow are altered, see ``_name``."""
         entities, now_ms = self._mlflow.entities, int(1000 * time.time())
         metrics = [
             entities.Metric(_name(v.name), float(v.value), now_ms, v.step)
@@ -233,7 +235,9 @@ class MlflowTracker:
             return call(*arguments, **settings)
         except (self._mlflow.exceptions.MlflowException, OSError, *_database_errors()) as error:
             said = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
-            raise CostModelError(redacted(f"MLflow at {self.uri} must answer, but: {said}.")) from error
+            if getattr(error, "error_code", "") == "INVALID_PARAMETER_VALUE":
+                raise CostModelError(f"MLflow must be told what it allows, but: {said}.") from error
+            raise CostModelError(f"MLflow at {self.uri} must answer, but: {said}.") from error
 
 
 @contextmanager
@@ -258,7 +262,17 @@ def _database_errors() -> tuple[type[Exception], ...]:
 
 
 def _name(name: str) -> str:
-    return _NO_NAME.sub("_", name)
+    """Return the name as MLflow allows it: a relative path of some characters, which is not too long.
+
+    Characters that it does not know become underscores, as do parts that are empty or dots. A long name keeps
+    its beginning and ends in a hash of the whole, so that two of them stay two.
+    """
+    parts = _NO_NAME.sub("_", name).split("/")
+    found = "/".join(part if part.strip(".") else "_" * max(1, len(part)) for part in parts)
+    if len(found) <= _MOST_CHARACTERS:
+        return found
+    end = f"-{hashlib.sha256(name.encode()).hexdigest()[:12]}"
+    return found[: _MOST_CHARACTERS - len(end)] + end
 
 
 def _tags(values: Sequence[Value]) -> Iterator[tuple[str, str]]:
@@ -286,3 +300,24 @@ def _files(listed: Callable[[str | None], Any], folder: str | None = None) -> It
             yield from _files(listed, entry.path)
         else:
             yield entry.path, int(entry.file_size or 0)
+
+
+def _import_mlflow() -> Any:
+    """Import MLflow: without telemetry, and only when runs are tracked.
+
+    Raises:
+        MissingExtraError: It is not installed.
+    """
+    # Nothing of a run leaves this machine but to the server that was named; read when it is imported.
+    os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
+    # Its own seven retries take four minutes to say that a server is not there, three take a quarter of one.
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "3")
+    # The command says itself where to look, once.
+    os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
+    try:
+        import mlflow
+    except ImportError as error:
+        raise MissingExtraError("Tracking", "mlflow") from error
+    # Its news of tables that it creates and of environment variables that it saw are none for the user.
+    logging.getLogger("mlflow").setLevel(logging.WARNING)
+    return mlflow

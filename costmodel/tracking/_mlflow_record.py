@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from costmodel.tracking._base import DatasetRead, RunRecord, RunStatus
-from costmodel.tracking._environment import COMMAND, COMMIT
+from costmodel.tracking._describe import COMMAND, COMMIT
 
 T = TypeVar("T")
 

@@ -116,3 +116,23 @@ def test_who_asks_for_what_is_not_there_makes_nothing(here: Path) -> None:
     assert sorted(here.iterdir()) == before
     run("submit", "job.toml")
     assert "there is none with the id 3" in run("show", 3, code=2)
+
+
+def test_names_steer_no_terminal_and_pass_for_no_row(here: Path) -> None:
+    (here / "job.toml").write_text(
+        JOB.replace('"block"', r'"\u001B]0;owned\u0007[red]\u202Ea\n1 done :smile:"')
+    )
+    run("submit", "job.toml", "--submitter", "x://bob:s3cret@host \x1b[2J")
+    for shown in (run("list"), run("show", 1), run("work", "--once", "--runner", "replay")):
+        assert [character in shown for character in "\x1b\x07\u202e"] == [False] * 3
+    assert r"\x1b]0;owned\x07[red]\u202ea\n1 done :smile:" in run("list")
+    assert "s3cret" not in run("list")
+
+
+@pytest.mark.parametrize("name", ["c%41.db", "a?b#c.db", "a b&c=d.sqlite", "{0}.db", "a:b@c.db"])
+def test_the_name_of_a_file_stays_as_it_is(here: Path, name: str) -> None:
+    run("submit", "job.toml", "--trials", 1, "--store", name)
+    run("work", "--once", "--runner", "replay", "--store", name)
+    found = {path.name.removesuffix("-journal") for path in here.iterdir()}
+    assert found - {"job.toml", "out"} == {name}
+    assert "block" in run("list", "--store", name)

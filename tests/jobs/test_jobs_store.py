@@ -8,7 +8,7 @@ import sqlalchemy
 from fresh_processes import Pipe, Process
 from work_until_killed import take_all
 
-from costmodel.databases import database_url
+from costmodel.databases import parse_database
 from costmodel.errors import CostModelError
 from costmodel.jobs import JobFile, JobStore, work
 from costmodel.jobs._ledger import LEASE_S, LeaseLostError
@@ -218,7 +218,7 @@ def test_a_cancelled_job_is_done_no_further(store):
 )
 def test_a_corrupted_specification_is_refused_by_name(store, place, text, told):
     id_, whole = store.submit(job(name="mine")), store.submit(job())
-    url = database_url(place) if "://" in place else f"sqlite:///{place}"
+    url = parse_database(place)
     with sqlalchemy.create_engine(url).begin() as connection:
         connection.execute(
             sqlalchemy.text("UPDATE costmodel_jobs SET specification = :text WHERE id = :id"),

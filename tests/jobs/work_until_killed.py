@@ -16,7 +16,7 @@ from fresh_processes import Process
 from postgres import end_connections
 from sqlalchemy.exc import IntegrityError, ProgrammingError
 
-from costmodel.databases import database_url
+from costmodel.databases import parse_database
 from costmodel.dataset import CardHeader, build_dataset
 from costmodel.errors import CostModelError
 from costmodel.jobs import JobFile, JobStore, work
@@ -153,7 +153,7 @@ def studies(place: str) -> list[optuna.Study]:
 
     Whoever reads makes no tables, except that of alembic's version, which Optuna makes in any case.
     """
-    url = database_url(place) if "://" in place else f"sqlite:///{place}"
+    url = parse_database(place)
     try:
         storage = optuna.storages.RDBStorage(url, skip_compatibility_check=True, skip_table_creation=True)
         names = sorted(optuna.get_all_study_names(storage))

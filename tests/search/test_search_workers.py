@@ -16,7 +16,7 @@ from fresh_processes import Process
 from optuna.trial import TrialState, create_trial
 from tune_until_killed import SlowFormula, latency_s, make_space, tune_shared
 
-from costmodel.databases import database_url
+from costmodel.databases import parse_database
 from costmodel.errors import CostModelError
 from costmodel.search import ModelSampler, Search, open_study, tune
 from costmodel.search._study import give_up_abandoned
@@ -45,7 +45,7 @@ def place(request, tmp_path):
         return str(tmp_path / request.param)
     url = request.getfixturevalue("postgres")
     name = f"study{uuid4().hex}"
-    server = sqlalchemy.create_engine(database_url(url.format("postgres")), isolation_level="AUTOCOMMIT")
+    server = sqlalchemy.create_engine(parse_database(url.format("postgres")), isolation_level="AUTOCOMMIT")
     with server.connect() as admin:
         admin.execute(sqlalchemy.text(f"CREATE DATABASE {name}"))
     return url.format(name)

@@ -7,9 +7,12 @@ from recorded_tracker import RecordedTracker
 
 from costmodel.errors import CostModelError
 from costmodel.tracking import Artifact, Metric, Note, Parameter, compare_runs, find_run, tracked_run
-from costmodel.tracking._config import describe_config
-from costmodel.tracking._environment import describe_commit, describe_environment
-from costmodel.tracking._folder import describe_folder
+from costmodel.tracking._describe import (
+    describe_commit,
+    describe_config,
+    describe_environment,
+    describe_folder,
+)
 from costmodel.tracking._uri import how_to_look, resolve_tracking_uri
 
 pytestmark = pytest.mark.white_box

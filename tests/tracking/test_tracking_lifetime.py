@@ -12,7 +12,7 @@ from costmodel.processes import ProcessMark
 from costmodel.tracking import ChildRun, Metric, MlflowTracker, Tag, tracked_run
 from costmodel.tracking._base import RunStatus
 from costmodel.tracking._items import Item
-from costmodel.tracking._lifetime import mark_dead_runs
+from costmodel.tracking._run import mark_dead_runs
 
 pytestmark = pytest.mark.white_box
 

@@ -1,4 +1,5 @@
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,7 @@ from costmodel.dataset import load_dataset
 from costmodel.dataset._used import dataset_used
 from costmodel.dataset.table._files import dataset_hash
 from costmodel.errors import CostModelError
-from costmodel.tracking import Metric, MlflowTracker, Parameter, tracked_run
+from costmodel.tracking import Artifact, Metric, MlflowTracker, Parameter, tracked_run
 from costmodel.tracking._uri import how_to_look
 
 pytestmark = pytest.mark.white_box
@@ -28,6 +29,30 @@ def test_names_that_mlflow_refuses_are_rewritten(tracker: MlflowTracker) -> None
     with tracked_run(tracker, "names", "any") as run:
         run.log([Metric("score/ridge+intervals", 1.0), Metric("worst %: p90", 2.0)])
     assert tracker.runs()[0].metrics == {"score/ridge_intervals": 1.0, "worst _: p90": 2.0}
+
+
+def test_long_names_stay_distinct_and_odd_ones_are_paths(tracker: MlflowTracker) -> None:
+    names = ["a" * 251, "a" * 250 + "b", "b" * 250, "x//y", "../z", "/w", "v/", ".", "é" * 300]
+    with tracked_run(tracker, "names", "any") as run:
+        run.log(Metric(name, float(i)) for i, name in enumerate(names))
+        run.log([Parameter("p" * 251, 1)])
+    found = tracker.runs()[0].metrics
+    assert sorted(found.values()) == sorted(map(float, range(len(names))))
+    assert {"b" * 250, "x/_/y", "__/z", "_/w", "v/_", "_"} <= set(found)
+    assert max(map(len, found)) == 250
+
+
+@pytest.mark.parametrize("name", ["c%41.db", "a?b#c.db", "a b.db", "{0}.sqlite"])
+def test_the_name_of_a_file_stays_as_it_is(empty_store: Path, tmp_path: Path, name: str) -> None:
+    shutil.copy(empty_store, tmp_path / name)
+    tracker = MlflowTracker(str(tmp_path / name))
+    with tracked_run(tracker, "one", "any") as run:
+        run.log([Metric("score", 1.0), Artifact.of_text("note.txt", "see x://bob:s3cret@host")])
+    folder = tmp_path / f"{Path(name).stem}-artifacts"
+    assert {path.name.removesuffix(".lock") for path in tmp_path.iterdir()} == {name, folder.name}
+    (note,) = folder.rglob("note.txt")
+    assert note.read_text() == "see x://bob:***@host"
+    assert len(MlflowTracker.open_existing(str(tmp_path / name)).runs()) == 1
 
 
 def test_a_curve_has_all_of_its_steps(tracker: MlflowTracker) -> None:

@@ -7,8 +7,7 @@ import pytest
 
 from costmodel.errors import CostModelError
 from costmodel.tracking import MlflowTracker, Parameter, tracked_run
-from costmodel.tracking._config import describe_config
-from costmodel.tracking._environment import describe_environment
+from costmodel.tracking._describe import describe_config, describe_environment
 from costmodel.tracking._uri import how_to_look, resolve_tracking_uri
 
 pytestmark = pytest.mark.white_box

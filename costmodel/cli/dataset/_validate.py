@@ -84,7 +84,7 @@ def _print(examination: "Examination") -> None:
         counts.add_column(name, justify="left" if name in ("file", "device") else "right")
     for file in examination.files:
         cells = (f"{file.records:,}", f"{file.ok:,}", f"{file.rejected:,}")
-        counts.add_row(Text(str(file.path).removeprefix(prefix)), Text(", ".join(file.devices)), *cells)
+        counts.add_row(str(file.path).removeprefix(prefix), ", ".join(file.devices), *cells)
     print_table(counts)
     if examination.findings:
         print_table(_finding_table(examination.findings, prefix))
@@ -102,5 +102,5 @@ def _finding_table(findings: Iterable["Finding"], prefix: str) -> Table:
     for finding in findings:
         concerns, message = (text.replace(prefix, "") for text in (finding.concerns, finding.message))
         severity = Text(finding.severity, style=_COLOURS[finding.severity])
-        table.add_row(severity, Text(concerns), f"{finding.count:,}", Text(message))
+        table.add_row(severity, concerns, f"{finding.count:,}", message)
     return table
