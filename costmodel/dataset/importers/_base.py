@@ -15,7 +15,7 @@ from costmodel.records._workload import Workload
 LowerTraces = Literal["needed", "all", "none"]
 LOWER_TRACES: tuple[LowerTraces, ...] = get_args(LowerTraces)
 
-_HEAD_BYTES = 256
+_HEAD_BYTES = 64 * 2**10
 _FIRST_KEY = re.compile(rb'\s*\{\s*"(\w+)"')
 _LIST = re.compile(rb"\s*\[\s*\{")
 _KEY_OF_LINES = "crc32"  # which a line of a record store begins with

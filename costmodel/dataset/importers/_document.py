@@ -10,7 +10,10 @@ from costmodel.dataset.importers._unpack import MOST_TOTAL, unpacked
 from costmodel.errors import CostModelError
 
 # Fields whose entries are read one at a time, and how these are held together.
-_STREAMED = {"cache": "{", "results": "["}
+_STREAMED = {
+    **{"cache": "{", "results": "["},
+    **{"Results": "[", "benchmarks": "[", "configs_timings": "["},
+}
 _CLOSING = {"{": "}", "[": "]"}
 
 

@@ -1,6 +1,7 @@
 """Checks of a foreign entry that all importers share."""
 
 import math
+import re
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,6 +13,9 @@ LEAST_S = 1e-9
 # Eleven days for one kernel: numbers beyond, such as 1e10 and 1e20, were written in place of a failure.
 MOST_S = 1e6
 _LARGEST_INTEGER = 2**53  # beyond, JSON readers disagree
+_MOST_DIGITS = 400  # which Python reads at once
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?|[+-]?(inf|nan)", re.ASCII | re.IGNORECASE)
+_THOUSANDS = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d+)?", re.ASCII)
 
 
 class EntryError(Exception):
@@ -50,6 +54,33 @@ def decision(value: Any) -> Decision:
     if isinstance(value, int | float) and abs(value) < _LARGEST_INTEGER:
         return int(value) if value == int(value) else value
     raise EntryError("a parameter's value must be text or a finite number")
+
+
+def read_number(text: str, what: str) -> int | float:
+    """Read a number that a program printed, maybe with commas between thousands.
+
+    Args:
+        text: The text.
+        what: What it is called in messages.
+
+    Raises:
+        EntryError: It is no number.
+    """
+    plain = text.strip()
+    if _THOUSANDS.fullmatch(plain):
+        plain = plain.replace(",", "")
+    if len(plain) > _MOST_DIGITS or not _NUMBER.fullmatch(plain):
+        raise EntryError(f"{what} must be numbers")
+    return int(plain) if plain.lstrip("+-").isdecimal() else float(plain)
+
+
+def read_decision(text: str) -> Decision:
+    """Read a parameter's value that a program printed: a number where it looks like one, else a text.
+
+    Raises:
+        EntryError: It is a number beyond 2**53.
+    """
+    return decision(read_number(text, "values") if _NUMBER.fullmatch(text) else text)
 
 
 def factors(values: Any) -> tuple[int, ...]:

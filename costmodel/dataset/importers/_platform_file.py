@@ -1,19 +1,23 @@
 """Platform of a foreign file whose format does not name it: a TOML file next to it, or a given one."""
 
 import math
+import re
 import tomllib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 
+from costmodel.dataset.importers._source import Repair
 from costmodel.errors import CostModelError
 from costmodel.records._device_table import find_device
-from costmodel.records._platform import Device, Isolation, Platform
+from costmodel.records._platform import Device, DeviceKind, Isolation, Platform
 from costmodel.records._workload import Workload
 
 SUFFIX = ".platform.toml"
+_AMD = re.compile(r"AMD|Radeon|Instinct|\bMI\d|\bW\d{4}\b")
 _EXAMPLE = (
     'with lines such as `device = "RTX 3090"` (a name that `costmodel devices list` shows, or a table '
     '[device] with the fields of a device), `sms = 82`, `isolation = "whole"` and a table [software] with '
@@ -55,6 +59,21 @@ class PlatformFile:
     workloads: dict[str, Workload]
     problem_size: tuple[int, ...] = ()
     is_beside: bool = False
+
+    def at_file(self, software_key: str, origin: str, **versions: str) -> Platform:
+        """Return the platform, whose software says the file that its measurements are from.
+
+        Args:
+            software_key: What kind of file it is.
+            origin: The file.
+            versions: Other versions that the file says.
+        """
+        return add_software(self.platform, {**versions, software_key: origin})
+
+
+def add_software(platform: Platform, versions: Mapping[str, str]) -> Platform:
+    """Return the platform with these versions in place of its own of the same names."""
+    return msgspec.structs.replace(platform, software={**platform.software, **versions})
 
 
 def read_platform_file(path: Path) -> PlatformFile:
@@ -113,6 +132,57 @@ def needed_platform(found: PlatformFile | None, path: Path) -> PlatformFile:
             f"platform.toml`, or write {path.name}{SUFFIX} next to it, {_EXAMPLE}."
         )
     return found
+
+
+def find_named_device(name: str) -> Device:
+    """Return the device of this name from the table of devices, or a device with only its name known."""
+    try:
+        return find_device(name)
+    except CostModelError:
+        kind: DeviceKind = "hip" if _AMD.search(name) else "cuda"
+        return Device(name, kind, architecture="", sms=0, clock_mhz=0.0)
+
+
+@dataclass(frozen=True)
+class MeasuredOn:
+    """Where a file that names its device was measured.
+
+    Attributes:
+        platform: The platform.
+        remark: What to know of how it was found; empty if nothing.
+    """
+
+    platform: Platform
+    remark: str = ""
+
+    def repairs(self, entries: int) -> Iterator[Repair]:
+        """Yield the remark for so many entries."""
+        if self.remark:
+            yield Repair(self.remark, entries)
+
+
+def locate(device: Device, said: str, found: PlatformFile | None) -> MeasuredOn:
+    """Find the platform of a file that names its device.
+
+    A platform file beside it is believed more than the file; one for many files only where it describes the
+    same device, which it may know more of.
+
+    Args:
+        device: The device, as far as the file and the table of devices know it.
+        said: What the file calls it.
+        found: The platform file that there is.
+    """
+    whole = Platform(device, "whole", device.sms, device.sms)
+    if found is None:
+        return MeasuredOn(whole)
+    given = found.platform.device.name
+    if given in (said, device.name):
+        return MeasuredOn(found.platform)
+    if found.is_beside:
+        return MeasuredOn(
+            found.platform, f"the file names {said}, and {given} is from the platform file beside it"
+        )
+    return MeasuredOn(whole, f"the platform file describes {given}, and the file {said}: it is not used")
 
 
 def _checked(device: Device, path: Path) -> Device:

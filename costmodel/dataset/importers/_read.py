@@ -5,10 +5,17 @@ A format is one ``Format`` in a module of this package, and one entry of ``FORMA
 
 from pathlib import Path
 
+from costmodel.dataset.importers._auto_scheduler import AUTO_SCHEDULER
+from costmodel.dataset.importers._autotvm import AUTOTVM
 from costmodel.dataset.importers._base import Format, InputFile, ReadOptions
+from costmodel.dataset.importers._cutlass import CUTLASS
+from costmodel.dataset.importers._ktt import KTT
+from costmodel.dataset.importers._ncu import NCU
+from costmodel.dataset.importers._nvbench import NVBENCH_CSV, NVBENCH_JSON
 from costmodel.dataset.importers._own import DATASET, RECORD_STORE
 from costmodel.dataset.importers._source import Source
-from costmodel.dataset.importers.auto_scheduler._log import AUTO_SCHEDULER
+from costmodel.dataset.importers._triton_autotune import TRITON_AUTOTUNE
+from costmodel.dataset.importers._tunable_op import TUNABLE_OP
 from costmodel.dataset.importers.kernel_tuner._cache import KERNEL_TUNER
 from costmodel.dataset.importers.metaschedule._database import METASCHEDULE, PROGRAM_TABLE, RECORDS_NAME
 from costmodel.dataset.importers.t4._file import T4
@@ -20,8 +27,10 @@ from costmodel.errors import CostModelError
 
 # The first that recognises a file reads it.
 FORMATS: tuple[Format, ...] = (
-    *(PROGRAM_TABLE, METASCHEDULE, AUTO_SCHEDULER),
-    *(T4, DATASET, TABLE, KERNEL_TUNER, RECORD_STORE),
+    *(PROGRAM_TABLE, METASCHEDULE, AUTO_SCHEDULER, AUTOTVM),
+    *(TUNABLE_OP, NCU, CUTLASS, NVBENCH_CSV),
+    *(TRITON_AUTOTUNE, KTT, NVBENCH_JSON, T4),
+    *(DATASET, TABLE, KERNEL_TUNER, RECORD_STORE),
 )
 
 

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from costmodel.dataset.importers._entry import EntryError
-from costmodel.dataset.importers.kernel_tuner._kernel import SM_PERCENTAGE, TunedKernel, tuned_device
+from costmodel.dataset.importers._platform_file import find_named_device
+from costmodel.dataset.importers.kernel_tuner._kernel import SM_PERCENTAGE, TunedKernel
 from costmodel.errors import CostModelError
 from costmodel.records._device_table import find_device
 from costmodel.records._platform import Device, part_of
@@ -84,7 +85,7 @@ def _device(runner: Any, cache: str | None, given: Device | str | None) -> Devic
     if given:
         return find_device(given)
     named = runner.get_device_info().name.strip()
-    return tuned_device(named or Path(cache or "").name.partition(".")[0])
+    return find_named_device(named or Path(cache or "").name.partition(".")[0])
 
 
 def _sizes(problem_size: Any) -> tuple[int, ...]:

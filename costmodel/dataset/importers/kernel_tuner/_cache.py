@@ -1,7 +1,6 @@
 """Cache files of Kernel Tuner, plain or gzipped: every config of one kernel measured on one device."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -15,14 +14,18 @@ from costmodel.dataset.importers._exported import KEY, records_behind
 from costmodel.dataset.importers._origin import Origin
 from costmodel.dataset.importers._platform_file import (
     SUFFIX,
+    MeasuredOn,
     PlatformFile,
     ProblemSize,
     Size,
+    add_software,
+    find_named_device,
+    locate,
     platform_file_for,
 )
 from costmodel.dataset.importers._source import Entry, Overhead, Reject, Repair, Source
 from costmodel.dataset.importers.kernel_tuner._entry import overheads, read_entry, repairs
-from costmodel.dataset.importers.kernel_tuner._kernel import SM_PERCENTAGE, TunedKernel, tuned_device
+from costmodel.dataset.importers.kernel_tuner._kernel import SM_PERCENTAGE, TunedKernel
 from costmodel.dataset.importers.kernel_tuner._shown import show_entry
 from costmodel.errors import CostModelError
 from costmodel.records._measurement import Measurement
@@ -67,7 +70,7 @@ def read_cache(file: InputFile, options: ReadOptions) -> Source:
             return Source.of(path, _own_records(own, document, origin))
         cache = msgspec.convert(document.fields, _Cache)
         found = platform_file_for(path, options.platform)
-        where = _measured_on(cache.device_name.strip(), path, found)
+        where = _locate(cache.device_name.strip(), path, found)
         kernel = _kernel(cache, _problem_size(cache, path, found, options), where.platform, origin)
     except (ValueError, OverflowError, msgspec.MsgspecError) as error:
         raise CostModelError(f"{path} must be a cache file of Kernel Tuner, but: {error}.") from None
@@ -107,40 +110,20 @@ def _kernel(cache: _Cache, sizes: Sequence[int], where: Platform, origin: Origin
     if sorted(names) != sorted(cache.tune_params) or len(set(names)) < len(names):
         raise ValueError("tune_params must contain each name of tune_params_keys once")
     parameters = {name: cache.tune_params[name] for name in names}
-    software = {**where.software, "kernel_tuner_cache": origin.text}
-    platform = msgspec.structs.replace(where, software=software)
+    platform = add_software(where, {"kernel_tuner_cache": origin.text})
     return TunedKernel.of(cache.kernel_name, parameters, sizes, platform)
 
 
-@dataclass(frozen=True)
-class _MeasuredOn:
-    """Where a cache was measured, and what to know of how that was found; empty if nothing."""
-
-    platform: Platform
-    remark: str = ""
-
-    def repairs(self, entries: int) -> Iterator[Repair]:
-        if self.remark:
-            yield Repair(self.remark, entries)
-
-
-def _measured_on(said: str, path: Path, found: PlatformFile | None) -> _MeasuredOn:
-    """The platform of a cache that names this device, which may be empty."""
-    name = said or path.name.partition(".")[0]
-    device = tuned_device(name)
-    whole = Platform(device, "whole", device.sms, device.sms)
-    remark = "" if said else f"device_name is empty, and {device.name} is from the file's name"
+def _locate(said: str, path: Path, found: PlatformFile | None) -> MeasuredOn:
+    """Find the platform of a cache that names this device, or of the file's name where that is empty."""
+    if said:
+        return locate(find_named_device(said), said, found)
+    name = path.name.partition(".")[0]
+    device = find_named_device(name)
     if found is None:
-        return _MeasuredOn(whole, remark)
-    given = found.platform.device.name
-    is_same = given in (name, device.name)
-    if not found.is_beside and not is_same and (said or device.sms):
-        return _MeasuredOn(
-            whole, f"the platform file describes {given}, and the cache {name}: it is not used"
-        )
-    if said and not is_same:
-        remark = f"device_name is {name}, and {given} is from the platform file beside it"
-    return _MeasuredOn(found.platform, remark if said else "")
+        whole = Platform(device, "whole", device.sms, device.sms)
+        return MeasuredOn(whole, f"device_name is empty, and {device.name} is from the file's name")
+    return MeasuredOn(found.platform) if found.is_beside or not device.sms else locate(device, name, found)
 
 
 def _problem_size(

@@ -8,16 +8,13 @@ from typing import Any, Self
 import msgspec
 
 from costmodel.dataset.importers._entry import EntryError, decision
-from costmodel.errors import CostModelError
 from costmodel.records._candidate import Candidate, Config, Decision
-from costmodel.records._device_table import find_device
 from costmodel.records._identity import content_id
-from costmodel.records._platform import Device, DeviceKind, Platform, part_of
+from costmodel.records._platform import Platform, part_of
 from costmodel.records._workload import Workload
 
 # The parameter by which Kernel Tuner runs a kernel in a green context of so many percent of the SMs.
 SM_PERCENTAGE = "cuda_sm_percentage"
-_AMD = re.compile(r"AMD|Radeon|Instinct|\bMI\d|\bW\d{4}\b")
 # Fewest SMs of a green context and the step from there, by the major number of the architecture. Source: CUDA
 # driver API, cuDevSmResourceSplitByCount; what is larger than the last has its numbers.
 _GRANTED = {6: (1, 1), 7: (2, 2), 8: (4, 2), 9: (8, 8)}
@@ -99,15 +96,6 @@ class TunedKernel:
         if percentage not in self._parts:
             self._parts[percentage] = _share_of(self.platform, percentage)
         return self._parts[percentage]
-
-
-def tuned_device(name: str) -> Device:
-    """Return the device of this name from the table of devices, or a device with only its name known."""
-    try:
-        return find_device(name)
-    except CostModelError:
-        kind: DeviceKind = "hip" if _AMD.search(name) else "cuda"
-        return Device(name, kind, architecture="", sms=0, clock_mhz=0.0)
 
 
 def _share_of(whole: Platform, percentage: float) -> Platform:

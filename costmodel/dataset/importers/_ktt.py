@@ -1,0 +1,150 @@
+"""Results of the Kernel Tuning Toolkit (KTT) in JSON.
+
+``{"Metadata": {"Device": ..., "TimeUnit": ...}, "Results": [{"KernelName": ..., "Status": "Ok", "TotalDuration":
+..., "Configuration": [{"Name": ..., "Value": ...}]}]}``. Source: KTT 2.1 (https://github.com/HiPerCoRe/KTT),
+``Source/Output/JsonConverters.cpp``. It does not say the size of the problem.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from costmodel.dataset.importers._base import Format, InputFile, ReadOptions
+from costmodel.dataset.importers._entry import PER_SECOND, EntryError, decision, seconds
+from costmodel.dataset.importers._foreign import choose_workload, foreign_workload, name_space
+from costmodel.dataset.importers._origin import Origin
+from costmodel.dataset.importers._platform_file import (
+    PlatformFile,
+    add_software,
+    find_named_device,
+    locate,
+    platform_file_for,
+)
+from costmodel.dataset.importers._source import Entry, Repair, Source
+from costmodel.errors import CostModelError
+from costmodel.records._candidate import Candidate, Config
+from costmodel.records._measurement import Measurement, Outcome
+from costmodel.records._platform import Platform
+from costmodel.records._workload import Workload
+
+_OUTCOMES = {
+    "Ok": Outcome.OK,
+    "ComputationFailed": Outcome.LAUNCH_ERROR,
+    "ValidationFailed": Outcome.WRONG_RESULT,
+    "CompilationFailed": Outcome.COMPILE_ERROR,
+    "DeviceLimitsExceeded": Outcome.INVALID_CONFIG,
+}
+_UNITS = {"Nanoseconds": "ns", "Microseconds": "us", "Milliseconds": "ms", "Seconds": "s"}
+
+
+class _Metadata(msgspec.Struct):
+    """The fields that are read of what all results share."""
+
+    Device: str
+    TimeUnit: str
+    KttVersion: str = ""
+
+
+class _Pair(msgspec.Struct):
+    """A parameter with its value."""
+
+    Name: str
+    Value: int | float | str | bool
+
+
+class _Result(msgspec.Struct):
+    """The fields that are read of a result."""
+
+    KernelName: str
+    Status: str
+    Configuration: list[_Pair]
+    TotalDuration: float = 0.0
+
+
+def _is_ktt(file: InputFile, _: ReadOptions) -> bool:
+    return file.is_document and "Results" in file.document.counts and "Metadata" in file.document.fields
+
+
+def _read_ktt(file: InputFile, options: ReadOptions) -> Source:
+    """Read results; those of each kernel are one workload, as large as the options or the platform file say.
+
+    Raises:
+        CostModelError: The file does not say its device or unit of time.
+    """
+    try:
+        metadata = msgspec.convert(file.document.fields["Metadata"], _Metadata)
+        unit = _UNITS[metadata.TimeUnit]
+    except (msgspec.ValidationError, OverflowError, KeyError):
+        raise CostModelError(
+            f"{file.path} must be a file of KTT whose Metadata name the Device and one of the TimeUnits "
+            f"{', '.join(_UNITS)}, but do not. Correct them."
+        ) from None
+    found = platform_file_for(file.path, options.platform)
+    return Source.of(file.path, _entries(file, metadata, PER_SECOND[unit], found, options))
+
+
+def _entries(
+    file: InputFile,
+    metadata: _Metadata,
+    per_second: float,
+    found: PlatformFile | None,
+    options: ReadOptions,
+) -> Iterator[Entry]:
+    origin = Origin.of(file.path)
+    where = locate(find_named_device(metadata.Device), metadata.Device, found)
+    versions = {"ktt": metadata.KttVersion} if metadata.KttVersion else {}
+    platform = add_software(where.platform, {**versions, "ktt_results": origin.text})
+    sizes = (found.problem_size if found else ()) or options.problem_size
+    names = set[str]()
+    for number, (_, entry) in enumerate(file.document.entries("Results"), start=1):
+        try:
+            result = _convert(entry)
+            workload = foreign_workload("ktt", result.KernelName, result.KernelName, dict(zip("xyz", sizes)))
+            yield _measurement(result, choose_workload(workload, found, options), platform, per_second)
+        except EntryError as error:
+            yield origin.reject(str(error), entry, number)
+        else:
+            names.add(workload.name)
+    count = file.document.counts["Results"]
+    yield from where.repairs(count)
+    if names and not sizes and not options.workloads:
+        yield Repair(
+            "the file does not say the size of its problem, and all results of a kernel are taken to be of one: "
+            "`--problem-size 4096,4096` says it",
+            count,
+        )
+
+
+def _convert(entry: Any) -> _Result:
+    try:
+        return msgspec.convert(entry, _Result)
+    except (msgspec.ValidationError, OverflowError):
+        raise EntryError("a result must have KTT's KernelName, Status and Configuration") from None
+
+
+def _measurement(result: _Result, workload: Workload, platform: Platform, per_second: float) -> Measurement:
+    """Make the measurement of a result; a failed one has the largest number as its duration.
+
+    Raises:
+        EntryError: It contradicts itself, or a number is none.
+    """
+    if result.Status not in _OUTCOMES:
+        raise EntryError(f"Status must be one of {', '.join(_OUTCOMES)}")
+    decisions = {pair.Name: decision(pair.Value) for pair in result.Configuration}
+    if len(decisions) < len(result.Configuration):
+        raise EntryError("a configuration must have each parameter once")
+    outcome = _OUTCOMES[result.Status]
+    ok = outcome is Outcome.OK
+    return Measurement(
+        candidate=Candidate(workload, name_space("ktt", decisions), Config(decisions)),
+        platform=platform,
+        outcome=outcome,
+        latencies_s=(seconds(result.TotalDuration, per_second, "TotalDuration"),) if ok else (),
+        runs_per_repeat=1 if ok else 0,
+        measured_at="",
+        error="" if ok else result.Status,
+    )
+
+
+KTT = Format("results of KTT", _is_ktt, _read_ktt)

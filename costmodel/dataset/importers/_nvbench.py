@@ -1,0 +1,344 @@
+"""Results of NVBench, in CSV (``--csv``) or JSON (``--json``): a state of a benchmark's axes, and its mean GPU time.
+
+NVBench does not say which axes are sizes of the problem and which are tuned. Axes of types, those that CUB marks
+with ``{ct}`` or ``{io}``, and those whose whole name is in ``SIZES`` are the problem's; all others are parameters.
+Source: NVBench 0.1, ``nvbench/csv_printer.cu`` and ``nvbench/json_printer.cu``. Its GPU time is of runs with a
+flushed cache; batches, with a warm one, are passed over.
+"""
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from costmodel.dataset.importers._base import Format, InputFile, ReadOptions
+from costmodel.dataset.importers._entry import EntryError, read_decision, read_number, seconds
+from costmodel.dataset.importers._foreign import choose_workload, name_space, workload_of_arguments
+from costmodel.dataset.importers._origin import Origin
+from costmodel.dataset.importers._platform_file import (
+    PlatformFile,
+    add_software,
+    find_named_device,
+    locate,
+    platform_file_for,
+)
+from costmodel.dataset.importers._rows import read_csv_rows
+from costmodel.dataset.importers._source import Entry, Repair, Source
+from costmodel.errors import CostModelError
+from costmodel.records._candidate import Candidate, Config
+from costmodel.records._measurement import Measurement, Outcome
+from costmodel.records._platform import Device, Platform
+
+# Names of axes of a problem, in lower case without what is neither letter nor digit.
+SIZES = frozenset(
+    [
+        "elements",
+        "numelements",
+        "elementcount",
+        "numitems",
+        "items",
+        "numinputs",
+        "inputs",
+        "size",
+        "problemsize",
+        "numrows",
+        "rows",
+        "numcols",
+        "cols",
+        "columns",
+        "numbytes",
+        "bytes",
+        "m",
+        "n",
+        "k",
+        "batch",
+        "batchsize",
+        "entropy",
+        "segments",
+        "numsegments",
+    ]
+)
+_TYPE = re.compile(r"[IUFC](8|16|32|64|128)|BF16|bool", re.ASCII)
+_MARK = re.compile(r"\{(ct|io)\}")
+_HEADER = re.compile(rb"^Benchmark,Device,Device Name,", re.MULTILINE)
+_BEHIND_AXES = "Skipped"
+_TIME = "GPU Time (sec)"
+_POW2 = " (pow2)"
+_MEAN = "nv/cold/time/gpu/mean"
+
+
+@dataclass(frozen=True)
+class _State:
+    """A state of a benchmark.
+
+    Attributes:
+        benchmark: Name of the benchmark.
+        device: The device.
+        axes: Value of each axis.
+        types: Names of axes of types.
+        skipped: Why it did not run; empty if it did.
+        latency_s: Mean time; NaN if it did not run.
+    """
+
+    benchmark: str
+    device: Device
+    axes: Mapping[str, str]
+    types: frozenset[str]
+    skipped: str
+    latency_s: float
+
+
+def _read_csv(file: InputFile, options: ReadOptions) -> Source:
+    return Source.of(file.path, _entries(file, options, _csv_states(file)))
+
+
+def _csv_states(file: InputFile) -> Iterator["_State | _Unread"]:
+    rows = read_csv_rows(
+        file.path,
+        "results of NVBench in CSV",
+        lambda cells: list(cells[:3]) == ["Benchmark", "Device", "Device Name"],
+    )
+    for row in rows:
+        try:
+            if _TIME not in row.header or _BEHIND_AXES not in row.header:
+                raise EntryError(f"a table must have the columns {_BEHIND_AXES} and {_TIME}")  # noqa: TRY301
+            yield _csv_state(row.by_name(), row.header)
+        except EntryError as error:
+            yield _Unread(str(error), row.cells, row.number)
+
+
+def _csv_state(cells: Mapping[str, str], header: Sequence[str]) -> _State:
+    """Read a row: its axes stand in front of ``Skipped``, powers of two twice.
+
+    Raises:
+        EntryError: It has an axis elsewhere, or no time.
+    """
+    last = header.index(_BEHIND_AXES)
+    axes = {name: cells[name] for name in header[3:last] if cells[name] and not name.endswith(_POW2)}
+    if any(cells[name] for name in header[last:] if name.endswith(_POW2)):
+        raise EntryError("axes must precede Skipped (of benchmarks with other axes, NVBench's JSON is read)")
+    skipped = "skipped" if cells[_BEHIND_AXES].lower() == "yes" else ""
+    return _State(
+        cells["Benchmark"],
+        find_named_device(cells["Device Name"]),
+        axes,
+        frozenset(name for name, value in axes.items() if _TYPE.fullmatch(value)),
+        skipped,
+        math.nan if skipped else seconds(read_number(cells[_TIME], _TIME), 1.0, _TIME),
+    )
+
+
+class _Named(msgspec.Struct):
+    """A value with its name."""
+
+    name: str
+    value: Any = None
+
+
+class _Summary(msgspec.Struct):
+    """A summary of a state's runs."""
+
+    tag: str
+    data: list[_Named] = []
+
+
+class _JsonState(msgspec.Struct):
+    """A state in JSON."""
+
+    device: int
+    axis_values: list[_Named] | None = None
+    summaries: list[_Summary] | None = None
+    is_skipped: bool = False
+    skip_reason: str = ""
+
+
+class _Axis(msgspec.Struct):
+    """An axis in JSON."""
+
+    name: str
+    type: str
+
+
+class _Benchmark(msgspec.Struct):
+    """A benchmark in JSON."""
+
+    name: str
+    axes: list[_Axis] | None = None
+    states: list[Any] | None = None
+
+
+class _JsonDevice(msgspec.Struct):
+    """A device in JSON."""
+
+    id: int
+    name: str
+    sm_version: int = 0
+    number_of_sms: int = 0
+    sm_default_clock_rate: int = 0
+    global_memory_bus_bandwidth: int = 0
+    l2_cache_size: int = 0
+
+
+def _is_json(file: InputFile, _: ReadOptions) -> bool:
+    return file.is_document and "benchmarks" in file.document.counts and "devices" in file.document.fields
+
+
+def _read_json(file: InputFile, options: ReadOptions) -> Source:
+    """Read states from JSON.
+
+    Raises:
+        CostModelError: The list of devices is damaged.
+    """
+    try:
+        devices = msgspec.convert(file.document.fields["devices"], list[_JsonDevice])
+    except (msgspec.ValidationError, OverflowError):
+        raise CostModelError(
+            f"{file.path} must be results of NVBench whose devices have an id and a name, but have not."
+        ) from None
+    by_id = {each.id: _device(each) for each in devices}
+    return Source.of(file.path, _entries(file, options, _json_states(file, by_id)))
+
+
+def _device(said: _JsonDevice) -> Device:
+    """Find the device; of an unknown one, what the file says of it."""
+    known = find_named_device(said.name)
+    numbers = (
+        said.sm_version,
+        said.number_of_sms,
+        said.sm_default_clock_rate,
+        said.global_memory_bus_bandwidth,
+    )
+    if known.sms or not all(0 <= number < 2**53 for number in (*numbers, said.l2_cache_size)):
+        return known
+    return Device(
+        said.name,
+        "cuda",
+        f"sm_{said.sm_version // 10}" if said.sm_version else "",
+        said.number_of_sms,
+        clock_mhz=said.sm_default_clock_rate / 1e6,
+        bandwidth_gb_s=said.global_memory_bus_bandwidth / 1e9,
+        l2_bytes=said.l2_cache_size,
+    )
+
+
+def _json_states(file: InputFile, devices: Mapping[int, Device]) -> Iterator["_State | _Unread"]:
+    number = 0
+    for _, entry in file.document.entries("benchmarks"):
+        try:
+            benchmark = msgspec.convert(entry, _Benchmark)
+        except (msgspec.ValidationError, OverflowError):
+            yield _Unread("a benchmark must have a name, axes and states", entry, number)
+            continue
+        types = frozenset(axis.name for axis in benchmark.axes or () if axis.type == "type")
+        for number, state in enumerate(benchmark.states or (), start=number + 1):
+            try:
+                yield _json_state(benchmark.name, msgspec.convert(state, _JsonState), devices, types)
+            except EntryError as error:
+                yield _Unread(str(error), state, number)
+            except (msgspec.ValidationError, OverflowError):
+                yield _Unread("a state must have a device, axis_values and summaries", state, number)
+
+
+def _json_state(
+    benchmark: str, state: _JsonState, devices: Mapping[int, Device], types: frozenset[str]
+) -> _State:
+    """Read a state.
+
+    Raises:
+        EntryError: Its device is not listed, or it ran and has no time.
+    """
+    if state.device not in devices:
+        raise EntryError("the device of a state must be among the devices")
+    skipped = (state.skip_reason or "skipped") if state.is_skipped else ""
+    axes = {axis.name: str(axis.value) for axis in state.axis_values or ()}
+    means = [value for each in state.summaries or () if each.tag == _MEAN for value in each.data]
+    mean = next((str(each.value) for each in means if each.name == "value"), "")
+    latency_s = math.nan if skipped else seconds(read_number(mean, _MEAN), 1.0, _MEAN)
+    return _State(benchmark, devices[state.device], axes, types, skipped, latency_s)
+
+
+@dataclass(frozen=True)
+class _Unread:
+    """A row or state that cannot be read: why, what stands there, and its number."""
+
+    reason: str
+    entry: Any
+    number: int
+
+
+def _entries(file: InputFile, options: ReadOptions, states: Iterator[_State | _Unread]) -> Iterator[Entry]:
+    origin = Origin.of(file.path)
+    found = platform_file_for(file.path, options.platform)
+    sizes, parameters = set[str](), set[str]()
+    for state in states:
+        if isinstance(state, _Unread):
+            yield origin.reject(state.reason, state.entry, state.number)
+            continue
+        where = locate(state.device, state.device.name, found)
+        try:
+            problem = {} if options.workloads else {name: state.axes[name] for name in _problem(state)}
+            yield _measurement(
+                state, problem, add_software(where.platform, {"nvbench": origin.text}), found, options
+            )
+        except EntryError as error:
+            yield origin.reject(str(error), state.axes)
+            continue
+        yield from where.repairs(1)
+        sizes |= problem.keys()
+        parameters |= state.axes.keys() - problem.keys()
+    if sizes or parameters:
+        yield Repair(
+            f"of the axes, {', '.join(sorted(sizes)) or 'none'} are taken to be sizes of the problem, and "
+            f"{', '.join(sorted(parameters)) or 'none'} to be tuned: with `--workload mine.kernel-x4096` all are tuned, "
+            "and `--columns map.toml` says what each column of a CSV is"
+        )
+
+
+def _problem(state: _State) -> Iterator[str]:
+    for name in state.axes:
+        plain = re.sub(r"[\W_]+", "", _MARK.sub("", name)).lower()
+        if name in state.types or _MARK.search(name) or plain in SIZES:
+            yield name
+
+
+def _measurement(
+    state: _State,
+    problem: Mapping[str, str],
+    platform: Platform,
+    found: PlatformFile | None,
+    options: ReadOptions,
+) -> Measurement:
+    """Make the measurement of a state.
+
+    Raises:
+        EntryError: A value is none.
+    """
+    values = {name: read_decision(value) for name, value in state.axes.items()}
+    decisions = {name: value for name, value in values.items() if name not in problem}
+    arguments = [[name, values[name]] for name in sorted(problem)]
+    ok = not state.skipped
+    return Measurement(
+        candidate=Candidate(
+            choose_workload(workload_of_arguments("nvbench", state.benchmark, arguments), found, options),
+            name_space("nvbench", decisions),
+            Config(decisions),
+        ),
+        platform=platform,
+        outcome=Outcome.OK if ok else Outcome.INVALID_CONFIG,
+        latencies_s=(state.latency_s,) if ok else (),
+        runs_per_repeat=1 if ok else 0,
+        l2_policy="flushed",
+        measured_at="",
+        error=state.skipped,
+    )
+
+
+NVBENCH_CSV = Format(
+    "results of NVBench in CSV",
+    lambda file, options: options.columns is None and bool(_HEADER.search(file.head)),
+    _read_csv,
+)
+NVBENCH_JSON = Format("results of NVBench in JSON", _is_json, _read_json)

@@ -1,0 +1,104 @@
+"""Caches of ``triton.autotune``: every config of one kernel and one key, with its timing.
+
+With ``cache_results=True`` Triton keeps ``<kernel>.autotune.json``: ``{"key": [...], "configs_timings": [[config,
+milliseconds], ...]}``. The timings are the median and the quantiles of 20 and 80 %, infinite where a config
+could not be compiled or has too little memory. Source: Triton 3.4, ``python/triton/runtime/autotuner.py``
+(``Autotuner.check_disk_cache``).
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from costmodel.dataset.importers._base import Format, InputFile, ReadOptions
+from costmodel.dataset.importers._entry import EntryError, decision, seconds
+from costmodel.dataset.importers._foreign import choose_workload, name_space, workload_of_arguments
+from costmodel.dataset.importers._origin import Origin
+from costmodel.dataset.importers._platform_file import PlatformFile, needed_platform, platform_file_for
+from costmodel.dataset.importers._source import Entry, Repair, Source
+from costmodel.errors import CostModelError
+from costmodel.records._candidate import Candidate, Config, Decision
+from costmodel.records._measurement import Measurement, Outcome
+from costmodel.records._platform import Platform
+from costmodel.records._workload import Workload
+
+_TIMINGS = "configs_timings"
+_NOT_CHOSEN = ("pre_hook",)  # of a config: it prepares the inputs
+
+
+def _is_cache(file: InputFile, _: ReadOptions) -> bool:
+    return file.is_document and _TIMINGS in file.document.counts
+
+
+def _read_cache(file: InputFile, options: ReadOptions) -> Source:
+    """Read a cache. The file's name is the kernel's, and its platform is said beside it.
+
+    Raises:
+        CostModelError: Its key is no list, or nothing says the platform.
+    """
+    key = file.document.fields.get("key")
+    if not isinstance(key, list):
+        raise CostModelError(f"{file.path} must be a cache of triton.autotune, but its `key` is no list.")
+    where = needed_platform(platform_file_for(file.path, options.platform), file.path)
+    return Source.of(file.path, _entries(file, key, where, options))
+
+
+def _entries(file: InputFile, key: list[Any], where: PlatformFile, options: ReadOptions) -> Iterator[Entry]:
+    origin = Origin.of(file.path)
+    workload = choose_workload(_workload(file, key), where, options)
+    platform = where.at_file("triton_autotune_cache", origin.text)
+    quantiles = 0
+    for number, (_, entry) in enumerate(file.document.entries(_TIMINGS), start=1):
+        try:
+            yield _measurement(entry, workload, platform)
+            quantiles += isinstance(entry[1], list) and len(entry[1]) > 1
+        except EntryError as error:
+            yield origin.reject(str(error), entry, number)
+    if quantiles:
+        yield Repair("of the median and quantiles of a timing, the median is read", quantiles)
+
+
+def _workload(file: InputFile, key: list[Any]) -> Workload:
+    name = file.path.name.removesuffix(".gz").removesuffix(".json").removesuffix(".autotune")
+    try:
+        return workload_of_arguments("triton", name, key)
+    except (ValueError, OverflowError, RecursionError):
+        raise CostModelError(
+            f"{file.path} must be a cache of triton.autotune, but its `key` is nested too deeply or too large."
+        ) from None
+
+
+def _measurement(entry: Any, workload: Workload, platform: Platform) -> Measurement:
+    match entry:
+        case [dict() | str() as config, int() | float() as timing]:
+            median_ms = timing
+        case [dict() | str() as config, [int() | float() as median_ms, *_]]:
+            pass
+        case _:
+            raise EntryError("an entry must be a config and its timings, which are numbers")
+    decisions = {"config": config} if isinstance(config, str) else _decide(config)
+    failed = median_ms == math.inf
+    return Measurement(
+        candidate=Candidate(workload, name_space("triton", decisions), Config(decisions)),
+        platform=platform,
+        outcome=Outcome.COMPILE_ERROR if failed else Outcome.OK,
+        latencies_s=() if failed else (seconds(median_ms, 1e3, "timings"),),
+        runs_per_repeat=0 if failed else 1,
+        l2_policy="flushed",  # as triton.testing.do_bench does before each run
+        measured_at="",
+        error="Triton records no reason" if failed else "",
+    )
+
+
+def _decide(config: Mapping[str, Any]) -> dict[str, Decision]:
+    """Read the kernel's parameters and Triton's own; those that were left to Triton (null) are none."""
+    own = config.get("kwargs")
+    if not isinstance(own, dict):
+        raise EntryError("a config must have its parameters in kwargs")
+    others = {name: value for name, value in config.items() if name not in ("kwargs", *_NOT_CHOSEN)}
+    if own.keys() & others.keys():
+        raise EntryError("a parameter of a kernel must not have the name of one of Triton's")
+    return {name: decision(value) for name, value in {**own, **others}.items() if value is not None}
+
+
+TRITON_AUTOTUNE = Format("cache of triton.autotune", _is_cache, _read_cache)

@@ -1,1 +1,0 @@
-"""Logs of TVM's auto_scheduler, as TenSet has them."""
