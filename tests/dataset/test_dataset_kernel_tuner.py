@@ -235,7 +235,7 @@ def test_the_platform_file_beside_a_cache_says_where_it_was_measured(tmp_path: P
     assert source.repairs.keys().isdisjoint({"device_name"})
     other = read_source(write_cache(path, fake_cache("NVIDIA A")))
     assert next(iter(other.measurements)).platform.device.name == "Other GPU"
-    assert other.repairs["device_name is NVIDIA A, and Other GPU is from the platform file beside it"] == 12
+    assert other.repairs["the file names NVIDIA A, and Other GPU is from the platform file beside it"] == 12
 
 
 def test_a_platform_file_for_many_describes_the_caches_of_its_device(tmp_path: Path) -> None:
@@ -246,7 +246,7 @@ def test_a_platform_file_for_many_describes_the_caches_of_its_device(tmp_path: P
     another = read_source(write_cache(tmp_path / "b.json", fake_cache("NVIDIA A")), options)
     assert next(iter(another.measurements)).platform.device.name == "NVIDIA A"
     assert [reason for reason in another.repairs if "Other GPU" in reason] == [
-        "the platform file describes Other GPU, and the cache NVIDIA A: it is not used"
+        "the platform file describes Other GPU, and the file NVIDIA A: it is not used"
     ]
 
 

@@ -3,7 +3,7 @@
 A line is ``{"input": [target, task, arguments, {}], "config": {"index": ..., "code_hash": ..., "entity":
 [[name, kind, value], ...]}, "result": [[seconds of each run], error, seconds that it all took, time],
 "version": 0.2, "tvm_version": ...}``. Source: TVM 0.14, ``python/tvm/autotvm/record.py`` and
-``python/tvm/autotvm/task/space.py``; later versions of TVM have no AutoTVM, and none is needed to read its logs.
+``python/tvm/autotvm/task/space.py``; later versions have no AutoTVM, and none is needed to read its logs.
 """
 
 import re
@@ -111,7 +111,7 @@ def _measurement(record: _Record, platforms: TvmPlatforms) -> Measurement:
 
 
 def _decide(choice: _Choice) -> Decision:
-    """Read what was chosen; of a split without its outermost factor, which is -1 and follows from the rest."""
+    """Read what was chosen; of a split without the outermost factor if that is -1, as it follows."""
     value = choice.value
     if choice.kind == "sp":
         return factors(value[1:] if isinstance(value, list) and value[:1] == [-1] and value[1:] else value)

@@ -1,8 +1,8 @@
 """Tables of ``cutlass_profiler``, from ``--output`` or behind the report that it prints.
 
-The header begins with ``Problem,Provider,OperationKind,Operation,Disposition,Status``; columns of ``--tags`` may
-precede it. The arguments of the operation follow, and ``Bytes,Flops,Flops/Byte,Runtime,GB/s,GFLOPs`` end it,
-with the run time in milliseconds. Source: CUTLASS 3.9, ``tools/profiler/src/performance_report.cpp`` and
+The header begins with ``Problem,Provider,OperationKind,Operation,Disposition,Status``; columns of ``--tags``
+may precede it. The arguments of the operation follow, and ``Bytes,Flops,Flops/Byte,Runtime,GB/s,GFLOPs`` end
+it, with the run time in milliseconds. Source: CUTLASS 3.9, ``tools/profiler/src/performance_report.cpp`` and
 ``performance_result.cu``. It does not name the device.
 """
 
@@ -38,35 +38,12 @@ _OUTCOMES = {
 # Arguments that tell kernels of one problem apart. All others belong to the problem: a new one then splits
 # tasks, and never mixes two.
 _OF_KERNEL = frozenset(
-    [
-        "split_k_mode",
-        "split_k_slices",
-        "raster_order",
-        "swizzle_size",
-        "use_pdl",
-        "enable_sm90_mixed_dtype_shuffle_test",
-        "iterator_algorithm",
-        "eq_gemm_provider",
-        "op_class",
-        "min_cc",
-        "max_cc",
-        "stages",
-        "cta_m",
-        "cta_n",
-        "cta_k",
-        "cluster_m",
-        "cluster_n",
-        "cluster_k",
-        "cluster_m_fallback",
-        "cluster_n_fallback",
-        "cluster_k_fallback",
-        "warps_m",
-        "warps_n",
-        "warps_k",
-        "inst_m",
-        "inst_n",
-        "inst_k",
-    ]
+    {
+        *("split_k_mode", "split_k_slices", "raster_order", "swizzle_size", "use_pdl", "stages"),
+        *("iterator_algorithm", "eq_gemm_provider", "op_class", "min_cc", "max_cc"),
+        *(f"{part}_{axis}" for part in ("cta", "cluster", "warps", "inst") for axis in "mnk"),
+        *(f"cluster_{axis}_fallback" for axis in "mnk"),
+    }
 )
 
 

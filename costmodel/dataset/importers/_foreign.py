@@ -6,6 +6,7 @@ from typing import Any
 
 from costmodel.dataset.importers._base import ReadOptions
 from costmodel.dataset.importers._platform_file import PlatformFile
+from costmodel.records._candidate import Candidate, Config, Decision
 from costmodel.records._identity import content_id
 from costmodel.records._workload import Workload
 
@@ -38,11 +39,26 @@ def workload_of_arguments(suite: str, name: str, arguments: list[Any]) -> Worklo
     return foreign_workload(suite, name, [name, *rest], dict(zip(_LETTERS, sizes, strict=False)))
 
 
-def choose_workload(named: Workload, where: PlatformFile | None, options: ReadOptions) -> Workload:
-    """Return the workload that the platform file or the options name; else ``named``."""
+def find_given_workload(where: PlatformFile | None, options: ReadOptions) -> Workload | None:
+    """Return the workload that the platform file or the options name for all of a file; None if none."""
     if where and where.workload:
         return where.workload
-    return options.workloads[0] if len(options.workloads) == 1 else named
+    return options.workloads[0] if len(options.workloads) == 1 else None
+
+
+def make_candidate(
+    suite: str, workload: Workload, decisions: Mapping[str, Decision], given: Workload | None
+) -> Candidate:
+    """Make the candidate of a config.
+
+    Args:
+        suite: The program.
+        workload: What the program calls the workload.
+        decisions: What was chosen.
+        given: The workload that the user names instead; what the program calls it is then a decision.
+    """
+    chosen = dict(decisions) if given is None else {**decisions, f"{suite}.kernel": workload.name}
+    return Candidate(given or workload, name_space(suite, chosen), Config(chosen))
 
 
 def name_space(suite: str, parameters: Iterable[str]) -> str:

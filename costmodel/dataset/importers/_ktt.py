@@ -1,7 +1,7 @@
 """Results of the Kernel Tuning Toolkit (KTT) in JSON.
 
-``{"Metadata": {"Device": ..., "TimeUnit": ...}, "Results": [{"KernelName": ..., "Status": "Ok", "TotalDuration":
-..., "Configuration": [{"Name": ..., "Value": ...}]}]}``. Source: KTT 2.1 (https://github.com/HiPerCoRe/KTT),
+``{"Metadata": {"Device": ..., "TimeUnit": ...}, "Results": [{"KernelName": ..., "Status": "Ok",
+"TotalDuration": ..., "Configuration": [{"Name": ..., "Value": ...}]}]}``. Source: KTT 2.1 (https://github.com/HiPerCoRe/KTT),
 ``Source/Output/JsonConverters.cpp``. It does not say the size of the problem.
 """
 
@@ -12,7 +12,7 @@ import msgspec
 
 from costmodel.dataset.importers._base import Format, InputFile, ReadOptions
 from costmodel.dataset.importers._entry import PER_SECOND, EntryError, decision, seconds
-from costmodel.dataset.importers._foreign import choose_workload, foreign_workload, name_space
+from costmodel.dataset.importers._foreign import find_given_workload, foreign_workload, make_candidate
 from costmodel.dataset.importers._origin import Origin
 from costmodel.dataset.importers._platform_file import (
     PlatformFile,
@@ -23,7 +23,6 @@ from costmodel.dataset.importers._platform_file import (
 )
 from costmodel.dataset.importers._source import Entry, Repair, Source
 from costmodel.errors import CostModelError
-from costmodel.records._candidate import Candidate, Config
 from costmodel.records._measurement import Measurement, Outcome
 from costmodel.records._platform import Platform
 from costmodel.records._workload import Workload
@@ -96,22 +95,24 @@ def _entries(
     versions = {"ktt": metadata.KttVersion} if metadata.KttVersion else {}
     platform = add_software(where.platform, {**versions, "ktt_results": origin.text})
     sizes = (found.problem_size if found else ()) or options.problem_size
+    dims = dict(zip("xyz", sizes, strict=False))
+    given = find_given_workload(found, options)
     names = set[str]()
     for number, (_, entry) in enumerate(file.document.entries("Results"), start=1):
         try:
             result = _convert(entry)
-            workload = foreign_workload("ktt", result.KernelName, result.KernelName, dict(zip("xyz", sizes)))
-            yield _measurement(result, choose_workload(workload, found, options), platform, per_second)
+            workload = foreign_workload("ktt", result.KernelName, result.KernelName, dims)
+            yield _measurement(result, workload, given, platform, per_second)
         except EntryError as error:
             yield origin.reject(str(error), entry, number)
         else:
             names.add(workload.name)
     count = file.document.counts["Results"]
     yield from where.repairs(count)
-    if names and not sizes and not options.workloads:
+    if names and not sizes and given is None:
         yield Repair(
-            "the file does not say the size of its problem, and all results of a kernel are taken to be of one: "
-            "`--problem-size 4096,4096` says it",
+            "the file does not say the size of its problem, and all results of a kernel are taken to be of "
+            "one: `--problem-size 4096,4096` says it",
             count,
         )
 
@@ -123,7 +124,9 @@ def _convert(entry: Any) -> _Result:
         raise EntryError("a result must have KTT's KernelName, Status and Configuration") from None
 
 
-def _measurement(result: _Result, workload: Workload, platform: Platform, per_second: float) -> Measurement:
+def _measurement(
+    result: _Result, workload: Workload, given: Workload | None, platform: Platform, per_second: float
+) -> Measurement:
     """Make the measurement of a result; a failed one has the largest number as its duration.
 
     Raises:
@@ -137,7 +140,7 @@ def _measurement(result: _Result, workload: Workload, platform: Platform, per_se
     outcome = _OUTCOMES[result.Status]
     ok = outcome is Outcome.OK
     return Measurement(
-        candidate=Candidate(workload, name_space("ktt", decisions), Config(decisions)),
+        candidate=make_candidate("ktt", workload, decisions, given),
         platform=platform,
         outcome=outcome,
         latencies_s=(seconds(result.TotalDuration, per_second, "TotalDuration"),) if ok else (),

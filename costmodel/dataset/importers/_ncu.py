@@ -1,9 +1,9 @@
 """What ``ncu --csv`` prints of profiled kernels: one metric a row, or with ``--page raw`` one launch a row.
 
-Lines that begin with ``==``, and the output of the profiled program, stand around the rows. Numbers have commas
-between thousands, and times a unit of their own: a column of one metric a row, a second line of one launch a row.
-Source: Nsight Compute 2025.1, *CLI*. Neither the size of the problem nor the device is named; launches of one
-kernel with one grid are repeats.
+Lines that begin with ``==``, and the output of the profiled program, stand around the rows. Numbers have
+commas between thousands, and times a unit of their own: in a column where a row is a metric, in a second line
+where it is a launch. Source: Nsight Compute 2025.1, *CLI*. Neither the size of the problem nor the device is
+named; launches of one kernel with one grid are repeats.
 """
 
 import re
@@ -13,14 +13,15 @@ from dataclasses import dataclass
 
 from costmodel.dataset.importers._base import Format, InputFile, ReadOptions
 from costmodel.dataset.importers._entry import EntryError, read_decision, read_number, seconds
-from costmodel.dataset.importers._foreign import choose_workload, foreign_workload, name_space
+from costmodel.dataset.importers._foreign import find_given_workload, foreign_workload, make_candidate
 from costmodel.dataset.importers._origin import Origin
 from costmodel.dataset.importers._platform_file import PlatformFile, needed_platform, platform_file_for
 from costmodel.dataset.importers._rows import CsvRow, read_csv_rows
 from costmodel.dataset.importers._source import Entry, Repair, Source
 from costmodel.errors import CostModelError
-from costmodel.records._candidate import Candidate, Config, Decision
+from costmodel.records._candidate import Candidate, Decision
 from costmodel.records._measurement import Measurement, Outcome
+from costmodel.records._workload import Workload
 
 _BEGINS = re.compile(rb'^(?:==PROF== |"?ID"?,"?Process ID"?,)', re.MULTILINE)
 _KERNEL = "Kernel Name"
@@ -76,10 +77,11 @@ def _entries(file: InputFile, where: PlatformFile, options: ReadOptions) -> Iter
             f"{file.path} must be the output of ncu with the time of each launch, but has none. Profile with "
             "`--metrics gpu__time_duration.sum`, or the section SpeedOfLight."
         )
+    given = find_given_workload(where, options)
     platform = where.at_file("ncu_report", origin.text)
     for launch, latencies_s in launches.items():
         try:
-            candidate = _candidate(launch, where, options)
+            candidate = _candidate(launch, given)
         except EntryError as error:
             yield origin.reject(str(error), launch.name)
             continue
@@ -92,10 +94,10 @@ def _entries(file: InputFile, where: PlatformFile, options: ReadOptions) -> Iter
             l2_policy="flushed",  # as ncu does before each pass, unless it is told not to
             measured_at="",
         )
-    if launches and not where.workload and len(options.workloads) != 1:
+    if launches and given is None:
         yield Repair(
-            "a report of ncu does not say the size of its problem, and all launches of a kernel are taken to be of "
-            "one: profile one size a file, and name it with `--workload mine.kernel-x4096`",
+            "a report of ncu does not say the size of its problem, and all launches of a kernel are taken to "
+            "be of one: profile one size a file, and name it with `--workload mine.kernel-x4096`",
             len(launches),
         )
 
@@ -127,7 +129,7 @@ def _time_of(cells: Mapping[str, str], units: Mapping[str, str]) -> tuple[str, s
     return next(((cells[name], units.get(name, "")) for name in _TIMES if cells.get(name)), None)
 
 
-def _candidate(launch: _Launch, where: PlatformFile, options: ReadOptions) -> Candidate:
+def _candidate(launch: _Launch, given: Workload | None) -> Candidate:
     """Make the candidate of a launch: its template's arguments, block and grid.
 
     Raises:
@@ -141,9 +143,7 @@ def _candidate(launch: _Launch, where: PlatformFile, options: ReadOptions) -> Ca
         if shape:
             decisions |= zip((f"{name}_{axis}" for axis in "xyz"), _parse_shape(shape), strict=True)
     workload = foreign_workload("ncu", base[:_MOST_NAME], [base, parameters])
-    return Candidate(
-        choose_workload(workload, where, options), name_space("ncu", decisions), Config(decisions)
-    )
+    return make_candidate("ncu", workload, decisions, given)
 
 
 def _parse_shape(text: str) -> Sequence[int]:

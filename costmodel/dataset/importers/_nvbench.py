@@ -1,9 +1,9 @@
-"""Results of NVBench, in CSV (``--csv``) or JSON (``--json``): a state of a benchmark's axes, and its mean GPU time.
+"""Results of NVBench, in CSV (``--csv``) or JSON (``--json``): states of a benchmark's axes, with GPU times.
 
-NVBench does not say which axes are sizes of the problem and which are tuned. Axes of types, those that CUB marks
-with ``{ct}`` or ``{io}``, and those whose whole name is in ``SIZES`` are the problem's; all others are parameters.
-Source: NVBench 0.1, ``nvbench/csv_printer.cu`` and ``nvbench/json_printer.cu``. Its GPU time is of runs with a
-flushed cache; batches, with a warm one, are passed over.
+NVBench does not say which axes are sizes of the problem and which are tuned. Axes of types, those that CUB
+marks with ``{ct}`` or ``{io}``, and those whose whole name is in ``SIZES`` are the problem's; all others are
+parameters. Source: NVBench 0.1, ``nvbench/csv_printer.cu`` and ``nvbench/json_printer.cu``. Its GPU
+time is of runs with a flushed cache; batches, with a warm one, are passed over.
 """
 
 import math
@@ -16,10 +16,9 @@ import msgspec
 
 from costmodel.dataset.importers._base import Format, InputFile, ReadOptions
 from costmodel.dataset.importers._entry import EntryError, read_decision, read_number, seconds
-from costmodel.dataset.importers._foreign import choose_workload, name_space, workload_of_arguments
+from costmodel.dataset.importers._foreign import find_given_workload, make_candidate, workload_of_arguments
 from costmodel.dataset.importers._origin import Origin
 from costmodel.dataset.importers._platform_file import (
-    PlatformFile,
     add_software,
     find_named_device,
     locate,
@@ -28,38 +27,17 @@ from costmodel.dataset.importers._platform_file import (
 from costmodel.dataset.importers._rows import read_csv_rows
 from costmodel.dataset.importers._source import Entry, Repair, Source
 from costmodel.errors import CostModelError
-from costmodel.records._candidate import Candidate, Config
 from costmodel.records._measurement import Measurement, Outcome
 from costmodel.records._platform import Device, Platform
+from costmodel.records._workload import Workload
 
 # Names of axes of a problem, in lower case without what is neither letter nor digit.
 SIZES = frozenset(
-    [
-        "elements",
-        "numelements",
-        "elementcount",
-        "numitems",
-        "items",
-        "numinputs",
-        "inputs",
-        "size",
-        "problemsize",
-        "numrows",
-        "rows",
-        "numcols",
-        "cols",
-        "columns",
-        "numbytes",
-        "bytes",
-        "m",
-        "n",
-        "k",
-        "batch",
-        "batchsize",
-        "entropy",
-        "segments",
-        "numsegments",
-    ]
+    {
+        *("elements", "numelements", "elementcount", "items", "numitems", "inputs", "numinputs", "size"),
+        *("problemsize", "rows", "numrows", "cols", "numcols", "columns", "bytes", "numbytes", "m", "n", "k"),
+        *("batch", "batchsize", "entropy", "segments", "numsegments"),
+    }
 )
 _TYPE = re.compile(r"[IUFC](8|16|32|64|128)|BF16|bool", re.ASCII)
 _MARK = re.compile(r"\{(ct|io)\}")
@@ -233,7 +211,8 @@ def _json_states(file: InputFile, devices: Mapping[int, Device]) -> Iterator["_S
             yield _Unread("a benchmark must have a name, axes and states", entry, number)
             continue
         types = frozenset(axis.name for axis in benchmark.axes or () if axis.type == "type")
-        for number, state in enumerate(benchmark.states or (), start=number + 1):
+        for state in benchmark.states or ():
+            number += 1
             try:
                 yield _json_state(benchmark.name, msgspec.convert(state, _JsonState), devices, types)
             except EntryError as error:
@@ -272,6 +251,7 @@ class _Unread:
 def _entries(file: InputFile, options: ReadOptions, states: Iterator[_State | _Unread]) -> Iterator[Entry]:
     origin = Origin.of(file.path)
     found = platform_file_for(file.path, options.platform)
+    given = find_given_workload(found, options)
     sizes, parameters = set[str](), set[str]()
     for state in states:
         if isinstance(state, _Unread):
@@ -279,10 +259,8 @@ def _entries(file: InputFile, options: ReadOptions, states: Iterator[_State | _U
             continue
         where = locate(state.device, state.device.name, found)
         try:
-            problem = {} if options.workloads else {name: state.axes[name] for name in _problem(state)}
-            yield _measurement(
-                state, problem, add_software(where.platform, {"nvbench": origin.text}), found, options
-            )
+            problem = {} if given else {name: state.axes[name] for name in _problem(state)}
+            yield _measurement(state, problem, add_software(where.platform, {"nvbench": origin.text}), given)
         except EntryError as error:
             yield origin.reject(str(error), state.axes)
             continue
@@ -292,8 +270,8 @@ def _entries(file: InputFile, options: ReadOptions, states: Iterator[_State | _U
     if sizes or parameters:
         yield Repair(
             f"of the axes, {', '.join(sorted(sizes)) or 'none'} are taken to be sizes of the problem, and "
-            f"{', '.join(sorted(parameters)) or 'none'} to be tuned: with `--workload mine.kernel-x4096` all are tuned, "
-            "and `--columns map.toml` says what each column of a CSV is"
+            f"{', '.join(sorted(parameters)) or 'none'} to be tuned: with `--workload mine.kernel-x4096` all "
+            "are tuned, and `--columns map.toml` says what each column of a CSV is"
         )
 
 
@@ -308,8 +286,7 @@ def _measurement(
     state: _State,
     problem: Mapping[str, str],
     platform: Platform,
-    found: PlatformFile | None,
-    options: ReadOptions,
+    given: Workload | None,
 ) -> Measurement:
     """Make the measurement of a state.
 
@@ -319,13 +296,10 @@ def _measurement(
     values = {name: read_decision(value) for name, value in state.axes.items()}
     decisions = {name: value for name, value in values.items() if name not in problem}
     arguments = [[name, values[name]] for name in sorted(problem)]
+    workload = workload_of_arguments("nvbench", state.benchmark, arguments)
     ok = not state.skipped
     return Measurement(
-        candidate=Candidate(
-            choose_workload(workload_of_arguments("nvbench", state.benchmark, arguments), found, options),
-            name_space("nvbench", decisions),
-            Config(decisions),
-        ),
+        candidate=make_candidate("nvbench", workload, decisions, given),
         platform=platform,
         outcome=Outcome.OK if ok else Outcome.INVALID_CONFIG,
         latencies_s=(state.latency_s,) if ok else (),

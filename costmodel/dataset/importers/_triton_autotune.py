@@ -1,9 +1,9 @@
 """Caches of ``triton.autotune``: every config of one kernel and one key, with its timing.
 
-With ``cache_results=True`` Triton keeps ``<kernel>.autotune.json``: ``{"key": [...], "configs_timings": [[config,
-milliseconds], ...]}``. The timings are the median and the quantiles of 20 and 80 %, infinite where a config
-could not be compiled or has too little memory. Source: Triton 3.4, ``python/triton/runtime/autotuner.py``
-(``Autotuner.check_disk_cache``).
+With ``cache_results=True`` Triton keeps ``<kernel>.autotune.json``: an object of ``key``, a list, and
+``configs_timings``, a list of ``[config, milliseconds]``. The timings are the median and the quantiles of 20
+and 80 %, infinite where a config could not be compiled or has too little memory. Source: Triton 3.4,
+``python/triton/runtime/autotuner.py`` (``Autotuner.check_disk_cache``).
 """
 
 import math
@@ -12,12 +12,12 @@ from typing import Any
 
 from costmodel.dataset.importers._base import Format, InputFile, ReadOptions
 from costmodel.dataset.importers._entry import EntryError, decision, seconds
-from costmodel.dataset.importers._foreign import choose_workload, name_space, workload_of_arguments
+from costmodel.dataset.importers._foreign import find_given_workload, make_candidate, workload_of_arguments
 from costmodel.dataset.importers._origin import Origin
 from costmodel.dataset.importers._platform_file import PlatformFile, needed_platform, platform_file_for
 from costmodel.dataset.importers._source import Entry, Repair, Source
 from costmodel.errors import CostModelError
-from costmodel.records._candidate import Candidate, Config, Decision
+from costmodel.records._candidate import Decision
 from costmodel.records._measurement import Measurement, Outcome
 from costmodel.records._platform import Platform
 from costmodel.records._workload import Workload
@@ -45,12 +45,12 @@ def _read_cache(file: InputFile, options: ReadOptions) -> Source:
 
 def _entries(file: InputFile, key: list[Any], where: PlatformFile, options: ReadOptions) -> Iterator[Entry]:
     origin = Origin.of(file.path)
-    workload = choose_workload(_workload(file, key), where, options)
+    workload, given = _workload(file, key), find_given_workload(where, options)
     platform = where.at_file("triton_autotune_cache", origin.text)
     quantiles = 0
     for number, (_, entry) in enumerate(file.document.entries(_TIMINGS), start=1):
         try:
-            yield _measurement(entry, workload, platform)
+            yield _measurement(entry, workload, given, platform)
             quantiles += isinstance(entry[1], list) and len(entry[1]) > 1
         except EntryError as error:
             yield origin.reject(str(error), entry, number)
@@ -64,11 +64,11 @@ def _workload(file: InputFile, key: list[Any]) -> Workload:
         return workload_of_arguments("triton", name, key)
     except (ValueError, OverflowError, RecursionError):
         raise CostModelError(
-            f"{file.path} must be a cache of triton.autotune, but its `key` is nested too deeply or too large."
+            f"{file.path} must be a cache of triton.autotune, but its `key` is nested too deeply."
         ) from None
 
 
-def _measurement(entry: Any, workload: Workload, platform: Platform) -> Measurement:
+def _measurement(entry: Any, workload: Workload, given: Workload | None, platform: Platform) -> Measurement:
     match entry:
         case [dict() | str() as config, int() | float() as timing]:
             median_ms = timing
@@ -79,7 +79,7 @@ def _measurement(entry: Any, workload: Workload, platform: Platform) -> Measurem
     decisions = {"config": config} if isinstance(config, str) else _decide(config)
     failed = median_ms == math.inf
     return Measurement(
-        candidate=Candidate(workload, name_space("triton", decisions), Config(decisions)),
+        candidate=make_candidate("triton", workload, decisions, given),
         platform=platform,
         outcome=Outcome.COMPILE_ERROR if failed else Outcome.OK,
         latencies_s=() if failed else (seconds(median_ms, 1e3, "timings"),),

@@ -2,8 +2,8 @@
 
 A line is ``operator,parameters,solution,milliseconds``, as in ``GemmTunableOp_float_NT,nt_25088_4096_64,
 Gemm_Hipblaslt_1219,1.262``; lines before begin with ``Validator`` and name versions. Source: PyTorch 2.8,
-``aten/src/ATen/cuda/tunable/README.md`` and ``GemmCommon.h``. The device is not named, and of each product only
-the solution that was fastest is there.
+``aten/src/ATen/cuda/tunable/README.md`` and ``GemmCommon.h``. The device is not named, and of each product
+only the solution that was fastest is there.
 """
 
 import re

@@ -10,7 +10,7 @@ import msgspec
 from costmodel.dataset.importers._entry import EntryError, decision
 from costmodel.records._candidate import Candidate, Config, Decision
 from costmodel.records._identity import content_id
-from costmodel.records._platform import Platform, part_of
+from costmodel.records._platform import Device, Platform, part_of
 from costmodel.records._workload import Workload
 
 # The parameter by which Kernel Tuner runs a kernel in a green context of so many percent of the SMs.

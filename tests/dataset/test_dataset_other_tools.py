@@ -1,0 +1,203 @@
+"""Files that other tools write, as they come: what is read of them, and what is said of the rest."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from costmodel.dataset import CardHeader, build_dataset, load_dataset
+from costmodel.dataset.importers._base import ReadOptions
+from costmodel.dataset.importers._read import read_source
+from costmodel.dataset.importers._source import Source
+from costmodel.errors import CostModelError
+from costmodel.records import Measurement, Outcome, Workload
+
+pytestmark = pytest.mark.white_box
+
+FILES = Path(__file__).parent / "other_tools"
+
+
+@pytest.fixture
+def platform(tmp_path: Path) -> Path:
+    path = tmp_path / "platform.toml"
+    path.write_text('device = "NVIDIA H100 80GB HBM3"\n')
+    return path
+
+
+def read(name: str, platform: Path | None = None, **options: Any) -> Source:
+    return read_source(FILES / name, ReadOptions(platform, **options))
+
+
+def in_order(source: Source) -> Sequence[Measurement]:
+    return sorted(
+        source.measurements, key=lambda each: (each.latency_s, str(each.candidate.config.decisions))
+    )
+
+
+def decisions(measurement: Measurement) -> dict[str, Any]:
+    return measurement.candidate.config.decisions
+
+
+def test_a_log_of_autotvm() -> None:
+    source = read("autotvm.log")
+    good, bad = in_order(source)
+    assert not source.rejects
+    assert good.candidate.workload.kind.startswith("autotvm.conv2d_nchw_cuda.")
+    assert list(good.candidate.workload.dims.values()) == [1, 64, 56, 56, 64, 64, 3, 3, *[1] * 8]
+    assert good.candidate.workload == bad.candidate.workload
+    assert decisions(good) == {
+        "tile_f": (2, 16, 1),
+        "tile_y": (1, 1, 2),
+        "tile_x": (1, 14, 1),
+        "tile_rc": (4,),
+        "reorder": "0,2,1",
+        "ann_spatial": "unroll,vec",
+        "auto_unroll_max_step": 512,
+        "unroll_explicit": 1,
+    }
+    assert good.latencies_s == (0.000104833, 0.000105001)
+    assert good.platform.name == "Tesla T4/whole/40"
+    assert good.measured_at == "2020-06-11T23:50:43.010000+00:00"
+    assert (bad.outcome, bad.error) == (Outcome.LAUNCH_ERROR, "RUNTIME_DEVICE")
+
+
+def test_a_cache_of_triton(platform: Path) -> None:
+    source = read("_attn_fwd.autotune.json", platform)
+    best, second, failed = in_order(source)
+    assert best.candidate.workload.kind.startswith("triton._attn_fwd.")
+    assert best.candidate.workload.dims == {"a": 4096, "b": 512}
+    assert decisions(best) == {
+        **{"BLOCK_M": 64, "BLOCK_N": 64, "EVEN_K": 1},
+        **{"num_warps": 4, "num_ctas": 1, "num_stages": 3},
+    }
+    assert (best.latencies_s, second.latencies_s) == ((pytest.approx(21.5e-6),), (pytest.approx(31.5e-6),))
+    assert (failed.outcome, best.l2_policy) == (Outcome.COMPILE_ERROR, "flushed")
+    assert best.platform.device.name == "NVIDIA H100 80GB HBM3"
+    assert any("median" in remark for remark in source.repairs)
+
+
+def test_caches_of_triton_for_other_types_are_other_workloads(tmp_path: Path, platform: Path) -> None:
+    content = (FILES / "_attn_fwd.autotune.json").read_text()
+    found = []
+    for dtype in ("torch.float16", "torch.float32"):
+        path = tmp_path / dtype / "_attn_fwd.autotune.json"
+        path.parent.mkdir()
+        path.write_text(content.replace("torch.float16", dtype))
+        found.append(read_source(path, ReadOptions(platform)).measurements.workloads)
+    assert found[0].isdisjoint(found[1])
+
+
+def test_results_of_tunable_op(platform: Path) -> None:
+    platform.write_text('device = "AMD Instinct MI250X"\n')
+    source = read("tunableop_results0.csv", platform)
+    assert not source.rejects
+    batched, small, large = in_order(source)
+    assert large.candidate.workload.kind.startswith("tunable_op.GemmTunableOp_float_NT.")
+    assert large.candidate.workload.dims == {"m": 25088, "n": 4096, "k": 64}
+    assert batched.candidate.workload.dims == {"m": 128, "n": 128, "k": 64, "b": 32}
+    assert decisions(large) == {"solution": "Gemm_Rocblas_1216"}
+    assert large.latencies_s == (pytest.approx(1.262e-3),)
+    assert small.platform.software["ROCM_VERSION"] == "6.2.0.0-66-8bea1f1"
+    assert small.platform.device.kind == "hip"
+
+
+def test_results_of_ktt() -> None:
+    source = read("ktt.json", problem_size=(256, 256, 256))
+    best, second, failed = in_order(source)
+    assert best.candidate.workload.dims == {"x": 256, "y": 256, "z": 256}
+    assert decisions(best) == {"INNER_UNROLL_FACTOR": 2, "USE_SOA": 1}
+    assert (best.latencies_s, second.latencies_s) == ((pytest.approx(640e-6),), (pytest.approx(812.5e-6),))
+    assert (failed.outcome, failed.error) == (Outcome.COMPILE_ERROR, "CompilationFailed")
+    assert best.platform.name == "NVIDIA GeForce RTX 3090/whole/82"
+    assert not source.repairs
+    assert any("size of its problem" in each for each in read("ktt.json").repairs)
+
+
+def test_a_report_of_ncu(platform: Path) -> None:
+    source = read("ncu.csv", platform)
+    assert not source.rejects
+    best, second = in_order(source)
+    assert best.latencies_s == (pytest.approx(1234567e-9), pytest.approx(1234000e-9))
+    assert second.latencies_s == (pytest.approx(1500.25e-6),)
+    assert best.candidate.workload == second.candidate.workload
+    assert best.candidate.workload.kind.startswith("ncu.gemm.")
+    assert decisions(best) == {
+        **{"template.0": 128, "template.1": 64, "block_x": 256, "block_y": 1, "block_z": 1},
+        **{"grid_x": 32, "grid_y": 32, "grid_z": 1},
+    }
+    assert any("size of its problem" in each for each in source.repairs)
+
+
+def test_a_raw_report_of_ncu_of_a_named_workload(platform: Path) -> None:
+    named = Workload.parse("mine.saxpy-x1048576")
+    source = read("ncu_raw.csv", platform, workloads=(named,))
+    best, second = in_order(source)
+    assert best.candidate.workload == second.candidate.workload == named
+    assert (best.latencies_s, second.latencies_s) == ((pytest.approx(11.5e-6),), (pytest.approx(12.5e-6),))
+    assert not source.repairs
+
+
+def test_a_report_of_ncu_without_times_says_how_to_get_them(tmp_path: Path, platform: Path) -> None:
+    path = tmp_path / "report.csv"
+    path.write_text(
+        (FILES / "ncu.csv").read_text().replace("gpu__time_duration.sum", "sm__cycles_elapsed.max")
+    )
+    with pytest.raises(CostModelError, match=r"--metrics gpu__time_duration.sum"):
+        read_source(path, ReadOptions(platform))
+
+
+@pytest.mark.parametrize("name", ["cutlass_profiler.gemm.csv", "cutlass_profiler.txt"])
+def test_a_table_of_cutlass_profiler(name: str, platform: Path) -> None:
+    source = read(name, platform)
+    assert not source.rejects
+    best, second, *failed = in_order(source)
+    workload = best.candidate.workload
+    assert (workload.dims, workload.kind.startswith("cutlass.gemm.")) == (
+        {"m": 4096, "n": 4096, "k": 1024, "b": 1},
+        True,
+    )
+    assert {each.candidate.workload for each in (best, second, *failed)} == {workload}
+    assert decisions(best)["cta_m"] == 256
+    assert "cluster_m" not in decisions(best)
+    assert decisions(best)["operation"] == "cutlass_tensorop_s16816gemm_f16_256x128_32x3_nt_align8"
+    assert (best.latencies_s, second.latencies_s) == (
+        (pytest.approx(0.213217e-3),),
+        (pytest.approx(0.245e-3),),
+    )
+    assert {each.outcome for each in failed} == {Outcome.WRONG_RESULT, Outcome.INVALID_CONFIG}
+
+
+def test_a_table_of_nvbench() -> None:
+    source = read("nvbench.csv")
+    assert not source.rejects
+    best, second, double, skipped = in_order(source)
+    assert best.candidate.workload.dims == {"a": 1048576}
+    assert best.candidate.workload == second.candidate.workload != double.candidate.workload
+    assert decisions(best) == {"BlockSize": 256}
+    assert (best.latencies_s, best.l2_policy) == ((1.1345e-05,), "flushed")
+    assert skipped.outcome is Outcome.INVALID_CONFIG
+    assert best.platform.name == "NVIDIA GeForce RTX 3090/whole/82"
+
+
+def test_results_of_nvbench_in_json() -> None:
+    source = read("nvbench.json")
+    assert not source.rejects
+    best, second, skipped = in_order(source)
+    assert best.candidate.workload == second.candidate.workload
+    assert (best.candidate.workload.dims, decisions(best)) == ({"a": 1048576}, {"BlockSize": 256})
+    assert (best.latencies_s, skipped.error) == ((1.15e-05,), "too many threads")
+    device = best.platform.device
+    assert (device.architecture, device.sms, device.clock_mhz, device.bandwidth_gb_s) == (
+        "sm_90",
+        99,
+        1500,
+        2000,
+    )
+
+
+def test_files_of_other_tools_become_a_dataset(tmp_path: Path, platform: Path, header: CardHeader) -> None:
+    files = sorted(path for path in FILES.iterdir() if path.suffix != ".txt")  # which holds a table twice
+    report = build_dataset(files, tmp_path / "dataset", header=header, options=ReadOptions(platform))
+    assert (report.rejects, report.measurements) == ({}, 26)
+    assert len(load_dataset(tmp_path / "dataset")) == 26
