@@ -82,16 +82,6 @@ def shorten(given: object, most: int = 200) -> str:
     return text if len(text) <= most else f"{text[:head]} ... {text[head + 5 - most :]}"
 
 
-def last_line(error: BaseException) -> str:
-    """Return the last line of a message, where TVM and compilers state the error.
-
-    The linker command that TVM repeats after that line is skipped.
-    """
-    lines = [line.strip(" \t\0") for line in str(error).splitlines()]
-    said = [line for line in lines if line and not line.startswith("Command line:")]
-    return (said[-1] if said else type(error).__name__)[:300]
-
-
 def _requirement(extra: str) -> str:
     """Return the pip requirement of this package with an extra, from the origin of its installation."""
     try:

@@ -7,6 +7,7 @@ from typing import Literal
 
 import msgspec
 
+from costmodel.failures import is_passing
 from costmodel.records._candidate import Candidate
 from costmodel.records._device_state import DeviceState
 from costmodel.records._hypothetical import HypotheticalDevice
@@ -89,6 +90,11 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     def latency_s(self) -> float:
         """Median of the repeats in seconds; infinite unless the outcome is ok."""
         return median(self.latencies_s) if self.latencies_s else float("inf")
+
+    @property
+    def is_passing(self) -> bool:
+        """Whether it failed for want of something that may be there the next time; see ``failures``."""
+        return self.outcome in (Outcome.COMPILE_ERROR, Outcome.LAUNCH_ERROR) and is_passing(self.error)
 
     @property
     def key(self) -> str:

@@ -12,7 +12,8 @@ import msgspec
 from costmodel.collector.campaign._config import CampaignConfig, find_campaign
 from costmodel.collector.campaign._folder import CampaignFolder
 from costmodel.engines._local import LocalEngine
-from costmodel.errors import CostModelError, last_line
+from costmodel.errors import CostModelError
+from costmodel.failures import last_line
 from costmodel.kernels._base import KernelSource
 from costmodel.kernels._sample import sample_from_starts
 from costmodel.kernels._sources import open_sources

@@ -3,7 +3,8 @@ from pathlib import Path
 import pytest
 
 from costmodel.collector.processes._held_folder import HeldFolder
-from costmodel.errors import CostModelError, last_line
+from costmodel.errors import CostModelError
+from costmodel.failures import last_line
 
 pytestmark = pytest.mark.white_box
 

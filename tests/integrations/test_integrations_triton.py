@@ -27,7 +27,7 @@ from costmodel.integrations.triton import (  # noqa: E402
     dispatch_table,
     save_moe_configs,
 )
-from costmodel.records import Measurement, Outcome, Platform, find_device, read_records  # noqa: E402
+from costmodel.records import Measurement, Outcome, Platform, RecordStore, find_device, read_records  # noqa: E402
 from costmodel.records._kernel_resources import KernelResources  # noqa: E402
 from costmodel.records._platform import part_of  # noqa: E402
 
@@ -35,6 +35,7 @@ pytestmark = [pytest.mark.triton, pytest.mark.white_box]
 
 H100 = find_device("NVIDIA H100 80GB HBM3")
 BLOCKS, WARPS = (16, 32, 64, 128), (1, 2, 4)
+BEST = {"BLOCK": 64, "num_warps": 4, "num_stages": 3}
 # Warps that the kernel below likes best, by SMs.
 LIKED = {16: 1, 32: 2, 132: 4}
 
@@ -376,11 +377,67 @@ def test_what_fails_every_config_is_told_and_not_kept(bench: Bench, path: Path) 
     assert taken(run(bench.kernel(path))) == (64, 4)
 
 
-def test_too_little_memory_is_not_the_fault_of_a_config(bench: Bench, path: Path) -> None:
-    bench.fails = lambda now: torch.OutOfMemoryError("full") if now["BLOCK"] == 64 else None
-    with pytest.raises(torch.OutOfMemoryError):
+TAKEN = (
+    RuntimeError("Triton Error [CUDA]: out of memory"),
+    torch.OutOfMemoryError("full"),
+    torch.AcceleratorError(
+        "CUDA error: CUDA-capable device(s) is/are busy or unavailable\n"
+        "Search for `cudaErrorDevicesUnavailable' in https://docs.nvidia.com for more information.\n"
+        "Compile with `TORCH_USE_CUDA_DSA` to enable device-side assertions."
+    ),
+    OSError(28, "No space left on device"),
+    MemoryError(),
+)
+
+
+@pytest.mark.parametrize("error", TAKEN, ids=lambda error: type(error).__name__)
+def test_what_others_have_taken_is_not_the_fault_of_a_config(
+    bench: Bench, path: Path, error: Exception
+) -> None:
+    run(bench.kernel(path, configs=configs()[:2]), 128)
+    bench.timed.clear()
+
+    bench.fails = lambda now: error if now["BLOCK"] == 64 else None
+    with pytest.warns(RuntimeWarning, match="next process tries again"):
+        assert taken(run(bench.kernel(path))) == (32, 4)
+    assert [now["BLOCK"] for now in bench.timed[len(configs()) :]] == [64] * 6
+    assert {row.outcome for row in rows(path)} == {Outcome.OK}
+
+    bench.fails, bench.timed = lambda _: None, []
+    assert taken(run(bench.kernel(path))) == (64, 4)
+    assert [now["BLOCK"] for now in bench.timed] == [64] * 3
+
+
+def test_what_passes_is_tried_again_at_the_end(bench: Bench, path: Path) -> None:
+    bench.fails = lambda now: TAKEN[0] if len(bench.timed) < 6 else None
+    assert taken(run(bench.kernel(path))) == (64, 4)
+    assert len(bench.timed) == len(configs()) + 5
+    assert len(rows(path)) == len(configs())
+
+
+def test_where_everything_is_taken_nothing_is_kept(bench: Bench, path: Path) -> None:
+    bench.fails = lambda _: TAKEN[0]
+    with (
+        pytest.warns(RuntimeWarning, match="could not be timed"),
+        pytest.raises(CostModelError, match=r"none of 12 does.*Triton Error \[CUDA\]: out of memory"),
+    ):
         run(bench.kernel(path))
-    assert [row.outcome for row in rows(path)] == [Outcome.OK] * 6
+    assert rows(path) == []
+
+
+def test_passing_failures_that_earlier_versions_kept_are_timed_again(bench: Bench, path: Path) -> None:
+    run(bench.kernel(path))
+    best = next(row for row in rows(path) if row.candidate.config.decisions == BEST)
+    path.unlink()
+    with RecordStore(path) as store:
+        failed = {"outcome": Outcome.LAUNCH_ERROR, "latencies_s": (), "error": str(TAKEN[0])}
+        store.append([msgspec.structs.replace(best, **failed)])
+
+    bench.timed.clear()
+    again = path.with_name("again.jsonl")
+    again.write_bytes(path.read_bytes())
+    assert taken(run(bench.kernel(again))) == (64, 4)
+    assert [row.visit for row in rows(again) if row.candidate.config.decisions == BEST] == [0, 1]
 
 
 def test_arguments_are_restored_as_with_triton(path: Path) -> None:

@@ -33,7 +33,8 @@ import triton.language as tl
 from triton.backends.compiler import GPUTarget
 from triton.runtime.driver import driver
 from costmodel.integrations.triton import autotune
-from costmodel.records import find_device, part_of
+from costmodel.records import find_device
+from costmodel.records._platform import part_of
 
 folder, asked = Path(sys.argv[1]), json.loads(sys.argv[2])
 launched, compiled, timed, now = [], [], [], {}

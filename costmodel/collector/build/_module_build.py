@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from costmodel.collector.processes._held_folder import HeldFolder
 from costmodel.engines._base import Engine, WorkerDiedError
-from costmodel.errors import last_line
+from costmodel.failures import last_line
 from costmodel.kernels._built import Built
 from costmodel.kernels.metaschedule._build import compile_module
 from costmodel.records._measurement import Outcome

@@ -17,7 +17,8 @@ from costmodel.collector.device._timing import Repeats, Stopwatch, Timing, time_
 from costmodel.collector.device._workload_data import KeptData, WorkloadData
 from costmodel.collector.device.runtimes._base import Kernel, Runtime
 from costmodel.collector.device.runtimes._tvm import TvmRuntime
-from costmodel.errors import InvalidConfigError, last_line
+from costmodel.errors import InvalidConfigError
+from costmodel.failures import last_line
 from costmodel.records._device_state import DeviceState
 from costmodel.records._measurement import UNKNOWN_CO_RUNNERS, Outcome
 from costmodel.records._platform import Device

@@ -1,6 +1,7 @@
 """A drop-in for ``triton.autotune`` that knows the SMs it has, and keeps what it timed."""
 
 import inspect
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -130,7 +131,7 @@ class Autotuner(autotuner.Autotuner):  # type: ignore[misc]
             self._tunings[key] = self._tuning(asked, platform, kwargs)
         tuning = self._tunings[key]
         capturing = is_capturing()
-        most = {"measure": len(self.configs), "background": int(started), "model": 0}[self._mode]
+        most = {"measure": math.inf, "background": int(started), "model": 0}[self._mode]
         compiler = partial(self._compiled, args, kwargs)
         timed_s = 0.0 if capturing else self._time(tuning, most, compiler, args, kwargs)
         is_done = not tuning.ahead()
@@ -172,12 +173,12 @@ class Autotuner(autotuner.Autotuner):  # type: ignore[misc]
     def _time(
         self,
         tuning: Tuning,
-        most: int,
+        most: float,
         compiler: Compiler,
         args: tuple[Any, ...],
         kwargs: Mapping[str, Any],
     ) -> float:
-        """Time up to so many configs that are still to be timed; seconds that it took."""
+        """Time up to so many of the configs that are still to be timed; tell how many seconds it took."""
         start = time.perf_counter()
         timed = 0
         while timed < most and (position := tuning.next(compiler)) is not None:

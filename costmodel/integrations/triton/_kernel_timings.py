@@ -74,7 +74,7 @@ class KernelTimings:
             outcome=outcome,
             latencies_s=tuple(latencies_s),
             runs_per_repeat=1 if latencies_s else 0,
-            visit=self.store.visits(candidate, self.platform),
+            visit=self.store.next_visit(candidate, self.platform),
             l2_policy=self._l2_policy,
             resources=resources,
             measured_at=datetime.now(UTC).isoformat(timespec="seconds"),

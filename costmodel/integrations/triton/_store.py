@@ -2,10 +2,11 @@
 
 import os
 from functools import cache
+from itertools import count
 from pathlib import Path
 
 from costmodel.records._candidate import Candidate
-from costmodel.records._measurement import Measurement
+from costmodel.records._measurement import Measurement, measurement_key
 from costmodel.records._platform import Platform
 from costmodel.records._store import SharedRecordStore
 from costmodel.records._workload import Workload
@@ -15,7 +16,7 @@ STORE_VARIABLE = "COSTMODEL_TRITON_STORE"
 
 
 class TimingStore(SharedRecordStore):
-    """A record store that indexes its measurements by kernel."""
+    """A record store that indexes its measurements by kernel, but for passing failures."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -26,16 +27,19 @@ class TimingStore(SharedRecordStore):
         """Return all measurements of a kernel on a platform, in order; drivers may differ."""
         return self._by_kernel.get((workload.name, space, platform.platform_id), [])
 
-    def visits(self, candidate: Candidate, platform: Platform) -> int:
-        """Return how often a candidate was measured on a platform."""
-        of_kernel = self.of_kernel(candidate.workload, candidate.space, platform)
-        return sum(each.candidate.candidate_id == candidate.candidate_id for each in of_kernel)
+    def next_visit(self, candidate: Candidate, platform: Platform) -> int:
+        """Return the number of the next measurement of a candidate on a platform."""
+        return next(
+            visit for visit in count() if self.get(measurement_key(candidate, platform, visit)) is None
+        )
 
     def of_family(self, family: str) -> list[Measurement]:
         """Return all measurements of kernels of one name and types, in order."""
         return self._by_family.get(family, [])
 
     def _remember(self, measurement: Measurement) -> None:
+        if measurement.is_passing:  # earlier versions kept them
+            return
         of, platform_id = measurement.candidate, measurement.platform.platform_id
         self._by_kernel.setdefault((of.workload.name, of.space, platform_id), []).append(measurement)
         self._by_family.setdefault(of.workload.kind, []).append(measurement)

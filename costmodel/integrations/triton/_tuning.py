@@ -1,15 +1,19 @@
 """One question being answered: which config runs a kernel best on one key and platform."""
 
+import warnings
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from time import sleep
 from traceback import walk_tb
 from typing import Any
 
 import numpy as np
 from triton.runtime.errors import OutOfResources
 
-from costmodel.errors import CostModelError, last_line
+from costmodel.errors import CostModelError
+from costmodel.failures import last_line
 from costmodel.integrations.triton._kernel_timings import KernelTimings
 from costmodel.integrations.triton._platform import still_works
 from costmodel.integrations.triton._shortlist import Adviser
@@ -20,6 +24,8 @@ from costmodel.records._measurement import Measurement, Outcome
 # Quantiles of single runs that a timer is asked for, as Triton does; configs are compared by the first.
 QUANTILES = (0.5, 0.2, 0.8)
 _PER_SECOND = 1e3  # timers tell milliseconds
+# A config that failed in passing is tried so often, last of all and after a pause each time.
+_ATTEMPTS, _PAUSE_S = 3, 0.1
 _COMPILER = ("triton.compiler.compiler", "compile")
 
 # Runs a kernel with a config many times and tells QUANTILES of its milliseconds, and what its compiler gave
@@ -53,6 +59,7 @@ class Tuning:
     adviser: Adviser
     wanted: int
     _compiled: set[int] = field(default_factory=set)
+    _passing: defaultdict[int, list[str]] = field(default_factory=lambda: defaultdict(list))
 
     @cached_property
     def order(self) -> list[int]:
@@ -69,13 +76,19 @@ class Tuning:
         return {name: known[name] for name in ids if name in known}
 
     def ahead(self) -> list[int]:
-        """Positions of the configs to time next; none where enough are known, or there is no choice."""
+        """Positions of the configs to time next; none where enough are known, or there is no choice.
+
+        What failed in passing comes last, and is given up after a few attempts.
+        """
         if len(self.configs) == 1:
             return []
         known = self.known()
         ran = any(each.outcome is Outcome.OK for each in known.values())
         lacking = min(self.wanted, len(self.configs)) - len(known)
-        left = [i for i in self.order if self.candidates[i].candidate_id not in known]
+        left = [
+            i for i in self.order if self.candidates[i].candidate_id not in known and not self._is_given_up(i)
+        ]
+        left.sort(key=lambda i: len(self._passing[i]))
         return left[: max(lacking, 0 if ran else 1)]
 
     def next(self, compiler: Compiler) -> int | None:
@@ -96,14 +109,19 @@ class Tuning:
         Raises:
             BrokenContextError: No kernel runs in this process any more.
         """
+        if self._passing[position]:
+            sleep(_PAUSE_S)
         measurement = self.timings.made(self.candidates[position], *_timed(self.configs[position], timer))
         is_broken = measurement.outcome is not Outcome.OK and not still_works()
-        self.timings.keep([measurement], at_once=is_broken)
+        self._keep(position, measurement, at_once=is_broken)
         if is_broken:
+            known = (
+                "" if measurement.is_passing else ": this config is now known to fail and is not tried again"
+            )
             raise BrokenContextError(
                 f"Each config of {measurement.candidate.workload.name} must leave the GPU usable, but "
                 f"{measurement.candidate.config.decisions} did not: {measurement.error}. Restart the "
-                "process: this config is now known to fail and will not be tried again."
+                f"process{known}."
             )
 
     def best(self) -> int:
@@ -129,31 +147,52 @@ class Tuning:
             CostModelError: All of them failed.
         """
         known = self.known()
+        errors = [
+            self._passing[i][-1] if self._is_given_up(i) else known[each.candidate_id].error
+            for i, each in enumerate(self.candidates)
+            if self._is_given_up(i) or each.candidate_id in known
+        ]
         failed = {name for name, each in known.items() if each.outcome is not Outcome.OK}
         for position in self.order:
-            if self.candidates[position].candidate_id not in failed:
+            if self.candidates[position].candidate_id not in failed and not self._is_given_up(position):
                 return position
-        first = next(iter(known.values()))
         raise CostModelError(
-            f"Some config of {first.candidate.workload.name} must run on {first.platform.name}, but none of "
-            f"{len(failed)} does. Of the first: {first.error}"
+            f"Some config of {self.candidates[0].workload.name} must run on {self.timings.platform.name}, "
+            f"but none of {len(errors)} does. Of the first: {errors[0]}"
         )
+
+    def _is_given_up(self, position: int) -> bool:
+        return len(self._passing[position]) >= _ATTEMPTS
+
+    def _keep(self, position: int, measurement: Measurement, *, at_once: bool = False) -> None:
+        """Keep a measurement, see ``KernelTimings.keep``; a passing failure is only counted."""
+        if not measurement.is_passing:
+            self.timings.keep([measurement], at_once=at_once)
+            return
+        self._compiled.discard(position)
+        self._passing[position].append(measurement.error)
+        if self._is_given_up(position):
+            warnings.warn(
+                f"{measurement.candidate.config.decisions} of {measurement.candidate.workload.name} could "
+                f"not be timed, {_ATTEMPTS} times, for no fault of its own: {measurement.error}. The next "
+                "process tries again.",
+                RuntimeWarning,
+                stacklevel=2,
+            )
 
     def _has_run(self, position: int) -> bool:
         known = self.known().get(self.candidates[position].candidate_id)
         return known is not None and known.outcome is Outcome.OK
 
     def _compile(self, positions: Sequence[int], compiler: Compiler) -> None:
-        """Compile configs; how they failed hard is kept, see ``KernelTimings.keep``."""
+        """Compile configs, and keep how they ended the compiler's process, if they did."""
         left = [each for each in positions if each not in self._compiled]
         self._compiled.update(left)
         reasons = compiler([self.configs[each] for each in left])
-        crashes = [
-            self.timings.made(self.candidates[position], Outcome.COMPILE_ERROR, (), reason)
-            for position, reason in zip(left, reasons, strict=True)
-            if reason
-        ]
-        self.timings.keep(crashes)
+        for position, reason in zip(left, reasons, strict=True):
+            if reason:
+                made = self.timings.made(self.candidates[position], Outcome.COMPILE_ERROR, (), reason)
+                self._keep(position, made)
 
     def timings_ms(self) -> dict[Any, list[float]]:
         """Milliseconds of each config that is known, as ``triton.autotune`` has them: inf for failures."""
@@ -177,9 +216,7 @@ def _timed(config: Any, timer: Timer) -> tuple[Outcome, tuple[float, ...], str, 
         milliseconds = np.atleast_1d(np.asarray(told, dtype=np.float64))
     except CostModelError:
         raise
-    except Exception as error:
-        if type(error).__name__ == "OutOfMemoryError":  # torch's: not the config's fault
-            raise
+    except Exception as error:  # noqa: BLE001 (whatever a config does is an outcome)
         return _outcome_of(error), (), last_line(error), ()
     if not (np.isfinite(milliseconds) & (milliseconds > 0.0)).all():
         return Outcome.LAUNCH_ERROR, (), f"the timer told {milliseconds.tolist()} ms", resources

@@ -7,7 +7,8 @@ from pathlib import Path
 from shutil import which
 from typing import TYPE_CHECKING, Any
 
-from costmodel.errors import CostModelError, InvalidConfigError, MissingExtraError, last_line
+from costmodel.errors import CostModelError, InvalidConfigError, MissingExtraError
+from costmodel.failures import last_line
 from costmodel.files import write_whole
 from costmodel.kernels._built import Built
 from costmodel.kernels._cubin import kernel_resources

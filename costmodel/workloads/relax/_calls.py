@@ -8,7 +8,8 @@ from typing import Any
 import tvm
 from tvm import relax
 
-from costmodel.errors import CostModelError, last_line
+from costmodel.errors import CostModelError
+from costmodel.failures import last_line
 from costmodel.kernels.metaschedule.programs._source import ProgramSource
 from costmodel.records._workload import Workload
 from costmodel.workloads._calls import ModuleCall

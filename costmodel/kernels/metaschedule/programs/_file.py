@@ -6,7 +6,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from costmodel.errors import CostModelError, MissingExtraError, last_line
+from costmodel.errors import CostModelError, MissingExtraError
+from costmodel.failures import last_line
 
 
 def is_program_place(place: str) -> bool:
