@@ -42,9 +42,10 @@ class DeclaredSpace(SearchSpace):
     """A space of parameters, conditions and constraints, for any function that can be timed.
 
     A parameter with a condition exists only if the parameter that it depends on exists and has one of the
-    given values; otherwise it is absent. Features are made from the decisions alone: a number x becomes
-    ``sign(x) log2(1 + |x|)``, and every other value gets its own column. Features of an absent parameter are
-    NaN.
+    given values; otherwise it is absent. Features are made from the decisions alone, so that the unit of a
+    parameter does not matter: a number becomes its position in its range, in [0, 1], by its logarithm where
+    its distribution says ``log``; a choice among numbers becomes its rank among them, in [0, 1]; every other
+    choice gets its own column. Features of an absent parameter are NaN.
 
     Args:
         name: Name of the function to tune. The space's identity is made from name, parameters, conditions and
@@ -290,6 +291,8 @@ def _values(distribution: BaseDistribution) -> Sequence[Any] | None:
             return choices
         case IntDistribution(low=low, high=high, step=step) if (high - low) // step < _MOST_LISTED:
             return range(low, high + 1, step)
+        case FloatDistribution(low=low, high=high, step=float(step)) if (high - low) / step < _MOST_LISTED:
+            return [min(high, low + step * i) for i in range(round((high - low) / step) + 1)]
     return None
 
 
@@ -328,15 +331,16 @@ def _moved(distribution: BaseDistribution, value: Any, rng: np.random.Generator)
     return moved
 
 
-def _to_unit(distribution: Any, value: float) -> float:
-    """Where a number is in its range, in [0, 1]."""
+def _to_unit(distribution: IntDistribution | FloatDistribution, value: float) -> float:
+    """Position of a number in its range, in [0, 1]: by its logarithm where the distribution says so."""
     low, high, value = (_scale(distribution, x) for x in (distribution.low, distribution.high, value))
     return (value - low) / (high - low) if high > low else 0.0
 
 
-def _from_unit(distribution: Any, position: float) -> int | float:
-    """The number at a position in [0, 1] of its range, on its grid."""
-    low, high = _scale(distribution, distribution.low), _scale(distribution, distribution.high)
+def _from_unit(distribution: IntDistribution | FloatDistribution, position: float) -> int | float:
+    """The number at a position in [0, 1] of its range; each on its grid takes up as much as its neighbours."""
+    half = 0.5 * (distribution.step or 0.0)
+    low, high = _scale(distribution, distribution.low - half), _scale(distribution, distribution.high + half)
     value = low + position * (high - low)
     value = math.exp(value) if distribution.log else value
     if distribution.step:
@@ -350,12 +354,15 @@ def _scale(distribution: IntDistribution | FloatDistribution, value: float) -> f
 
 
 def _columns(distribution: BaseDistribution, values: Sequence[Any]) -> Iterator[list[float]]:
-    """The columns of one parameter."""
-    numeric = not isinstance(distribution, CategoricalDistribution) or all(
-        isinstance(choice, int | float) and not isinstance(choice, bool) for choice in distribution.choices
-    )
-    if numeric:
-        yield [math.nan if v is None else math.copysign(math.log2(1.0 + abs(v)), v) for v in values]
+    """The columns of one parameter, NaN where it is absent."""
+    if isinstance(distribution, IntDistribution | FloatDistribution):
+        yield [math.nan if value is None else _to_unit(distribution, value) for value in values]
     elif isinstance(distribution, CategoricalDistribution):
-        for choice in distribution.choices:
-            yield [math.nan if v is None else float(v == choice) for v in values]
+        choices = distribution.choices
+        if all(isinstance(choice, int | float) and not isinstance(choice, bool) for choice in choices):
+            rank = {choice: i for i, choice in enumerate(sorted(set(choices)))}  # type: ignore[type-var]
+            last = max(1, len(rank) - 1)
+            yield [math.nan if value is None else rank[value] / last for value in values]
+        else:
+            for choice in choices:
+                yield [math.nan if value is None else float(value == choice) for value in values]
