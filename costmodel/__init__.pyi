@@ -13,12 +13,12 @@ from .records._hypothetical import hypothetical as hypothetical
 from .records._platform import Device as Device
 from .records._platform import Platform as Platform
 from .records._workload import Workload as Workload
-from .search.portfolio._dispatch import DispatchTable as DispatchTable
-from .search.portfolio._dispatch import load_dispatch_table as load_dispatch_table
+from .search._dispatch import DispatchTable as DispatchTable
+from .search._dispatch import load_dispatch_table as load_dispatch_table
 from .search.samplers._model import ModelSampler as ModelSampler
-from .spaces._declared import DeclaredSpace as DeclaredSpace
-from .spaces._kernel import KernelSpace as KernelSpace
-from .spaces._pool import Pool as Pool
+from .search.spaces._declared import DeclaredSpace as DeclaredSpace
+from .search.spaces._kernel import KernelSpace as KernelSpace
+from .search.spaces._pool import Pool as Pool
 from .transfer.prediction._model import Model as Model
 from .transfer.prediction._model import load_model as load_model
 from .tuning._collect import collect as collect

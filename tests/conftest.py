@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, settings
 
 from costmodel.dataset import CardHeader, build_dataset
 from costmodel.records import Measurement, RecordStore
-from costmodel.spaces import Pool
+from costmodel.search import Pool
 from costmodel.testing import gpu_landscape, landscape_platform
 
 # What the tests run is the same on every machine, however loaded it is.

@@ -95,8 +95,8 @@ class PredictedLatencies(Latencies):
         )
 
     def _chosen(self, workload: Workload) -> list[Candidate]:
-        from costmodel.search.proposals._screened import screen_candidates  # loads Optuna
-        from costmodel.spaces._kernel import KernelSpace
+        from costmodel.search._propose import screen_candidates  # loads Optuna
+        from costmodel.search.spaces._kernel import KernelSpace
 
         platforms = [part_of(self.device, each) for each in self.good_at]
         made = source_for(workload, "cuda", open_sources(("metaschedule",))).space(workload, "cuda")

@@ -1,3 +1,6 @@
+from ._dispatch import DispatchTable as DispatchTable
+from ._dispatch import load_dispatch_table as load_dispatch_table
+from ._drift_monitor import DriftMonitor as DriftMonitor
 from ._objective import Objective as Objective
 from ._result import SearchResult as SearchResult
 from ._search import Search as Search
@@ -5,9 +8,11 @@ from ._stopping import StopGain as StopGain
 from ._study import open_study as open_study
 from ._trial import Trial as Trial
 from ._tune import tune as tune
-from .portfolio._dispatch import DispatchTable as DispatchTable
-from .portfolio._dispatch import load_dispatch_table as load_dispatch_table
 from .samplers._base import SpaceSampler as SpaceSampler
 from .samplers._baselines import PoolSampler as PoolSampler
 from .samplers._baselines import RandomOrderSampler as RandomOrderSampler
 from .samplers._model import ModelSampler as ModelSampler
+from .spaces._base import SearchSpace as SearchSpace
+from .spaces._declared import DeclaredSpace as DeclaredSpace
+from .spaces._kernel import KernelSpace as KernelSpace
+from .spaces._pool import Pool as Pool

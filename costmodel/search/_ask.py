@@ -16,7 +16,7 @@ from costmodel.records._candidate import Candidate
 from costmodel.search._study import give_up_abandoned
 from costmodel.search.samplers._history import FINISHED
 from costmodel.search.samplers._turns import HEARTBEAT, HEARTBEAT_EVERY_S, give_up, is_own
-from costmodel.spaces._base import SearchSpace
+from costmodel.search.spaces._base import SearchSpace
 
 Told = TypeVar("Told")
 

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 import optuna
 
-from costmodel.drift._monitor import Drift, DriftMonitor
 from costmodel.records._candidate import Config
-from costmodel.search.samplers._drifts import add_drift, drifts_of
-from costmodel.search.samplers._history import chosen_params, latencies_of
+from costmodel.search._drift_monitor import Drift, DriftMonitor
+from costmodel.search.samplers._history import add_drift, chosen_params, drifts_of, latencies_of
 from costmodel.search.samplers._model import PREDICTED_LATENCY
-from costmodel.spaces._base import SearchSpace
+from costmodel.search.spaces._base import SearchSpace
 
 _FEWEST = 3  # kernels to choose from
 

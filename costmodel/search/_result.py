@@ -7,14 +7,14 @@ from functools import cached_property
 import numpy as np
 
 from costmodel.arrays import FloatArray
-from costmodel.drift._monitor import Drift
 from costmodel.errors import CostModelError
 from costmodel.records._platform import Platform
+from costmodel.search._dispatch import DispatchTable, dispatch_ranges
+from costmodel.search._drift_monitor import Drift
 from costmodel.search._objective import FreeSms, Objective, fewest_sms
+from costmodel.search._portfolio import BudgetRange, best_portfolio, served_s, smallest_portfolio
 from costmodel.search._provenance import Provenance
 from costmodel.search._trial import Trial
-from costmodel.search.portfolio._dispatch import DispatchTable, dispatch_ranges
-from costmodel.search.portfolio._portfolio import BudgetRange, best_portfolio, served_s, smallest_portfolio
 
 
 @dataclass(frozen=True)

@@ -19,10 +19,9 @@ from costmodel.search._stopping import StopGain
 from costmodel.search._study import give_up_abandoned
 from costmodel.search._trial import Trial, tell
 from costmodel.search.samplers._base import SpaceSampler
-from costmodel.search.samplers._drifts import drifts_of, present_factors
-from costmodel.search.samplers._history import FINISHED
+from costmodel.search.samplers._history import FINISHED, drifts_of, present_factors
 from costmodel.search.samplers._model import ModelSampler
-from costmodel.spaces._base import SearchSpace
+from costmodel.search.spaces._base import SearchSpace
 
 # User attributes of a study: what it searches, what for, and what its values are relative to.
 _SPACE, _GOAL, _REFERENCE = "costmodel:space", "costmodel:goal", "costmodel:reference_s"

@@ -17,7 +17,7 @@ from costmodel.databases import SQLITE_ENDINGS, parse_database
 from costmodel.errors import CostModelError
 from costmodel.records._candidate import Config
 from costmodel.search.samplers._turns import give_up, is_abandoned
-from costmodel.spaces._base import SearchSpace
+from costmodel.search.spaces._base import SearchSpace
 
 # A writer holds a journal's lock for milliseconds; one that was killed meanwhile stops the others this long.
 _LOCK_S = 10

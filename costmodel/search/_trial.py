@@ -13,7 +13,7 @@ from costmodel.records._measurement import Measurement, Outcome
 from costmodel.search.samplers._base import SpaceSampler
 from costmodel.search.samplers._history import LATENCIES, chosen_params, latencies_of, value_of
 from costmodel.search.samplers._model import PREDICTED_LATENCY, PREDICTED_RANK, TIED
-from costmodel.spaces._base import SearchSpace
+from costmodel.search.spaces._base import SearchSpace
 
 _OUTCOMES, _ERROR = "outcomes", "error"
 

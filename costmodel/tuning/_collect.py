@@ -22,7 +22,7 @@ from costmodel.kernels._sources import open_sources
 from costmodel.progress import Progress
 from costmodel.records._candidate import Candidate
 from costmodel.records._measurement import Measurement
-from costmodel.search.proposals._propose import propose_candidates
+from costmodel.search._propose import propose_candidates
 
 _RUNNERS = {"cuda": CudaRunner, "cpu": CpuRunner}
 

@@ -8,7 +8,7 @@ from costmodel.dataset.table._read import DatasetLike, load_dataset
 from costmodel.records._candidate import Candidate
 from costmodel.records._platform import Device, Platform
 from costmodel.records._workload import Workload
-from costmodel.spaces._base import SearchSpace
+from costmodel.search.spaces._base import SearchSpace
 from costmodel.transfer.prediction._model import Model
 from costmodel.tuning._history import History
 from costmodel.tuning._knowledge import Knowledge, best_recorded, from_model, known_from

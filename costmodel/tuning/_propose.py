@@ -21,8 +21,8 @@ from costmodel.progress import Progress
 from costmodel.records._candidate import Candidate
 from costmodel.records._platform import Platform, part_of
 from costmodel.records._workload import Workload
-from costmodel.search.proposals._screened import screen_candidates
-from costmodel.spaces._kernel import KernelSpace
+from costmodel.search._propose import screen_candidates
+from costmodel.search.spaces._kernel import KernelSpace
 from costmodel.transfer.prediction._devices import device_named
 from costmodel.transfer.prediction._model import Model, load_model
 from costmodel.tuning._knowledge import from_model

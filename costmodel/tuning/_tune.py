@@ -14,17 +14,17 @@ from costmodel.errors import CostModelError
 from costmodel.progress import Progress
 from costmodel.records._candidate import Candidate
 from costmodel.records._workload import Workload
+from costmodel.search._portfolio import BudgetRange
 from costmodel.search._result import SearchResult
 from costmodel.search._search import Search
 from costmodel.search._study import open_study, quiet_optuna
 from costmodel.search._trial import Trial
 from costmodel.search._tune import tune_together
-from costmodel.search.portfolio._portfolio import BudgetRange
 from costmodel.search.samplers._model import ModelSampler
+from costmodel.search.spaces._base import SearchSpace
 from costmodel.shadow._service_watch import ServiceWatch
 from costmodel.shadow._watched_runner import WatchedRunner
 from costmodel.shadow._watched_service import WatchedService
-from costmodel.spaces._base import SearchSpace
 from costmodel.transfer.prediction._model import Model
 from costmodel.tuning._beside import ended_by_service, watched
 from costmodel.tuning._finalists import with_finalists_alone

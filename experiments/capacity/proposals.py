@@ -14,7 +14,7 @@ import costmodel
 from costmodel.collector import Runner
 from costmodel.kernels.metaschedule._source import MetaSchedule
 from costmodel.records import Candidate, Measurement, Outcome, Platform, Workload
-from costmodel.spaces import KernelSpace, SearchSpace
+from costmodel.search import KernelSpace, SearchSpace
 
 sys.path.append(str(Path(__file__).parents[1]))
 from pipeline_throughput.run import parse as parse_pipeline

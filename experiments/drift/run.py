@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from costmodel.drift import DriftMonitor
-from costmodel.drift._monitor import Drift
+from costmodel.search import DriftMonitor
+from costmodel.search._drift_monitor import Drift
 
 sys.path += [str(Path(__file__).parents[1]), str(Path(__file__).parent)]
 from logs import Log, campaigns, searches

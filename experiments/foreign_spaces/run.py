@@ -19,7 +19,7 @@ from costmodel.arrays import FloatArray, Positions
 from costmodel.dataset import Dataset, read_files
 from costmodel.features import extract
 from costmodel.features._table import FeatureTable
-from costmodel.search.acquisition import improvement_of_posterior
+from costmodel.search._acquisition import improvement_of_posterior
 from costmodel.transfer import TransferModel, shortlist
 from costmodel.transfer._plan import Posterior
 

@@ -16,8 +16,8 @@ from costmodel.features._extract import COLUMNS
 from costmodel.features._table import FeatureTable
 from costmodel.learners import XGBoostLearner
 from costmodel.records import Workload
-from costmodel.search.proposals._decisions import DecisionColumns
-from costmodel.search.proposals._gaussian_process import GaussianProcess
+from costmodel.search._gaussian_process import GaussianProcess
+from costmodel.search._improvement import DecisionColumns
 
 DATASET = Path(__file__).parents[2] / "datasets" / "sm-budgets"
 DEVICE = "NVIDIA H200"

@@ -17,7 +17,7 @@ from costmodel.collector.campaign._folder import CampaignFolder
 from costmodel.features import extract
 from costmodel.learners import XGBoostLearner
 from costmodel.records import Measurement, Workload, read_records
-from costmodel.search.proposals._propose import propose_candidates
+from costmodel.search._propose import propose_candidates
 
 CONFIG = Path("configs/sm-budgets.toml")
 GROUPS, ROUNDS = 4, (7, 8)

@@ -21,7 +21,7 @@ from costmodel.features import extract
 from costmodel.kernels import sample_candidates
 from costmodel.learners import XGBoostLearner
 from costmodel.records import Candidate, Measurement, Outcome, Platform, Workload
-from costmodel.search.proposals._propose import propose_candidates
+from costmodel.search._propose import propose_candidates
 
 sys.path.append(str(Path(__file__).parents[1]))
 from options import parse_options

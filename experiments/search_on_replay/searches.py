@@ -11,8 +11,7 @@ from optuna.samplers import BaseSampler, GPSampler, NSGAIISampler, TPESampler
 from optuna.trial import Trial, TrialState
 from tasks import Task
 
-from costmodel.search import ModelSampler, PoolSampler, RandomOrderSampler, SpaceSampler
-from costmodel.spaces import Pool
+from costmodel.search import ModelSampler, Pool, PoolSampler, RandomOrderSampler, SpaceSampler
 from costmodel.transfer import TransferModel
 
 OURS, NOTHING_KNOWN, STOCK = "ours, {}", "ours, nothing known", "stock XGBoost"

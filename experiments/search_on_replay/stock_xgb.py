@@ -14,9 +14,8 @@ from tvm.s_tir.meta_schedule.cost_model.xgb_model import XGBConfig, XGBModel
 from costmodel.kernels import open_space
 from costmodel.kernels.metaschedule._tensor_intrin import register_tensor_intrinsics
 from costmodel.records import Config
-from costmodel.search import SpaceSampler
+from costmodel.search import Pool, SpaceSampler
 from costmodel.search.samplers._history import History
-from costmodel.spaces import Pool
 
 BATCH = 8  # stock takes 64, which is half of a pool
 AT_RANDOM = 0.05  # ``eps_greedy`` of stock's evolutionary search

@@ -8,7 +8,7 @@ import numpy as np
 
 from costmodel.dataset import Dataset, Split
 from costmodel.features import extract
-from costmodel.spaces import Pool
+from costmodel.search import Pool
 from costmodel.transfer import Model, make_model
 from costmodel.transfer.storage._metadata import ModelMetadata
 

@@ -16,10 +16,9 @@ from rich.progress import track
 
 from costmodel.collector import ReplayRunner
 from costmodel.dataset import load_dataset
-from costmodel.search import ModelSampler, Objective, RandomOrderSampler, tune
+from costmodel.search import ModelSampler, Objective, Pool, RandomOrderSampler, tune
 from costmodel.search._objective import ObjectiveName, SearchGoal, fewest_sms
-from costmodel.search.portfolio._portfolio import best_portfolio, served_s, smallest_portfolio
-from costmodel.spaces import Pool
+from costmodel.search._portfolio import best_portfolio, served_s, smallest_portfolio
 from costmodel.tuning import train
 
 sys.path.append(str(Path(__file__).parents[1]))

@@ -24,10 +24,9 @@ from costmodel.collector.runners._wrapped import WrappedRunner
 from costmodel.errors import CostModelError
 from costmodel.kernels._sources import open_sources
 from costmodel.records import Candidate, Measurement, Outcome, Platform, Workload
-from costmodel.search import Trial
+from costmodel.search import Pool, SearchSpace, Trial
 from costmodel.shadow import ServiceWatch
 from costmodel.shadow._watched_service import CannotGoOnError
-from costmodel.spaces import Pool, SearchSpace
 
 sys.path.append(str(Path(__file__).parent))
 import apart

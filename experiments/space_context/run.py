@@ -18,7 +18,7 @@ from costmodel.metrics import score_at_k
 from costmodel.metrics._interval import cluster_bootstrap_interval
 from costmodel.progress import track
 from costmodel.records import Workload
-from costmodel.spaces import KernelSpace
+from costmodel.search import KernelSpace
 from costmodel.transfer import LearningRows, make_model
 
 sys.path.append(str(Path(__file__).parents[1]))

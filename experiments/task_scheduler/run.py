@@ -18,8 +18,7 @@ from costmodel.dataset.splits._final import without_final_report
 from costmodel.jobs import RULES
 from costmodel.jobs._rules import TaskState
 from costmodel.records import Workload
-from costmodel.search import ModelSampler, Search
-from costmodel.spaces import SearchSpace
+from costmodel.search import ModelSampler, Search, SearchSpace
 from costmodel.tuning._knowledge import NOTHING, Knowledge, known_from
 from costmodel.workloads import catalogue
 

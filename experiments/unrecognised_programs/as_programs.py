@@ -17,7 +17,7 @@ from costmodel.dataset.splits._make import SplitRecipe
 from costmodel.kernels.metaschedule._source import MetaSchedule
 from costmodel.kernels.metaschedule.programs._source import ProgramSource
 from costmodel.metrics import score_at_k
-from costmodel.spaces import KernelSpace
+from costmodel.search import KernelSpace
 from costmodel.transfer import LearningRows, make_model
 
 NAMED, PROGRAM = "{}, named", "{}, as programs"

@@ -14,7 +14,7 @@ from costmodel.kernels.metaschedule.programs._source import ProgramSource
 from costmodel.metrics import score_at_k
 from costmodel.metrics._expected import expected_score_at_k
 from costmodel.records import Measurement, Outcome, Platform
-from costmodel.spaces import KernelSpace
+from costmodel.search import KernelSpace
 from costmodel.transfer import LearningRows, TransferModel, make_model
 
 sys.path.append(str(Path(__file__).parents[1]))

@@ -18,9 +18,8 @@ from costmodel.dataset import CardHeader, build_dataset, load_dataset
 from costmodel.kernels import sample_candidates
 from costmodel.records import Config, RecordStore, Workload, find_device
 from costmodel.records._platform import part_of
-from costmodel.search import PoolSampler
+from costmodel.search import Pool, PoolSampler
 from costmodel.search.samplers._history import History
-from costmodel.spaces import Pool
 from costmodel.testing import LANDSCAPE_WORKLOADS, gpu_landscape
 from costmodel.transfer import LearningRows, load_model, make_model
 

@@ -22,7 +22,7 @@ from costmodel.kernels import CudaFamily
 from costmodel.records import Candidate, Config, Platform, Workload, find_device
 from costmodel.records._candidate import DATA_FACTS, KernelLaunch
 from costmodel.records._platform import part_of
-from costmodel.spaces import KernelSpace
+from costmodel.search import KernelSpace
 
 pytestmark = pytest.mark.white_box
 

@@ -8,13 +8,18 @@ import optuna
 import pytest
 
 from costmodel.collector import ReplayRunner
-from costmodel.drift import DriftMonitor
-from costmodel.drift._monitor import Drift
-from costmodel.search import ModelSampler, RandomOrderSampler, SearchResult, open_study, tune
+from costmodel.search import (
+    DriftMonitor,
+    ModelSampler,
+    Pool,
+    RandomOrderSampler,
+    SearchResult,
+    open_study,
+    tune,
+)
+from costmodel.search._drift_monitor import Drift
 from costmodel.search._drift_watch import DriftWatch
-from costmodel.search.samplers._drifts import drifts_of
-from costmodel.search.samplers._history import History
-from costmodel.spaces import Pool
+from costmodel.search.samplers._history import History, drifts_of
 
 pytestmark = pytest.mark.white_box
 

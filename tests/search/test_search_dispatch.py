@@ -6,9 +6,9 @@ import pytest
 
 from costmodel.errors import CostModelError
 from costmodel.search import DispatchTable, load_dispatch_table
+from costmodel.search._dispatch import dispatch_ranges
+from costmodel.search._portfolio import BudgetRange
 from costmodel.search._provenance import Provenance
-from costmodel.search.portfolio._dispatch import dispatch_ranges
-from costmodel.search.portfolio._portfolio import BudgetRange
 
 pytestmark = pytest.mark.white_box
 

@@ -8,8 +8,7 @@ from optuna.trial import TrialState
 
 from costmodel.metrics._expected import expected_n_eps
 from costmodel.metrics._score import n_eps
-from costmodel.search import ModelSampler, PoolSampler, RandomOrderSampler
-from costmodel.spaces import Pool
+from costmodel.search import ModelSampler, Pool, PoolSampler, RandomOrderSampler
 from costmodel.testing import LANDSCAPE_WORKLOADS, gpu_landscape
 from costmodel.tuning import train
 

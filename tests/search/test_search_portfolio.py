@@ -8,7 +8,7 @@ import pytest
 from costmodel.errors import CostModelError
 from costmodel.search import Objective
 from costmodel.search._objective import ObjectiveName, fewest_sms
-from costmodel.search.portfolio._portfolio import best_portfolio, smallest_portfolio
+from costmodel.search._portfolio import best_portfolio, smallest_portfolio
 
 pytestmark = pytest.mark.white_box
 

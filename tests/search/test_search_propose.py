@@ -15,11 +15,9 @@ from costmodel.kernels import CudaSource, open_space, sample_candidates
 from costmodel.learners import Prediction
 from costmodel.learners._random import RandomLearner
 from costmodel.records import Config, Device, Measurement, Outcome, Platform, Workload
-from costmodel.search.proposals._choice import finalists, least_known
-from costmodel.search.proposals._decisions import DecisionColumns
-from costmodel.search.proposals._gaussian_process import GaussianProcess
-from costmodel.search.proposals._improvement import ImprovementModel
-from costmodel.search.proposals._propose import propose_candidates
+from costmodel.search._gaussian_process import GaussianProcess
+from costmodel.search._improvement import DecisionColumns, ImprovementModel
+from costmodel.search._propose import finalists, least_known, propose_candidates
 from costmodel.testing import LANDSCAPE_DEVICE
 
 pytestmark = pytest.mark.white_box

@@ -6,10 +6,9 @@ from optuna.samplers import BaseSampler, GPSampler, NSGAIISampler, TPESampler
 
 from costmodel.errors import CostModelError
 from costmodel.learners import Prediction
-from costmodel.search import ModelSampler, PoolSampler, RandomOrderSampler
+from costmodel.search import DeclaredSpace, ModelSampler, Pool, PoolSampler, RandomOrderSampler
 from costmodel.search.samplers._history import History
 from costmodel.search.samplers._model import PREDICTED_LATENCY, PREDICTED_RANK
-from costmodel.spaces import DeclaredSpace, Pool
 
 pytestmark = pytest.mark.white_box
 

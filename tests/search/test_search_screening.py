@@ -6,9 +6,9 @@ from optuna.distributions import IntDistribution
 
 from costmodel.arrays import FloatArray
 from costmodel.records import Config
+from costmodel.search import DeclaredSpace
 from costmodel.search.samplers._prediction import JointPrediction
 from costmodel.search.samplers._screening import screen
-from costmodel.spaces import DeclaredSpace
 
 pytestmark = pytest.mark.white_box
 

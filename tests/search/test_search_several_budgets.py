@@ -8,11 +8,10 @@ from costmodel.collector import ReplayRunner
 from costmodel.errors import CostModelError
 from costmodel.learners import Prediction
 from costmodel.records import Outcome
-from costmodel.search import ModelSampler, Objective, open_study, tune
+from costmodel.search import ModelSampler, Objective, Pool, open_study, tune
 from costmodel.search._objective import ObjectiveName, SearchGoal
-from costmodel.search.portfolio._portfolio import best_portfolio, served_s
+from costmodel.search._portfolio import best_portfolio, served_s
 from costmodel.search.samplers._prediction import Prior
-from costmodel.spaces import Pool
 from costmodel.testing import gpu_landscape, landscape_platform
 from costmodel.transfer import TransferModel
 

@@ -7,10 +7,9 @@ from optuna.distributions import IntDistribution
 
 from costmodel.collector import ReplayRunner
 from costmodel.learners import Prediction
-from costmodel.search import ModelSampler, RandomOrderSampler, StopGain, tune
+from costmodel.search import DeclaredSpace, ModelSampler, RandomOrderSampler, StopGain, tune
+from costmodel.search._acquisition import expected_improvement, improvement_of_posterior
 from costmodel.search._objective import SearchGoal
-from costmodel.search.acquisition import expected_improvement, improvement_of_posterior
-from costmodel.spaces import DeclaredSpace
 from costmodel.testing import landscape_platform
 
 pytestmark = pytest.mark.white_box

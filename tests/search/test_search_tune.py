@@ -7,10 +7,9 @@ import pytest
 from costmodel.collector import ReplayRunner
 from costmodel.errors import CostModelError
 from costmodel.records import Outcome
-from costmodel.search import ModelSampler, RandomOrderSampler, Search, open_study, tune
+from costmodel.search import ModelSampler, Pool, RandomOrderSampler, Search, open_study, tune
 from costmodel.search._tune import tune_together
 from costmodel.search.samplers._history import LATENCIES
-from costmodel.spaces import Pool
 from costmodel.testing import landscape_platform
 
 pytestmark = pytest.mark.white_box

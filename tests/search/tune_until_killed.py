@@ -10,8 +10,7 @@ from optuna.distributions import IntDistribution
 
 from costmodel.collector import Runner
 from costmodel.records import Device, Measurement, Outcome, Platform
-from costmodel.search import ModelSampler, open_study, tune
-from costmodel.spaces import DeclaredSpace
+from costmodel.search import DeclaredSpace, ModelSampler, open_study, tune
 
 logging.getLogger("optuna").setLevel(logging.ERROR)
 PLATFORM = Platform(Device("formula", "cpu", "", 1, 1.0), "whole", 1, 1)

@@ -10,8 +10,8 @@ from costmodel.errors import CostModelError
 from costmodel.records import Outcome
 from costmodel.search import Objective, SearchResult, Trial
 from costmodel.search._objective import ObjectiveName
+from costmodel.search._portfolio import BudgetRange
 from costmodel.search._provenance import Provenance
-from costmodel.search.portfolio._portfolio import BudgetRange
 from costmodel.testing import landscape_platform
 from costmodel.tuning.report._curves import (
     BEST_KNOWN,

@@ -17,8 +17,8 @@ from costmodel.kernels import open_space
 from costmodel.kernels._sample import sample
 from costmodel.records import Candidate, Device, Workload, find_device
 from costmodel.records._platform import part_of
-from costmodel.search.proposals._screened import screen_candidates
-from costmodel.spaces import KernelSpace
+from costmodel.search import KernelSpace
+from costmodel.search._propose import screen_candidates
 from costmodel.transfer import Model, load_model
 from costmodel.tuning import collect, propose
 

@@ -11,11 +11,11 @@ from unrecorded import Unrecorded
 import costmodel
 from costmodel.dataset import CardHeader, build_dataset, load_dataset
 from costmodel.dataset.table._read import dataset_from_measurements
-from costmodel.drift._monitor import Drift
 from costmodel.errors import CostModelError
 from costmodel.files import write_json
 from costmodel.progress import Progress
 from costmodel.records import RecordStore, Workload, read_records
+from costmodel.search._drift_monitor import Drift
 from costmodel.testing import LANDSCAPE_DEVICE, gpu_landscape
 from costmodel.tuning._knowledge import held_out_devices
 from costmodel.tuning._request import TuneRequest

@@ -13,7 +13,7 @@ from costmodel.records._platform import Platform
 from costmodel.records._workload import Workload
 
 if TYPE_CHECKING:
-    from costmodel.spaces._base import SearchSpace
+    from costmodel.search.spaces._base import SearchSpace
 
 
 class Request(msgspec.Struct, frozen=True):

@@ -31,7 +31,7 @@ from costmodel.records._workload import Workload
 from costmodel.version import __version__
 
 if TYPE_CHECKING:
-    from costmodel.spaces._base import SearchSpace
+    from costmodel.search.spaces._base import SearchSpace
 
 # SM budgets to try where none is asked for, next to the whole device.
 _USUAL_BUDGETS = (1, 2, 4, 8, 16, 32, 48, 64, 96)
@@ -197,7 +197,7 @@ class DeviceRunner(Runner):
         Raises:
             CostModelError: The name is not that of a workload, or no source makes it.
         """
-        from costmodel.spaces._kernel import KernelSpace
+        from costmodel.search.spaces._kernel import KernelSpace
 
         parsed = Workload.parse(workload) if isinstance(workload, str) else workload
         chosen = source_for(parsed, self._kind, self._sources, source)

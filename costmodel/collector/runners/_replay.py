@@ -14,7 +14,7 @@ from costmodel.records._platform import Isolation, Platform
 from costmodel.records._workload import Workload
 
 if TYPE_CHECKING:
-    from costmodel.spaces._base import SearchSpace
+    from costmodel.search.spaces._base import SearchSpace
 
 # Where one number of SMs was recorded under several mechanisms, the first of these is served.
 _ISOLATION_ORDER: tuple[Isolation, ...] = ("whole", "green_context", "mps", "threads")
@@ -97,7 +97,7 @@ class ReplayRunner(Runner):
         Raises:
             CostModelError: If nothing of the workload was recorded, or nothing on all of the platforms.
         """
-        from costmodel.spaces._pool import Pool
+        from costmodel.search.spaces._pool import Pool
 
         name = self._known(workload)
         found: dict[str, Candidate] = {}

@@ -23,7 +23,7 @@ from costmodel.kernels._design_space import MOST_CHANGES
 from costmodel.records._candidate import Candidate, Config
 from costmodel.records._identity import content_id
 from costmodel.records._platform import Platform
-from costmodel.spaces._base import DrawnConfigs, Param, SearchSpace
+from costmodel.search.spaces._base import DrawnConfigs, Param, SearchSpace
 
 # What Optuna sees of a config: when it was first seen.
 PLACE = "place"

@@ -19,7 +19,7 @@ from costmodel.features._table import FeatureTable
 from costmodel.records._candidate import Candidate, Config
 from costmodel.records._identity import content_id
 from costmodel.records._platform import Platform
-from costmodel.spaces._base import DrawnConfigs, Param, SearchSpace
+from costmodel.search.spaces._base import DrawnConfigs, Param, SearchSpace
 
 # What Optuna sees of a config: its place in the list.
 PLACE = "place"

@@ -17,10 +17,10 @@ from costmodel.records._identity import content_id
 from costmodel.records._measurement import Measurement
 from costmodel.records._platform import Device
 from costmodel.records._store import read_records
+from costmodel.search._dispatch import DispatchTable, dispatch_ranges
 from costmodel.search._objective import Objective, ObjectiveName
+from costmodel.search._portfolio import best_portfolio
 from costmodel.search._provenance import Provenance
-from costmodel.search.portfolio._dispatch import DispatchTable, dispatch_ranges
-from costmodel.search.portfolio._portfolio import best_portfolio
 
 # A store, or a kernel that has one.
 Tuned = Autotuner | Path | str

@@ -19,7 +19,7 @@ from costmodel.records._platform import Platform
 from costmodel.search._drift_watch import DriftWatch
 from costmodel.search._study import add_known, quiet_optuna
 from costmodel.search.samplers._model import ModelSampler
-from costmodel.spaces._kernel import KernelSpace
+from costmodel.search.spaces._kernel import KernelSpace
 
 
 @derived_object

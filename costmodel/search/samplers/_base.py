@@ -19,7 +19,7 @@ from costmodel.records._candidate import Config
 from costmodel.search._objective import Objective, ObjectiveName, SearchGoal
 from costmodel.search.samplers._history import History
 from costmodel.search.samplers._turns import CHOICE, FIXED, claim, give_up, wait_for_turn, write_attr
-from costmodel.spaces._base import Param, SearchSpace
+from costmodel.search.spaces._base import Param, SearchSpace
 
 
 class SpaceSampler(BaseSampler):

@@ -13,8 +13,8 @@ from costmodel.errors import InvalidConfigError
 from costmodel.records._candidate import Config
 from costmodel.search.samplers._base import SpaceSampler
 from costmodel.search.samplers._history import History
-from costmodel.spaces._base import Param
-from costmodel.spaces._pool import Pool
+from costmodel.search.spaces._base import Param
+from costmodel.search.spaces._pool import Pool
 
 _DRAWN = 64  # configs drawn for one proposal from a large space; nearly all are valid and new
 

@@ -1,6 +1,6 @@
 """The history of a study: configs that were measured, are pending or were pruned."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -13,9 +13,32 @@ from optuna.trial import FrozenTrial, TrialState
 from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError
 from costmodel.records._candidate import Config
-from costmodel.search.samplers._drifts import present_factors
+from costmodel.search._drift_monitor import Drift
 from costmodel.search.samplers._turns import CHOICE, FIXED, is_given_up
-from costmodel.spaces._base import SearchSpace
+from costmodel.search.spaces._base import SearchSpace
+
+# User attribute of a study: ratio and first trial of each drift, in the order in which they were found.
+_DRIFTS = "costmodel:drifts"
+
+
+def drifts_of(study: Study) -> tuple[Drift, ...]:
+    """What was found so far; ``since`` is the number of a trial."""
+    return tuple(Drift(ratio, since) for ratio, since in study.user_attrs.get(_DRIFTS, ()))
+
+
+def add_drift(study: Study, drift: Drift) -> None:
+    """Keep another one."""
+    known = [(each.ratio, each.since) for each in drifts_of(study)]
+    study.set_user_attr(_DRIFTS, [*known, (drift.ratio, drift.since)])
+
+
+def present_factors(study: Study, numbers: Sequence[int]) -> FloatArray:
+    """``(m,)`` what latencies of these trials are to be multiplied by, to compare with those measured now."""
+    factors = np.ones(len(numbers))
+    for drift in drifts_of(study):
+        factors[np.asarray(numbers, dtype=np.intp) < drift.since] *= drift.ratio
+    return factors
+
 
 FINISHED = (TrialState.COMPLETE, TrialState.FAIL)
 # User attribute of a trial: seconds at each SM budget, in the order of the space's platforms; null for a

@@ -15,10 +15,9 @@ from costmodel.search._objective import Objective, SearchGoal
 from costmodel.search.samplers._base import SpaceSampler
 from costmodel.search.samplers._history import History
 from costmodel.search.samplers._prediction import JointPredictor, Prior
-from costmodel.search.samplers._scored import ScoredConfigs
-from costmodel.search.samplers._screening import neighbourhood, screen
+from costmodel.search.samplers._screening import ScoredConfigs, neighbourhood, screen
 from costmodel.search.samplers._turns import write_attr
-from costmodel.spaces._base import DrawnConfigs, SearchSpace
+from costmodel.search.spaces._base import DrawnConfigs, SearchSpace
 from costmodel.transfer._base import TransferModel
 from costmodel.transfer.models._scratch import FromScratch
 from costmodel.transfer.prediction._model import Model

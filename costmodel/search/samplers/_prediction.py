@@ -12,8 +12,8 @@ import numpy as np
 
 from costmodel.arrays import FloatArray, Positions
 from costmodel.learners._base import Prediction
+from costmodel.search._acquisition import expected_improvement, improvement_of_posterior
 from costmodel.search._objective import Objective, SearchGoal
-from costmodel.search.acquisition import expected_improvement, improvement_of_posterior
 from costmodel.transfer._base import Predictor, TransferModel
 from costmodel.transfer._plan import Posterior, shortlist
 

@@ -9,8 +9,8 @@ from costmodel.collector.runners._base import Runner
 from costmodel.records._candidate import Candidate
 from costmodel.records._measurement import Outcome
 from costmodel.records._platform import Platform
+from costmodel.search._portfolio import BudgetRange, served_s
 from costmodel.search._result import SearchResult
-from costmodel.search.portfolio._portfolio import BudgetRange, served_s
 
 CHOSEN, WHOLE_CHOICE, BEST_KNOWN = "chosen", "whole-device choice", "best known"
 # What the library takes where it was recorded, but not asked for.

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from costmodel.records._workload import Workload
+from costmodel.search._dispatch import DispatchTable
 from costmodel.search._objective import FreeSms
+from costmodel.search._portfolio import BudgetRange
 from costmodel.search._result import SearchResult
-from costmodel.search.portfolio._dispatch import DispatchTable
-from costmodel.search.portfolio._portfolio import BudgetRange
 from costmodel.shadow._service_report import ServiceReport
 from costmodel.tuning.report._curves import BEST_KNOWN, CHOSEN, BudgetCurve
 from costmodel.tuning.report._words import budget, unit_of

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from costmodel.errors import CostModelError
 from costmodel.features import extract
 from costmodel.records import Candidate, Config, Workload
-from costmodel.spaces import Pool
+from costmodel.search import Pool
 from costmodel.testing import landscape_platform
 
 _WORKLOAD = Workload.parse("matmul-m8-n8-k8")

@@ -10,12 +10,30 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution, IntD
 
 from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError
+from costmodel.features._extract import extract
+from costmodel.features._in_columns import in_columns
 from costmodel.records._candidate import Candidate, Config, Decision
 from costmodel.records._identity import content_id
 from costmodel.records._platform import Platform
-from costmodel.spaces._base import DrawnConfigs, Param, SearchSpace
-from costmodel.spaces._features import features_on
-from costmodel.spaces._parameters import suggest_one
+from costmodel.search.spaces._base import DrawnConfigs, Param, SearchSpace, suggest_one
+
+
+def features_on(
+    platforms: Sequence[Platform], candidates: Sequence[Candidate], columns: Sequence[str] | None
+) -> FloatArray:
+    """``(n, b, d)`` features of each candidate on each platform, as ``extract`` gives them.
+
+    Args:
+        platforms: The b platforms.
+        candidates: The n candidates, of one kind of workload.
+        columns: Names of the d columns; those that the candidates have if None.
+
+    Raises:
+        CostModelError: The columns are not of such kernels.
+    """
+    count = len(candidates)
+    tables = [extract(candidates, [platform] * count) for platform in platforms]
+    return np.stack([in_columns(table, columns) for table in tables], axis=1)
 
 
 class Pool(SearchSpace):

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from costmodel.drift import DriftMonitor
-from costmodel.drift._evidence import Surprise
+from costmodel.search import DriftMonitor
+from costmodel.search._drift_monitor import Surprise
 
 pytestmark = pytest.mark.white_box
 

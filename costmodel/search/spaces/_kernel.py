@@ -21,7 +21,7 @@ from costmodel.records._candidate import Candidate, Config
 from costmodel.records._config_batch import ConfigBatch, config_batches
 from costmodel.records._identity import content_id
 from costmodel.records._platform import Platform
-from costmodel.spaces._base import DrawnConfigs, Param, SearchSpace
+from costmodel.search.spaces._base import DrawnConfigs, Param, SearchSpace
 
 _SOME = 256  # configs that tell whether launches of a space say what data decide
 _REMEMBERED = 512  # lowered candidates: proposals are asked for again when they are measured

@@ -21,8 +21,8 @@ from costmodel.files import write_whole
 from costmodel.records._candidate import Candidate, Config
 from costmodel.records._platform import Device
 from costmodel.records._workload import Workload
+from costmodel.search._portfolio import BudgetRange
 from costmodel.search._provenance import Provenance
-from costmodel.search.portfolio._portfolio import BudgetRange
 
 DISPATCH_VERSION = 1
 

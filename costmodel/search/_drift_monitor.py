@@ -1,13 +1,84 @@
 """Detect since when measured latencies have drifted, and by how much."""
 
-from collections import deque
+from collections import defaultdict, deque
 from dataclasses import dataclass
 
 import numpy as np
 
 from costmodel.arrays import FloatArray
-from costmodel.drift._evidence import LOG_DRIFTS, Surprise
-from costmodel.drift._levels import Levels
+
+# Drifts that are looked for, as factors on latencies, and their inverses.
+_FACTORS = np.array([1.08, 1.15, 1.25, 1.4, 1.7, 2.5])
+LOG_DRIFTS: FloatArray = np.concatenate([-np.log(_FACTORS)[::-1], np.log(_FACTORS)])
+_FREEDOM = 4.0  # of Student's t: now and then a ratio is far off without any drift
+_MOST = np.log(100.0)  # one record alone says no more than this: a single outlier is no drift
+_LARGE = 3.0  # spreads
+
+
+@dataclass(frozen=True)
+class Surprise:
+    """By how much a log latency differs from what earlier records let expect.
+
+    Attributes:
+        value: The difference; 0 up to its spread where nothing drifted.
+        spread: Its scale.
+        against: ``(m,)`` numbers of the records that it is compared with, in increasing order, m >= 1.
+    """
+
+    value: float
+    spread: float
+    against: FloatArray
+
+    @property
+    def is_large(self) -> bool:
+        """Whether noise alone is hardly so large."""
+        return abs(self.value) > _LARGE * self.spread
+
+    def before(self, onsets: FloatArray) -> FloatArray:
+        """``(o,)`` share of the records it is compared with that came before each onset of a drift.
+
+        That share of a drift since then is in ``value``.
+        """
+        return np.searchsorted(self.against, onsets) / self.against.size
+
+    def log_likelihood_ratio(self, onsets: FloatArray) -> FloatArray:
+        """``(o, d)`` log likelihood under an onset and one of the d ``LOG_DRIFTS`` over that under none."""
+        expected = np.outer(self.before(onsets), LOG_DRIFTS)
+        drifted = np.log1p(((self.value - expected) / self.spread) ** 2 / _FREEDOM)
+        ratio = np.log1p((self.value / self.spread) ** 2 / _FREEDOM) - drifted
+        return np.asarray(np.minimum(0.5 * (_FREEDOM + 1.0) * ratio, _MOST))
+
+
+_MEMORY = 64  # level and spread are those of a task's last log ratios, at most so many
+_FIRST = 4  # so many of a task only tell its level
+_USUAL, _WEIGHT = 0.4, 8.0  # the spread that is expected before it is known, and as after how many
+_NORMAL = 1.4826  # standard deviation of a normal distribution over its median absolute deviation
+
+
+class Levels:
+    """The level of each task: a model is off by a factor of its own on each, and that is no drift.
+
+    Levels and spreads are a median and a median absolute deviation: a few outliers do not move them.
+    """
+
+    def __init__(self) -> None:
+        self._of_task: dict[str, deque[tuple[int, float]]] = defaultdict(lambda: deque(maxlen=_MEMORY))
+
+    def take(self, number: int, task: str, log_ratio: float) -> Surprise | None:
+        """Take in a record, and by how much it surprises; None while too little is known of its task."""
+        known = self._of_task[task]
+        told = list(known)
+        known.append((number, log_ratio))
+        if len(told) < _FIRST:
+            return None
+        numbers, log_ratios = np.array(told).T
+        level = float(np.median(log_ratios))
+        own = _NORMAL * float(np.median(np.abs(log_ratios - level)))
+        count = len(told)
+        variance = (_WEIGHT * _USUAL**2 + count * own**2) / (_WEIGHT + count)
+        of_level = np.pi / 2.0 * variance / count  # that of a median
+        return Surprise(log_ratio - level, float(np.sqrt(variance + of_level)), numbers)
+
 
 _ONSETS = 512  # records back that a drift may have begun
 _SETTLING = 3  # repeats after which it is clear whether there is a drift

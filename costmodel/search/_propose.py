@@ -5,13 +5,16 @@ builds none), and chooses the few that are worth building.
 """
 
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
+from costmodel.arrays import FloatArray, Positions
 from costmodel.errors import InvalidConfigError
 from costmodel.kernels._base import KernelSource
 from costmodel.kernels._design_space import DesignSpace, neighbour
@@ -22,17 +25,29 @@ from costmodel.learners._base import Learner
 from costmodel.records._candidate import Candidate, Config
 from costmodel.records._measurement import Measurement, Outcome
 from costmodel.records._workload import Workload
-from costmodel.search.proposals._choice import best_first, leaders
-from costmodel.search.proposals._decisions import SKETCH
-from costmodel.search.proposals._improvement import ImprovementModel
+from costmodel.search._improvement import SKETCH, ImprovementModel
+from costmodel.search._objective import Objective, ObjectiveName, SearchGoal
+from costmodel.search.samplers._prediction import Prior
+from costmodel.search.samplers._screening import screen
+from costmodel.search.spaces._kernel import KernelSpace
+from costmodel.transfer._base import TransferModel
+from costmodel.transfer._plan import choose_first
 
-# The settings below were tried on two workloads (experiments/proposals), where mean scores differ by .05 from
+# Most promising candidates of each budget, and of each sketch at each budget, that the choice is made from.
+_FINALISTS, _FINALISTS_OF_SKETCH = 64, 8
+# Every how many proposals one explores. Every fourth, every sixth and never found kernels as fast; exploring
+# is there for the model that is wrong, and for variety in what is measured.
+_EXPLORE_EVERY = 6
+# These were tried on two workloads (experiments/proposals), where mean scores differ by .05 from
 # chance alone. None of those tried was clearly better: 3 generations, a random share of .25, no exploring.
 #
 # The fastest at each budget, measured and bred alike, that children come from.
 _PARENTS = 6
 # Parts of the draws that are random, and that have two parents.
 _RANDOM_SHARE, _CROSSING_SHARE = 0.1, 0.3
+_SCREENED = (
+    4000  # configs that a model of other workloads scores at each SM budget: half a second of one core
+)
 
 
 def propose_candidates(  # noqa: PLR0913 (one argument a knob)
@@ -91,6 +106,36 @@ def propose_candidates(  # noqa: PLR0913 (one argument a knob)
             if programs.add(candidate):
                 chosen.append(candidate)
     return chosen + sample_from_starts(space, count - len(chosen), seed, known=known + chosen)
+
+
+def screen_candidates(
+    space: KernelSpace, model: TransferModel, count: int, seed: int, *, known: Sequence[Candidate] = ()
+) -> list[Candidate]:
+    """Choose valid candidates that a model expects to be good, all of different programs.
+
+    Candidates are chosen for the platforms of the space in turn, so that small parts of a device are covered
+    as well as the whole. On each platform, configs are screened as in a search, and the most promising ones
+    are ordered so that the first are good and informative together (see ``costmodel.transfer.choose_first``).
+    No measurement of the workload is needed. If screening gives too few candidates, random ones are added.
+
+    Args:
+        space: Space to choose from, on one or more platforms, with the columns that the model expects.
+        model: A fitted model of other workloads.
+        count: Number of candidates. Fewer are returned if the space has no more.
+        seed: Seed; the same arguments give the same candidates.
+        known: Candidates of this workload that are already known, not to be chosen again.
+    """
+    programs = DistinctPrograms(space.space, known)
+    chosen: list[Candidate] = []
+    turns = deque(_promising(space.on(each), model, count, seed) for each in space.platforms)
+    while turns and len(chosen) < count:
+        found = next((candidate for candidate in turns[0] if programs.add(candidate)), None)
+        if found is None:
+            turns.popleft()
+        else:
+            chosen.append(found)
+            turns.rotate(-1)
+    return chosen + sample_from_starts(space.space, count - len(chosen), seed, known=[*known, *chosen])
 
 
 def _to_learn_from(measured: Sequence[Measurement], budgets: Sequence[int]) -> list[Measurement]:
@@ -167,3 +212,58 @@ def _crossed(config: Config, other: Config, rng: np.random.Generator) -> Config:
     if mine.get(SKETCH) != theirs.get(SKETCH):
         return config
     return Config({name: (mine if rng.random() < 0.5 else theirs)[name] for name in mine})
+
+
+def best_first(model: ImprovementModel, pool: Sequence[Candidate]) -> Iterator[Candidate]:
+    """Candidates in the order in which to measure them; the model is conditioned on each before the next."""
+    rows, sketches = model.rows(pool), np.array([str(c.config.decisions.get(SKETCH)) for c in pool])
+    left = finalists(model.improvement(rows), sketches)
+    turn = 0
+    for place in range(1, len(left) + 1):
+        improvement = model.improvement(rows[left])
+        if place % _EXPLORE_EVERY:
+            at = int(improvement[:, turn % improvement.shape[1]].argmax())
+            turn += 1
+        else:
+            at = least_known(model.std(rows[left]), improvement.max(axis=1), sketches[left])
+        model = model.condition_on(rows[[left[at]]])
+        yield pool[left.pop(at)]
+
+
+def finalists(improvement: FloatArray, sketches: NDArray[np.str_]) -> list[int]:
+    """Rows with the largest improvements at any budget, and those of each sketch."""
+    of_sketches = [np.flatnonzero(sketches == sketch) for sketch in np.unique(sketches)]
+    found = [
+        leaders(improvement, _FINALISTS),
+        *(rows[leaders(improvement[rows], _FINALISTS_OF_SKETCH)] for rows in of_sketches),
+    ]
+    return [int(row) for row in np.unique(np.concatenate(found))]
+
+
+def least_known(std: FloatArray, improvement: FloatArray, sketches: NDArray[np.str_]) -> int:
+    """Position of the largest std among the most promising quarter of each sketch.
+
+    A sketch of which little was measured so gets its chance, even if that little was slow.
+    """
+    promising = np.zeros(len(std), dtype=bool)
+    for sketch in np.unique(sketches):
+        same = sketches == sketch
+        promising |= same & (improvement >= np.quantile(improvement[same], 0.75))
+    return int(np.where(promising, std, -1.0).argmax())
+
+
+def leaders(values: FloatArray, count: int) -> Positions:
+    """Rows that hold one of the ``count`` largest values of any column."""
+    return np.unique(np.argsort(-values, axis=0, kind="stable")[:count])
+
+
+def _promising(space: KernelSpace, model: TransferModel, count: int, seed: int) -> Iterator[Candidate]:
+    """Valid candidates to measure on one platform, in order."""
+    rng = np.random.default_rng(seed)
+    objective = Objective.make(ObjectiveName.MEAN, budgets=1)
+    reference = space.draw(1, rng).features
+    predictor = Prior(model, objective, SearchGoal.ONE_KERNEL, lambda: reference).zero_shot()
+    drawn = screen(space, predictor, _SCREENED, rng)
+    for row in choose_first(model, drawn.features[:, 0], count):
+        with suppress(InvalidConfigError):
+            yield space.candidate(drawn.configs[int(row)])

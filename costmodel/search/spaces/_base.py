@@ -9,7 +9,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from optuna import Trial
-from optuna.distributions import BaseDistribution
+from optuna.distributions import (
+    BaseDistribution,
+    CategoricalDistribution,
+    FloatDistribution,
+    IntDistribution,
+)
 
 from costmodel.arrays import FloatArray
 from costmodel.records._candidate import Candidate, Config
@@ -149,3 +154,19 @@ class SearchSpace(ABC):
             columns: Names of the columns; None for the columns of the configs.
         """
         return self
+
+
+def suggest_one(trial: Trial, name: str, distribution: BaseDistribution) -> Param:
+    """The value that a trial proposes for one parameter.
+
+    Raises:
+        ValueError: The distribution is none of Optuna's three.
+    """
+    match distribution:
+        case IntDistribution(low=low, high=high, step=step, log=log):
+            return trial.suggest_int(name, low, high, step=step, log=log)
+        case FloatDistribution(low=low, high=high, step=step, log=log):
+            return trial.suggest_float(name, low, high, step=step, log=log)
+        case CategoricalDistribution(choices=choices):
+            return trial.suggest_categorical(name, choices)
+    raise ValueError(f"{name} must have a distribution of Optuna, but got {distribution!r}")

@@ -23,8 +23,7 @@ from costmodel.records._candidate import Candidate, Config, Decision
 from costmodel.records._identity import content_id
 from costmodel.records._platform import Device, Platform
 from costmodel.records._workload import Workload
-from costmodel.spaces._base import DrawnConfigs, Param, SearchSpace
-from costmodel.spaces._parameters import suggest_one
+from costmodel.search.spaces._base import DrawnConfigs, Param, SearchSpace, suggest_one
 
 Constraint = Callable[[Mapping[str, Any]], bool]
 Condition = tuple[str, Sequence[Any]]
@@ -338,7 +337,7 @@ def _to_unit(distribution: IntDistribution | FloatDistribution, value: float) ->
 
 
 def _from_unit(distribution: IntDistribution | FloatDistribution, position: float) -> int | float:
-    """The number at a position in [0, 1] of its range; each on its grid takes up as much as its neighbours."""
+    """The number at a position in [0, 1] of its range; all numbers on a grid take up equal parts of it."""
     half = 0.5 * (distribution.step or 0.0)
     low, high = _scale(distribution, distribution.low - half), _scale(distribution, distribution.high + half)
     value = low + position * (high - low)

@@ -10,8 +10,7 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution, Int
 
 from costmodel.errors import CostModelError, InvalidConfigError
 from costmodel.records import Config
-from costmodel.search import ModelSampler, RandomOrderSampler
-from costmodel.spaces import DeclaredSpace
+from costmodel.search import DeclaredSpace, ModelSampler, RandomOrderSampler
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 
@@ -101,15 +100,68 @@ def test_features_tell_values_and_absence():
     space = _space()
     X = space.features(
         [
-            Config({"layout": "columns", "staged": False, "threads": 127}),
-            Config({"layout": "rows", "staged": True, "threads": 255, "tile": 31}),
+            Config({"layout": "columns", "staged": False, "threads": 280}),
+            Config({"layout": "rows", "staged": True, "threads": 1024, "tile": 16}),
         ]
     )
     expected = [
-        [0, 1, 0, 1, 0, 7, np.nan, np.nan, np.nan],
-        [1, 0, 0, 0, 1, 8, 5, np.nan, np.nan],
+        [0, 1, 0, 1, 0, 0.25, np.nan, np.nan, np.nan],
+        [1, 0, 0, 0, 1, 1, 0.75, np.nan, np.nan],
     ]
     np.testing.assert_allclose(X[:, 0], expected)
+
+
+def _parameters_in(unit):
+    """Numbers of every kind, in a unit that is so many times smaller."""
+    return {
+        "rate": FloatDistribution(1e-5 * unit, 1e-1 * unit, log=True),
+        "gap": FloatDistribution(0.25 * unit, 4.0 * unit),
+        "pitch": FloatDistribution(0.5 * unit, 2.0 * unit, step=0.25 * unit),
+        "cells": IntDistribution(1 * unit, 64 * unit, step=unit),
+        "depth": CategoricalDistribution([0.001 * unit, 0.01 * unit, 0.05 * unit]),
+    }
+
+
+@pytest.mark.parametrize("unit", [64, 4096])
+def test_the_unit_of_a_parameter_does_not_matter(unit):
+    """Powers of two, so that both units draw the same configs to the last bit."""
+    small, large = (DeclaredSpace("unit", _parameters_in(each)) for each in (1, unit))
+    configs = small.draw(100, np.random.default_rng(0)).configs
+    scaled = [Config({name: value * unit for name, value in c.decisions.items()}) for c in configs]
+    np.testing.assert_allclose(large.features(scaled), small.features(configs), atol=1e-12)
+
+
+def test_a_logarithm_is_taken_where_the_distribution_says_so():
+    space = DeclaredSpace(
+        "scales",
+        {
+            "a": FloatDistribution(1e-5, 1e-1, log=True),
+            "b": FloatDistribution(0.0, 100.0),
+            "c": IntDistribution(1, 1024, log=True),
+            "d": IntDistribution(0, 1000),
+        },
+    )
+    X = space.features([Config({"a": 1e-4, "b": 25.0, "c": 32, "d": 250})])
+    np.testing.assert_allclose(X[0, 0], [0.25, 0.25, 0.5, 0.25])
+
+
+@pytest.mark.parametrize(
+    "parameter",
+    [IntDistribution(1, 4, log=True), FloatDistribution(1.0, 4.0, step=1.0), IntDistribution(1, 4)],
+)
+def test_the_ends_of_a_range_are_drawn_as_often_as_its_scale_says(parameter):
+    space = DeclaredSpace("ends", {"x": parameter, "y": FloatDistribution(0.0, 1.0)})
+    drawn = [c.decisions["x"] for c in space.draw(4000, np.random.default_rng(0)).configs]
+    edges = np.log([0.5, 1.5, 2.5, 3.5, 4.5]) if parameter.log else np.arange(5.0)
+    expected = np.diff(edges) / (edges[-1] - edges[0])
+    assert [drawn.count(value) / 4000 for value in (1, 2, 3, 4)] == pytest.approx(expected, abs=0.03)
+
+
+def test_floats_on_a_grid_are_all_listed():
+    space = DeclaredSpace("grid", {"x": FloatDistribution(0.1, 0.7, step=0.1)})
+    assert space.size == 7
+    for config in space.draw(1, np.random.default_rng(0)).configs:
+        assert space.config(space.params(config)) == config
 
 
 @pytest.mark.parametrize("n_jobs", [1, 3])

@@ -1,1 +1,0 @@
-from ._monitor import DriftMonitor as DriftMonitor

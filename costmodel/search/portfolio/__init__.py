@@ -1,1 +1,0 @@
-"""Portfolios: a few kernels for many SM budgets, and dispatch tables."""

@@ -1,0 +1,1 @@
+"""Spaces of configs that a search proposes from."""

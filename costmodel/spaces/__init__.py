@@ -1,5 +1,0 @@
-"""Search spaces of configs, with one base class."""
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
