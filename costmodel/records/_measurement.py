@@ -94,12 +94,17 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     @property
     def is_passing(self) -> bool:
         """Whether it failed for want of something that may be there the next time; see ``failures``."""
-        return self.outcome in (Outcome.COMPILE_ERROR, Outcome.LAUNCH_ERROR) and is_passing(self.error)
+        return is_passing_failure(self.outcome, self.error)
 
     @property
     def key(self) -> str:
         """Content address of candidate, platform, visit and co-running: each is measured only once."""
         return measurement_key(self.candidate, self.platform, self.visit, co_run=bool(self.co_runners))
+
+
+def is_passing_failure(outcome: Outcome, error: str) -> bool:
+    """Tell whether an outcome says nothing of the kernel, see ``costmodel.failures``."""
+    return outcome in (Outcome.COMPILE_ERROR, Outcome.LAUNCH_ERROR) and is_passing(error)
 
 
 def measurement_key(candidate: Candidate, platform: Platform, visit: int = 0, *, co_run: bool = False) -> str:

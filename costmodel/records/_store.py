@@ -33,6 +33,8 @@ def read_records(path: Path) -> Iterator[Measurement]:
 class RecordStore:
     """A store open for writing, by one process at a time. Use it as a context manager.
 
+    A passing failure, which earlier versions kept, is no answer: its key is free for another measurement.
+
     Opening creates the file and its parent directories, repairs a torn tail and reads the keys.
 
     Args:
@@ -66,7 +68,7 @@ class RecordStore:
             raise CostModelError(f"Cannot write record store {path}: {error.strerror}.") from error
         try:
             self._lines.create()
-            self._keys = {measurement.key for measurement in _measurements(self._lines)}
+            self._keys = {each.key for each in _measurements(self._lines) if not each.is_passing}
             self._lines.repair()
         except BaseException:
             self.close()
@@ -80,9 +82,10 @@ class RecordStore:
                 written then. Ask ``in`` before measuring.
             CostModelError: The disk refuses the write; the store is as it was before.
         """
-        keys = {measurement.key for measurement in measurements}
+        given = [each.key for each in measurements if not each.is_passing]
+        keys = set(given)
         known = keys & self._keys
-        if known or len(keys) < len(measurements):
+        if known or len(keys) < len(given):
             raise ValueError(f"keys must be new and distinct, but got {sorted(known) or 'one key twice'}")
         self._lines.append(list(map(_encode, measurements)))
         self._keys |= keys
@@ -111,7 +114,8 @@ class SharedRecordStore:
     """A record store that any number of processes append to, each measurement at once.
 
     It is a file like any record store: what was not killed in the middle of a write is kept, and a torn tail
-    is moved out of the way. Safe to use from several threads.
+    is moved out of the way. Passing failures, which earlier versions kept, are passed over. Safe to use from
+    several threads.
 
     Args:
         path: The file; its name ends in ``.jsonl``. Made if it is not there.
@@ -141,7 +145,7 @@ class SharedRecordStore:
         """Take over what was appended by anyone since the last time."""
         with self._lock:
             for measurement in _measurements(self._lines):
-                if measurement.key not in self._by_key:
+                if measurement.key not in self._by_key and not measurement.is_passing:
                     self._by_key[measurement.key] = measurement
                     self._remember(measurement)
 

@@ -28,6 +28,11 @@ BODIES = {
     "kernel dies": "abort();",
     "kernel writes nothing": "return 0;",
     "kernel raises": 'TVMFFIErrorSetRaisedFromCStr("RuntimeError", "too many resources"); return -1;',
+    "kernel lacks memory at first": (
+        'if (access("LIBRARY.lacked", F_OK) == 0) return 0;'
+        'fclose(fopen("LIBRARY.lacked", "w"));'
+        'TVMFFIErrorSetRaisedFromCStr("RuntimeError", "CUDA_ERROR_OUT_OF_MEMORY"); return -1;'
+    ),
     "kernel sticks": (
         'setenv("PLANTED_STICKY", "1", 1);'
         'TVMFFIErrorSetRaisedFromCStr("RuntimeError", "illegal address"); return -1;'
@@ -49,7 +54,7 @@ def with_fault(candidate: Candidate, fault: str) -> Candidate:
 
 def build_faulty_kernel(body: str, library: Path) -> Built:
     source = library.with_suffix(".c")
-    source.write_text(SOURCE.format(body=body))
+    source.write_text(SOURCE.format(body=body.replace("LIBRARY", str(library))))
     subprocess.run(["gcc", "-shared", "-fPIC", source, "-o", library], check=True)
     return Built(Outcome.OK, library)
 

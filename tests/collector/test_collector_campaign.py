@@ -216,6 +216,28 @@ def test_a_resumed_campaign_measures_only_what_is_missing(tmp_path: Path) -> Non
     assert stored(folder) == found
 
 
+class WithoutMemory(FakeCollector):
+    """Has no memory for the kernels that fail."""
+
+    def _measure_all(self, requests: Sequence[Request]) -> list[Measurement]:
+        measured = super()._measure_all(requests)
+        return [replace(each, error="CUDA_ERROR_OUT_OF_MEMORY") if each.error else each for each in measured]
+
+
+def test_what_failed_for_want_of_memory_is_left_to_the_next_run(tmp_path: Path, caplog) -> None:
+    report = campaign(tmp_path, collector=WithoutMemory()).run()
+    kept = stored(CampaignFolder(tmp_path))
+    assert set(report.outcomes) == {"ok"}
+    assert "is left to the next run: CUDA_ERROR_OUT_OF_MEMORY" in caplog.text
+
+    collector = FakeCollector()
+    campaign(tmp_path, collector=collector).run()
+    found = stored(CampaignFolder(tmp_path))
+    failed = {key for key, each in found.items() if each.outcome is Outcome.LAUNCH_ERROR}
+    assert failed == found.keys() - kept.keys()
+    assert set(collector.measured) == failed
+
+
 def test_a_small_space_ends_early(tmp_path: Path) -> None:
     plan = KernelPlan(random=1990, rounds=1, per_round=30, good_at=(8,))
     config = replace(CONFIG, workloads=CONFIG.workloads[:1], sms=(8,), kernels=plan, repeat_share=0.0)

@@ -61,6 +61,7 @@ def measure_together(runner: CpuRunner, candidates: list[Candidate]) -> list[Mea
         ("build dies", Outcome.COMPILE_ERROR, "the build worker died \\(exit code 7\\)"),
         ("kernel writes nothing", Outcome.WRONG_RESULT, "output differs"),
         ("kernel raises", Outcome.LAUNCH_ERROR, "too many resources"),
+        ("kernel lacks memory at first", Outcome.WRONG_RESULT, "output differs"),  # the second time
         ("kernel sticks", Outcome.LAUNCH_ERROR, "illegal address"),
         ("kernel hangs", Outcome.TIMEOUT, "it took more than 6 s on the device"),
         ("kernel dies", Outcome.LAUNCH_ERROR, r"the device worker died \(exit code -6\)"),

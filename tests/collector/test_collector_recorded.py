@@ -96,6 +96,43 @@ def test_what_was_measured_beside_others_is_measured_once_so_and_once_alone(reco
     assert list(read_records(path)) == [*beside, alone[0]]  # the failure was known
 
 
+class WithoutMemory(Counting):
+    """Has no memory for its kernels at first."""
+
+    def __init__(self, measurements, until):
+        super().__init__(measurements)
+        self.until = until
+
+    def measure(self, candidates, platform, *, visit=0):
+        measured = super().measure(candidates, platform, visit=visit)
+        if len(self.asked) > self.until:
+            return measured
+        failure = {"outcome": Outcome.LAUNCH_ERROR, "latencies_s": (), "error": "CUDA_ERROR_OUT_OF_MEMORY"}
+        return [replace(each, **failure) for each in measured]
+
+
+def test_what_failed_for_want_of_memory_is_measured_by_the_next_run(records, case, tmp_path):
+    path, runner = tmp_path / "records.jsonl", WithoutMemory(records, until=1)
+    for expected in (Outcome.LAUNCH_ERROR, Outcome.OK, Outcome.OK):
+        (measured,) = RecordedRunner(runner, path).measure(case.candidates[:1], runner.platform(32))
+        assert measured.outcome is expected
+    assert len(runner.asked) == 2
+    assert [each.outcome for each in read_records(path)] == [Outcome.OK]
+
+
+def test_a_passing_failure_that_an_earlier_version_kept_is_no_answer(records, case, tmp_path):
+    path, runner = tmp_path / "records.jsonl", Counting(records)
+    failed = WithoutMemory(records, until=1).measure(case.candidates[:1], runner.platform(32))
+    with RecordStore(path) as store:
+        store.append(failed)
+    for _ in range(2):
+        with RecordStore(path) as store:
+            assert (failed[0].key in store) == bool(runner.asked)
+        (measured,) = RecordedRunner(runner, path).measure(case.candidates[:1], runner.platform(32))
+        assert measured.outcome is Outcome.OK
+    assert len(runner.asked) == 1
+
+
 def test_each_platform_has_measurements_of_its_own(records, case, tmp_path):
     counting = Counting(records)
     runner = RecordedRunner(counting, tmp_path / "records.jsonl")

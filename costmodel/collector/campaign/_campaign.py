@@ -243,8 +243,12 @@ class _Run:
         return request.partitions == 1 or replace(request, partitions=1).key not in self._store
 
     async def _record(self, batch: Batch) -> None:
-        """Measure a batch and write it to the store."""
-        measurements = await self._result(partial(self._collector.submit, batch))
+        """Measure a batch and write it to the store; what failed in passing stays missing."""
+        made = await self._result(partial(self._collector.submit, batch))
+        measurements = [each for each in made if not each.is_passing]
+        for each in made:
+            if each.is_passing:
+                _log.warning("%s is left to the next run: %s", each.candidate.workload.name, each.error)
         self._store.append(measurements)
         for measurement in measurements:
             self.remember(measurement)

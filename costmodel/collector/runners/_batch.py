@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from time import sleep
 from typing import TypeVar
 
 import msgspec
@@ -24,13 +25,16 @@ from costmodel.engines._base import WorkerDiedError
 from costmodel.kernels._base import KernelSource
 from costmodel.kernels._built import Built
 from costmodel.kernels._sources import source_of
-from costmodel.records._measurement import UNKNOWN_CO_RUNNERS, Measurement, Outcome
+from costmodel.records._measurement import UNKNOWN_CO_RUNNERS, Measurement, Outcome, is_passing_failure
 from costmodel.records._platform import Platform
 
 K = TypeVar("K")
 T = TypeVar("T")
 Builds = Mapping[str, tuple[Built, Path | None]]
 Ready = Mapping[str, tuple[Path, Path | None]]  # artifact and reference outputs by candidate id
+
+# Between attempts at a kernel that failed because others had the memory or the device.
+_PAUSES_S = (1.0, 5.0)
 
 FAULTS = (TimeoutError, WorkerDiedError, KernelFaultError)
 
@@ -84,8 +88,17 @@ class BatchTimer:
         setup, workload = self._setup_of(request.platform), request.candidate.workload.name
         return setup, source.name, workload, request.partitions, request.lane_sms
 
-    def _time(self, requests: Sequence[Request], ready: Ready, bench: Bench) -> dict[str, Timed]:
-        """Time requests that share a job, by their keys; if it fails, each candidate by itself."""
+    def _time(
+        self,
+        requests: Sequence[Request],
+        ready: Ready,
+        bench: Bench,
+        pauses_s: Sequence[float] = _PAUSES_S,
+    ) -> dict[str, Timed]:
+        """Time requests that share a job, by their keys; if it fails, each candidate by itself.
+
+        A candidate by itself that fails in passing is tried again after each of the pauses.
+        """
         setup = self._setup_of(requests[0].platform)
         try:
             return self._run(requests, ready, bench, setup)
@@ -94,6 +107,9 @@ class BatchTimer:
         if requests[0].lane_sms:  # a kernel of another process may have failed, and ended this one too
             failure = msgspec.structs.replace(failure, co_runners=UNKNOWN_CO_RUNNERS)
         alone = _grouped(requests, lambda request: request.candidate.candidate_id).values()
+        if len(alone) == 1 and pauses_s and is_passing_failure(failure.outcome, failure.error):
+            sleep(pauses_s[0])
+            return self._time(requests, ready, bench, pauses_s[1:])
         if len(alone) == 1:
             return dict.fromkeys([request.key for request in requests], failure)
         timed: dict[str, Timed] = {}

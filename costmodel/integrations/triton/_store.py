@@ -16,7 +16,7 @@ STORE_VARIABLE = "COSTMODEL_TRITON_STORE"
 
 
 class TimingStore(SharedRecordStore):
-    """A record store that indexes its measurements by kernel, but for passing failures."""
+    """A record store that indexes its measurements by kernel."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -38,8 +38,6 @@ class TimingStore(SharedRecordStore):
         return self._by_family.get(family, [])
 
     def _remember(self, measurement: Measurement) -> None:
-        if measurement.is_passing:  # earlier versions kept them
-            return
         of, platform_id = measurement.candidate, measurement.platform.platform_id
         self._by_kernel.setdefault((of.workload.name, of.space, platform_id), []).append(measurement)
         self._by_family.setdefault(of.workload.kind, []).append(measurement)
