@@ -9,6 +9,7 @@ from costmodel.arrays import FloatArray, TaskIds
 from costmodel.columns import Column, position, positions
 from costmodel.learners._base import Learner, Prediction
 from costmodel.learners._registry import register
+from costmodel.learners._stored_state import StoredState
 from costmodel.learners._training import check_features, lower_bound, prepare
 
 
@@ -90,7 +91,10 @@ class AnalyticPrior(Learner):
 
     def load_state(self, state: dict[str, Any]) -> Self:
         """Take over what ``state`` gave."""
-        self.weights_, self.width_ = state.get("weights"), state.get("width")
+        stored, self.weights_, self.width_ = StoredState(state), None, None
+        if "weights" in stored:
+            self.width_ = stored.count("width")
+            self.weights_ = stored.floats("weights", len(self.component_columns) + 2)
         return self
 
     def _times(self, X: FloatArray) -> FloatArray:

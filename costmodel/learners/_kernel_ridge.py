@@ -10,6 +10,7 @@ from costmodel.columns import Column, position
 from costmodel.learners._base import Learner, Prediction
 from costmodel.learners._registry import register
 from costmodel.learners._scaler import Scaler
+from costmodel.learners._stored_state import StoredState
 from costmodel.learners._training import check_features, lower_bound, prepare
 from costmodel.learners.multitask._matern import matern_similarity
 
@@ -101,7 +102,9 @@ class KernelRidge(Learner):
     def load_state(self, state: dict[str, Any]) -> Self:
         """Take over what ``state`` gave."""
         self.scaler_ = Scaler().load_state(state["scaler"])
-        self.landmarks_, self.mean_, self.weights_ = state["landmarks"], state["mean"], state["weights"]
+        stored = StoredState(state, {"d": self.scaler_.mean_.size})
+        self.landmarks_, self.mean_ = stored.floats("landmarks", "m", "d"), stored.number("mean")
+        self.weights_ = stored.floats("weights", "m")
         return self
 
     def _kernel(self, Z: FloatArray) -> FloatArray:

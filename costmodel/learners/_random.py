@@ -10,6 +10,7 @@ from costmodel.arrays import FloatArray, TaskIds
 from costmodel.columns import Column
 from costmodel.learners._base import Learner, Prediction
 from costmodel.learners._registry import register
+from costmodel.learners._stored_state import StoredState
 from costmodel.learners._training import check_features, prepare
 
 
@@ -48,5 +49,5 @@ class RandomLearner(Learner):
 
     def load_state(self, state: dict[str, Any]) -> Self:
         """Take over what ``state`` gave."""
-        self.width_ = state["width"]
+        self.width_ = StoredState(state).count("width")
         return self

@@ -8,6 +8,7 @@ from costmodel.arrays import FloatArray, TaskIds
 from costmodel.learners._base import Learner, Prediction
 from costmodel.learners._registry import register
 from costmodel.learners._scaler import Scaler
+from costmodel.learners._stored_state import StoredState
 from costmodel.learners._training import check_features, prepare
 
 
@@ -50,7 +51,9 @@ class RidgeLearner(Learner):
     def load_state(self, state: dict[str, Any]) -> Self:
         """Take over what ``state`` gave."""
         self.scaler_ = Scaler().load_state(state["scaler"])
-        self.score_weights_, self.latency_weights_ = state["score_weights"], state["latency_weights"]
+        stored, weights = StoredState(state), self.scaler_.mean_.size + 1
+        self.score_weights_ = stored.floats("score_weights", weights)
+        self.latency_weights_ = stored.floats("latency_weights", weights)
         return self
 
 

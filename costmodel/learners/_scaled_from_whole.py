@@ -10,6 +10,7 @@ from costmodel.arrays import FloatArray, TaskIds
 from costmodel.columns import Column, position, positions
 from costmodel.learners._base import Learner, Prediction
 from costmodel.learners._registry import register
+from costmodel.learners._stored_state import StoredState
 from costmodel.learners._training import LOWEST_LOG_SCORE, Training, check_features, prepare
 from costmodel.learners.sources._distinct import row_keys
 from costmodel.learners.trees._xgboost import XGBoostLearner
@@ -100,11 +101,14 @@ class ScaledFromWhole(Learner):
 
     def load_state(self, state: dict[str, Any]) -> Self:
         """Take over what ``state`` gave."""
-        self.unmeasured.load_state(state["unmeasured"])
-        self.scales_ = bool(state["scaling"])
+        stored = StoredState(state)
+        self.unmeasured.load_state(stored.part("unmeasured"))
+        scaling = stored.part("scaling")
+        self.scales_ = bool(scaling)
         if self.scales_:
-            self.scaling.load_state(state["scaling"])
-        self._remember(state["references"], state["log_latency"])
+            self.scaling.load_state(scaling)
+        references = stored.floats("references", "kernels", "d", missing=True, infinite=True)
+        self._remember(references, stored.floats("log_latency", "kernels", infinite=True))
         return self
 
     def _references(self, training: Training) -> tuple[FloatArray, FloatArray]:

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray
+from costmodel.learners._stored_state import StoredState
 
 _ROWS = 2**18  # that are copied at once
 
@@ -58,7 +59,10 @@ class Scaler:
 
     def load_state(self, state: dict[str, Any]) -> Self:
         """Take over what ``state`` gave."""
-        self.mean_, self.scale_ = state["mean"], state["scale"]
+        stored = StoredState(state)
+        self.mean_, self.scale_ = stored.floats("mean", "d"), stored.floats("scale", "d", infinite=True)
+        if not (self.scale_ > 0).all():
+            raise ValueError("in the learned state, scales must be above 0")
         return self
 
 

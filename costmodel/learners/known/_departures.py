@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray
 from costmodel.learners._scaler import Scaler
+from costmodel.learners._stored_state import StoredState
 from costmodel.learners.multitask._matern import matern_similarity
 from costmodel.learners.sources._distinct import distinct_rows, row_keys
 
@@ -108,9 +109,13 @@ class KernelDepartures:
     def load_state(self, state: dict[str, Any]) -> Self:
         """Take over what ``state`` gave."""
         self.scaler_ = Scaler().load_state(state["scaler"])
-        self.platforms_ = state["platforms"]
-        self.log_latency_, self.departure_ = state["log_latency"], state["departure"]
-        return self._remember(state["kernels"])
+        stored = StoredState(state)
+        self.platforms_ = stored.floats("platforms", "p", len(self.platform_columns))
+        self.log_latency_, self.departure_ = (
+            stored.floats(name, "k", "p", missing=True) for name in ("log_latency", "departure")
+        )
+        columns = len(self.kernel_columns)
+        return self._remember(stored.floats("kernels", "k", columns, missing=True, infinite=True))
 
     def _remember(self, kernels: FloatArray) -> Self:
         self.kernels_ = kernels

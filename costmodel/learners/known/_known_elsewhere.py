@@ -11,6 +11,7 @@ from costmodel.learners._base import Learner, Prediction
 from costmodel.learners._kernel_ridge import KernelRidge
 from costmodel.learners._registry import register
 from costmodel.learners._scaled_from_whole import ScaledFromWhole
+from costmodel.learners._stored_state import StoredState
 from costmodel.learners._training import check_features, prepare
 from costmodel.learners.known._departures import KernelDepartures
 from costmodel.learners.trees._xgboost import XGBoostLearner
@@ -102,9 +103,10 @@ class KnownElsewhere(Learner):
 
     def load_state(self, state: dict[str, Any]) -> Self:
         """Take over what ``state`` gave."""
-        self.width_ = state["width"]
-        self.scaled.load_state(state["scaled"])
-        self.departures_ = self._unfitted().load_state(state["departures"])
+        stored = StoredState(state)
+        self.width_ = stored.count("width")
+        self.scaled.load_state(stored.part("scaled"))
+        self.departures_ = self._unfitted().load_state(stored.part("departures"))
         return self
 
     def _unfitted(self) -> KernelDepartures:

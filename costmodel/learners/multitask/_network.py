@@ -1,6 +1,7 @@
 """The multitask network: one trunk for all tasks, a learned place for each platform."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -11,6 +12,7 @@ from costmodel.columns import Column, position, positions
 from costmodel.learners._base import Learner, Prediction
 from costmodel.learners._registry import register
 from costmodel.learners._scaler import Scaler
+from costmodel.learners._stored_state import StoredState
 from costmodel.learners._training import check_features, lower_bound, prepare
 from costmodel.learners.multitask._network_training import Examples, Recipe, forward, train_network
 from costmodel.learners.sources._distinct import distinct_rows
@@ -130,9 +132,26 @@ class MultitaskNetwork(Learner):
     def load_state(self, state: dict[str, Any]) -> Self:
         """Take over what ``state`` gave."""
         self.scaler_ = Scaler().load_state(state["scaler"])
-        self.mean_, self.scale_, self.platforms_ = state["mean"], state["scale"], state["platforms"]
-        self.networks_ = [state["networks"][str(i)] for i in range(self.members)]
+        stored = StoredState(state)
+        self.mean_, self.scale_ = stored.number("mean"), stored.number("scale")
+        columns = len(self.platform_columns)
+        self.platforms_ = stored.floats("platforms", "p", columns, missing=True, infinite=True)
+        networks = stored.part("networks")
+        lengths = {"d": self.scaler_.mean_.size, "p + 1": len(self.platforms_) + 1}
+        self.networks_ = [self._checked(StoredState(networks[str(i)], lengths)) for i in range(self.members)]
         return self
+
+    def _checked(self, stored: StoredState) -> dict[str, FloatArray]:
+        """The weights of one network, see ``forward``."""
+        units = ["d", *["h"] * self.layers, 1]
+        weights = {
+            "embedding": stored.floats("embedding", "p + 1", "e"),
+            "platform": stored.floats("platform", "e", units[1]),
+        }
+        for i, (inputs, outputs) in enumerate(pairwise(units)):
+            weights[f"weight {i}"] = stored.floats(f"weight {i}", inputs, outputs)
+            weights[f"bias {i}"] = stored.floats(f"bias {i}", outputs)
+        return weights
 
     def _recipe(self, seed: int) -> Recipe:
         return Recipe(

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray
 from costmodel.learners._scaler import Scaler
+from costmodel.learners._stored_state import StoredState
 from costmodel.learners._training import Training, check_features, first_rows
 from costmodel.learners.sources._distinct import distinct_rows
 from costmodel.learners.sources._importance import importance
@@ -168,12 +169,18 @@ class TaskCurves:
 
     def load_state(self, state: dict[str, Any]) -> Self:
         """Take over what ``state`` gave."""
-        self.width_ = state["width"]
-        self.task_scaler_ = Scaler().load_state(state["task_scaler"])
-        self.config_scaler_ = Scaler().load_state(state["config_scaler"])
-        self.centres_, self.present_ = state["centres"], state["present"]
-        self.points_, self.sizes_ = state["points"], state["sizes"]
-        self.group_of_, self.log_score_ = state["group_of"], state["log_score"]
+        stored = StoredState(state)
+        self.width_ = stored.count("width")
+        self.task_scaler_ = Scaler().load_state(stored.part("task_scaler"))
+        self.config_scaler_ = Scaler().load_state(stored.part("config_scaler"))
+        self.centres_ = stored.floats("centres", "t", int(self._is_task.sum()))
+        self.present_ = stored.flags("present", "t", int(self._is_config.sum()))
+        self.points_ = stored.floats("points", "points", int(self._is_config.sum()))
+        self.sizes_ = stored.integers("sizes", "g", low=1, below=len(self.points_) + 1)
+        self.group_of_ = stored.integers("group_of", "t", low=0, below="g")
+        self.log_score_ = stored.floats("log_score", int(self.sizes_[self.group_of_].sum()))
+        if self.sizes_.sum() != len(self.points_) or len(np.unique(self.group_of_)) != len(self.sizes_):
+            raise ValueError("in the learned state, each point and each group must have its task")
         return self._index()
 
     @property

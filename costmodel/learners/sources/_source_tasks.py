@@ -6,6 +6,7 @@ from typing import Any, Self
 from costmodel.arrays import FloatArray, TaskIds
 from costmodel.columns import Column, position, positions
 from costmodel.learners._base import Learner
+from costmodel.learners._stored_state import StoredState
 from costmodel.learners._training import prepare, task_levels
 from costmodel.learners.sources._curves import TaskCurves
 
@@ -54,8 +55,10 @@ class SourceTasks(Learner):
 
     def load_state(self, state: dict[str, Any]) -> Self:
         """Take over what ``state`` gave."""
-        self.curves_ = self._curves().load_state(state["curves"])
-        self.levels_ = state.get("levels")
+        stored = StoredState(state)
+        self.curves_ = self._curves().load_state(stored.part("curves"))
+        tasks = len(self.curves_.centres_)
+        self.levels_ = stored.floats("levels", tasks) if "levels" in stored else None
         return self
 
     def _curves(self) -> TaskCurves:

@@ -10,6 +10,7 @@ from costmodel.columns import Column, positions
 from costmodel.learners._analytic import AnalyticPrior
 from costmodel.learners._base import Learner, Prediction
 from costmodel.learners._registry import register
+from costmodel.learners._stored_state import StoredState
 from costmodel.learners.stacking._stack import Stack
 from costmodel.learners.trees._xgboost import XGBoostLearner
 from costmodel.learners.trees._xgboost_rank import XGBoostRanker
@@ -55,8 +56,9 @@ class AboveAnalytic(Learner):
 
     def load_state(self, state: dict[str, Any]) -> Self:
         """Take over what ``state`` gave."""
-        self.prior.load_state(state["prior"])
-        self.learner.load_state(state["learner"])
+        stored = StoredState(state)
+        self.prior.load_state(stored.part("prior"))
+        self.learner.load_state(stored.part("learner"))
         return self
 
     def _with_prior(self, X: FloatArray) -> FloatArray:

@@ -11,6 +11,7 @@ from costmodel.columns import Column, positions
 from costmodel.learners._base import Learner, Prediction
 from costmodel.learners._kernel_ridge import KernelRidge
 from costmodel.learners._registry import register
+from costmodel.learners._stored_state import StoredState
 from costmodel.learners._training import Training, prepare
 from costmodel.learners.sources._distinct import distinct_rows
 from costmodel.learners.stacking._out_of_fold import out_of_fold
@@ -97,9 +98,14 @@ class Stack(Learner):
 
     def load_state(self, state: dict[str, Any]) -> Self:
         """Take over what ``state`` gave."""
-        self.weights_, self.slopes_ = state["weights"], state["slopes"]
+        stored = StoredState(state, {"learners": len(self.learners)})
+        self.weights_, self.slopes_ = (
+            stored.floats("weights", "learners"),
+            stored.floats("slopes", "learners"),
+        )
+        states = StoredState(stored.part("learners"))
         for i, learner in enumerate(self.learners):
-            learner.load_state(state["learners"][str(i)])
+            learner.load_state(states.part(str(i)))
         return self
 
     def _unseen(self, learner: Learner, training: Training, group: NDArray[np.intp]) -> Prediction:

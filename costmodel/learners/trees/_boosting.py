@@ -1,5 +1,6 @@
 """What all learners of boosted trees share: settings, training, prediction and state."""
 
+import os
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -8,7 +9,9 @@ import numpy as np
 from costmodel.arrays import FloatArray, TaskIds
 from costmodel.errors import MissingExtraError
 from costmodel.learners._base import Learner
+from costmodel.learners._stored_state import StoredState
 from costmodel.learners._training import Training, check_features, prepare
+from costmodel.learners.trees._checked_booster import check_booster
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -80,8 +83,11 @@ class BoostedTrees(Learner):
         """Take over what ``state`` gave."""
         xgboost = import_xgboost()
 
-        self.width_ = state["width"]
-        self.booster_ = xgboost.Booster({"nthread": self.n_jobs}, model_file=bytearray(state["booster"]))
+        stored = StoredState(state)
+        self.width_, trees = stored.count("width"), stored.bytes("booster")
+        check_booster(trees, self.width_, self._objective()["objective"])
+        threads = min(self.n_jobs, os.cpu_count() or 1)  # the file's may be those of a larger machine
+        self.booster_ = xgboost.Booster({"nthread": threads}, model_file=bytearray(trees))
         return self
 
     def _labels(self, training: Training) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from costmodel.arrays import FloatArray, TaskIds
 from costmodel.columns import Column, position
 from costmodel.learners._base import Learner, Prediction
 from costmodel.learners._registry import register
+from costmodel.learners._stored_state import StoredState
 from costmodel.learners._training import check_features, lower_bound, prepare
 
 # Stands for a missing value: below any feature, so that one split tells missing from known.
@@ -105,8 +106,16 @@ class RandomForestLearner(Learner):
 
     def load_state(self, state: dict[str, Any]) -> Self:
         """Take over what ``state`` gave."""
-        self.width_, self.roots_, self.children_ = state["width"], state["roots"], state["children"]
-        self.feature_, self.threshold_, self.value_ = state["feature"], state["threshold"], state["value"]
+        stored = StoredState(state)
+        self.width_ = stored.count("width")
+        self.threshold_, self.value_ = stored.floats("threshold", "nodes"), stored.floats("value", "nodes")
+        self.feature_ = stored.integers("feature", "nodes", low=0, below=max(1, self.width_))
+        self.roots_ = stored.integers("roots", "trees", low=0, below="nodes")
+        self.children_ = stored.integers("children", "nodes", 2, low=0, below="nodes")
+        inner = self.children_.any(axis=1)
+        behind = self.children_ > np.arange(len(self.children_))[:, None]
+        if not (behind.all(axis=1) | ~inner).all():
+            raise ValueError("in a random forest, children must stand behind their parents")
         return self
 
     def _keep(self, trees: list[Any]) -> None:

@@ -9,6 +9,7 @@ from costmodel.arrays import FloatArray, TaskIds
 from costmodel.columns import Column, positions
 from costmodel.learners._base import Prediction
 from costmodel.learners._registry import register
+from costmodel.learners._stored_state import StoredState
 from costmodel.transfer._base import Predictor, StorableModel, TransferModel, check_measured
 from costmodel.transfer._rank import rank_correlation
 from costmodel.transfer.guard._alone import Alone
@@ -172,10 +173,13 @@ class Guarded(StorableModel):
 
     def load_state(self, state: dict[str, Any]) -> Self:
         """Take over what ``state`` gave."""
-        self.model.load_state(state["model"])
-        self.fallback.load_state(state["fallback"])
-        self.familiarity_ = Familiarity().load_state(state["familiarity"])
-        self.prior_trust_ = state["prior_trust"]
+        stored = StoredState(state)
+        self.model.load_state(stored.part("model"))
+        self.fallback.load_state(stored.part("fallback"))
+        self.familiarity_ = Familiarity().load_state(stored.part("familiarity"))
+        self.prior_trust_ = stored.number("prior_trust")
+        if not 0.0 < self.prior_trust_ < 1.0:
+            raise ValueError(f"prior_trust must lie between 0 and 1, but is {self.prior_trust_}")
         return self
 
     def _cross_validate(self, X: FloatArray, y: FloatArray, task_ids: TaskIds, folds: Codes) -> float:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from costmodel.arrays import FloatArray
+from costmodel.errors import CostModelError
 from costmodel.learners._base import Prediction
 from costmodel.learners._scaler import Scaler
 from costmodel.transfer._base import check_measured
@@ -67,7 +68,7 @@ class Calibrated:
             noise,
         )
         self._knows_latency = bool(np.isfinite(y).any())
-        self._precision = np.linalg.inv(kernel(known, known) + noise**2 * np.eye(y.size))
+        self._precision = _inverse(kernel(known, known), noise)
         self._by_one = self._precision.sum(axis=1)
         # Failures alone tell no scale: c stays 0, and they push their neighbourhoods down instead.
         self._c_precision = float(self._by_one.sum()) + (scale**-2.0 if self._knows_latency else np.inf)
@@ -133,6 +134,21 @@ class Calibrated:
 
     def _mean(self, A: FloatArray, known: FloatArray) -> FloatArray:
         return np.asarray(self._prior(A) + self._shift + known @ self._weights)
+
+
+def _inverse(covariance: FloatArray, noise: float) -> FloatArray:
+    """``(m, m)`` inverse of the covariance of measurements, each with noise of its own.
+
+    Raises:
+        CostModelError: There is none, as of candidates that are alike and have no noise.
+    """
+    try:
+        return np.linalg.inv(covariance + noise**2 * np.eye(len(covariance)))
+    except np.linalg.LinAlgError:
+        raise CostModelError(
+            "The noise of a model must be above 0 to tell measurements of like candidates apart, but is "
+            f"{noise:g}. Train the model again, with noise."
+        ) from None
 
 
 def neighbourhood(scaler: Scaler, A: FloatArray, B: FloatArray, length: float) -> FloatArray:

@@ -8,6 +8,7 @@ from costmodel.arrays import FloatArray, TaskIds
 from costmodel.learners._base import Learner, Prediction
 from costmodel.learners._registry import register
 from costmodel.learners._scaler import Scaler
+from costmodel.learners._stored_state import StoredState
 from costmodel.transfer._base import StorableModel
 from costmodel.transfer.models._calibrated import Calibrated, neighbourhood
 
@@ -88,8 +89,9 @@ class Residual(StorableModel):
 
     def load_state(self, state: dict[str, Any]) -> Self:
         """Take over what ``state`` gave."""
-        self.learner.load_state(state["learner"])
-        self.scaler_ = Scaler().load_state(state["scaler"])
+        stored = StoredState(state)
+        self.learner.load_state(stored.part("learner"))
+        self.scaler_ = Scaler().load_state(stored.part("scaler"))
         return self
 
     def _prior(self, X: FloatArray) -> FloatArray:

@@ -10,6 +10,7 @@ from costmodel.arrays import FloatArray, TaskIds
 from costmodel.columns import Column, positions
 from costmodel.learners._base import Prediction
 from costmodel.learners._registry import register
+from costmodel.learners._stored_state import StoredState
 from costmodel.learners._training import first_rows, prepare
 from costmodel.learners.sources._curves import TaskCurves
 from costmodel.learners.sources._source_weights import source_weights
@@ -135,8 +136,11 @@ class SourceMixture(StorableModel):
 
     def load_state(self, state: dict[str, Any]) -> Self:
         """Take over what ``state`` gave."""
-        self.curves_ = self._curves().load_state(state["curves"])
-        self.kin_, self.choices_ = state["kin"], state["choices"]
+        stored = StoredState(state)
+        self.curves_ = self._curves().load_state(stored.part("curves"))
+        tasks, kin = len(self.curves_.centres_), len(self.kin_columns)
+        self.kin_ = stored.floats("kin", tasks, kin, missing=True, infinite=True)
+        self.choices_ = stored.integers("choices", "c", low=0, below=self.curves_.width_)
         return self
 
     def _curves(self) -> TaskCurves:

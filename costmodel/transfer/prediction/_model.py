@@ -121,16 +121,19 @@ class Model:
         Columns that the model cannot fill are left out. These are the model's own predictions; for devices
         that it has no measurements of, see ``predictions_of``.
         """
-        found = self.model.predict(X)
         tells, promises = (getattr(self.model, name, None) for name in ("unfamiliarity", "promises"))
+        with np.errstate(over="ignore", invalid="ignore"):  # the values are looked at below
+            found = self.model.predict(X)
+            unfamiliarity = None if tells is None else tells(X)
         promised = np.ones(len(X), dtype=np.bool_) if promises is None else promises(X)
         values = {
             "score": found.score,
             "latency_s": found.latency_s,
             "low_s": None if found.low_s is None else np.where(promised, found.low_s, np.nan),
             "high_s": None if found.high_s is None else np.where(promised, found.high_s, np.nan),
-            "unfamiliarity": None if tells is None else tells(X),
+            "unfamiliarity": unfamiliarity,
         }
+        self._require_finite(found.score, found.latency_s, found.low_s, found.high_s, unfamiliarity)
         return {name: each for name, each in values.items() if each is not None}
 
     def predictions_of(
@@ -212,6 +215,15 @@ class Model:
         self, candidates: Sequence[Candidate], platforms: Sequence[Platform]
     ) -> "dict[str, FloatArray]":
         return self.predictions(self.features(candidates, platforms))
+
+    def _require_finite(self, *values: FloatArray | None) -> None:
+        strange = [~np.isfinite(each) for each in values if each is not None]
+        if np.any(strange):
+            raise CostModelError(
+                f"{self.path or 'The model'} must predict finite numbers, but for "
+                f"{np.any(strange, axis=0).sum()} of {strange[0].size} kernels it does not: its file was "
+                "altered, or it learned from damaged measurements. Train it again."
+            )
 
     def _facts(self) -> dict[str, str]:
         """Return the facts that represent a model in a few lines."""

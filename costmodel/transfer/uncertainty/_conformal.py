@@ -11,6 +11,7 @@ from costmodel.columns import Column, positions
 from costmodel.learners._base import Prediction
 from costmodel.learners._registry import register
 from costmodel.learners._ridge import RidgeLearner
+from costmodel.learners._stored_state import StoredState
 from costmodel.transfer._base import Predictor, StorableModel
 from costmodel.transfer.uncertainty._familiarity import Familiarity
 from costmodel.transfer.uncertainty._folds import Codes, group_folds, twin_codes
@@ -169,15 +170,16 @@ class Conformal(StorableModel):
 
     def load_state(self, state: dict[str, Any]) -> Self:
         """Take over what ``state`` gave."""
-        self.model.load_state(state["model"])
-        self.familiarity_ = Familiarity(seed=self.seed).load_state(state["familiarity"])
-        self.shots_ = ShotQuantiles(level=self.level).load_state(state["shots"])
-        self.unseen_ = self._unseen_devices().load_state(state["unseen"])
-        self.knows_latency_ = "mondrian" in state
+        stored = StoredState(state)
+        self.model.load_state(stored.part("model"))
+        self.familiarity_ = Familiarity(seed=self.seed).load_state(stored.part("familiarity"))
+        self.shots_ = ShotQuantiles(level=self.level).load_state(stored.part("shots"))
+        self.unseen_ = self._unseen_devices().load_state(stored.part("unseen"))
+        self.knows_latency_ = "mondrian" in stored
         if self.knows_latency_:
             self.mondrian_ = MondrianQuantiles(self.bucket_columns, level=self.level)
-            self.mondrian_.load_state(state["mondrian"])
-            self.std_ = RidgeLearner(alpha=_STD_PENALTY).load_state(state["std"])
+            self.mondrian_.load_state(stored.part("mondrian"))
+            self.std_ = RidgeLearner(alpha=_STD_PENALTY).load_state(stored.part("std"))
         return self
 
     def _unseen_devices(self) -> UnseenDevices:

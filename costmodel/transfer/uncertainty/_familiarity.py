@@ -5,6 +5,7 @@ from typing import Any, Self
 import numpy as np
 
 from costmodel.arrays import FloatArray
+from costmodel.learners._stored_state import StoredState
 from costmodel.transfer.uncertainty._folds import Codes
 
 _BLOCK = 256  # rows compared at once: 256 x 2,000 distances are 4 MB
@@ -56,8 +57,11 @@ class Familiarity:
 
     def load_state(self, state: dict[str, Any]) -> Self:
         """Take over what ``state`` gave."""
-        self.mean_, self.scale_ = state["mean"], state["scale"]
-        self.known_, self.usual_ = state["known"], state["usual"]
+        stored = StoredState(state)
+        self.mean_, self.scale_ = stored.floats("mean", "d"), stored.floats("scale", "d")
+        self.known_, self.usual_ = stored.floats("known", "k", 2 * self.mean_.size), stored.number("usual")
+        if not ((self.scale_ > 0).all() and self.usual_ > 0):
+            raise ValueError("in the learned state, scales must be above 0")
         return self
 
     def _standardise(self, X: FloatArray) -> FloatArray:

@@ -6,6 +6,7 @@ import numpy as np
 
 from costmodel.arrays import FloatArray
 from costmodel.learners._scaler import Scaler
+from costmodel.learners._stored_state import StoredState
 from costmodel.transfer.uncertainty._folds import Codes
 
 
@@ -57,8 +58,10 @@ class MondrianQuantiles:
 
     def load_state(self, state: dict[str, Any]) -> Self:
         """Take over what ``state`` gave."""
-        self.buckets_, self.quantiles_ = state["buckets"], state["quantiles"]
-        self.scaler_ = Scaler().load_state(state["scaler"])
+        stored = StoredState(state)
+        self.buckets_ = stored.floats("buckets", "b", len(self.columns))
+        self.quantiles_ = stored.floats("quantiles", "b", 2)
+        self.scaler_ = Scaler().load_state(stored.part("scaler"))
         return self
 
     def _describe(self, X: FloatArray) -> FloatArray:

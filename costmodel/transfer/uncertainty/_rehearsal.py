@@ -7,6 +7,7 @@ from typing import Any, Protocol, Self, runtime_checkable
 import numpy as np
 
 from costmodel.arrays import FloatArray, TaskIds
+from costmodel.learners._stored_state import StoredState
 from costmodel.transfer._base import Predictor, TransferModel
 
 
@@ -108,7 +109,10 @@ class ShotQuantiles:
 
     def load_state(self, state: dict[str, Any]) -> Self:
         """Take over what ``state`` gave."""
-        self.shots_, self.quantiles_ = state["shots"], state["quantiles"]
+        stored = StoredState(state)
+        self.shots_, self.quantiles_ = stored.floats("shots", "s"), stored.floats("quantiles", "s", 2)
+        if not (self.shots_ > 0).all():
+            raise ValueError("in the learned state, numbers of measurements must be above 0")
         return self
 
 

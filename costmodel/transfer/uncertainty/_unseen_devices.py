@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray, TaskIds
+from costmodel.learners._stored_state import StoredState
 from costmodel.transfer._base import TransferModel
 from costmodel.transfer.uncertainty._mondrian import two_sided
 
@@ -81,7 +82,9 @@ class UnseenDevices:
 
     def load_state(self, state: dict[str, Any]) -> Self:
         """Take over what ``state`` gave."""
-        self.devices_, self.quantiles_ = state["devices"], state.get("quantiles")
+        stored = StoredState(state)
+        self.devices_ = stored.floats("devices", "k", len(self.device_columns))
+        self.quantiles_ = stored.floats("quantiles", 2) if "quantiles" in stored else None
         return self
 
 
