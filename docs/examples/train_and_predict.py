@@ -13,6 +13,6 @@ model.save("h100.costmodel")
 candidates = [kernel for kernel in dataset.candidates if kernel.workload.name == held_out]
 loaded = costmodel.load_model("h100.costmodel")
 for sms in (32, 132):
-    ranked = loaded.predict(candidates, sms=sms).sort_values("score", ascending=False)
+    ranked = loaded.predict(candidates, sms=sms).sort_values("rank_score", ascending=False)
     print(f"\nOn {sms} SMs, the five that are predicted to be fastest:")
-    print(ranked[["candidate_id", "score", "latency_s"]].head(5))
+    print(ranked[["candidate_id", "rank_score", "latency_s"]].head(5))

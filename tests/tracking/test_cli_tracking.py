@@ -129,7 +129,7 @@ def assert_predicts_as_the_file(found: Any, frame: Any) -> None:
     platform = Platform(LANDSCAPE_DEVICE, "green_context", 32, 32)
     candidates = [msgspec.json.decode(line, type=Candidate) for line in frame["candidate"]]
     expected = model.predict(extract(candidates, [platform] * len(candidates)).values)
-    np.testing.assert_allclose(found["score"], expected.score)
+    np.testing.assert_allclose(found["rank_score"], expected.score)
     np.testing.assert_allclose(found["latency_s"], expected.latency_s)
     assert (found["low_s"] < found["high_s"]).all()
     assert found["unfamiliarity"].notna().all()

@@ -61,7 +61,9 @@ def _outcome(file: Path, i: int) -> str:
         return "refused" if "\n" not in str(error) else f"{i}: refused in several lines: {error}"
     except Exception as error:  # noqa: BLE001 (that is what is looked for)
         return f"{i}: {type(error).__name__}: {error}"
-    strange = [name for name, each in values.items() if not np.isfinite(each).all()]
+    # An interval that nothing vouches for is NaN.
+    strange = [name for name, each in values.items() if np.isinf(each).any()]
+    strange += [name for name in ("rank_score", "latency_s") if np.isnan(values.get(name, 0.0)).any()]
     return f"{i}: {strange} not finite" if strange else "fine"
 
 

@@ -14,6 +14,8 @@ from costmodel.kernels._sample import sample
 from costmodel.kernels._sources import SOURCES, open_sources, source_for
 from costmodel.learners import Prediction
 from costmodel.records import Candidate, Config, Device, Workload, find_device
+from costmodel.records._hypothetical import hypothetical
+from costmodel.records._least_latency import least_latency_s
 from costmodel.records._platform import part_of
 from costmodel.testing import LANDSCAPE_DEVICE, gpu_landscape, landscape_platform
 from costmodel.transfer import Model, StorableModel, load_model
@@ -44,9 +46,9 @@ def test_a_prediction_is_that_of_the_arrays_best_first(model, data) -> None:
     candidates = {each.candidate_id: each for each in data.candidates if each.workload.name == NEW}
     ranked = [candidates[each] for each in found["candidate_id"]]
     expected = model.model.predict(extract(ranked, [landscape_platform(8)] * len(ranked)).values)
-    assert found["score"].is_monotonic_decreasing
+    assert found["rank_score"].is_monotonic_decreasing
     assert len(found) == len(candidates)
-    np.testing.assert_allclose(found["score"], expected.score)
+    np.testing.assert_allclose(found["rank_score"], expected.score)
     np.testing.assert_allclose(found["latency_s"], expected.latency_s)
     np.testing.assert_allclose(found["high_s"], expected.high_s)
     assert found["config"].tolist() == [each.config.decisions for each in ranked]
@@ -54,7 +56,7 @@ def test_a_prediction_is_that_of_the_arrays_best_first(model, data) -> None:
 
 
 def test_columns_without_values_are_left_out(model, data) -> None:
-    known = {"sms", "candidate_id", "config", "score", "latency_s", "low_s", "high_s", "unfamiliarity"}
+    known = {"sms", "candidate_id", "config", "rank_score", "latency_s", "low_s", "high_s", "unfamiliarity"}
     assert set(model.predict(NEW, kernels=data)) == known
     plain = train(data, "ridge")
     assert set(plain.predict(NEW, kernels=data)) == known - {"low_s", "high_s", "unfamiliarity"}
@@ -62,7 +64,7 @@ def test_columns_without_values_are_left_out(model, data) -> None:
         "sms",
         "candidate_id",
         "config",
-        "score",
+        "rank_score",
     }
 
 
@@ -71,7 +73,7 @@ def test_several_budgets_are_ranked_one_after_the_other(model, data) -> None:
     for sms in (8, 132):
         part = both[both["sms"] == sms].reset_index(drop=True)
         alone = model.predict(NEW, sms=sms, kernels=data)
-        np.testing.assert_allclose(part["score"], alone["score"])
+        np.testing.assert_allclose(part["rank_score"], alone["rank_score"])
 
 
 def test_a_model_just_trained_and_one_out_of_a_file_are_the_same(model, data, tmp_path) -> None:
@@ -154,8 +156,9 @@ def test_on_a_device_never_measured_no_kernel_is_slower_with_more_sms(data, lear
     X = [extract(candidates, [part_of(device, sms)] * len(candidates)).values for sms in budgets]
     raw = [model.model.predict(each).latency_s for each in X]
     assert (np.diff(np.log(raw), axis=0) > 0.01).any()
-    for each in apart:
-        np.testing.assert_allclose(each["score"], -np.log(each["latency_s"]))
+    for sms, each in zip(budgets, apart, strict=True):
+        least = least_latency_s(candidates[0].workload, device, sms)
+        np.testing.assert_allclose(np.maximum(np.exp(-each["rank_score"]), least), each["latency_s"])
 
 
 @pytest.mark.parametrize("device", [find_device("RTX 4090"), LANDSCAPE_DEVICE])
@@ -237,7 +240,7 @@ def test_a_kernel_that_needs_more_than_an_sm_has_is_refused_with_its_reason(mode
     device = structs.replace(LANDSCAPE_DEVICE, shared_bytes_per_sm=16 * 1024)
     found = model.predict(kernels, device=device)
     assert found["candidate_id"].tolist() == [kernels[1].candidate_id, kernels[0].candidate_id]
-    assert found["score"].notna().tolist() == [True, False]
+    assert found["rank_score"].notna().tolist() == [True, False]
     assert "needs 32 KiB of shared memory, and an SM of landscape GPU has 16 KiB" in found["note"][1]
     with pytest.raises(CostModelError, match="None of 1 kernels can run: needs 32 KiB"):
         model.predict(kernels[:1], device=device)
@@ -297,3 +300,75 @@ def test_a_device_is_read_from_a_table_of_its_own(tmp_path) -> None:
             read_device(file)
     with pytest.raises(CostModelError, match="Cannot read"):
         read_device(tmp_path / "missing")
+
+
+def test_the_former_name_of_the_models_order_still_reads(model, data) -> None:
+    found = model.predict(NEW, sms=8, kernels=data)
+    with pytest.warns(DeprecationWarning, match='now called "rank_score"'):
+        former = found.head(3)["score"]
+    assert former.equals(found["rank_score"].head(3))
+    with pytest.raises(KeyError):
+        found["misspelt"]
+
+
+class Instant(StorableModel):
+    """Believes every kernel to take a picosecond, within a factor of two."""
+
+    def fit(self, X, y, task_ids) -> Self:
+        return self
+
+    def predict(self, X) -> Prediction:
+        latency_s = np.full(len(X), 1e-12)
+        return Prediction(np.arange(len(X), dtype=np.float64), latency_s, latency_s / 2, latency_s * 2)
+
+    def adapt(self, X, y):
+        return self
+
+    def state(self):
+        return {}
+
+    def load_state(self, state) -> Self:
+        return self
+
+
+def instant(device: Device) -> tuple[Model, list[Candidate]]:
+    landscape = gpu_landscape(workloads=["matmul-m512-n512-k512"], configs_per_workload=4, sms=(8,))
+    large = Workload.parse("matmul-m65536-n2048-k8192")
+    candidates = [structs.replace(each, workload=large) for each in landscape.candidates]
+    columns = tuple(column.name for column in extract(candidates[:1], [part_of(device, None)]).columns)
+    return Model(Instant(), ModelMetadata(columns=columns, devices=(device,))), candidates
+
+
+@pytest.mark.parametrize("name", ["H100 SXM", "A100 SXM 40GB", "Tesla T4"])
+@pytest.mark.parametrize("measured", [True, False])
+def test_no_prediction_is_faster_than_the_arithmetic_allows(name, measured) -> None:
+    device = find_device(name)
+    model, candidates = instant(device if measured else LANDSCAPE_DEVICE)
+    seconds = []
+    for sms in (8, device.sms // 2, device.sms):
+        parts = [part_of(device, sms)] * len(candidates)
+        found = model.predictions_of(candidates, parts)
+        # Two operations a lane and clock, for each product of m x n x k.
+        flops_per_s = 2 * device.fp32_lanes_per_sm * sms * device.clock_mhz * 1e6
+        least = 2 * 65536 * 2048 * 8192 / flops_per_s
+        for column in ("latency_s", "low_s", "high_s"):
+            np.testing.assert_allclose(found[column], least)
+        seconds.append(least)
+    assert seconds == sorted(seconds, reverse=True)
+
+
+def test_no_prediction_is_faster_than_the_memory_allows_on_made_up_devices_too() -> None:
+    device = find_device("H100 SXM")
+    model, candidates = instant(device)
+    slow = hypothetical(device, bandwidth_gb_s=1.0)
+    found = model.predictions_of(candidates, [part_of(slow, None)] * len(candidates))
+    moved = 4 * (65536 * 8192 + 8192 * 2048 + 65536 * 2048)
+    assert (found["low_s"] >= (1 - 1e-12) * moved / 1e9).all()
+    assert (found["low_s"] <= found["latency_s"]).all()
+    assert (found["latency_s"] <= found["high_s"]).all()
+
+
+def test_floors_leave_the_order_of_kernels_as_it_was() -> None:
+    model, candidates = instant(find_device("H100 SXM"))
+    found = model.predict(candidates, sms=8)
+    assert found["candidate_id"].tolist() == [each.candidate_id for each in reversed(candidates)]

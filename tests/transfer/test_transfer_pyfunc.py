@@ -41,7 +41,7 @@ def test_rows_of_other_budgets_do_not_matter(model: PredictsFromFrame, candidate
     both = pd.concat([few, many], ignore_index=True)
     found = model.predict(both)
     assert list(found) == list(OUTPUTS)
-    np.testing.assert_allclose(found["score"][: len(few)], model.predict(few)["score"], rtol=1e-12)
+    np.testing.assert_allclose(found["rank_score"][: len(few)], model.predict(few)["rank_score"], rtol=1e-12)
     assert found["low_s"].isna().all()  # ridge promises nothing
 
 

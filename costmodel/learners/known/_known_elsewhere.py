@@ -107,6 +107,8 @@ class KnownElsewhere(Learner):
         self.width_ = stored.count("width")
         self.scaled.load_state(stored.part("scaled"))
         self.departures_ = self._unfitted().load_state(stored.part("departures"))
+        if not all(0 <= at < self.width_ for at in self.platform_columns):
+            raise ValueError(f"platform_columns must be below {self.width_}, but are {self.platform_columns}")
         return self
 
     def _unfitted(self) -> KernelDepartures:

@@ -70,7 +70,7 @@ def carried_predictions(
         for sign, mine, other in zip((-1, 1), own, SPREAD.ends(distances), strict=False)
     ]
     intervals = dict(zip(("low_s", "high_s"), ends, strict=False))
-    return {"score": -np.log(latency_s), "latency_s": latency_s, **intervals}
+    return {"rank_score": -np.log(latency_s), "latency_s": latency_s, **intervals}
 
 
 def _granted(device: Device, sms: int) -> Platform:

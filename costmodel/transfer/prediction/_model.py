@@ -22,9 +22,8 @@ from costmodel.transfer._base import StorableModel, TransferModel
 from costmodel.transfer.prediction._candidates import Kernels, kernels_to_predict
 from costmodel.transfer.prediction._devices import UnmeasuredDeviceWarning, device_named, refusals
 from costmodel.transfer.prediction._hypothetical import carried_predictions, known_part
-from costmodel.transfer.prediction._monotone import without_rises
+from costmodel.transfer.prediction._monotone import SECONDS, least_latencies, without_rises
 from costmodel.transfer.prediction._notes import NEVER_MEASURED
-from costmodel.transfer.prediction._ranking import ranked_kernels
 from costmodel.transfer.storage._archive import MOST_BYTES
 from costmodel.transfer.storage._metadata import ModelMetadata
 from costmodel.transfer.storage._store import StoredModel, read_model, write_model
@@ -80,14 +79,14 @@ class Model:
 
         Returns:
             One row per kernel and number of SMs, the best first for each number. The columns are ``sms``,
-            ``candidate_id``, ``config``, ``score`` (higher is better), ``latency_s``, ``low_s`` and
-            ``high_s`` (its prediction interval), ``unfamiliarity`` (above 1, the model guarantees nothing)
-            and ``note``. There is no interval for an unseen device if all devices learned from have one
-            architecture. A note says why a kernel cannot run on the device, that the device was never
-            measured, why there is no interval, that a prediction is slower than on a device that is better in
-            nothing, or that nothing describes what a call of the library computes. Columns without any value
-            are left out. Kernels that cannot run have no prediction and come last. Names of the platforms are
-            in ``attrs["platforms"]``.
+            ``candidate_id``, ``config``, ``rank_score`` (what the order is by, higher is better),
+            ``latency_s``, ``low_s`` and ``high_s`` (its prediction interval), ``unfamiliarity`` (above 1, the
+            model guarantees nothing) and ``note``. There is no interval for an unseen device if all devices
+            learned from have one architecture. A note says why a kernel cannot run on the device, that the
+            device was never measured, why there is no interval, that a prediction is slower than on a device
+            that is better in nothing, or that nothing describes what a call of the library computes. Columns
+            without any value are left out. Kernels that cannot run have no prediction and come last. Names of
+            the platforms are in ``attrs["platforms"]``.
 
         Raises:
             CostModelError: There are no such kernels or devices, no kernel can run on the device, or the
@@ -109,6 +108,8 @@ class Model:
         if not (self.has_measured(target) or isinstance(target, HypotheticalDevice)):
             message = f"{target.name}: {NEVER_MEASURED}. The model learned from {_listed(learned)}."
             warnings.warn(message, UnmeasuredDeviceWarning, stacklevel=2)
+        from costmodel.transfer.prediction._ranking import ranked_kernels  # loads pandas
+
         return ranked_kernels(self, candidates, refused, platforms)
 
     def has_measured(self, device: Device) -> bool:
@@ -127,7 +128,7 @@ class Model:
             unfamiliarity = None if tells is None else tells(X)
         promised = np.ones(len(X), dtype=np.bool_) if promises is None else promises(X)
         values = {
-            "score": found.score,
+            "rank_score": found.score,
             "latency_s": found.latency_s,
             "low_s": None if found.low_s is None else np.where(promised, found.low_s, np.nan),
             "high_s": None if found.high_s is None else np.where(promised, found.high_s, np.nan),
@@ -141,9 +142,10 @@ class Model:
     ) -> "dict[str, FloatArray]":
         """Return ``(n,)`` values of kernels, by name as in ``predict``, each on the platform at its position.
 
-        The prediction of one kernel does not depend on the others. On a device that the model has no
-        measurements of, latencies never rise with the number of SMs (see ``without_rises``). On a
-        hypothetical device, they are carried over from the device that it is based on (see
+        The prediction of one kernel does not depend on the others. No latency, and no end of an interval, is
+        below what the hardware allows (see ``least_latency_s``); scores are the model's own. On a device that
+        the model has no measurements of, latencies never rise with the number of SMs (see ``without_rises``).
+        On a hypothetical device, they are carried over from the device that it is based on (see
         ``carried_predictions``).
 
         Raises:
@@ -163,7 +165,8 @@ class Model:
                 continue
             for name, values in held.items():
                 found[name][at] = values
-        return found
+        least = least_latencies(candidates, platforms)
+        return found | {name: np.maximum(found[name], least) for name in SECONDS if name in found}
 
     def features(self, candidates: Sequence[Candidate], platforms: Sequence[Platform]) -> FloatArray:
         """Return the model's ``(n, d)`` input features for kernels, each on the platform at its position.

@@ -1,4 +1,7 @@
-"""Latencies that do not rise with SMs, for devices that no measurement holds in check."""
+"""What physics says of predicted latencies, where no measurement holds them in check.
+
+None is below what the hardware allows, and on a device that was never measured none rises with SMs.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -6,11 +9,15 @@ import numpy as np
 
 from costmodel.arrays import FloatArray
 from costmodel.records._candidate import Candidate
+from costmodel.records._least_latency import least_latency_s
 from costmodel.records._platform import Device, Platform, part_of
+from costmodel.records._workload import Workload
 
 # SMs that green contexts are granted by, and fewer, as MPS grants them.
 _STEP, _FEW = 8, (1, 2, 4)
-_SECONDS = ("latency_s", "low_s", "high_s")
+# Sources whose kernels may round float32 to TF32.
+_TF32 = ("triton", "library")
+SECONDS = ("latency_s", "low_s", "high_s")
 
 Predictions = Mapping[str, FloatArray]
 # What a model says of kernels, each on the platform at its place.
@@ -20,6 +27,21 @@ Predict = Callable[[Sequence[Candidate], Sequence[Platform]], Predictions]
 def budget_grid(device: Device) -> list[int]:
     """Numbers of SMs, ascending: every eighth, some fewer than that, and the whole device."""
     return sorted({*(sms for sms in _FEW if sms < device.sms), *range(_STEP, device.sms, _STEP), device.sms})
+
+
+def least_latencies(candidates: Sequence[Candidate], platforms: Sequence[Platform]) -> FloatArray:
+    """``(n,)`` seconds below which no kernel can be, each on the platform at its position.
+
+    See ``least_latency_s``; a kernel of Triton or of the library may round float32 to TF32.
+    """
+    found: dict[tuple[Workload, Device, int, bool], float] = {}
+    asked = [
+        (candidate.workload, platform.device, platform.sms_granted, candidate.source in _TF32)
+        for candidate, platform in zip(candidates, platforms, strict=True)
+    ]
+    for workload, device, sms, is_tf32 in dict.fromkeys(asked):
+        found[workload, device, sms, is_tf32] = least_latency_s(workload, device, sms, is_tf32=is_tf32)
+    return np.array([found[each] for each in asked])
 
 
 def without_rises(
@@ -43,7 +65,7 @@ def without_rises(
     grid, kernels = budget_grid(device), {each.candidate_id: each for each in candidates}
     parts = [part_of(device, sms) for sms in grid]
     said = predict([each for each in kernels.values() for _ in parts], parts * len(kernels))
-    log_s = {name: np.log(said[name]).reshape(-1, len(grid)) for name in _SECONDS if name in said}
+    log_s = {name: np.log(said[name]).reshape(-1, len(grid)) for name in SECONDS if name in said}
     fitted = [isotonic_regression(row, increasing=False).x for row in log_s["latency_s"]]
     moved = np.array(fitted) - log_s["latency_s"]
     row = dict(zip(kernels, range(len(kernels)), strict=True))
@@ -51,7 +73,7 @@ def without_rises(
     asked = np.log([platform.sms_granted for platform in platforms])
     place = np.interp(asked, np.log(grid), np.arange(len(grid)))
     found = {name: np.exp(_between(values + moved, rows, place)) for name, values in log_s.items()}
-    return {**found, "score": -np.log(found["latency_s"])}
+    return {**found, "rank_score": -np.log(found["latency_s"])}
 
 
 def _between(table: FloatArray, rows: FloatArray, place: FloatArray) -> FloatArray:

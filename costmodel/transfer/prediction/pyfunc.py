@@ -3,7 +3,7 @@
 What is predicted from is a frame with one kernel a row: ``candidate``, JSON of a ``Candidate`` as in the
 files that ``costmodel model predict`` reads; ``device``, a name that ``costmodel devices list`` shows or JSON
 of a ``Device``; ``sms``, the SMs that the kernel will have. ``kernel_frame`` makes one. What is predicted is
-in ``OUTPUTS``: ``score`` (higher is faster), seconds ``latency_s`` with their interval from ``low_s`` to
+in ``OUTPUTS``: ``rank_score`` (higher is faster), seconds ``latency_s`` with their interval from ``low_s`` to
 ``high_s``, and ``unfamiliarity`` (above 1: nothing is promised); NaN where the model tells none.
 """
 
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 INPUTS: dict[str, ColumnType] = {"candidate": "string", "device": "string", "sms": "long"}
 OUTPUTS: dict[str, ColumnType] = dict.fromkeys(
-    ("score", "latency_s", "low_s", "high_s", "unfamiliarity"), "double"
+    ("rank_score", "latency_s", "low_s", "high_s", "unfamiliarity"), "double"
 )
 
 
