@@ -12,7 +12,7 @@ from costmodel.columns import Column, position, positions
 from costmodel.learners._base import Learner, Prediction
 from costmodel.learners._registry import register
 from costmodel.learners._scaler import Scaler
-from costmodel.learners._stored_state import StoredState
+from costmodel.learners._stored_state import Length, StoredState
 from costmodel.learners._training import check_features, lower_bound, prepare
 from costmodel.learners.multitask._network_training import Examples, Recipe, forward, train_network
 from costmodel.learners.sources._distinct import distinct_rows
@@ -143,7 +143,7 @@ class MultitaskNetwork(Learner):
 
     def _checked(self, stored: StoredState) -> dict[str, FloatArray]:
         """The weights of one network, see ``forward``."""
-        units = ["d", *["h"] * self.layers, 1]
+        units: list[Length] = ["d", *["h"] * self.layers, 1]
         weights = {
             "embedding": stored.floats("embedding", "p + 1", "e"),
             "platform": stored.floats("platform", "e", units[1]),

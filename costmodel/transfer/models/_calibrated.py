@@ -143,7 +143,7 @@ def _inverse(covariance: FloatArray, noise: float) -> FloatArray:
         CostModelError: There is none, as of candidates that are alike and have no noise.
     """
     try:
-        return np.linalg.inv(covariance + noise**2 * np.eye(len(covariance)))
+        return np.asarray(np.linalg.inv(covariance + noise**2 * np.eye(len(covariance))))
     except np.linalg.LinAlgError:
         raise CostModelError(
             "The noise of a model must be above 0 to tell measurements of like candidates apart, but is "
