@@ -4,6 +4,8 @@ import glob
 import os
 import re
 import secrets
+import shlex
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -130,6 +132,19 @@ def write_json(path: Path, obj: Any) -> None:
     """
     data = msgspec.json.format(msgspec.json.encode(obj, enc_hook=_to_builtin), indent=2)
     write_whole(path, data + b"\n")
+
+
+def check_not_open_to_all(path: Path) -> None:
+    """Check that not every user of this machine may write to a file whose content decides what runs here.
+
+    Raises:
+        CostModelError: If they may.
+    """
+    if path.exists() and path.stat().st_mode & stat.S_IWOTH:
+        raise CostModelError(
+            f"{path} decides what this process runs, so it must not be writable for every user, but it is: "
+            f"read it, and then run `chmod o-w {shlex.quote(str(path))}`."
+        )
 
 
 def check_picture(path: Path) -> None:

@@ -5,6 +5,7 @@ from abc import abstractmethod
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
+from urllib.parse import urlsplit
 
 from costmodel.engines._base import Engine, EngineLostError, Job
 
@@ -83,9 +84,14 @@ class ClusterEngine(Engine):
         """Let go of the cluster. May be called twice."""
 
 
-def is_of_this_machine(host: str) -> bool:
-    """Whether what goes to a host stays on this machine."""
+def is_of_this_machine(address: str) -> bool:
+    """Whether what goes to an address stays on this machine; not where the address cannot be read.
+
+    Args:
+        address: Such as ``tcp://localhost:8786``, or the same without a scheme.
+    """
     try:
-        return ipaddress.ip_address(host).is_loopback
+        host = urlsplit(address if "://" in address else f"//{address}").hostname or ""
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
-        return host == "localhost"
+        return False

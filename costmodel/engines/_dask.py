@@ -5,7 +5,6 @@ import uuid
 from concurrent.futures import Future
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from costmodel.engines._base import EngineLostError, EngineWorker, Job, WorkerDiedError
 from costmodel.engines._cluster import ClusterEngine, is_of_this_machine
@@ -30,7 +29,8 @@ class DaskEngine(ClusterEngine):
     resources that no worker has waits for such a worker.
 
     Functions are sent by name and arguments by pickle, so anyone who can connect can run code. Other machines
-    must therefore have ``tls://`` addresses, whose certificates Dask checks.
+    must therefore have ``tls://`` addresses, whose certificates Dask checks. Every user of this machine can
+    connect to a scheduler on a loopback address.
     """
 
     def __init__(
@@ -135,12 +135,14 @@ def _check_safe(address: str) -> None:
     """Check that what goes to an address is encrypted, or stays on this machine.
 
     Raises:
-        CostModelError: It would go to another machine, and anybody between could read and change it.
+        CostModelError: It may go to another machine, and anybody between could read and change it.
     """
-    parts = urlsplit(address)
-    if parts.scheme == "tcp" and not is_of_this_machine(parts.hostname or ""):
-        raise CostModelError(
-            f"The address of a scheduler on another machine must begin with tls://, but got {address}: "
-            "anyone who can connect could run code on the workers and on this machine. Install "
-            "certificates on both ends or, in a trusted network, pass `insecure=True`."
-        )
+    scheme, _, _ = address.rpartition("://")
+    # Without a scheme Dask takes tcp, unless its configuration says otherwise.
+    if scheme in ("tls", "inproc") or (scheme in ("", "tcp") and is_of_this_machine(address)):
+        return
+    raise CostModelError(
+        f"The address of a scheduler on another machine must begin with tls://, but got {address}: "
+        "anyone who can connect could run code on the workers and on this machine. Install "
+        "certificates on both ends or, in a trusted network, pass `insecure=True`."
+    )

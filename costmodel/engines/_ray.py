@@ -4,7 +4,6 @@ import os
 from concurrent.futures import Future
 from importlib.util import find_spec
 from typing import Any
-from urllib.parse import urlsplit
 
 from costmodel.engines._base import EngineLostError, EngineWorker, Job, WorkerDiedError
 from costmodel.engines._cluster import ClusterEngine, is_of_this_machine
@@ -139,8 +138,7 @@ def _check_safe(address: str) -> None:
     Raises:
         CostModelError: It would go to another machine, and anybody between could read and change it.
     """
-    host = urlsplit(address).hostname or ""
-    if os.environ.get("RAY_USE_TLS") != "1" and not is_of_this_machine(host):
+    if os.environ.get("RAY_USE_TLS") != "1" and not is_of_this_machine(address):
         raise CostModelError(
             f"Connections to Ray on another machine must use TLS, but RAY_USE_TLS is not 1 for {address}: "
             "anyone who can connect could run code on the workers. Give all machines certificates and set "

@@ -11,10 +11,10 @@ from typing import Any
 
 import msgspec
 
-from costmodel import tuning
 from costmodel.collector.campaign._folder import CampaignFolder
 from costmodel.engines._base import Engine, EngineLostError
 from costmodel.errors import CostModelError
+from costmodel.files import check_not_open_to_all
 from costmodel.jobs._building import Building
 from costmodel.jobs._database import unanswered
 from costmodel.jobs._faults import is_of_worker
@@ -24,6 +24,8 @@ from costmodel.jobs._status import Answer
 from costmodel.jobs._store import JobStore, Progress
 from costmodel.records._measurement import Measurement
 from costmodel.records._store import read_records
+from costmodel.tuning._collect import collect
+from costmodel.tuning._tune import tune
 
 # A worker with nothing to do looks for work so often.
 _LOOK_EVERY_S = 2.0
@@ -79,10 +81,13 @@ def work(  # noqa: PLR0913 (settings, all but one with defaults)
         Number of leases.
 
     Raises:
-        CostModelError: If the store does not answer, no engine can be opened, or this machine lacks what a
-            job needs: a device or a package. The task is left to other workers.
+        CostModelError: If the store does not answer, or is a file that every user may write to; if no engine
+            can be opened; or if this machine lacks what a job needs: a device or a package. The task is then
+            left to other workers.
         OSError: If the disk of this machine is full. The task is left to other workers.
     """
+    if "://" not in store.place:
+        check_not_open_to_all(Path(store.place))
     count = 0
     with closing(Building(engine)) as building:
         means = _Means(Path(records), building, lanes)
@@ -167,7 +172,7 @@ def _tuned(  # noqa: PLR0913, PLR0917 (what is tuned, with what, and where it is
     means: _Means,
     made: Callable[[Any], None],
 ) -> Progress:
-    result = tuning.tune(
+    result = tune(
         task.workload,
         sms=task.sms,
         trials=lease.trials,
@@ -193,14 +198,29 @@ def _tuned(  # noqa: PLR0913, PLR0917 (what is tuned, with what, and where it is
 
 def _collected(task: CampaignTask, engine: Engine, made: Callable[[Any], None]) -> Progress:
     store = CampaignFolder(Path(task.out)).store
+    _check_is_of_campaigns(Path(task.out))
     earlier = iter(range(sum(1 for _ in read_records(store)) if store.exists() else 0))
 
     def tell(measurement: Measurement) -> None:
         if next(earlier, None) is None:  # those of earlier leases come first
             made(measurement)
 
-    found = tuning.collect(task.campaign, task.out, engine=engine, on_measurement=tell)
+    found = collect(task.campaign, task.out, engine=engine, on_measurement=tell)
     return Progress(found.stored, Answer((found.measured_on, found.sentence)), is_done=found.finished)
+
+
+def _check_is_of_campaigns(folder: Path) -> None:
+    """Check that a submitter names a folder that holds nothing but a campaign's files.
+
+    Raises:
+        CostModelError: If it holds others.
+    """
+    names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    if names and not names & {"campaign.json", "measurements.jsonl"}:
+        raise CostModelError(
+            f"The folder of a campaign must be new, empty or that of a campaign, but {folder} holds other "
+            "files: submit the job with another one."
+        )
 
 
 @contextmanager

@@ -6,8 +6,9 @@ import sys
 import pytest
 from command_line import find
 
-from costmodel import __version__, records
+from costmodel import __version__
 from costmodel.cli._app import main
+from costmodel.records import _device_table
 
 pytestmark = pytest.mark.white_box
 
@@ -29,7 +30,7 @@ def test_version(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[
 
 def test_help_lists_every_command_and_imports_none() -> None:
     code = (
-        "import sys; sys.argv = ['costmodel', '--help']; from costmodel.cli import main\n"
+        "import sys; sys.argv = ['costmodel', '--help']; from costmodel.cli._app import main\n"
         "try: main()\n"
         "finally: print({'pandas', 'pyarrow', 'sklearn', 'tvm', 'xgboost', 'optuna'} & set(sys.modules))"
     )
@@ -77,7 +78,7 @@ def test_a_disk_that_fills_up_is_one_line(
     def fill(_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "study.log")
 
-    monkeypatch.setattr(records, "known_devices", fill)
+    monkeypatch.setattr(_device_table, "known_devices", fill)
     assert run(monkeypatch, "devices", "list") == 2
     assert capsys.readouterr().err == "Error: Cannot write study.log: No space left on device.\n"
 
@@ -131,7 +132,7 @@ def test_a_programming_error_is_not_hidden(monkeypatch: pytest.MonkeyPatch, erro
     def fail(_: object) -> None:
         raise error
 
-    monkeypatch.setattr(records, "known_devices", fail)
+    monkeypatch.setattr(_device_table, "known_devices", fail)
     monkeypatch.setattr(sys, "argv", ["costmodel", "devices", "list"])
     with pytest.raises(type(error), match="bug"):
         main()

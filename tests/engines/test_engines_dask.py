@@ -1,6 +1,7 @@
 """What only workers of Dask meet: other machines, workers that die as a whole, schedulers that go."""
 
 import os
+import re
 import signal
 import time
 from pathlib import Path
@@ -65,10 +66,33 @@ def test_jobs_with_other_resources_have_other_processes(dask_cluster: Any) -> No
     assert not plain & building
 
 
-@pytest.mark.parametrize("address", ["tcp://192.0.2.1:8786", "tcp://builder.example:8786"])
+@pytest.mark.parametrize(
+    "address",
+    [
+        "tcp://192.0.2.1:8786",
+        "tcp://builder.example:8786",
+        "192.0.2.1:8786",
+        "builder.example:8786",
+        "ws://192.0.2.1:8786",
+        "ucx://192.0.2.1:8786",
+        "TCP://192.0.2.1:8786",
+        "tcp://127.0.0.1@192.0.2.1:8786",
+        "tcp://localhost.example:8786",
+        "tcp://[::ffff:192.0.2.1]:8786",
+        "tcp://[:8786",
+        "tcp://:8786",
+        "anything://tcp://127.0.0.1:1",
+    ],
+)
 def test_other_machines_must_be_spoken_to_in_secret(address: str) -> None:
-    with pytest.raises(CostModelError, match=f"must begin with tls://, but got {address}"):
-        open_engine(address)
+    with pytest.raises(CostModelError, match=f"must begin with tls://, but got {re.escape(address)}"):
+        DaskEngine(address, connect_timeout_s=0.1)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "localhost:1", "tcp://[::1]:1"])
+def test_a_scheduler_of_this_machine_may_be_spoken_to_in_the_clear(address: str) -> None:
+    with pytest.raises(CostModelError, match="A Dask scheduler must answer at"):
+        DaskEngine(address, connect_timeout_s=0.1)
 
 
 def test_whoever_asks_for_it_sends_jobs_in_the_clear() -> None:

@@ -30,6 +30,26 @@ def replayed(tmp_path_factory):
     return landscape(tmp_path_factory.mktemp("landscape"))
 
 
+def test_a_store_that_every_user_may_write_to_is_not_worked_on(tmp_path):
+    store = JobStore(str(tmp_path / "jobs.db"))
+    (tmp_path / "jobs.db").chmod(0o666)
+    with pytest.raises(CostModelError, match=r"must not be writable for every user, but it is: .*chmod o-w"):
+        work(store, once=True)
+    (tmp_path / "jobs.db").chmod(0o664)
+    assert work(store, once=True) == 0
+
+
+def test_a_campaign_writes_to_no_folder_of_other_files(tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "thesis.tex").write_text("Mine.")
+    store = JobStore(str(tmp_path / "jobs.db"))
+    id_ = store.submit(JobFile(campaign="cpu-quick", out=str(tmp_path / "out")).job())
+    assert work(store, once=True) == 1
+    (task,) = store.show(id_).tasks
+    assert (task.state, "must be new, empty or that of a campaign" in task.error) == ("failed", True)
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["thesis.tex"]
+
+
 def test_a_job_finds_what_tune_finds(tmp_path, replayed):
     store = JobStore(str(tmp_path / "jobs.db"))
     settings = TuneSettings(replay=replayed, learn_from="nothing")
@@ -93,7 +113,7 @@ def test_what_a_campaign_had_before_is_not_made_under_a_lease(tmp_path, monkeypa
     with RecordStore(records) as before:
         before.append([known])
     store.submit(JobFile(campaign="cpu-quick", out=str(records.parent)).job())
-    monkeypatch.setattr("costmodel.tuning._collect.collect", collect)
+    monkeypatch.setattr("costmodel.jobs._work.collect", collect)
     monkeypatch.setattr("costmodel.jobs._work._TELL_EVERY_S", 0.0)
     monkeypatch.setattr(store, "renew", lambda _, count: made.append(count) or True)
     work(store, once=True)

@@ -153,7 +153,7 @@ def studies(place: str) -> list[optuna.Study]:
 
     Whoever reads makes no tables, except that of alembic's version, which Optuna makes in any case.
     """
-    url = parse_database(place)
+    url = parse_database(place).render_as_string(hide_password=False)
     try:
         storage = optuna.storages.RDBStorage(url, skip_compatibility_check=True, skip_table_creation=True)
         names = sorted(optuna.get_all_study_names(storage))

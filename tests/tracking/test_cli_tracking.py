@@ -33,8 +33,8 @@ class Blocker:
             raise ModuleNotFoundError(name)
 
 sys.meta_path.insert(0, Blocker())
-import costmodel.cli, costmodel.evaluation, costmodel.search, costmodel.tracking
-costmodel.cli.main()
+import costmodel.cli._app, costmodel.evaluation, costmodel.search, costmodel.tracking
+costmodel.cli._app.main()
 """
 
 

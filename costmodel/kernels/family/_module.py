@@ -7,6 +7,7 @@ from pathlib import Path
 from types import ModuleType
 
 from costmodel.errors import CostModelError
+from costmodel.files import check_not_open_to_all
 
 
 @cache
@@ -17,10 +18,11 @@ def load_module(file: Path) -> ModuleType:
         file: Its whole path.
 
     Raises:
-        CostModelError: There is no such file, or it fails.
+        CostModelError: There is no such file, every user may write to it, or it fails.
     """
     if not file.is_file():
         raise CostModelError(f"A Python file must exist at {file}, but does not.")
+    check_not_open_to_all(file)
     name = "_costmodel_" + "_".join((*file.parent.parts[1:], file.stem)).replace(".", "_")
     spec = importlib.util.spec_from_file_location(name, file)
     assert spec

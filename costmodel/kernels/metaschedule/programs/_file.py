@@ -8,6 +8,7 @@ from typing import Any
 
 from costmodel.errors import CostModelError, MissingExtraError
 from costmodel.failures import last_line
+from costmodel.files import check_not_open_to_all
 
 
 def is_program_place(place: str) -> bool:
@@ -85,6 +86,7 @@ def _from_python(path: Path, name: str) -> Any:
     spec = importlib.util.spec_from_file_location(f"costmodel_program_{path.stem}", path)
     if not path.is_file() or spec is None or spec.loader is None:
         raise CostModelError(f"{path} must be a Python file, but there is none.")
+    check_not_open_to_all(path)
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # TVMScript looks up the source of its functions there
     try:
