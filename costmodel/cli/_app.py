@@ -32,6 +32,10 @@ COMMANDS = {
         "costmodel.cli.devices:app",
         "List the known GPUs, or show the peak rates of a GPU or of part of its SMs.",
     ),
+    "records": (
+        "costmodel.cli.records:app",
+        "Forget measurements of a record store, so that they are made again.",
+    ),
     "dataset": (
         "costmodel.cli.dataset:app",
         "Build a dataset from record stores or files of other programs; check, describe, split or export it.",

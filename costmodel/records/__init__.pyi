@@ -1,6 +1,8 @@
 from ._candidate import Candidate as Candidate
 from ._candidate import Config as Config
 from ._device_table import find_device as find_device
+from ._forget import Forgotten as Forgotten
+from ._forget import forget_records as forget_records
 from ._hypothetical import hypothetical as hypothetical
 from ._measurement import Measurement as Measurement
 from ._measurement import Outcome as Outcome

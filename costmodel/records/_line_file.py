@@ -17,7 +17,7 @@ import msgspec
 from filelock import FileLock
 
 from costmodel.errors import CostModelError
-from costmodel.files import make_folder, sync
+from costmodel.files import make_folder, sync, write_whole
 
 
 class _DamagedLineError(Exception):
@@ -46,6 +46,19 @@ class LineFile:
         self.path = path
         self._what = what
         self._read_to = self._lines_read = 0
+        self._inode: int | None = None
+
+    def start_over_if_replaced(self) -> bool:
+        """Read from the first line again if another file took the place of the one that was read."""
+        try:
+            inode = self.path.stat().st_ino
+        except OSError:
+            return False
+        was_replaced = self._inode not in (None, inode)
+        if was_replaced:
+            self._read_to = self._lines_read = 0
+        self._inode = inode
+        return was_replaced
 
     def create(self) -> None:
         """Make the file and its folders, where they are not there; their names are on disk then.
@@ -90,6 +103,8 @@ class LineFile:
         """
         try:
             with self.path.open("rb") as file:
+                if self._inode not in (None, os.fstat(file.fileno()).st_ino):
+                    return  # it was replaced just now
                 file.seek(self._read_to)
                 for line in file:
                     try:
@@ -160,6 +175,15 @@ class SharedLineFile(LineFile):
             yield
         finally:
             self._lock.release()
+
+
+def rewrite_lines(path: Path, records: Sequence[bytes]) -> None:
+    """Put a file with these records in the place of another; whoever calls this keeps others from appending.
+
+    Raises:
+        CostModelError: It cannot be written; the file is as it was before.
+    """
+    write_whole(path, b"".join(map(_encode_line, records)))
 
 
 def _encode_line(record: bytes) -> bytes:

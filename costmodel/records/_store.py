@@ -144,6 +144,9 @@ class SharedRecordStore:
     def refresh(self) -> None:
         """Take over what was appended by anyone since the last time."""
         with self._lock:
+            if self._lines.start_over_if_replaced():
+                self._by_key.clear()
+                self._forget_all()
             for measurement in _measurements(self._lines):
                 if measurement.key not in self._by_key and not measurement.is_passing:
                     self._by_key[measurement.key] = measurement
@@ -155,6 +158,9 @@ class SharedRecordStore:
 
     def _remember(self, measurement: Measurement) -> None:
         """Take note of a measurement that is new here."""
+
+    def _forget_all(self) -> None:
+        """Drop what was noted: somebody forgot some of the measurements, and the others come again."""
 
 
 def _check_name(path: Path) -> None:
@@ -169,9 +175,20 @@ def _line_file(path: Path) -> LineFile:
 def _measurements(lines: LineFile) -> Iterator[Measurement]:
     """The measurements of the lines that were not read yet."""
     for number, record in lines.read_new():
-        try:
-            yield _decode(record)
-        except msgspec.ValidationError as error:
-            raise CostModelError(
-                f"{lines.path}, line {number} is no measurement of this version: {error}."
-            ) from None
+        yield decode_measurement(record, f"{lines.path}, line {number}")
+
+
+def decode_measurement(record: bytes, place: str) -> Measurement:
+    """Decode a record.
+
+    Args:
+        record: JSON of a measurement.
+        place: Where it is from, for an error.
+
+    Raises:
+        CostModelError: It is of another schema.
+    """
+    try:
+        return _decode(record)
+    except msgspec.ValidationError as error:
+        raise CostModelError(f"{place} is no measurement of this version: {error}.") from None

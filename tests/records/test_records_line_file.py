@@ -131,7 +131,7 @@ def test_a_folder_that_lets_nobody_lock_is_told(tmp_path: Path) -> None:
 
 APPEND_MANY = """
 import json, pathlib, sys
-from costmodel.records import SharedLineFile
+from costmodel.records._line_file import SharedLineFile
 lines = SharedLineFile(pathlib.Path(sys.argv[1]), "journal")
 for i in range(50):
     lines.append([json.dumps([sys.argv[2], i, "x" * 200]).encode()])

@@ -37,6 +37,10 @@ class TimingStore(SharedRecordStore):
         """Return all measurements of kernels of one name and types, in order."""
         return self._by_family.get(family, [])
 
+    def _forget_all(self) -> None:
+        self._by_kernel.clear()
+        self._by_family.clear()
+
     def _remember(self, measurement: Measurement) -> None:
         of, platform_id = measurement.candidate, measurement.platform.platform_id
         self._by_kernel.setdefault((of.workload.name, of.space, platform_id), []).append(measurement)

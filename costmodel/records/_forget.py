@@ -1,0 +1,151 @@
+"""Forgets measurements, so that they are made again: of one kernel, config, outcome or age.
+
+A store is only ever appended to, with this exception: it is written anew without what is to be forgotten,
+which moves to ``<store>.forgotten.jsonl``, a record store too.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import msgspec
+from filelock import FileLock, Timeout
+
+from costmodel.errors import CostModelError
+from costmodel.reading import is_file
+from costmodel.records._candidate import Decision
+from costmodel.records._line_file import LineFile, rewrite_lines
+from costmodel.records._measurement import Measurement, Outcome
+from costmodel.records._store import decode_measurement
+
+_OLDEST = timedelta(days=36_500)
+_PATIENCE_S = 10.0  # for somebody who appends at this moment
+
+
+class Forgotten(msgspec.Struct, frozen=True):
+    """Result of forgetting.
+
+    Attributes:
+        measurements: What was forgotten, or would be.
+        kept: Number of measurements that stay.
+        moved_to: Where the forgotten ones are.
+    """
+
+    measurements: tuple[Measurement, ...]
+    kept: int
+    moved_to: Path
+
+
+def forget_records(  # noqa: PLR0913 (criteria, all with defaults)
+    store: Path | str,
+    *,
+    kernel: str | None = None,
+    config: Mapping[str, Decision] | None = None,
+    outcome: Outcome | str | None = None,
+    passing: bool = False,
+    older_than: timedelta | None = None,
+    dry_run: bool = False,
+) -> Forgotten:
+    """Forget the measurements of a store that meet all criteria; whoever needs them makes them again.
+
+    Programs that have the store open notice it, but for those that keep it to themselves: a campaign that
+    runs refuses it.
+
+    Args:
+        store: Path of the record store, such as that of ``costmodel.integrations.triton.autotune``, of
+            ``costmodel tune --records``, or ``measurements.jsonl`` of a campaign.
+        kernel: Name of the workload or of its kind; ``*`` stands for any letters, as in ``triton.matmul*``.
+        config: Decisions that a config has, among others.
+        outcome: How they ended.
+        passing: Whether only failures count that say nothing of the config, such as for want of memory:
+            versions before 0.4 kept them.
+        older_than: Their age at least. What tells no time of its measurement has no age.
+        dry_run: Whether nothing is changed.
+
+    Raises:
+        CostModelError: If there is no criterion, the store cannot be read or written, or another process
+            keeps it to itself.
+
+    Example:
+        >>> forget_records("timings.jsonl", outcome="launch_error")  # doctest: +SKIP
+    """
+    path = Path(store)
+    is_meant = _selection(kernel, config or {}, outcome, passing, older_than)
+    if not is_file(path):
+        raise CostModelError(f"A record store must be a file, but {path} is none.")
+    with _held(path):
+        lines = LineFile(path, "record store")
+        read = [
+            (record, decode_measurement(record, f"{path}, line {number}"))
+            for number, record in lines.read_new()
+        ]
+        kept = [record for record, measurement in read if not is_meant(measurement)]
+        forgotten = [(record, measurement) for record, measurement in read if is_meant(measurement)]
+        attic = LineFile(path.with_suffix(".forgotten.jsonl"), "record store")
+        if forgotten and not dry_run:
+            lines.repair()
+            attic.create()
+            attic.append([record for record, _ in forgotten])
+            rewrite_lines(path, kept)
+    return Forgotten(tuple(measurement for _, measurement in forgotten), len(kept), attic.path)
+
+
+@contextmanager
+def _held(path: Path) -> Iterator[None]:
+    """Keep others from writing to a store."""
+    lock = FileLock(f"{path}.lock")
+    try:
+        lock.acquire(timeout=_PATIENCE_S)
+    except Timeout:
+        raise CostModelError(
+            f"Record store {path} must be free, but another process keeps it to itself. Wait until it ends."
+        ) from None
+    except OSError as error:
+        raise CostModelError(f"Cannot write record store {path}: {error.strerror}.") from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _selection(
+    kernel: str | None,
+    config: Mapping[str, Decision],
+    outcome: Outcome | str | None,
+    passing: bool,
+    older_than: timedelta | None,
+) -> Callable[[Measurement], bool]:
+    """Make the test whether a measurement meets all criteria."""
+    if outcome is not None and outcome not in list(Outcome):
+        raise CostModelError(f"outcome must be one of {', '.join(Outcome)}, but got {outcome!r}.")
+    if kernel is None and not config and outcome is None and not passing and older_than is None:
+        raise CostModelError(
+            "What to forget must be said, but no criterion is given. Name a kernel, a config, an outcome or "
+            "an age; to forget everything, delete the file."
+        )
+    if older_than is not None and not timedelta() <= older_than <= _OLDEST:
+        raise CostModelError(f"older_than must be from 0 to {_OLDEST.days} days, but got {older_than}.")
+    latest = None if older_than is None else datetime.now(UTC) - older_than
+    wanted = {name: str(value) for name, value in config.items()}
+
+    def is_meant(measurement: Measurement) -> bool:
+        workload, decisions = measurement.candidate.workload, measurement.candidate.config.decisions
+        return (
+            (kernel is None or any(fnmatchcase(name, kernel) for name in (workload.name, workload.kind)))
+            and all(name in decisions and str(decisions[name]) == value for name, value in wanted.items())
+            and (outcome is None or measurement.outcome == outcome)
+            and (not passing or measurement.is_passing)
+            and (latest is None or _is_before(measurement.measured_at, latest))
+        )
+
+    return is_meant
+
+
+def _is_before(measured_at: str, latest: datetime) -> bool:
+    try:
+        when = datetime.fromisoformat(measured_at)
+    except ValueError:
+        return False
+    return (when if when.tzinfo else when.replace(tzinfo=UTC)) <= latest
