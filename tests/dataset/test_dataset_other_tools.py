@@ -200,4 +200,4 @@ def test_files_of_other_tools_become_a_dataset(tmp_path: Path, platform: Path, h
     files = sorted(path for path in FILES.iterdir() if path.suffix != ".txt")  # which holds a table twice
     report = build_dataset(files, tmp_path / "dataset", header=header, options=ReadOptions(platform))
     assert (report.rejects, report.measurements) == ({}, 26)
-    assert len(load_dataset(tmp_path / "dataset")) == 26
+    assert len(load_dataset(tmp_path / "dataset").to_records()) == 26
