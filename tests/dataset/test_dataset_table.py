@@ -14,8 +14,8 @@ from fake_foreign import COLUMN_MAP, HEADER, PLATFORM_TOML, csv_text, fake_rows
 from costmodel.dataset import build_dataset, load_dataset
 from costmodel.dataset.importers._base import ReadOptions
 from costmodel.dataset.importers._read import read_source
-from costmodel.dataset.importers._unpack import lines_of
 from costmodel.errors import CostModelError
+from costmodel.reading import lines_of
 from costmodel.records import Outcome
 
 pytestmark = pytest.mark.white_box

@@ -9,7 +9,7 @@ from typing import Literal, get_args
 
 from costmodel.dataset.importers._document import Document
 from costmodel.dataset.importers._source import Source
-from costmodel.dataset.importers._unpack import unpacked
+from costmodel.reading import open_unpacked, refusing
 from costmodel.records._workload import Workload
 
 LowerTraces = Literal["needed", "all", "none"]
@@ -64,7 +64,7 @@ class InputFile:
         Raises:
             CostModelError: The file cannot be read.
         """
-        with unpacked(path) as (file, packed):
+        with refusing(path, "a file of measurements"), open_unpacked(path) as (file, packed):
             return cls(path, file.read(_HEAD_BYTES), packed)
 
     @property

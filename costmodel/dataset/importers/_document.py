@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from costmodel.dataset.importers._json import JsonWindow
-from costmodel.dataset.importers._unpack import MOST_TOTAL, unpacked
-from costmodel.errors import CostModelError
+from costmodel.reading import MOST_TOTAL, open_unpacked, refusing
 
 # Fields whose entries are read one at a time, and how these are held together.
 _STREAMED = {
     **{"cache": "{", "results": "["},
     **{"Results": "[", "benchmarks": "[", "configs_timings": "["},
 }
+_WHAT = "one JSON object"
 _CLOSING = {"{": "}", "[": "]"}
 
 
@@ -48,7 +48,7 @@ class Document:
         counts: dict[str, int] = {}
         keys: set[int] = set()
         closed = True
-        try:
+        with refusing(path, _WHAT):
             for part in _parts_of(path, most_bytes):
                 match part:
                     case _Field(name, value):
@@ -65,10 +65,6 @@ class Document:
                         counts[name] += 1
                     case _Unclosed():
                         closed = False
-        except (ValueError, RecursionError) as error:
-            raise CostModelError(
-                f"{path} must be a cache file of Kernel Tuner or a T4 file, but: {error}."
-            ) from None
         return cls(path, fields, counts, closed)
 
     def __contains__(self, name: str) -> bool:
@@ -115,7 +111,7 @@ _Part = _Field | _Begin | _Entry | _Unclosed
 
 
 def _parts_of(path: Path, most_bytes: int) -> Iterator[_Part]:
-    with unpacked(path, "cache") as (file, _):
+    with refusing(path, _WHAT), open_unpacked(path) as (file, _):
         yield from _parts(JsonWindow(file, most_bytes))
 
 

@@ -10,7 +10,7 @@ import json
 import re
 from typing import Any
 
-from costmodel.dataset.importers._unpack import Stream
+from costmodel.reading import Stream
 
 _CHUNK = 2**20
 _MOST_VALUE = 64 * 2**20  # characters of one value

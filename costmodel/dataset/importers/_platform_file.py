@@ -2,7 +2,6 @@
 
 import math
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,6 +11,7 @@ import msgspec
 
 from costmodel.dataset.importers._source import Repair
 from costmodel.errors import CostModelError
+from costmodel.reading import read_toml
 from costmodel.records._device_table import find_device
 from costmodel.records._platform import Device, DeviceKind, Isolation, Platform
 from costmodel.records._workload import Workload
@@ -82,12 +82,7 @@ def read_platform_file(path: Path) -> PlatformFile:
     Raises:
         CostModelError: The file cannot be read, or does not describe a platform.
     """
-    try:
-        file = msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), _File)
-    except OSError as error:
-        raise CostModelError(f"Cannot read platform {path}: {error.strerror}.") from None
-    except (ValueError, OverflowError, RecursionError, msgspec.MsgspecError) as error:
-        raise CostModelError(f"{path} must describe a platform {_EXAMPLE}, but: {error}.") from None
+    file: _File = read_toml(path, _File, f"a platform {_EXAMPLE}")
     device = find_device(file.device) if isinstance(file.device, str) else _checked(file.device, path)
     sms = device.sms if file.sms is None else file.sms
     if file.isolation != "whole" and file.sms is None:

@@ -9,8 +9,8 @@ from costmodel.dataset.publish._plots import COVERAGE_PLOT, GAP_PLOT, NOISE_PLOT
 from costmodel.dataset.publish._summary import TextTable, summary_tables
 from costmodel.dataset.table._checksums import SUMS_NAME
 from costmodel.dataset.table._schema import FILE_NAME, PARTS_NAME, SCHEMA
-from costmodel.errors import CostModelError
 from costmodel.files import find_config, write_whole
+from costmodel.reading import read_json, read_toml
 
 HEADER_NAME = "card.json"
 
@@ -127,13 +127,8 @@ def read_card_header(path: Path) -> CardHeader:
     Raises:
         CostModelError: If the file is missing, is not TOML, or has other keys.
     """
-    try:
-        return msgspec.toml.decode(find_config(path).read_bytes(), type=CardHeader)
-    except OSError as error:
-        raise CostModelError(f"Cannot read card {path}: {error.strerror}.") from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        keys = ", ".join(CardHeader.__struct_fields__)
-        raise CostModelError(f"Card {path} must be TOML with the texts {keys}, but: {error}.") from None
+    keys = ", ".join(CardHeader.__struct_fields__)
+    return read_toml(find_config(path), CardHeader, f"a card in TOML with the texts {keys}")
 
 
 def write_held_header(header: CardHeader, folder: Path) -> None:
@@ -147,13 +142,7 @@ def read_held_header(folder: Path) -> CardHeader:
     Raises:
         CostModelError: It is not in its folder, or damaged.
     """
-    file = folder / HEADER_NAME
-    try:
-        return msgspec.json.decode(file.read_bytes(), type=CardHeader)
-    except OSError as error:
-        raise CostModelError(f"Cannot read {file}, the texts of the card: {error.strerror}.") from error
-    except msgspec.MsgspecError as error:
-        raise CostModelError(f"{file} must contain the texts of the dataset's card, but: {error}.") from None
+    return read_json(folder / HEADER_NAME, CardHeader, "the texts of a dataset's card")
 
 
 def render_card(header: CardHeader, description: Description, *, in_parts: bool = False) -> str:

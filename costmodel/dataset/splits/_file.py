@@ -38,6 +38,7 @@ from costmodel.dataset.table._checksums import add_checksums, check_checksum
 from costmodel.dataset.table._dataset import Dataset, DatasetFile, named
 from costmodel.errors import CostModelError
 from costmodel.files import write_whole
+from costmodel.reading import is_file, read_json, refusing
 
 FOLDER_NAME = "splits"
 VERSION = 1
@@ -117,21 +118,17 @@ def read_split(dataset: Dataset, name: str) -> Split:
     of = _file_of(dataset)
     folder = of.path.parent
     file = folder / FOLDER_NAME / f"{name}.json"
-    if not _NAME.fullmatch(name) or not file.is_file():
+    if not _NAME.fullmatch(name) or not is_file(file):
         written = sorted(each.stem for each in file.parent.glob("*.json"))
         raise CostModelError(
             f"A split must be one of {', '.join(STRATEGIES)}, or one that `costmodel dataset split` wrote "
             f"into {folder / FOLDER_NAME} ({', '.join(written) or 'there are none'}), but got {name!r}."
         )
     check_checksum(folder, _in_folder(name))
-    try:
-        said = msgspec.json.decode(file.read_bytes(), type=_File)
-        _check_is_of(file, said, of.sha256)
+    said: _File = read_json(file, _File, "a split", remedy="Write it again.")
+    _check_is_of(file, said, of.sha256)
+    with refusing(file, "a split", "Write it again."):
         split = _from_file(dataset, said)
-    except OSError as error:
-        raise CostModelError(f"Cannot read {file}: {error.strerror}.") from error
-    except ValueError as error:
-        raise CostModelError(f"{file} must be a split, but: {error}. Write it again.") from None
     check_split(dataset, split)
     return split
 

@@ -22,6 +22,7 @@ from costmodel.dataset.table._checksums import add_checksums, check_checksum
 from costmodel.dataset.table._dataset import Dataset
 from costmodel.errors import CostModelError
 from costmodel.files import write_whole
+from costmodel.reading import read_json
 from costmodel.records._shape import Shape
 from costmodel.records._workload import Workload
 
@@ -104,10 +105,7 @@ def _final_shapes(dataset: Dataset) -> Mapping[str, tuple[str, ...]]:
     if file is None or not file.is_file():
         return {}
     check_checksum(file.parent, file.name)
-    try:
-        return msgspec.json.decode(file.read_bytes(), type=dict[str, tuple[str, ...]])
-    except msgspec.MsgspecError as error:
-        raise CostModelError(f"{file} must list shapes by family, but: {error}. Write it again.") from None
+    return read_json(file, dict[str, tuple[str, ...]], "a list of shapes by family", remedy="Write it again.")
 
 
 def _shape(workload: str) -> Shape:

@@ -23,11 +23,11 @@ from costmodel.dataset.importers._json import parse_json
 from costmodel.dataset.importers._origin import Origin
 from costmodel.dataset.importers._platform_file import needed_platform, platform_file_for
 from costmodel.dataset.importers._source import Reject, Source
-from costmodel.dataset.importers._unpack import numbered_lines
 from costmodel.dataset.importers.metaschedule._kernels import ForeignKernels, OurKernels
 from costmodel.dataset.importers.metaschedule._program import Program, ReplayDiffersError
 from costmodel.errors import CostModelError, MissingExtraError
 from costmodel.kernels.metaschedule._database_json import database_workload
+from costmodel.reading import read_lines
 from costmodel.records._measurement import Measurement, Outcome
 from costmodel.records._platform import DeviceKind, Platform
 from costmodel.records._workload import Workload
@@ -75,7 +75,7 @@ def _entries(path: Path, options: ReadOptions) -> Iterator[Measurement | Reject]
             "leave out `--workload`."
         )
     database = _Database(msgspec.structs.replace(where.platform, software=software), programs)
-    for number, line in numbered_lines(path, "a MetaSchedule database"):
+    for number, line in read_lines(path, "a MetaSchedule database"):
         try:
             yield database.measurement(line)
         except EntryError as error:
@@ -151,7 +151,7 @@ def _programs(
 ) -> list[Program | None]:
     """The programs in order, with what of them is lowered; None where a line is damaged."""
     programs: list[Program | None] = []
-    for _, line in numbered_lines(path, "a MetaSchedule database"):
+    for _, line in read_lines(path, "a MetaSchedule database"):
         try:
             match parse_json(line.decode()):
                 case [str(program), str(text)]:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.csv as pc
 
 from costmodel.dataset.importers._entry import EntryError
-from costmodel.dataset.importers._unpack import Stream, lines_of
+from costmodel.reading import Stream, lines_of
 
 MOST_LINE = 2**20
 MOST_TOTAL = 4 * 2**30

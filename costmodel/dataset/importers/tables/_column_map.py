@@ -1,12 +1,11 @@
 """Which column of a table is what: a TOML file that someone writes for a table of another program."""
 
-import tomllib
 from pathlib import Path
 from typing import Annotated, Literal
 
 import msgspec
 
-from costmodel.errors import CostModelError
+from costmodel.reading import read_toml
 
 _EXAMPLE = (
     'It needs at least `workload = "suite.kernel-x4096"`, a table [parameters] with lines such as '
@@ -115,9 +114,4 @@ def read_column_map(path: Path) -> ColumnMap:
     Raises:
         CostModelError: The file cannot be read, or is none.
     """
-    try:
-        return msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), ColumnMap)
-    except OSError as error:
-        raise CostModelError(f"Cannot read column map {path}: {error.strerror}.") from None
-    except (ValueError, OverflowError, RecursionError, msgspec.MsgspecError) as error:
-        raise CostModelError(f"{path} must map the columns of a table, but: {error}. {_EXAMPLE}.") from None
+    return read_toml(path, ColumnMap, "a map of the columns of a table", remedy=f"{_EXAMPLE}.")

@@ -1,11 +1,9 @@
 """Tables of other programs: CSV, plain or gzipped, and Parquet, read with a column map."""
 
-import csv
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from costmodel.dataset.importers._base import Format, InputFile, ReadOptions
@@ -13,12 +11,12 @@ from costmodel.dataset.importers._origin import Origin
 from costmodel.dataset.importers._own import PARQUET
 from costmodel.dataset.importers._platform_file import PlatformFile, needed_platform, platform_file_for
 from costmodel.dataset.importers._source import Entry, Source
-from costmodel.dataset.importers._unpack import Stream, unpacked
 from costmodel.dataset.importers.tables._blocks import Block, csv_blocks
 from costmodel.dataset.importers.tables._column_map import ColumnMap, read_column_map
 from costmodel.dataset.importers.tables._columns import ColumnReader
 from costmodel.dataset.importers.tables._row import RowReader
 from costmodel.errors import CostModelError
+from costmodel.reading import Stream, open_unpacked, refusing
 from costmodel.threads import ahead
 
 # A small Parquet file can say that it has any number of rows.
@@ -74,14 +72,10 @@ def _entries(path: Path, column_map: Path, platform: PlatformFile | None) -> Ite
 
 
 def _blocks(path: Path, columns: ColumnMap) -> Iterator[Block]:
-    with unpacked(path) as (file, _):
+    with refusing(path, "a table in CSV or Parquet"), open_unpacked(path) as (file, _):
         is_parquet = file.read(len(PARQUET)) == PARQUET
         file.seek(0)
-        try:
-            yield from _parquet_blocks(file, columns) if is_parquet else _csv_blocks(file, columns)
-        except (ValueError, csv.Error, pa.ArrowException) as error:
-            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise CostModelError(f"{path} must be a table in CSV or Parquet, but: {reason}.") from None
+        yield from _parquet_blocks(file, columns) if is_parquet else _csv_blocks(file, columns)
 
 
 def _csv_blocks(file: Stream, columns: ColumnMap) -> Iterator[Block]:
