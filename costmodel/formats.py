@@ -66,17 +66,42 @@ _BEST_ONLY = "It names best configs without their timings."
 
 # A file looks like the first that it is of: those that are told by more stand before those told by less.
 FORMATS = (
-    FileFormat("record-store", "a record store", _BUILD, lambda h: h.has("crc32", "record")),
-    FileFormat("kernel-tuner-cache", "a cache of Kernel Tuner", _BUILD, lambda h: h.has("tune_params_keys")),
-    FileFormat("t4", "results in T4", _BUILD, lambda h: h.has("schema_version", "results")),
+    FileFormat(
+        "record-store",
+        "a record store",
+        _BUILD,
+        lambda h: h.has("crc32") or bool(re.search(r'^\{"crc32"', h.text, re.MULTILINE)),
+    ),
+    FileFormat(
+        "kernel-tuner-cache",
+        "a cache of Kernel Tuner",
+        _BUILD,
+        lambda h: h.has("tune_params_keys") or h.has("cache"),
+    ),
+    FileFormat(
+        "t4",
+        "results in T4",
+        _BUILD,
+        lambda h: h.has("results") and (h.has("schema_version") or '"invalidity"' in h.text),
+    ),
     FileFormat(
         "t1",
         "a T1 description of a kernel",
         "`costmodel kernels check FILE` and `--source FILE` read it.",
         lambda h: h.has("ConfigurationSpace"),
     ),
-    FileFormat("auto-scheduler-log", "a log of TVM's auto-scheduler", _BUILD, lambda h: h.has("i", "r", "v")),
-    FileFormat("autotvm-log", "a log of AutoTVM", _BUILD, lambda h: h.has("input", "config", "result")),
+    FileFormat(
+        "auto-scheduler-log",
+        "a log of TVM's auto-scheduler",
+        _BUILD,
+        lambda h: h.has("i", "r", "v") or bool(re.match(r'(?:#.*\n)*\s*\{\s*"i"\s*:', h.text)),
+    ),
+    FileFormat(
+        "autotvm-log",
+        "a log of AutoTVM",
+        _BUILD,
+        lambda h: h.has("input", "config", "result") or bool(re.match(r'\{\s*"input"\s*:\s*\[', h.text)),
+    ),
     FileFormat("triton-autotune", "a cache of triton.autotune", _BUILD, lambda h: h.has("configs_timings")),
     FileFormat(
         "moe-configs",
@@ -115,7 +140,13 @@ FORMATS = (
         "metaschedule",
         "a database of MetaSchedule",
         _BUILD,
-        lambda h: bool(re.match(r'\[\d+, ?\[|\["?-?\d+"?, ?"', h.text)),
+        lambda h: bool(re.search(r'^\[\s*("[^"\n]*"|[-\w.]+)\s*,\s*\[', h.text, re.MULTILINE)),
+    ),
+    FileFormat(
+        "metaschedule-programs",
+        "the programs of a database of MetaSchedule",
+        _BUILD,
+        lambda h: bool(re.match(r'\[\s*"-?\d+"\s*,\s*"', h.text)),
     ),
     FileFormat(
         "parquet",
@@ -145,7 +176,13 @@ FORMATS = (
         "cutlass-profiler",
         "output of cutlass_profiler",
         _BUILD,
-        lambda h: bool(re.search(r"^Problem,Provider,OperationKind,", h.text, re.MULTILINE)),
+        lambda h: bool(
+            re.search(
+                r"^([^\n]*,)?Problem,Provider,OperationKind,|^=+\s+Problem ID: \d+\s+Provider: ",
+                h.text,
+                re.MULTILINE,
+            )
+        ),
     ),
     FileFormat(
         "nvbench-table", "output of nvbench", _BUILD, lambda h: h.begins("# devices", "benchmark,device")
@@ -211,12 +248,22 @@ FORMATS = (
         ),
     ),
     FileFormat(
+        "python",
+        "a program in Python",
+        "Files of measurements hold data only.",
+        lambda h: bool(
+            re.match(r"(#.*\n|\s)*(import \w|from [\w.]+ import |def \w+\(|@\w|class \w+)", h.text)
+        ),
+    ),
+    FileFormat(
         "yaml",
         "YAML",
         "Write what it says as TOML or JSON.",
         lambda h: bool(_YAML.match(h.text)),
     ),
-    FileFormat("csv", "a CSV file", _TABLE, lambda h: "\0" not in h.text and h.first_line.count(",") > 1),
+    FileFormat(
+        "csv", "a CSV file", _TABLE, lambda h: "\0" not in h.text and bool(re.search(r"[,;\t]", h.first_line))
+    ),
 )
 
 

@@ -26,7 +26,7 @@ VALUES = st.recursive(
 def document_of(folder: Path, data: bytes) -> Document:
     path = folder / "document.json"
     path.write_bytes(data)
-    return Document.open(path)
+    return Document.open(path, "a document")
 
 
 def whole(document: Document) -> dict[str, Any]:
@@ -75,7 +75,7 @@ def test_windows_may_end_anywhere(tmp_path: Path, fill: str, shift: int) -> None
     assert len(data) > 3 * WINDOW
     path = tmp_path / "document.json.gz"
     path.write_bytes(gzip.compress(data, 1))
-    assert whole(Document.open(path)) == content
+    assert whole(Document.open(path, "a document")) == content
 
 
 @pytest.mark.parametrize("digits", range(1, 9))
@@ -108,7 +108,7 @@ def test_a_document_may_end_behind_any_entry_of_a_cache(tmp_path: Path, content:
             assert not document.closed
             assert whole(document) == expected
         else:
-            with pytest.raises(CostModelError, match="must be a cache file of Kernel Tuner or a T4 file"):
+            with pytest.raises(CostModelError, match="must be a document"):
                 document_of(tmp_path, cut.encode())
 
 
@@ -132,9 +132,9 @@ def test_a_document_may_end_behind_any_entry_of_a_cache(tmp_path: Path, content:
         (b'{"cache": {}, "cache": {}}', "each key of an object must be unique"),
         (b'{"a": 1, "a": 1}', "each key of an object must be unique"),
         (b'{"cache": {"\\ud800": 1}}', "surrogate escapes must come in pairs"),
-        (b'{"cache": {"a": "\xff"}}', "utf-8"),
-        (b'{"cache": {"a": "\xc3', "utf-8|Unterminated"),
-        (b'{"a": ' + b"[" * 100_000, "recursion"),
+        (b'{"cache": {"a": "\xff"}}', "is not UTF-8"),
+        (b'{"cache": {"a": "\xc3', "is not UTF-8|Unterminated"),
+        (b'{"a": ' + b"[" * 100_000, "nested too deeply"),
     ],
 )
 def test_what_is_wrong_is_one_error(tmp_path: Path, data: bytes, message: str) -> None:

@@ -284,11 +284,11 @@ def test_damaged_files_are_one_error(tmp_path: Path) -> None:
     twice = whole.replace(b'"cache": {', b'"cache": {"16,1,row,15": {}, ', 1)
     for name, data, message in (
         ("cut.json.gz", gzip.compress(whole)[:-20], "Compressed file ended before the end"),
-        ("cut.json", whole[:900], "must be a cache file"),
+        ("cut.json", whole[:900], "must be a cache of Kernel Tuner"),
         ("twice.json", twice, "each key of an object must be unique"),
-        ("deep.json", b'{"cache": ' + b"[" * 100_000, "must be a cache file"),
+        ("deep.json", b'{"cache": ' + b"[" * 100_000, "must be a cache of Kernel Tuner"),
         ("halves.json", whole.replace(b"NVIDIA", rb"\ud800"), "surrogate escapes must come in pairs"),
-        ("latin.json", whole.replace(b"NVIDIA", b"\xff"), "must be a cache file"),
+        ("latin.json", whole.replace(b"NVIDIA", b"\xff"), "must be a cache of Kernel Tuner"),
     ):
         (tmp_path / name).write_bytes(data)
         with pytest.raises(CostModelError, match=message):
@@ -304,8 +304,8 @@ def test_a_small_file_cannot_unpack_to_any_size(tmp_path: Path) -> None:
         read_source(bomb)
     bomb.write_bytes(gzip.compress(b'{"cache": {}}' + b" " * 2**20))
     with pytest.raises(CostModelError, match=r"at most 1,000,000 bytes unpacked, but has more"):
-        Document.open(bomb, most_bytes=1_000_000)
-    assert Document.open(bomb).counts == {"cache": 0}
+        Document.open(bomb, "a document", most_bytes=1_000_000)
+    assert Document.open(bomb, "a document").counts == {"cache": 0}
 
 
 def test_stores_and_caches_become_one_dataset(store: Path, tmp_path: Path, header) -> None:

@@ -1,6 +1,7 @@
 """Files that other tools write, as they come: what is read of them, and what is said of the rest."""
 
-from collections.abc import Sequence
+import gzip
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -201,3 +202,35 @@ def test_files_of_other_tools_become_a_dataset(tmp_path: Path, platform: Path, h
     report = build_dataset(files, tmp_path / "dataset", header=header, options=ReadOptions(platform))
     assert (report.rejects, report.measurements) == ({}, 26)
     assert len(load_dataset(tmp_path / "dataset").to_records()) == 26
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("matmul:\n  block_m: [16, 32, 64]\n", "it looks like YAML. Write what it says as TOML or JSON"),
+        (
+            '[{"ph": "X", "cat": "Kernel", "name": "volta_sgemm"}]',
+            r"trace of PyTorch's profiler. `costmodel plan",
+        ),
+        (
+            '{"1": {"BLOCK_SIZE_M": 16, "num_warps": 4}}',
+            "best configs of a fused MoE kernel. It names best configs",
+        ),
+        ("import triton\n\n\n@triton.jit\ndef kernel(x):\n    pass\n", "it looks like a program in Python"),
+        ('[{"block": 16, "ms": 0.5}]', "JSON of another kind. Convert its rows to a table"),
+        ("a,b,ms\n1,2,0.5\n", "a table of another program. Give `--columns map.toml`"),
+        (
+            "no words of any format\n",
+            "looks like none of these: a CSV file, a Parquet file, a cache of Kernel",
+        ),
+        ("<!DOCTYPE html><html></html>", "a web page. Download the file itself"),
+    ],
+)
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_what_cannot_be_read_is_told_by_what_it_looks_like(
+    tmp_path: Path, content: str, message: str, pack: Callable[[bytes], bytes]
+) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(pack(content.encode()))
+    with pytest.raises(CostModelError, match=message):
+        read_source(path)

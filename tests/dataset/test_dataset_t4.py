@@ -123,10 +123,10 @@ def test_the_command_line_can_say_where_and_what(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "must describe a platform"),
-        ("device = ", "must describe a platform"),
-        ('device = "RTX 3090"\nsms = "82"', "must describe a platform"),
-        ('device = "RTX 3090"\nsm = 82', "must describe a platform"),
+        ("", "must be a platform"),
+        ("device = ", "must be a platform"),
+        ('device = "RTX 3090"\nsms = "82"', "must be a platform"),
+        ('device = "RTX 3090"\nsm = 82', "must be a platform"),
         ('device = "Voodoo 2"', "costmodel devices list"),
         ('device = "RTX 3090"\nsms = 83', "must grant 1 to 82 SMs"),
         ('device = "RTX 3090"\nsms = 0', "must grant 1 to 82 SMs"),
@@ -157,11 +157,11 @@ def test_a_device_of_ones_own_and_a_part_of_it(tmp_path: Path) -> None:
 
 def test_results_that_are_no_list(tmp_path: Path) -> None:
     with pytest.raises(CostModelError, match="results are not a list"):
-        read(tmp_path, {"results": {}})
+        read(tmp_path, {"schema_version": "1.0.0", "results": {}})
 
 
 def test_a_field_that_stands_twice(tmp_path: Path) -> None:
-    (tmp_path / "a.json").write_text('{"results": [], "results": []}')
+    (tmp_path / "a.json").write_text('{"schema_version": "1.0.0", "results": [], "results": []}')
     with pytest.raises(CostModelError, match="each key of an object must be unique"):
         read_source(tmp_path / "a.json")
 

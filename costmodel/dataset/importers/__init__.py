@@ -1,1 +1,1 @@
-"""Readers of record stores, datasets and files of other programs; see ``_read.FORMATS``."""
+"""Readers of record stores, datasets and files of other programs; see ``_read.READERS``."""

@@ -7,7 +7,6 @@ versions of TVM have no auto_scheduler, and none is needed to read its logs.
 """
 
 import json
-import re
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Any
 import msgspec
 
 from costmodel.dataset.importers._auto_scheduler_steps import Step, Whole, config_of_steps
-from costmodel.dataset.importers._base import Format, InputFile, ReadOptions
+from costmodel.dataset.importers._base import InputFile, ReadOptions
 from costmodel.dataset.importers._entry import EntryError
 from costmodel.dataset.importers._foreign import workload_of_arguments
 from costmodel.dataset.importers._json import parse_json
@@ -31,8 +30,6 @@ from costmodel.records._workload import Workload
 
 # Which TVM reads alike; later ones only have more behind the task.
 VERSIONS = ("v0.2", "v0.3", "v0.4", "v0.5", "v0.6")
-# TVM skips lines that begin with a space or #.
-_BEGINS = re.compile(rb'(?:[# ].*\n)*\{\s*"i"\s*:')
 
 
 class _Task(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
@@ -59,7 +56,7 @@ class _Record(msgspec.Struct, forbid_unknown_fields=True):
     v: str
 
 
-def _read_log(file: InputFile, options: ReadOptions) -> Source:
+def read_auto_scheduler(file: InputFile, options: ReadOptions) -> Source:
     where = platform_file_for(file.path, options.platform)
     return Source.of(file.path, _entries(file.path, where))
 
@@ -128,6 +125,3 @@ def _workload(key: str) -> Workload:
     if not isinstance(parts, list) or not parts or not isinstance(parts[0], str):
         raise EntryError("a workload key must be a JSON list that begins with a name or a hash")
     return workload_of_arguments("auto_scheduler", parts[0], parts[1:])
-
-
-AUTO_SCHEDULER = Format("log of auto_scheduler", lambda file, _: bool(_BEGINS.match(file.head)), _read_log)

@@ -6,14 +6,13 @@ A line is ``{"input": [target, task, arguments, {}], "config": {"index": ..., "c
 ``python/tvm/autotvm/task/space.py``; later versions have no AutoTVM, and none is needed to read its logs.
 """
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
-from costmodel.dataset.importers._base import Format, InputFile, ReadOptions
+from costmodel.dataset.importers._base import InputFile, ReadOptions
 from costmodel.dataset.importers._entry import EntryError, decision, factors
 from costmodel.dataset.importers._foreign import name_space, workload_of_arguments
 from costmodel.dataset.importers._json import parse_json
@@ -24,8 +23,6 @@ from costmodel.dataset.importers._tvm_logs import TvmPlatforms, TvmResult
 from costmodel.reading import read_lines
 from costmodel.records._candidate import Candidate, Config, Decision
 from costmodel.records._measurement import Measurement, Outcome
-
-_BEGINS = re.compile(rb'\s*\{\s*"input"\s*:\s*\[')
 
 
 class _Choice(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
@@ -52,7 +49,7 @@ class _Record(msgspec.Struct):
     tvm_version: str = ""
 
 
-def _read_log(file: InputFile, options: ReadOptions) -> Source:
+def read_autotvm(file: InputFile, options: ReadOptions) -> Source:
     where = platform_file_for(file.path, options.platform)
     return Source.of(file.path, _entries(file.path, where))
 
@@ -120,6 +117,3 @@ def _decide(choice: _Choice) -> Decision:
     if not isinstance(value, list) or not all(isinstance(each, str | int) for each in value):
         raise EntryError("an order or annotations of loops must be a list of numbers or texts")
     return ",".join(map(str, value))
-
-
-AUTOTVM = Format("log of AutoTVM", lambda file, _: bool(_BEGINS.match(file.head)), _read_log)

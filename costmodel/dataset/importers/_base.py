@@ -1,6 +1,5 @@
-"""Interface of a file format: how a file is recognised, and how it is read."""
+"""A file that is to be read, and the options with which it is."""
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,16 +8,12 @@ from typing import Literal, get_args
 
 from costmodel.dataset.importers._document import Document
 from costmodel.dataset.importers._source import Source
+from costmodel.formats import HEAD_BYTES, FileFormat, detect_format
 from costmodel.reading import open_unpacked, refusing
 from costmodel.records._workload import Workload
 
 LowerTraces = Literal["needed", "all", "none"]
 LOWER_TRACES: tuple[LowerTraces, ...] = get_args(LowerTraces)
-
-_HEAD_BYTES = 64 * 2**10
-_FIRST_KEY = re.compile(rb'\s*\{\s*"(\w+)"')
-_LIST = re.compile(rb"\s*\[\s*\{")
-_KEY_OF_LINES = "crc32"  # which a line of a record store begins with
 
 
 @dataclass(frozen=True)
@@ -45,17 +40,15 @@ class ReadOptions:
 
 @dataclass(frozen=True)
 class InputFile:
-    """A file, and as much of its content as it takes to tell its format.
+    """A file, and what it looks like.
 
     Attributes:
         path: Where it is.
         head: Its first bytes, unpacked.
-        packed: Whether it is gzipped.
     """
 
     path: Path
     head: bytes
-    packed: bool
 
     @classmethod
     def open(cls, path: Path) -> "InputFile":
@@ -64,42 +57,32 @@ class InputFile:
         Raises:
             CostModelError: The file cannot be read.
         """
-        with refusing(path, "a file of measurements"), open_unpacked(path) as (file, packed):
-            return cls(path, file.read(_HEAD_BYTES), packed)
+        with (
+            refusing(path, "a file of measurements", "Copy the file again."),
+            open_unpacked(path) as (file, _),
+        ):
+            return cls(path, file.read(HEAD_BYTES))
+
+    @cached_property
+    def look(self) -> FileFormat | None:
+        """The format that it looks to be of; None if that is unknown."""
+        return detect_format(self.head)
 
     @property
-    def first_key(self) -> str:
-        """The first key of the JSON object that it begins with; empty where it begins otherwise."""
-        found = _FIRST_KEY.match(self.head)
-        return found[1].decode() if found else ""
-
-    @property
-    def is_list(self) -> bool:
-        """Whether it begins as a JSON list of objects, which no format is."""
-        return bool(_LIST.match(self.head))
-
-    @property
-    def is_document(self) -> bool:
-        """Whether it begins as one JSON object, and not as lines of them."""
-        return self.first_key not in ("", _KEY_OF_LINES)
+    def is_json(self) -> bool:
+        """Whether it begins as JSON does."""
+        return self.head.lstrip()[:1] in (b"{", b"[")
 
     @cached_property
     def document(self) -> Document:
-        """The JSON object that it is."""
-        return Document.open(self.path)
+        """The JSON object that it is.
+
+        Raises:
+            CostModelError: It is damaged.
+        """
+        return Document.open(self.path, self.look.name if self.look else "one JSON object")
 
 
-@dataclass(frozen=True)
-class Format:
-    """A format of files.
-
-    Attributes:
-        name: What its files are called in messages.
-        recognises: Whether a file is of this format, as far as its content and the options tell.
-        read: What a file of it holds; raises a ``CostModelError`` where it is damaged or needs an option that
-            is not given.
-    """
-
-    name: str
-    recognises: Callable[[InputFile, ReadOptions], bool]
-    read: Callable[[InputFile, ReadOptions], Source]
+# Reads what a file of one format holds; raises a ``CostModelError`` where it is damaged, or needs an option
+# that is not given.
+Reader = Callable[[InputFile, ReadOptions], Source]

@@ -6,10 +6,9 @@ it, with the run time in milliseconds. Source: CUTLASS 3.9, ``tools/profiler/src
 ``performance_result.cu``. It does not name the device.
 """
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from costmodel.dataset.importers._base import Format, InputFile, ReadOptions
+from costmodel.dataset.importers._base import InputFile, ReadOptions
 from costmodel.dataset.importers._entry import EntryError, read_decision, read_number, seconds
 from costmodel.dataset.importers._foreign import foreign_workload, name_space
 from costmodel.dataset.importers._origin import Origin
@@ -22,8 +21,6 @@ from costmodel.records._platform import Platform
 from costmodel.records._workload import Workload
 
 _FIRST = ("Problem", "Provider", "OperationKind", "Operation", "Disposition", "Status")
-_HEADER = re.compile(rb"(?:^|,)Problem,Provider,OperationKind,Operation,", re.MULTILINE)
-_REPORT = re.compile(rb"^=+\s+Problem ID: \d+\s+Provider: ", re.MULTILINE)
 _AFTER_ARGUMENTS = "Bytes"
 _TIME = "Runtime"
 _OUTCOMES = {
@@ -47,11 +44,7 @@ _OF_KERNEL = frozenset(
 )
 
 
-def _is_table(file: InputFile, options: ReadOptions) -> bool:
-    return options.columns is None and bool(_HEADER.search(file.head) or _REPORT.search(file.head))
-
-
-def _read_table(file: InputFile, options: ReadOptions) -> Source:
+def read_cutlass(file: InputFile, options: ReadOptions) -> Source:
     where = needed_platform(platform_file_for(file.path, options.platform), file.path)
     return Source.of(file.path, _entries(file, where))
 
@@ -121,6 +114,3 @@ def _workload(kind: str, arguments: Mapping[str, str]) -> Workload:
     if not all(isinstance(size, int) and 0 < size < 2**53 for size in dims.values()):
         raise EntryError("sizes must be positive integers")
     return foreign_workload("cutlass", kind, [kind, *sorted(problem.items())], dims)
-
-
-CUTLASS = Format("table of cutlass_profiler", _is_table, _read_table)

@@ -13,7 +13,6 @@ _STREAMED = {
     **{"cache": "{", "results": "["},
     **{"Results": "[", "benchmarks": "[", "configs_timings": "["},
 }
-_WHAT = "one JSON object"
 _CLOSING = {"{": "}", "[": "]"}
 
 
@@ -23,22 +22,25 @@ class Document:
 
     Attributes:
         path: The file.
+        what: What it must be, with an article.
         fields: Its other fields.
         counts: By name of a field that is streamed (an object ``cache``, a list ``results``), its entries.
         closed: Whether the object was closed: Kernel Tuner closes a cache when tuning ends.
     """
 
     path: Path
+    what: str
     fields: Mapping[str, Any]
     counts: Mapping[str, int]
     closed: bool
 
     @classmethod
-    def open(cls, path: Path, *, most_bytes: int = MOST_TOTAL) -> "Document":
+    def open(cls, path: Path, what: str, *, most_bytes: int = MOST_TOTAL) -> "Document":
         """Read all of it once, to know that it can be read.
 
         Args:
             path: The file.
+            what: What it must be, with an article.
             most_bytes: Refuse to unpack more.
 
         Raises:
@@ -48,8 +50,8 @@ class Document:
         counts: dict[str, int] = {}
         keys: set[int] = set()
         closed = True
-        with refusing(path, _WHAT):
-            for part in _parts_of(path, most_bytes):
+        with refusing(path, what, form="json"):
+            for part in _parts_of(path, what, most_bytes):
                 match part:
                     case _Field(name, value):
                         _check_new(name, fields.keys() | counts.keys())
@@ -65,7 +67,7 @@ class Document:
                         counts[name] += 1
                     case _Unclosed():
                         closed = False
-        return cls(path, fields, counts, closed)
+        return cls(path, what, fields, counts, closed)
 
     def __contains__(self, name: str) -> bool:
         """Whether it has a field of this name."""
@@ -77,7 +79,7 @@ class Document:
         Raises:
             CostModelError: The file cannot be read any more.
         """
-        for part in _parts_of(self.path, MOST_TOTAL):
+        for part in _parts_of(self.path, self.what, MOST_TOTAL):
             if isinstance(part, _Entry) and part.name == name:
                 yield part.key or "", part.value
 
@@ -110,8 +112,8 @@ class _Unclosed(NamedTuple):
 _Part = _Field | _Begin | _Entry | _Unclosed
 
 
-def _parts_of(path: Path, most_bytes: int) -> Iterator[_Part]:
-    with refusing(path, _WHAT), open_unpacked(path) as (file, _):
+def _parts_of(path: Path, what: str, most_bytes: int) -> Iterator[_Part]:
+    with refusing(path, what, form="json"), open_unpacked(path) as (file, _):
         yield from _parts(JsonWindow(file, most_bytes))
 
 

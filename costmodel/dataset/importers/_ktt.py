@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from costmodel.dataset.importers._base import Format, InputFile, ReadOptions
+from costmodel.dataset.importers._base import InputFile, ReadOptions
 from costmodel.dataset.importers._entry import PER_SECOND, EntryError, decision, seconds
 from costmodel.dataset.importers._foreign import find_given_workload, foreign_workload, make_candidate
 from costmodel.dataset.importers._origin import Origin
@@ -61,11 +61,7 @@ class _Result(msgspec.Struct):
     TotalDuration: float = 0.0
 
 
-def _is_ktt(file: InputFile, _: ReadOptions) -> bool:
-    return file.is_document and "Results" in file.document.counts and "Metadata" in file.document.fields
-
-
-def _read_ktt(file: InputFile, options: ReadOptions) -> Source:
+def read_ktt(file: InputFile, options: ReadOptions) -> Source:
     """Read results; those of each kernel are one workload, as large as the options or the platform file say.
 
     Raises:
@@ -148,6 +144,3 @@ def _measurement(
         measured_at="",
         error="" if ok else result.Status,
     )
-
-
-KTT = Format("results of KTT", _is_ktt, _read_ktt)

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from costmodel.dataset.importers._base import Format, InputFile, ReadOptions
+from costmodel.dataset.importers._base import InputFile, ReadOptions
 from costmodel.dataset.importers._entry import EntryError, read_decision, read_number, seconds
 from costmodel.dataset.importers._foreign import find_given_workload, foreign_workload, make_candidate
 from costmodel.dataset.importers._origin import Origin
@@ -23,7 +23,6 @@ from costmodel.records._candidate import Candidate, Decision
 from costmodel.records._measurement import Measurement, Outcome
 from costmodel.records._workload import Workload
 
-_BEGINS = re.compile(rb'^(?:==PROF== |"?ID"?,"?Process ID"?,)', re.MULTILINE)
 _KERNEL = "Kernel Name"
 _SHAPES = {"block": "Block Size", "grid": "Grid Size"}
 # What the time of a launch is called as a metric, and on the page of details.
@@ -44,11 +43,7 @@ class _Launch:
     grid: str
 
 
-def _is_ncu(file: InputFile, options: ReadOptions) -> bool:
-    return options.columns is None and bool(_BEGINS.search(file.head))
-
-
-def _read_ncu(file: InputFile, options: ReadOptions) -> Source:
+def read_ncu(file: InputFile, options: ReadOptions) -> Source:
     """Read the time of each launch; other metrics are passed over.
 
     Raises:
@@ -189,6 +184,3 @@ def _split_arguments(text: str) -> list[str]:
         else:
             parts[-1] += character
     return [part.strip() for part in parts]
-
-
-NCU = Format("output of ncu --csv", _is_ncu, _read_ncu)

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from costmodel.dataset.importers._base import Format, InputFile, ReadOptions
+from costmodel.dataset.importers._base import InputFile, ReadOptions
 from costmodel.dataset.importers._entry import EntryError, read_decision, read_number, seconds
 from costmodel.dataset.importers._foreign import find_given_workload, make_candidate, workload_of_arguments
 from costmodel.dataset.importers._origin import Origin
@@ -41,7 +41,6 @@ SIZES = frozenset(
 )
 _TYPE = re.compile(r"[IUFC](8|16|32|64|128)|BF16|bool", re.ASCII)
 _MARK = re.compile(r"\{(ct|io)\}")
-_HEADER = re.compile(rb"^Benchmark,Device,Device Name,", re.MULTILINE)
 _BEHIND_AXES = "Skipped"
 _TIME = "GPU Time (sec)"
 _POW2 = " (pow2)"
@@ -69,7 +68,7 @@ class _State:
     latency_s: float
 
 
-def _read_csv(file: InputFile, options: ReadOptions) -> Source:
+def read_nvbench_table(file: InputFile, options: ReadOptions) -> Source:
     return Source.of(file.path, _entries(file, options, _csv_states(file)))
 
 
@@ -160,11 +159,7 @@ class _JsonDevice(msgspec.Struct):
     l2_cache_size: int = 0
 
 
-def _is_json(file: InputFile, _: ReadOptions) -> bool:
-    return file.is_document and "benchmarks" in file.document.counts and "devices" in file.document.fields
-
-
-def _read_json(file: InputFile, options: ReadOptions) -> Source:
+def read_nvbench(file: InputFile, options: ReadOptions) -> Source:
     """Read states from JSON.
 
     Raises:
@@ -308,11 +303,3 @@ def _measurement(
         measured_at="",
         error=state.skipped,
     )
-
-
-NVBENCH_CSV = Format(
-    "results of NVBench in CSV",
-    lambda file, options: options.columns is None and bool(_HEADER.search(file.head)),
-    _read_csv,
-)
-NVBENCH_JSON = Format("results of NVBench in JSON", _is_json, _read_json)

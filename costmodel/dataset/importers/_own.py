@@ -1,19 +1,18 @@
 """Costmodel's own formats: record stores, and datasets."""
 
-from costmodel.dataset.importers._base import Format, InputFile, ReadOptions
+from costmodel.dataset.importers._base import InputFile, ReadOptions
 from costmodel.dataset.importers._source import Source
 from costmodel.dataset.table._read import iter_records
 from costmodel.errors import CostModelError
 from costmodel.records._store import read_records
 
-PARQUET = b"PAR1"
 
+def read_dataset(file: InputFile, _: ReadOptions) -> Source:
+    """Read a dataset.
 
-def _is_dataset(file: InputFile, options: ReadOptions) -> bool:
-    return file.head.startswith(PARQUET) and options.columns is None
-
-
-def _read_dataset(file: InputFile, _: ReadOptions) -> Source:
+    Raises:
+        CostModelError: It is another table in Parquet.
+    """
     try:
         return Source.of(file.path, iter_records(file.path))
     except CostModelError as error:
@@ -23,10 +22,6 @@ def _read_dataset(file: InputFile, _: ReadOptions) -> Source:
         ) from None
 
 
-DATASET = Format("dataset", _is_dataset, _read_dataset)
-# Whatever is nothing else: a damaged store must be told as one.
-RECORD_STORE = Format(
-    "record store",
-    lambda file, _: not (file.packed or file.is_list),
-    lambda file, _: Source.of(file.path, read_records(file.path)),
-)
+def read_store(file: InputFile, _: ReadOptions) -> Source:
+    """Read a record store, without its lock."""
+    return Source.of(file.path, read_records(file.path))

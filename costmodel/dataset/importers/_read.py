@@ -1,42 +1,56 @@
-"""Read files of any known format; the content of a file determines its format.
+"""Read files of any known format: what a file looks like decides who reads it."""
 
-A format is one ``Format`` in a module of this package, and one entry of ``FORMATS``.
-"""
-
+from collections.abc import Mapping
 from pathlib import Path
 
-from costmodel.dataset.importers._auto_scheduler import AUTO_SCHEDULER
-from costmodel.dataset.importers._autotvm import AUTOTVM
-from costmodel.dataset.importers._base import Format, InputFile, ReadOptions
-from costmodel.dataset.importers._cutlass import CUTLASS
-from costmodel.dataset.importers._ktt import KTT
-from costmodel.dataset.importers._ncu import NCU
-from costmodel.dataset.importers._nvbench import NVBENCH_CSV, NVBENCH_JSON
-from costmodel.dataset.importers._own import DATASET, RECORD_STORE
+from costmodel.dataset.importers._auto_scheduler import read_auto_scheduler
+from costmodel.dataset.importers._autotvm import read_autotvm
+from costmodel.dataset.importers._base import InputFile, Reader, ReadOptions
+from costmodel.dataset.importers._cutlass import read_cutlass
+from costmodel.dataset.importers._ktt import read_ktt
+from costmodel.dataset.importers._ncu import read_ncu
+from costmodel.dataset.importers._nvbench import read_nvbench, read_nvbench_table
+from costmodel.dataset.importers._own import read_dataset, read_store
 from costmodel.dataset.importers._source import Source
-from costmodel.dataset.importers._triton_autotune import TRITON_AUTOTUNE
-from costmodel.dataset.importers._tunable_op import TUNABLE_OP
-from costmodel.dataset.importers.kernel_tuner._cache import KERNEL_TUNER
-from costmodel.dataset.importers.metaschedule._database import METASCHEDULE, PROGRAM_TABLE, RECORDS_NAME
-from costmodel.dataset.importers.t4._file import T4
-from costmodel.dataset.importers.tables._file import TABLE
+from costmodel.dataset.importers._triton_autotune import read_triton_autotune
+from costmodel.dataset.importers._tunable_op import read_tunable_op
+from costmodel.dataset.importers.kernel_tuner._cache import read_kernel_tuner
+from costmodel.dataset.importers.metaschedule._database import RECORDS_NAME, read_metaschedule, read_programs
+from costmodel.dataset.importers.t4._file import read_t4
+from costmodel.dataset.importers.tables._file import read_table
 from costmodel.dataset.table._files import DataFiles
 from costmodel.dataset.table._locate import is_dataset_folder
 from costmodel.dataset.table._read import iter_records
 from costmodel.errors import CostModelError
+from costmodel.formats import FORMATS
 
-# The first that recognises a file reads it.
-FORMATS: tuple[Format, ...] = (
-    *(PROGRAM_TABLE, METASCHEDULE, AUTO_SCHEDULER, AUTOTVM),
-    *(TUNABLE_OP, NCU, CUTLASS, NVBENCH_CSV),
-    *(TRITON_AUTOTUNE, KTT, NVBENCH_JSON, T4),
-    *(DATASET, TABLE, KERNEL_TUNER, RECORD_STORE),
-)
+# By key of a format in ``costmodel.formats``.
+READERS: Mapping[str, Reader] = {
+    "auto-scheduler-log": read_auto_scheduler,
+    "autotvm-log": read_autotvm,
+    "csv": read_table,
+    "cutlass-profiler": read_cutlass,
+    "kernel-tuner-cache": read_kernel_tuner,
+    "ktt": read_ktt,
+    "metaschedule": read_metaschedule,
+    "metaschedule-programs": read_programs,
+    "ncu": read_ncu,
+    "nvbench": read_nvbench,
+    "nvbench-table": read_nvbench_table,
+    "parquet": read_dataset,
+    "record-store": read_store,
+    "t4": read_t4,
+    "triton-autotune": read_triton_autotune,
+    "tunableop": read_tunable_op,
+}
 
 
 def is_dataset(path: Path, options: ReadOptions | None = None) -> bool:
     """Whether a path is the folder or the file of a dataset, and no file that is yet to become one."""
-    return is_dataset_folder(path) or DATASET.recognises(InputFile.open(path), options or ReadOptions())
+    return (
+        is_dataset_folder(path)
+        or _find_reader(InputFile.open(path), options or ReadOptions()) is read_dataset
+    )
 
 
 def read_source(path: Path, options: ReadOptions | None = None) -> Source:
@@ -57,13 +71,33 @@ def read_source(path: Path, options: ReadOptions | None = None) -> Source:
     elif path.is_dir():
         path = _database_of(path)
     file = InputFile.open(path)
-    for each in FORMATS:
-        if each.recognises(file, options):
-            return each.read(file, options)
+    return _find_reader(file, options)(file, options)
+
+
+def _find_reader(file: InputFile, options: ReadOptions) -> Reader:
+    """Find the reader of a file.
+
+    Raises:
+        CostModelError: There is none.
+    """
+    if options.columns is not None and not file.is_json:
+        return read_table
+    if not file.head.strip():  # a store that nothing was written into yet
+        return read_store
+    if file.look is not None and file.look.key in READERS:
+        return READERS[file.look.key]
+    readable = ", ".join(sorted(each.name for each in FORMATS if each.key in READERS))
+    if file.look is None:
+        raise CostModelError(
+            f"{file.path} must be a file of measurements, but it looks like none of these: {readable}. If it is a "
+            "table, give `--columns map.toml`, which maps its columns."
+        )
+    use = file.look.use.replace("FILE", str(file.path)) or (
+        "Convert its rows to a table with `pandas.read_json(...).to_csv(..., index=False)`, and give "
+        "`--columns map.toml`."
+    )
     raise CostModelError(
-        f"{path} must be a file of one of these formats, gzipped or not: "
-        f"{', '.join(each.name for each in FORMATS)}. Its first bytes match none of them. Convert JSON rows "
-        "to a table with `pandas.read_json(...).to_csv(..., index=False)`."
+        f"{file.path} must be a file of measurements, but it looks like {file.look.name}. {use}"
     )
 
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from costmodel.dataset.importers._base import Format, InputFile, ReadOptions
+from costmodel.dataset.importers._base import InputFile, ReadOptions
 from costmodel.dataset.importers._entry import EntryError, decision, seconds
 from costmodel.dataset.importers._foreign import find_given_workload, make_candidate, workload_of_arguments
 from costmodel.dataset.importers._origin import Origin
@@ -26,11 +26,7 @@ _TIMINGS = "configs_timings"
 _NOT_CHOSEN = ("pre_hook",)  # of a config: it prepares the inputs
 
 
-def _is_cache(file: InputFile, _: ReadOptions) -> bool:
-    return file.is_document and _TIMINGS in file.document.counts
-
-
-def _read_cache(file: InputFile, options: ReadOptions) -> Source:
+def read_triton_autotune(file: InputFile, options: ReadOptions) -> Source:
     """Read a cache. The file's name is the kernel's, and its platform is said beside it.
 
     Raises:
@@ -99,6 +95,3 @@ def _decide(config: Mapping[str, Any]) -> dict[str, Decision]:
     if own.keys() & others.keys():
         raise EntryError("a parameter of a kernel must not have the name of one of Triton's")
     return {name: decision(value) for name, value in {**own, **others}.items() if value is not None}
-
-
-TRITON_AUTOTUNE = Format("cache of triton.autotune", _is_cache, _read_cache)

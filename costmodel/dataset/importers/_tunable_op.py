@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from costmodel.dataset.importers._base import Format, InputFile, ReadOptions
+from costmodel.dataset.importers._base import InputFile, ReadOptions
 from costmodel.dataset.importers._entry import EntryError, read_number, seconds
 from costmodel.dataset.importers._foreign import foreign_workload
 from costmodel.dataset.importers._origin import Origin
@@ -23,14 +23,13 @@ from costmodel.records._platform import Platform
 from costmodel.records._workload import Workload
 
 _VALIDATOR = "Validator"
-_BEGINS = re.compile(rb"\s*(?:Validator,\w+,|\w*TunableOp_\w+,[ntc]{2}_\d+_\d+_\d+)")
 _PRODUCT = re.compile(
     r"(?P<layout>[ntc]{2})_(?P<m>\d+)_(?P<n>\d+)_(?P<k>\d+)(?:_B_(?P<b>\d+))?(?P<rest>_.*)?"
 )
 _CELLS = 4
 
 
-def _read_results(file: InputFile, options: ReadOptions) -> Source:
+def read_tunable_op(file: InputFile, options: ReadOptions) -> Source:
     where = needed_platform(platform_file_for(file.path, options.platform), file.path)
     return Source.of(file.path, _entries(file.path, where))
 
@@ -80,6 +79,3 @@ def _workload(operator: str, parameters: str) -> Workload:
     if not found or not all(0 < size < 2**53 for size in sizes.values()):
         raise EntryError("parameters must be of a matrix product, as in nt_25088_4096_64")
     return foreign_workload("tunable_op", operator, [operator, found["layout"], found["rest"] or ""], sizes)
-
-
-TUNABLE_OP = Format("results of TunableOp", lambda file, _: bool(_BEGINS.match(file.head)), _read_results)

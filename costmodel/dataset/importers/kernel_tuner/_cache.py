@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from costmodel.dataset.importers._base import Format, InputFile, ReadOptions
+from costmodel.dataset.importers._base import InputFile, ReadOptions
 from costmodel.dataset.importers._document import Document
 from costmodel.dataset.importers._entry import EntryError
 from costmodel.dataset.importers._exported import KEY, records_behind
@@ -48,7 +48,7 @@ class _OwnCache(msgspec.Struct):
     tune_params_keys: list[str]
 
 
-def read_cache(file: InputFile, options: ReadOptions) -> Source:
+def read_kernel_tuner(file: InputFile, options: ReadOptions) -> Source:
     """Read a cache. Entries that cannot be believed are rejected with a reason; none is left out silently.
 
     The device is that of the platform file beside it; else the one that the cache names, or the file's own
@@ -142,7 +142,3 @@ def _problem_size(
             f"or write `problem_size = [4096, 4096]` into {path.name}{SUFFIX} next to it."
         )
     return sizes
-
-
-# A gzipped file that begins as none of ours is told as a damaged cache: others are rarely gzipped.
-KERNEL_TUNER = Format("cache of Kernel Tuner", lambda file, _: file.is_document or file.packed, read_cache)

@@ -8,7 +8,6 @@ sample of them is replayed, and foreign ones are lowered, whatever their program
 tells configs apart that no model has seen the parameters of.
 """
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -17,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from costmodel.dataset.importers._base import Format, InputFile, LowerTraces, ReadOptions
+from costmodel.dataset.importers._base import InputFile, LowerTraces, ReadOptions
 from costmodel.dataset.importers._entry import MOST_S, EntryError, seconds
 from costmodel.dataset.importers._json import parse_json
 from costmodel.dataset.importers._origin import Origin
@@ -35,12 +34,11 @@ from costmodel.records._workload import Workload
 RECORDS_NAME = "database_tuning_record.json"
 PROGRAMS_NAME = "database_workload.json"
 NO_REASON = "MetaSchedule records no reason"
-_IS_PROGRAM = re.compile(rb'\s*\[\s*"-?\d+"\s*,\s*"')
 # TVM's target kinds by ours.
 _TARGETS = {"cuda": ("cuda",), "hip": ("rocm", "hip"), "cpu": ("llvm", "c")}
 
 
-def _read_database(file: InputFile, options: ReadOptions) -> Source:
+def read_metaschedule(file: InputFile, options: ReadOptions) -> Source:
     return Source.of(file.path, _entries(file.path, options))
 
 
@@ -192,14 +190,6 @@ def _beside(path: Path) -> Path:
     return programs
 
 
-# The programs hold no measurement.
-PROGRAM_TABLE = Format(
-    "programs of MetaSchedule",
-    lambda file, _: bool(_IS_PROGRAM.match(file.head)),
-    lambda file, _: Source.of(file.path, ()),
-)
-METASCHEDULE = Format(
-    "database of MetaSchedule",
-    lambda file, _: file.head.lstrip().startswith(b"[") and not file.is_list,
-    _read_database,
-)
+def read_programs(file: InputFile, _: ReadOptions) -> Source:
+    """Read the programs of a database, which hold no measurement."""
+    return Source.of(file.path, ())

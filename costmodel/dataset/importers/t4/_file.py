@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from costmodel.dataset.importers._base import Format, InputFile, ReadOptions
+from costmodel.dataset.importers._base import InputFile, ReadOptions
 from costmodel.dataset.importers._document import Document
 from costmodel.dataset.importers._entry import EntryError
 from costmodel.dataset.importers._exported import KEY, records_behind
@@ -17,14 +17,7 @@ from costmodel.errors import CostModelError
 from costmodel.records._measurement import Measurement
 
 
-def _is_t4(file: InputFile, _: ReadOptions) -> bool:
-    """Whether a file is a T4 file, and no cache of Kernel Tuner."""
-    if not file.is_document:
-        return False
-    return "results" in file.document and "cache" not in file.document
-
-
-def _read_t4(file: InputFile, options: ReadOptions) -> Source:
+def read_t4(file: InputFile, options: ReadOptions) -> Source:
     """What a T4 file holds. A file that we exported gives the records that it was made of.
 
     Others do not say where they were measured, nor what: the file of the platform does, or the options.
@@ -76,6 +69,3 @@ def _own_records(document: Document, origin: Origin) -> Iterator[Measurement | R
             yield from records_behind(result, show_result)
         except EntryError as error:
             yield origin.reject(str(error), result, number)
-
-
-T4 = Format("T4 file", _is_t4, _read_t4)

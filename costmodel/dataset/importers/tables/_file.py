@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from costmodel.dataset.importers._base import Format, InputFile, ReadOptions
+from costmodel.dataset.importers._base import InputFile, ReadOptions
 from costmodel.dataset.importers._origin import Origin
-from costmodel.dataset.importers._own import PARQUET
 from costmodel.dataset.importers._platform_file import PlatformFile, needed_platform, platform_file_for
 from costmodel.dataset.importers._source import Entry, Source
 from costmodel.dataset.importers.tables._blocks import Block, csv_blocks
@@ -22,26 +21,18 @@ from costmodel.threads import ahead
 # A small Parquet file can say that it has any number of rows.
 _MOST_ROWS = 20_000_000
 _MOST_GROUP = 2**30
+_PARQUET = b"PAR1"
 _BATCH = 1024
 
 
-def _read_table(file: InputFile, options: ReadOptions) -> Source:
+def read_table(file: InputFile, options: ReadOptions) -> Source:
     if options.columns is None:
         raise CostModelError(
-            f"{file.path} looks like a table of another program. Give `--columns map.toml`, which maps its "
-            "columns; `costmodel dataset build --help` shows an example."
+            f"{file.path} must be a file of measurements, but it looks like a table of another program. Give "
+            "`--columns map.toml`, which maps its columns; `costmodel dataset build --help` shows an example."
         )
     platform = platform_file_for(file.path, options.platform)
     return Source.of(file.path, _entries(file.path, options.columns, platform))
-
-
-def _is_table(file: InputFile, options: ReadOptions) -> bool:
-    """Whether columns are named for a file that is no JSON, or its first line looks like a header of CSV."""
-    if file.first_key or file.is_list:
-        return False
-    header, newline, _ = file.head.partition(b"\n")
-    looks_like_csv = newline and header.isascii() and any(separator in header for separator in b",;\t")
-    return options.columns is not None or bool(looks_like_csv)
 
 
 def _entries(path: Path, column_map: Path, platform: PlatformFile | None) -> Iterator[Entry]:
@@ -73,7 +64,7 @@ def _entries(path: Path, column_map: Path, platform: PlatformFile | None) -> Ite
 
 def _blocks(path: Path, columns: ColumnMap) -> Iterator[Block]:
     with refusing(path, "a table in CSV or Parquet"), open_unpacked(path) as (file, _):
-        is_parquet = file.read(len(PARQUET)) == PARQUET
+        is_parquet = file.read(len(_PARQUET)) == _PARQUET
         file.seek(0)
         yield from _parquet_blocks(file, columns) if is_parquet else _csv_blocks(file, columns)
 
@@ -102,6 +93,3 @@ def _check_header(header: Sequence[str], columns: ColumnMap) -> None:
     if wrong:
         counts = ", ".join(f"{name!r} is there {header.count(name)} times" for name in wrong[:3])
         raise ValueError(f"each column of the column map must occur once, but {counts}")
-
-
-TABLE = Format("table in CSV or Parquet", _is_table, _read_table)
