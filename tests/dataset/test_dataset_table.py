@@ -192,7 +192,7 @@ def test_wrong_tables_and_maps_are_one_error(tmp_path: Path) -> None:
     ):
         with pytest.raises(CostModelError, match=message):
             read(tmp_path, text, column_map)
-    with pytest.raises(CostModelError, match="Cannot read .*nowhere"):
+    with pytest.raises(CostModelError, match=r"Cannot read .*nowhere"):
         read_source(tmp_path / "runs.csv", ReadOptions(columns=tmp_path / "nowhere.toml"))
     pq.write_table(pa.table({"a": [1]}), tmp_path / "a.parquet")
     with pytest.raises(CostModelError, match=r"needs `--columns map\.toml`"):

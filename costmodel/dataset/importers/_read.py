@@ -89,8 +89,8 @@ def _find_reader(file: InputFile, options: ReadOptions) -> Reader:
     readable = ", ".join(sorted(each.name for each in FORMATS if each.key in READERS))
     if file.look is None:
         raise CostModelError(
-            f"{file.path} must be a file of measurements, but it looks like none of these: {readable}. If it is a "
-            "table, give `--columns map.toml`, which maps its columns."
+            f"{file.path} must be a file of measurements, but it looks like none of these: {readable}. If it "
+            "is a table, give `--columns map.toml`, which maps its columns."
         )
     use = file.look.use.replace("FILE", str(file.path)) or (
         "Convert its rows to a table with `pandas.read_json(...).to_csv(..., index=False)`, and give "
