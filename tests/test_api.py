@@ -34,7 +34,7 @@ def test_there_are_about_twenty_five_of_them() -> None:
 
 
 def test_an_unknown_name_is_refused() -> None:
-    with pytest.raises(AttributeError, match="no attribute 'tuen'"):
+    with pytest.raises(AttributeError, match="No costmodel attribute tuen"):
         costmodel.tuen  # noqa: B018
 
 
