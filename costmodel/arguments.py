@@ -38,8 +38,15 @@ def check_seed(value: object) -> int:
 
 def check_number(name: str, value: object, least: float = 0.0, most: float = 1e18) -> float:
     """Check that an argument is a finite number in a range; see ``check_whole``."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not least <= value <= most:
+    if isinstance(value, bool) or not isinstance(value, Real) or not least <= float(value) <= most:
         raise CostModelError(
             f"{name} must be a number from {least:g} to {most:g}, but got {shorten(repr(value))}."
         )
+    return float(value)
+
+
+def check_share(name: str, value: object) -> float:
+    """Check that an argument is a share above 0 and below 1."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0.0 < float(value) < 1.0:
+        raise CostModelError(f"{name} must be a share above 0 and below 1, but got {shorten(repr(value))}.")
     return float(value)

@@ -8,6 +8,7 @@ from costmodel.errors import CostModelError
 
 if TYPE_CHECKING:
     from costmodel.shadow._service_watch import ServiceWatch
+    from costmodel.tuning._places import Place
 
 
 def share_of(option: str, text: str | None) -> float | None:
@@ -72,3 +73,23 @@ def service_watch_of(beside: Path | None, may_lose: str | None) -> "ServiceWatch
     from costmodel.shadow._service_watch import ServiceWatch
 
     return ServiceWatch(beside) if share is None else ServiceWatch(beside, may_lose=share)
+
+
+def place_of(runner: str, replay: str | None, device: str | None, watch: "ServiceWatch | None") -> "Place":
+    """The place to measure that the options name.
+
+    Raises:
+        CostModelError: A runner is named beside records to replay.
+    """
+    from costmodel.tuning._places import Beside, Replay, find_place
+
+    if runner == "replay":
+        place: Place = Replay(replay, device)
+    elif replay is not None or device is not None:
+        raise CostModelError(
+            f"Records to replay, and the device that they are of, must be named without a runner, but got "
+            f"{runner}. Leave one of them out."
+        )
+    else:
+        place = find_place(runner)
+    return Beside(place, watch) if watch else place

@@ -21,7 +21,7 @@ from costmodel.cli._tracking import (
     TrialLog,
     options_of,
 )
-from costmodel.cli._tune_options import budgets_of, names_of, numbers_of, service_watch_of, share_of
+from costmodel.cli._tune_options import budgets_of, names_of, numbers_of, place_of, service_watch_of, share_of
 
 if TYPE_CHECKING:
     from costmodel.tuning._result import TuneResult
@@ -305,23 +305,30 @@ def tune(
     """
     from costmodel.dataset._used import dataset_used
     from costmodel.dataset.table._read import load_dataset
+    from costmodel.tuning._goal import Goal
     from costmodel.tuning._knowledge import NOTHING
-    from costmodel.tuning._request import TuneRequest
+    from costmodel.tuning._prior import Prior
+    from costmodel.tuning._settings import SearchSettings
     from costmodel.tuning._tune import tune as search
     from costmodel.tuning.report._content import page_of
     from costmodel.tuning.report._describe import describe_page, describe_search
 
-    request = TuneRequest(
-        workload,
+    goal = Goal(
         budgets_of(sms),
         objective,
         numbers_of("--weights", weights),
         portfolio,
         share_of("--free-sms", free_sms),
-        trials,
-        share_of("--stop-gain", stop_gain),
     )
-    with Tracking.of(context).run(request.title, options_of(context)) as run:
+    settings = SearchSettings(
+        screened=screened,
+        stop_gain=share_of("--stop-gain", stop_gain),
+        study=study,
+        seed=seed,
+        measure_curves=bool(plot or report) and not beside,
+    )
+    place = place_of(runner.value, replay, device, service_watch_of(beside, may_lose))
+    with Tracking.of(context).run(f"{workload} {goal.title}", options_of(context)) as run:
         history = learn_from or replay
         if model is None and history != NOTHING and (history or runner is RunnerName.REPLAY):
             run.log(dataset_used(load_dataset(each), "training") for each in (history,))
@@ -329,28 +336,13 @@ def tune(
         with resumable() if study else _hint_at_studies():
             result = search(
                 workload,
-                dims=dims_of(dims),
-                source=names_of(source),
-                sms=request.sms,
+                sms=goal,
                 trials=trials,
-                learn_from=learn_from,
-                start_from=start_from,
-                replay=replay,
-                runner=runner.value,
-                device=device,
-                model=model,
-                learner=learner,
-                keep_twins_apart=keep_twins_apart,
-                objective=objective,
-                weights=request.weights,
-                portfolio=portfolio,
-                free_sms=request.free_sms,
-                screened=screened,
-                study=study,
-                stop_gain=request.stop_gain,
-                seed=seed,
-                measure_curves=bool(plot or report) and not beside,
-                beside=service_watch_of(beside, may_lose),
+                sources=names_of(source),
+                dims=dims_of(dims),
+                on=place,
+                prior=Prior(model, learn_from, start_from, learner, keep_twins_apart),
+                search=settings,
                 on_trial=log.add,
             )
             _print(result)

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from costmodel.collector.campaign._folder import CampaignFolder
 from costmodel.engines._base import Engine, EngineLostError
 from costmodel.errors import CostModelError
@@ -25,6 +23,9 @@ from costmodel.jobs._store import JobStore, Progress
 from costmodel.records._measurement import Measurement
 from costmodel.records._store import read_records
 from costmodel.tuning._collect import collect
+from costmodel.tuning._places import Cpu, Gpu, Place, Replay
+from costmodel.tuning._prior import Prior
+from costmodel.tuning._settings import SearchSettings
 from costmodel.tuning._tune import tune
 
 # A worker with nothing to do looks for work so often.
@@ -172,19 +173,22 @@ def _tuned(  # noqa: PLR0913, PLR0917 (what is tuned, with what, and where it is
     means: _Means,
     made: Callable[[Any], None],
 ) -> Progress:
+    settings = job.settings
     result = tune(
         task.workload,
         sms=task.sms,
         trials=lease.trials,
-        runner=None if job.runner == "replay" else job.runner,
-        study=store.place,
-        study_name=lease.key,
-        records=means.records / f"{lease.key}.jsonl",
-        engine=None if job.runner == "replay" else means.building.engine(),
-        kernels=means.records / "kernels",
-        lanes=means.lanes and job.runner == "cuda",
+        sources=settings.source,
+        on=_place(job, lease, means),
+        prior=Prior(settings.model, settings.learn_from, settings.start_from, settings.learner),
+        search=SearchSettings(
+            screened=settings.screened,
+            stop_gain=settings.stop_gain,
+            study=store.place,
+            study_name=lease.key,
+            seed=settings.seed,
+        ),
         on_trial=made,
-        **msgspec.structs.asdict(job.settings),
     )
     (latency_s,), candidate = result.best.latency_s, result.best.candidate
     trials = max(len(search.result.trials) for search in result.searches)
@@ -194,6 +198,22 @@ def _tuned(  # noqa: PLR0913, PLR0917 (what is tuned, with what, and where it is
         expected_gain=result.expected_gain,
         is_done=trials < lease.trials,
     )
+
+
+def _place(job: Job, lease: Lease, means: _Means) -> Place:
+    """Say where a task measures, and where its measurements and kernels are kept."""
+    if job.runner == "replay":
+        return Replay(job.settings.replay, job.settings.device)
+    if job.settings.replay is not None or job.settings.device is not None:
+        raise CostModelError(
+            f"A job that measures with the runner {job.runner} must name no records to replay and no device, "
+            "but this one does. Leave them out."
+        )
+    records, kernels = means.records / f"{lease.key}.jsonl", means.records / "kernels"
+    engine = means.building.engine()
+    if job.runner == "cpu":
+        return Cpu(records, kernels, engine)
+    return Gpu(records, kernels, engine, lanes=means.lanes)
 
 
 def _collected(task: CampaignTask, engine: Engine, made: Callable[[Any], None]) -> Progress:

@@ -1,15 +1,18 @@
-"""What a search learns from: a dataset that was named, or what ships with the package."""
+"""What a search is told before it measures anything: by a model, a dataset that was named, or what ships."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from costmodel.dataset.table._dataset import Dataset
 from costmodel.dataset.table._read import DatasetLike, load_dataset
-from costmodel.records._platform import Device
+from costmodel.records._candidate import Candidate
+from costmodel.records._platform import Device, Platform
 from costmodel.records._workload import Workload
+from costmodel.search.spaces._base import SearchSpace
 from costmodel.transfer.prediction._model import Model
-from costmodel.tuning._knowledge import NOTHING
+from costmodel.tuning._knowledge import NOTHING, Knowledge, best_recorded, from_model, known_from
+from costmodel.tuning._prior import Prior
 from costmodel.tuning._shipped import ShippedDataset, shipped_for
 
 
@@ -78,7 +81,7 @@ class ShippedHistory:
 
 
 def open_history(
-    learn_from: DatasetLike | None,
+    prior: Prior,
     replay: DatasetLike | None,
     workload: Workload,
     device: Device,
@@ -88,8 +91,8 @@ def open_history(
     """What to learn from: unless told, what is replayed, on a GPU what ships, on a CPU nothing.
 
     Args:
-        learn_from: A dataset, its name or its path, or ``NOTHING``.
-        replay: What is replayed.
+        prior: What is known; a model leaves nothing to learn.
+        replay: What is replayed; None for the default dataset.
         workload: What is tuned.
         device: Where.
         replayed: Whether measurements are replayed.
@@ -97,9 +100,67 @@ def open_history(
     Raises:
         CostModelError: A dataset cannot be found.
     """
-    chosen = replay if learn_from is None else learn_from
+    if prior.model is not None:
+        return GivenHistory()
+    chosen = replay if prior.learn_from is None else prior.learn_from
     if chosen == NOTHING or (chosen is None and device.kind == "cpu"):
         return GivenHistory()
     if chosen is None and not replayed:
         return ShippedHistory(workload)
     return GivenHistory(load_dataset(chosen))
+
+
+@dataclass(frozen=True)
+class PriorKnowledge:
+    """What is known of a workload's kernels.
+
+    Attributes:
+        prior: What was asked for.
+        workload: What is tuned.
+        device: Where.
+        replayed: Whether measurements are replayed: what all but tells their answer is left out.
+        history: What was measured, see ``open_history``.
+        seed: Seed of the learner's random choices.
+    """
+
+    prior: Prior
+    workload: Workload
+    device: Device
+    replayed: bool
+    history: History
+    seed: int
+
+    def known_of(self, space: SearchSpace, *, is_only: bool) -> Knowledge:
+        """Return what is known of the kernels of a space.
+
+        Args:
+            space: The space.
+            is_only: Whether no other is searched: then a model that is given must know its kernels.
+        """
+        if self.prior.model is not None:
+            seen = (self.workload.name, self.device.name) if self.replayed else None
+            return from_model(self.prior.model, "" if is_only else space.family, seen)
+        ready = self.history.model(space.family) if self.prior.learner is None else None
+        if ready is not None:
+            return from_model(ready, "", None)
+        return known_from(
+            self.history.of(space.family),
+            self.workload,
+            self.device.name,
+            space.family,
+            learner=self.prior.learner,
+            seed=self.seed,
+            keep_twins_apart=self.prior.keep_twins_apart if self.replayed else None,
+            n_kernels=space.size,
+        )
+
+    def best_recorded(
+        self, spaces: Collection[SearchSpace], platforms: Sequence[Platform]
+    ) -> list[Candidate]:
+        """Return kernels that were fastest on these platforms when they were measured; none in a replay."""
+        if self.replayed:
+            return []
+        datasets = self.history.recorded([space.family for space in spaces])
+        if self.prior.start_from is not None:
+            datasets = [load_dataset(self.prior.start_from)]
+        return [kernel for each in datasets for kernel in best_recorded(each, self.workload, platforms)]

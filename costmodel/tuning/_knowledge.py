@@ -57,7 +57,7 @@ def known_from(  # noqa: PLR0913 (what to learn, from what and how)
     learner: str | None = None,
     seed: int = 0,
     keep_twins_apart: bool | None = None,
-    kernels: int | None = None,
+    n_kernels: int | None = None,
 ) -> Knowledge:
     """Train a model on a history, for the search of one workload.
 
@@ -75,7 +75,7 @@ def known_from(  # noqa: PLR0913 (what to learn, from what and how)
         seed: Seed of the learner's random choices.
         keep_twins_apart: In a replay, whether to learn from near-twins of the device. None for a search on a
             device, which learns from everything.
-        kernels: Number of kernels to choose from; None if unknown.
+        n_kernels: Number of kernels to choose from; None if unknown.
 
     Raises:
         CostModelError: No learner has this name.
@@ -85,7 +85,9 @@ def known_from(  # noqa: PLR0913 (what to learn, from what and how)
     held_out = tuple[str, ...]()
     if keep_twins_apart is not None:
         held_out = held_out_devices(history, workload, device, keep_twins_apart=keep_twins_apart)
-    return learn(history, workload, device, learner, seed, family=family, held_out=held_out, kernels=kernels)
+    return learn(
+        history, workload, device, learner, seed, family=family, held_out=held_out, n_kernels=n_kernels
+    )
 
 
 def learn(  # noqa: PLR0913 (what to learn, from what and how)
@@ -97,7 +99,7 @@ def learn(  # noqa: PLR0913 (what to learn, from what and how)
     *,
     family: str = "",
     held_out: Collection[str] = (),
-    kernels: int | None = None,
+    n_kernels: int | None = None,
 ) -> Knowledge:
     """Train a model on the measurements of this workload and others, on any device.
 
@@ -113,7 +115,7 @@ def learn(  # noqa: PLR0913 (what to learn, from what and how)
         family: Family of the kernels' parameters (see ``Candidate.family``).
         held_out: Names of devices on which the workload and others of its shape are held out (see
             ``held_out_devices``).
-        kernels: Number of kernels to choose from; None if unknown.
+        n_kernels: Number of kernels to choose from; None if unknown.
 
     Raises:
         CostModelError: No learner has this name.
@@ -128,7 +130,7 @@ def learn(  # noqa: PLR0913 (what to learn, from what and how)
         return replace(nothing, facts={**nothing.facts, **left_out})
     rows = rows[learned]
     own = rows.loc[rows["workload"] == workload.name, "candidate"].nunique()
-    chosen = learner or learner_for(history.candidates[rows["candidate"].iloc[0]], own, kernels)
+    chosen = learner or learner_for(history.candidates[rows["candidate"].iloc[0]], own, n_kernels)
     if of_held_out.any():
         model, columns = _fitted(history, rows, chosen, seed)
     else:
@@ -240,20 +242,20 @@ def _telling(workload: str, learned: Collection[str]) -> list[str]:
     return sorted(set(shape_siblings({workload, *learned})[workload]) & set(learned))
 
 
-def learner_for(one: Candidate, known: int = 0, kernels: int | None = None) -> str:
+def learner_for(one: Candidate, known: int = 0, n_kernels: int | None = None) -> str:
     """Return the name of the default learner for kernels of one family, or of MetaSchedule.
 
     Args:
         one: One of the kernels.
         known: Number of kernels of the tuned workload that were measured on any platform.
-        kernels: Number of kernels to choose from; None if unknown.
+        n_kernels: Number of kernels to choose from; None if unknown.
     """
     if not one.family:
         return _KNOWN_ELSEWHERE if known else DEFAULT_LEARNER
     if one.source not in SOURCES:
         return "source-mixture"
     # The stack tells kernels that were never measured better than kernel ridge does, which has them there.
-    if kernels is not None and known >= _ENOUGH * kernels:
+    if n_kernels is not None and known >= _ENOUGH * n_kernels:
         return _KNOWN_ELSEWHERE
     by_data = any(getattr(launch, fact) for launch in one.launches for fact in DATA_FACTS)
     return "stack-above-analytic" if by_data else "stack"

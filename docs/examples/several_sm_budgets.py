@@ -1,8 +1,11 @@
 """Find three kernels that together serve every SM budget, and the one to run on 40 SMs. No GPU is needed."""
 
 import costmodel
+from costmodel.tuning import Goal, SearchSettings
 
-result = costmodel.tune("matmul-m16-n1024-k1024", portfolio=3, trials=16, seed=0)
+result = costmodel.tune(
+    "matmul-m16-n1024-k1024", sms=Goal(portfolio=3), trials=16, search=SearchSettings(seed=0)
+)
 print("\n".join(result.answer))
 
 table = result.dispatch_table

@@ -19,6 +19,8 @@ from costmodel.search import Trial
 sys.path.append(str(Path(__file__).parents[1]))
 from options import parse_options
 
+from costmodel.tuning import Goal, Prior, SearchSettings
+
 SOURCES = ("metaschedule", "cuda", "triton", "library")
 ON_GPUS = ("cuda", "triton")
 PYTORCH = ("eager", "addmm", "cudnn_benchmark")  # what a user of PyTorch calls
@@ -55,17 +57,15 @@ def compared(
     The second measurement is what counts: the first one chose.
     """
     started = time.monotonic()
-    settings = {"model": model} if model else {"learn_from": "nothing"}
+    known = Prior(model, start_from=history) if model else Prior(learn_from="nothing", start_from=history)
     result = costmodel.tune(
         workload,
-        sms=args.sms,
-        portfolio=len(args.sms),
-        source="all",
+        sms=Goal(args.sms, portfolio=len(args.sms)),
         trials=args.trials,
-        screened=args.screened,
-        start_from=history,
-        runner=runner,
-        **settings,
+        sources="all",
+        on=runner,
+        prior=known,
+        search=SearchSettings(screened=args.screened),
     )
     seconds = time.monotonic() - started
     trials = [trial for trial in result.search.trials if np.isfinite(trial.latency_s).any()]

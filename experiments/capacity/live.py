@@ -113,7 +113,7 @@ def tune_all(runner: Live, workloads: Sequence[str], trials: int, at_once: int) 
 
 def tune(runner: Live, trials: int, workload: str) -> None:
     runner.watch.begin()
-    costmodel.tune(workload, runner=runner, learn_from="nothing", trials=trials)
+    costmodel.tune(workload, trials=trials, on=runner, prior=None)
 
 
 if __name__ == "__main__":

@@ -83,7 +83,7 @@ def main() -> None:
         runner = WatchedRunner(args.builders)
         runner.watch = watch
         watch.begin()
-        costmodel.tune(workload, runner=runner, trials=args.trials)
+        costmodel.tune(workload, trials=args.trials, on=runner)
         print(workload, watch.start_s, watch.propose_s, file=sys.stderr, flush=True)
     args.json.write_text(json.dumps({"start_s": watch.start_s, "propose_s": watch.propose_s}) + "\n")
 

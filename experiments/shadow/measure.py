@@ -36,6 +36,8 @@ sys.path.append(str(Path(__file__).parents[1]))
 from options import parse_options
 from report import ALONE, BESIDE, BUILDING, EXCLUSIVE, WATCHED, read_requests, table
 
+from costmodel.tuning import Beside, SearchSettings
+
 SOURCE = {"cuda": "cuda", "cpu": "metaschedule"}  # of kernels, by runner
 BUILDS = 16  # kernels to build beside the service: done within the seconds that the phase takes
 SERVICE_CORES = 2
@@ -301,10 +303,9 @@ def tune(  # noqa: PLR0913, PLR0917 (what, how, and where it is noted)
             name,
             sms=args.sms,
             trials=args.trials,
-            runner=runner,
-            learn_from="nothing",
-            seed=seed,
-            beside=beside,
+            on=Beside(runner, beside),
+            prior=None,
+            search=SearchSettings(seed=seed),
             on_trial=in_time,
         )
         record.add(

@@ -36,15 +36,15 @@ def test_calls_are_measured_and_checked_beside_kernels(runner) -> None:
 
 
 def test_the_answer_is_the_fastest_of_all(runner) -> None:
-    result = tune(WORKLOAD, sms=1, trials=2, source="all", learn_from="nothing", runner=runner)
+    result = tune(WORKLOAD, sms=1, trials=2, sources="all", on=runner, prior=None)
     assert {trial.candidate.source for trial in result.search.trials} == {"metaschedule", "library"}
     assert result.best.latency_s[0] == min(trial.latency_s[0] for trial in result.search.trials)
 
 
 def test_a_runner_with_several_sources_is_searched_as_asked(runner) -> None:
-    settings = {"sms": 1, "trials": 2, "learn_from": "nothing", "runner": runner}
+    settings = {"sms": 1, "trials": 2, "prior": None, "on": runner}
     for source, searched in (("library", "library"), (None, "metaschedule")):
-        result = tune(WORKLOAD, source=source, **settings)
+        result = tune(WORKLOAD, sources=source, **settings)
         assert {trial.candidate.source for trial in result.search.trials} == {searched}
     with pytest.raises(CostModelError, match=r"the runner has \(metaschedule, library\), but got cuda"):
-        tune(WORKLOAD, source="cuda", **settings)
+        tune(WORKLOAD, sources="cuda", **settings)

@@ -18,6 +18,7 @@ from costmodel.errors import CostModelError, DeviceUnavailableError, MissingExtr
 from costmodel.jobs import JobFile, JobStore, work
 from costmodel.jobs._job import TuneSettings
 from costmodel.records import RecordStore, read_records
+from costmodel.tuning import Replay
 
 pytestmark = pytest.mark.white_box
 
@@ -57,7 +58,7 @@ def test_a_job_finds_what_tune_finds(tmp_path, replayed):
     done = []
     assert work(store, once=True, on_slice=done.append) == len(done) == 2
     for task, sms in zip(store.show(id_).tasks, (8, 132), strict=True):
-        alone = costmodel.tune(WORKLOADS[0], sms=sms, trials=8, replay=replayed, learn_from="nothing")
+        alone = costmodel.tune(WORKLOADS[0], sms=sms, trials=8, on=Replay(replayed), prior=None)
         assert task.answer.latency_s == alone.best.latency_s[0]
         assert task.answer.candidate == alone.best.candidate
         assert task.answer.sentences == alone.answer

@@ -12,6 +12,7 @@ import costmodel
 from costmodel.errors import CostModelError
 from costmodel.shadow import ServiceWatch
 from costmodel.testing import gpu_landscape
+from costmodel.tuning import Beside, Goal, Gpu, Replay, SearchSettings
 
 WORKLOAD = "matmul-m512-n512-k512"
 
@@ -42,7 +43,7 @@ class Disturbing(costmodel.ReplayRunner):
 
 
 def tune(dataset, **settings):
-    return costmodel.tune(WORKLOAD, **{"sms": 8, "trials": 4, "learn_from": "nothing", **settings})
+    return costmodel.tune(WORKLOAD, **{"sms": 8, "trials": 4, "prior": None, **settings})
 
 
 def watch(service: FakeService, **settings: float) -> ServiceWatch:
@@ -50,8 +51,8 @@ def watch(service: FakeService, **settings: float) -> ServiceWatch:
 
 
 def test_a_search_beside_a_service_finds_what_it_finds_alone(dataset, service):
-    alone = tune(dataset, replay=dataset)
-    beside = tune(dataset, replay=dataset, beside=watch(service))
+    alone = tune(dataset, on=Replay(dataset))
+    beside = tune(dataset, on=Beside(Replay(dataset), watch(service)))
     assert beside.search.trials == alone.search.trials
     assert alone.service is None
     assert not [sentence for sentence in alone.answer if "service" in sentence]
@@ -64,8 +65,8 @@ def test_a_search_beside_a_service_finds_what_it_finds_alone(dataset, service):
 
 def test_a_search_that_takes_too_much_pauses_and_finds_the_same(dataset, service):
     runner = Disturbing(dataset.to_measurements(WORKLOAD), service, requests=3)
-    result = tune(dataset, runner=runner, beside=watch(service, may_lose=0.1))
-    assert result.search.trials == tune(dataset, replay=dataset).search.trials
+    result = tune(dataset, on=Beside(runner, watch(service, may_lose=0.1)))
+    assert result.search.trials == tune(dataset, on=Replay(dataset)).search.trials
     lost = result.service
     assert lost.pauses == 4
     assert lost.requests_over >= 4 * 3
@@ -78,8 +79,8 @@ def test_a_search_that_takes_too_much_pauses_and_finds_the_same(dataset, service
 
 def test_a_search_that_cannot_go_on_ends_with_what_it_has(dataset, service):
     runner = Disturbing(dataset.to_measurements(WORKLOAD), service, requests=100, since=2)
-    result = tune(dataset, runner=runner, beside=watch(service, longest_pause_s=0.2))
-    assert result.search.trials == tune(dataset, replay=dataset, trials=3).search.trials
+    result = tune(dataset, on=Beside(runner, watch(service, longest_pause_s=0.2)))
+    assert result.search.trials == tune(dataset, on=Replay(dataset), trials=3).search.trials
     assert "did not make up for it" in result.service.ended
     assert f"The search went no further: {result.service.ended}" in result.answer
 
@@ -92,7 +93,7 @@ def test_of_several_sources_those_count_that_were_measured(dataset, service):
     ]
     runner = Disturbing([*landscape, *called], service, requests=100)
     assert len(runner.sources(WORKLOAD)) == 2
-    result = tune(dataset, runner=runner, beside=watch(service, longest_pause_s=0.2))
+    result = tune(dataset, on=Beside(runner, watch(service, longest_pause_s=0.2)))
     assert len(result.trials) == 1
     assert result.service.ended
 
@@ -105,27 +106,31 @@ def test_a_service_that_is_slower_by_itself_is_told(dataset, service):
             return super().measure(candidates, platform, visit=visit)
 
     runner = Slowing(dataset.to_measurements(WORKLOAD))
-    result = tune(dataset, runner=runner, beside=watch(service))
+    result = tune(dataset, on=Beside(runner, watch(service)))
     assert len(result.trials) == 4
     assert any("slower by itself" in sentence and "p99 is 1.5" in sentence for sentence in result.answer)
 
 
 def test_nothing_is_opened_before_the_service_is_heard(tmp_path: Path):
     with pytest.raises(CostModelError, match="Start the service first"):
-        costmodel.tune("no-such-workload-m1", sms=8, beside=tmp_path / "none.log", source="cuda")
+        costmodel.tune("no-such-workload-m1", sms=8, sources="cuda", on=Beside(Gpu(), tmp_path / "none.log"))
 
 
 @pytest.mark.parametrize(
     "settings",
     [
         {"sms": None},
-        {"sms": None, "portfolio": 2},
-        {"free_sms": 0.04},
-        {"measure_curves": True},
-        {"lanes": True},
+        {"sms": Goal(portfolio=2)},
+        {"sms": Goal((8,), free_sms=0.04)},
+        {"search": SearchSettings(measure_curves=True)},
     ],
     ids=str,
 )
 def test_the_sms_of_the_service_are_left_to_it(dataset, service, settings):
     with pytest.raises(CostModelError, match="A search beside a service must name its SMs"):
-        tune(dataset, replay=dataset, beside=watch(service), **settings)
+        tune(dataset, on=Beside(Replay(dataset), watch(service)), **settings)
+
+
+def test_a_search_beside_a_service_takes_no_lanes(dataset, service):
+    with pytest.raises(CostModelError, match="A search beside a service must name its SMs"):
+        tune(dataset, on=Beside(Gpu(lanes=True), watch(service)))

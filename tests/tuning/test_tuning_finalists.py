@@ -11,6 +11,7 @@ from costmodel.errors import CostModelError
 from costmodel.records import Measurement
 from costmodel.records._measurement import UNKNOWN_CO_RUNNERS, measurement_key
 from costmodel.testing import gpu_landscape
+from costmodel.tuning import Goal
 
 pytestmark = pytest.mark.white_box
 
@@ -56,8 +57,8 @@ class Alone(ReplayRunner):
 
 
 def tune(runner, **settings):
-    settings = {"sms": 8, "trials": 40, "learn_from": "nothing"} | settings
-    return costmodel.tune(WORKLOAD, runner=runner, **settings)
+    settings = {"sms": 8, "trials": 40, "prior": None} | settings
+    return costmodel.tune(WORKLOAD, on=runner, **settings)
 
 
 def test_the_kernel_that_is_chosen_has_its_latency_alone(measurements):
@@ -77,7 +78,7 @@ def test_the_kernel_that_is_chosen_has_its_latency_alone(measurements):
 
 def test_all_kernels_that_are_chosen_are_measured_alone_on_each_budget(measurements):
     runner = Beside(measurements)
-    found = tune(runner, sms=(8, 32), portfolio=2)
+    found = tune(runner, sms=Goal((8, 32), portfolio=2))
     right = ReplayRunner(measurements)
     for part in found.ranges:
         trial = found.search.trials[part.kernel]
@@ -97,7 +98,8 @@ def test_a_runner_that_measures_alone_measures_nothing_again(measurements):
     assert len(runner.asked) == 5
 
 
+@pytest.mark.filterwarnings("ignore:tune:DeprecationWarning")
 @pytest.mark.parametrize("runner", ["cpu", "replay"])
 def test_lanes_are_those_of_a_gpu(runner):
     with pytest.raises(CostModelError, match=f"must be those of the runner cuda, but got {runner}"):
-        tune(runner, lanes=True)
+        costmodel.tune(WORKLOAD, runner=runner, lanes=True)

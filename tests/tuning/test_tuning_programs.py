@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from costmodel import tune
 from costmodel.cli._app import app
 from costmodel.errors import CostModelError
+from costmodel.tuning import SearchSettings
 
 pytestmark = [pytest.mark.tvm, pytest.mark.white_box]
 
@@ -32,7 +33,7 @@ def place(tmp_path: Path) -> str:
 
 
 def test_a_program_is_tuned_from_its_file(place: str) -> None:
-    result = tune(place, runner="cpu", sms=1, trials=2, screened=100)
+    result = tune(place, sms=1, trials=2, on="cpu", search=SearchSettings(screened=100))
     assert len(result.trials) == 2
     assert result.best.candidate.workload.is_program
     assert result.best.latency_s[0] > 0.0
@@ -46,4 +47,4 @@ def test_the_command_takes_a_program(place: str) -> None:
 
 def test_a_program_that_is_not_there_is_told() -> None:
     with pytest.raises(CostModelError, match="must be a Python file"):
-        tune("absent.py:module", runner="cpu")
+        tune("absent.py:module", on="cpu")

@@ -48,7 +48,7 @@ def only(dataset, monkeypatch, tmp_path):
 def knowledge_of(landscape, workload, **settings):
     """What a search on a device says that it learned from."""
     runner = Unrecorded(landscape.to_measurements(workload))
-    return costmodel.tune(workload, sms=8, trials=1, runner=runner, **settings).search.provenance.knowledge
+    return costmodel.tune(workload, sms=8, trials=1, on=runner, **settings).search.provenance.knowledge
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_searches_of_one_process_train_once(only, landscape, monkeypatch):
     monkeypatch.setattr(_knowledge, "_fitted", lambda *told: learned.append(told) or fitted(*told))
     _knowledge._fitted_to_all.cache_clear()
     runner = Unrecorded(landscape.to_measurements(UNKNOWN))
-    first, again = (costmodel.tune(UNKNOWN, sms=8, trials=6, runner=runner).search.trials for _ in range(2))
+    first, again = (costmodel.tune(UNKNOWN, sms=8, trials=6, on=runner).search.trials for _ in range(2))
     assert first == again  # what the first search measured did not change the model
     assert len(learned) == 1
     knowledge_of(landscape, UNKNOWN, learner="ridge")
@@ -101,7 +101,7 @@ def test_searches_of_one_process_train_once(only, landscape, monkeypatch):
 
 def test_what_ships_of_the_very_workload_is_measured_first(only, landscape):
     runner = Unrecorded(landscape.to_measurements(KNOWN))
-    result = costmodel.tune(KNOWN, sms=8, trials=1, runner=runner)
+    result = costmodel.tune(KNOWN, sms=8, trials=1, on=runner)
     rows = landscape.rows[(landscape.rows["workload"] == KNOWN) & (landscape.rows["sms_granted"] == 8)]
     assert result.best.latency_s == pytest.approx((rows["latency_s"].min(),))
 

@@ -11,6 +11,7 @@ from costmodel.dataset.table._read import dataset_from_measurements
 from costmodel.errors import CostModelError
 from costmodel.kernels import CudaSource
 from costmodel.records import Workload
+from costmodel.tuning import Goal, Prior, Replay, SearchSettings
 from costmodel.tuning._knowledge import best_recorded, learner_for
 from costmodel.tuning._subject import subject_of
 
@@ -21,14 +22,14 @@ MATMUL = "matmul-m512-n512-k512"
 
 
 def tuned(workload: str, **settings):
-    usual = {"sms": 8, "trials": 4, "learn_from": "nothing", "replay": DATA, "device": "H100"}
+    usual = {"sms": 8, "trials": 4, "prior": None, "on": Replay(DATA, "H100")}
     return costmodel.tune(workload, **{**usual, **settings})
 
 
 @pytest.fixture(scope="module")
 def informed():
     """What comes of a search over all sources that learned."""
-    return tuned(MATMUL, learn_from=DATA)
+    return tuned(MATMUL, prior=DATA)
 
 
 def test_all_recorded_sources_are_searched_and_compared() -> None:
@@ -47,14 +48,14 @@ def test_all_recorded_sources_are_searched_and_compared() -> None:
 
 
 def test_one_source_is_searched_where_that_is_asked() -> None:
-    result = tuned(MATMUL, source="library")
+    result = tuned(MATMUL, sources="library")
     assert {trial.candidate.source for trial in result.search.trials} == {"library"}
     assert "source" not in result.tables[0].header
     assert not [sentence for sentence in result.answer if "each source" in sentence]
 
 
 def test_several_budgets_are_served_by_kernels_of_any_source() -> None:
-    result = tuned("matmul-m128-n2048-k2048-float16", sms=[8, 132], portfolio=2, trials=12)
+    result = tuned("matmul-m128-n2048-k2048-float16", sms=Goal((8, 132), portfolio=2), trials=12)
     table = result.dispatch_table
     for i, sms in enumerate(result.search.sms):
         chosen = table.kernel_for(sms)
@@ -63,7 +64,7 @@ def test_several_budgets_are_served_by_kernels_of_any_source() -> None:
 
 
 def test_a_family_learns_from_itself_alone() -> None:
-    result = tuned("cuda.nbody-n4096", learn_from=DATA, trials=2)
+    result = tuned("cuda.nbody-n4096", prior=DATA, trials=2)
     trained = result.search.provenance.knowledge["trained_on"]
     assert trained.startswith("1 other workload")  # the other size; not matrix products, not other families
     assert result.search.provenance.knowledge["model"] == "stack"
@@ -72,13 +73,15 @@ def test_a_family_learns_from_itself_alone() -> None:
 def test_a_learner_is_taken_that_fits_the_source_unless_one_is_named(informed) -> None:
     knowledge = informed.search.provenance.knowledge
     assert {knowledge["cuda model"], knowledge["library model"]} == {"stack"}
-    knowledge = tuned(MATMUL, learn_from=DATA, trials=1, learner="ridge").search.provenance.knowledge
+    knowledge = tuned(
+        MATMUL, prior=Prior(learn_from=DATA, learner="ridge"), trials=1
+    ).search.provenance.knowledge
     assert {knowledge["cuda model"], knowledge["library model"]} == {"ridge"}
 
 
 def test_kernels_that_were_measured_elsewhere_are_told_by_that() -> None:
     """The near-twin has measured all of them; in MetaSchedule's spaces a few are enough."""
-    settings = {"learn_from": DATA, "trials": 1, "keep_twins_apart": True}
+    settings = {"prior": Prior(learn_from=DATA, keep_twins_apart=True), "trials": 1}
     knowledge = tuned(MATMUL, **settings).search.provenance.knowledge
     assert {knowledge["cuda model"], knowledge["library model"]} == {"known-elsewhere"}
 
@@ -105,23 +108,23 @@ def test_what_learns_depends_on_how_much_is_known_of_the_kernels(source, known, 
 
 def test_a_replay_learns_from_what_is_replayed_but_for_what_it_looks_for() -> None:
     """Without a wish; the history that ships knows nothing of these families."""
-    settings = {"sms": 8, "trials": 3, "replay": DATA, "device": "H100", "source": "cuda"}
+    settings = {"sms": 8, "trials": 3, "on": Replay(DATA, "H100"), "sources": "cuda"}
     result = costmodel.tune(MATMUL, **settings)
-    asked = costmodel.tune(MATMUL, learn_from=DATA, **settings)
+    asked = costmodel.tune(MATMUL, prior=DATA, **settings)
     assert result.search.trials == asked.search.trials
     known = result.search.provenance.knowledge
     assert known["dataset_sha256"] == load_dataset(DATA).sha256
     siblings = shape_siblings(load_dataset(DATA).workloads)[MATMUL]
     others = [m for m in load_dataset(DATA).to_measurements() if m.candidate.workload.name not in siblings]
-    honest = costmodel.tune(MATMUL, learn_from=dataset_from_measurements(others), **settings)
+    honest = costmodel.tune(MATMUL, prior=dataset_from_measurements(others), **settings)
     assert [t.candidate for t in result.search.trials] == [t.candidate for t in honest.search.trials]
     assert result.answer[-1].startswith("Left out: this workload here and on a near-twin, NVIDIA H200")
 
 
 def test_what_was_not_asked_for_is_not_the_best_known() -> None:
     """The library is faster than any CUDA kernel here."""
-    settings = {"sms": 8, "trials": 999, "device": "H100"}
-    result = tuned(MATMUL, source="cuda", **settings)
+    settings = {"sms": 8, "trials": 999}
+    result = tuned(MATMUL, sources="cuda", **settings)
     seconds = {
         source: min(
             m.latency_s
@@ -136,7 +139,7 @@ def test_what_was_not_asked_for_is_not_the_best_known() -> None:
     assert result.tables[0].rows[0][result.tables[0].header.index("x best")] == "1.00"
     ratio = seconds["library"] / seconds["cuda"]
     assert f"The library, which was not asked for, takes {ratio:.2f}x as long." in result.answer
-    several = tuned(MATMUL, source="cuda", **{**settings, "sms": [8, 132]}, portfolio=2)
+    several = tuned(MATMUL, sources="cuda", **{**settings, "sms": Goal((8, 132), portfolio=2)})
     assert "at most 0.0 %" in several.answer[1]
     assert any("geometric mean over SM budgets" in each for each in several.answer if "library" in each)
     assert not any("not asked for" in each for each in tuned(MATMUL, **settings).answer)
@@ -152,9 +155,9 @@ def test_where_an_answer_came_from_is_told_in_short_lines(informed) -> None:
 
 def test_a_source_that_was_not_recorded_is_named_with_those_that_were() -> None:
     with pytest.raises(CostModelError, match=r"were recorded \(cuda, library\), but got metaschedule"):
-        tuned(MATMUL, source="metaschedule")
+        tuned(MATMUL, sources="metaschedule")
     with pytest.raises(CostModelError, match="must be one of metaschedule, cuda, triton, library or all"):
-        tuned(MATMUL, source="cutlass")
+        tuned(MATMUL, sources="cutlass")
 
 
 def test_dims_are_of_families_alone(tmp_path) -> None:
@@ -204,10 +207,11 @@ def test_what_is_known_to_be_good_is_measured_first() -> None:
 def test_without_pytorch_the_library_is_left_out_and_that_is_said(monkeypatch) -> None:
     pytest.importorskip("tvm")
     monkeypatch.setitem(sys.modules, "torch", None)
-    settings = {"sms": 1, "trials": 1, "runner": "cpu", "learn_from": "nothing", "screened": 50}
-    result = costmodel.tune("softmax-m8-n8", source="all", **settings)
+    search = SearchSettings(screened=50)
+    settings = {"sms": 1, "trials": 1, "on": "cpu", "prior": None, "search": search}
+    result = costmodel.tune("softmax-m8-n8", sources="all", **settings)
     assert {trial.candidate.source for trial in result.search.trials} == {"metaschedule"}
     (said,) = [sentence for sentence in result.answer if "left out" in sentence]
     assert said.startswith("library was left out: Measuring the library on cpu needs an optional package")
     with pytest.raises(CostModelError, match=r"\[torch\]"):
-        costmodel.tune("softmax-m8-n8", source="library", **settings)
+        costmodel.tune("softmax-m8-n8", sources="library", **settings)

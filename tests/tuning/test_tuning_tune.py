@@ -1,6 +1,7 @@
 """``costmodel.tune`` from Python, on a landscape whose best kernels are known."""
 
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -9,6 +10,7 @@ from msgspec import structs
 from unrecorded import Unrecorded
 
 import costmodel
+from costmodel.collector import RecordedRunner
 from costmodel.dataset import CardHeader, build_dataset, load_dataset
 from costmodel.dataset.table._read import dataset_from_measurements
 from costmodel.errors import CostModelError
@@ -17,8 +19,8 @@ from costmodel.progress import Progress
 from costmodel.records import RecordStore, Workload, read_records
 from costmodel.search._drift_monitor import Drift
 from costmodel.testing import LANDSCAPE_DEVICE, gpu_landscape
+from costmodel.tuning import Goal, Prior, Replay, SearchSettings
 from costmodel.tuning._knowledge import held_out_devices
-from costmodel.tuning._request import TuneRequest
 
 pytestmark = pytest.mark.white_box
 
@@ -39,7 +41,9 @@ def latency_s(dataset):
 
 
 def tune(dataset, **settings):
-    return costmodel.tune(WORKLOAD, learn_from=dataset, replay=dataset, learner="ridge", **settings)
+    return costmodel.tune(
+        WORKLOAD, on=Replay(dataset), prior=Prior(learn_from=dataset, learner="ridge"), **settings
+    )
 
 
 def test_all_that_is_measured_gives_the_best_of_all(dataset, latency_s):
@@ -62,35 +66,42 @@ def test_progress_of_a_search_that_goes_on_counts_what_is_left(dataset, tmp_path
 
     monkeypatch.setattr("costmodel.tuning._tune.Progress", Shown)
     for trials in (3, 5, 4):
-        tune(dataset, sms=8, trials=trials, study=str(tmp_path / "study.log"))
+        tune(dataset, sms=8, trials=trials, search=SearchSettings(study=str(tmp_path / "study.log")))
     assert totals == [3, 2, 0]
 
 
 def test_a_workload_is_an_object_or_its_name(dataset):
-    settings = {"sms": 8, "trials": 3, "learn_from": dataset, "replay": dataset, "learner": "ridge"}
+    settings = {
+        "sms": 8,
+        "trials": 3,
+        "on": Replay(dataset),
+        "prior": Prior(learn_from=dataset, learner="ridge"),
+    }
     by_object = costmodel.tune(costmodel.Workload.parse(WORKLOAD), **settings)
     assert by_object.search.trials == costmodel.tune(WORKLOAD, **settings).search.trials
 
 
 def test_a_runner_of_ones_own_measures_and_stays_open(dataset):
     runner = costmodel.ReplayRunner(dataset.to_measurements(WORKLOAD))
-    result = costmodel.tune(WORKLOAD, sms=8, trials=3, runner=runner, learn_from=dataset, learner="ridge")
+    result = costmodel.tune(
+        WORKLOAD, sms=8, trials=3, on=runner, prior=Prior(learn_from=dataset, learner="ridge")
+    )
     assert result.search.trials == tune(dataset, sms=8, trials=3).search.trials
 
 
 def test_a_model_in_memory_is_used_and_one_that_saw_the_answer_refused(dataset):
     model = costmodel.train(dataset, "ridge", hold_out=[WORKLOAD])
-    result = costmodel.tune(WORKLOAD, sms=8, trials=3, model=model, replay=dataset)
+    result = costmodel.tune(WORKLOAD, sms=8, trials=3, on=Replay(dataset), prior=model)
     assert result.search.trials == tune(dataset, sms=8, trials=3).search.trials
     with pytest.raises(CostModelError, match="must have a model that never saw it"):
-        costmodel.tune(WORKLOAD, model=costmodel.train(dataset, "ridge"), replay=dataset)
+        costmodel.tune(WORKLOAD, on=Replay(dataset), prior=costmodel.train(dataset, "ridge"))
 
 
 def test_a_model_that_saw_a_sibling_of_what_is_replayed_is_refused(dataset):
     sibling = gpu_landscape(seed=2, workloads=[f"{WORKLOAD}-float16"], configs_per_workload=40, sms=SMS)
     model = costmodel.train(sibling, "nearest-task")
     with pytest.raises(CostModelError, match=f"learned from {WORKLOAD}-float16"):
-        costmodel.tune(WORKLOAD, sms=8, trials=3, model=model, replay=dataset)
+        costmodel.tune(WORKLOAD, sms=8, trials=3, on=Replay(dataset), prior=model)
 
 
 def test_a_latency_that_rounds_to_three_digits_has_no_lone_point(dataset):
@@ -116,9 +127,8 @@ def test_what_is_replayed_is_not_learned_from(dataset):
         WORKLOAD,
         sms=8,
         trials=1,
-        learn_from=dataset_from_measurements(other),
-        replay=dataset,
-        learner="ridge",
+        on=Replay(dataset),
+        prior=Prior(learn_from=dataset_from_measurements(other), learner="ridge"),
     )
     assert tune(dataset, sms=8, trials=1).search.trials == honest.search.trials
 
@@ -127,9 +137,16 @@ def test_a_replay_learns_from_no_sibling_of_what_it_searches(dataset):
     """Kernels in another dtype are good and bad in nearly the same order."""
     sibling = gpu_landscape(seed=2, workloads=[f"{WORKLOAD}-float16"], configs_per_workload=40, sms=SMS)
     history = dataset_from_measurements([*dataset.to_measurements(), *sibling.to_measurements()])
-    settings = {"sms": 8, "trials": 3, "replay": dataset, "learner": "nearest-task"}
-    without = costmodel.tune(WORKLOAD, learn_from=dataset, **settings)
-    found = costmodel.tune(WORKLOAD, learn_from=history, **settings)
+    without, found = (
+        costmodel.tune(
+            WORKLOAD,
+            sms=8,
+            trials=3,
+            on=Replay(dataset),
+            prior=Prior(learn_from=each, learner="nearest-task"),
+        )
+        for each in (dataset, history)
+    )
     assert found.search.trials == without.search.trials
     assert found.search.provenance.knowledge["trained_on"].startswith("1 other workload of")
 
@@ -150,7 +167,12 @@ def with_twin(dataset):
 def told_by(history, runner, **settings) -> tuple[dict[str, str], bool]:
     """What a search says that it learned from, and whether it measured the best kernel first."""
     result = costmodel.tune(
-        WORKLOAD, sms=8, trials=1, runner=runner, learn_from=history, learner="nearest-task", **settings
+        WORKLOAD,
+        sms=8,
+        trials=1,
+        on=runner,
+        prior=Prior(learn_from=history, learner="nearest-task"),
+        **settings,
     )
     runs = [m for m in history.to_measurements(WORKLOAD) if m.platform.sms_granted == 8 and m.latency_s]
     best = min(runs, key=lambda measurement: measurement.latency_s)
@@ -197,15 +219,15 @@ def test_on_a_device_all_of_its_history_and_its_near_twins_is_learned_from(datas
 
 
 def test_nothing_is_learned_from_where_that_is_asked(dataset):
-    result = costmodel.tune(WORKLOAD, sms=8, trials=2, learn_from="nothing", replay=dataset)
+    result = costmodel.tune(WORKLOAD, sms=8, trials=2, on=Replay(dataset), prior=None)
     assert result.search.provenance.knowledge["trained_on"] == "nothing"
     assert result.search.provenance.knowledge["model"] == "scratch"
     assert result.search.trials[0].predicted_rank == 1
 
 
-@pytest.mark.parametrize("settings", [{"sms": 8}, {"sms": SMS}, {"portfolio": 2}, {"free_sms": 0.4}])
-def test_a_result_shows_writes_and_tells_itself(dataset, tmp_path, settings):
-    result = tune(dataset, trials=8, **settings)
+@pytest.mark.parametrize("sms", [8, SMS, Goal(portfolio=2), Goal(free_sms=0.4)], ids=str)
+def test_a_result_shows_writes_and_tells_itself(dataset, tmp_path, sms):
+    result = tune(dataset, trials=8, sms=sms)
     assert repr(result).startswith("<TuneResult: Run ")
     assert len(repr(result)) < 250
     html = result._repr_html_()
@@ -226,7 +248,7 @@ def test_a_result_shows_writes_and_tells_itself(dataset, tmp_path, settings):
 
 
 def test_a_portfolio_is_compared_with_the_best_recorded_and_the_best_measured(dataset, latency_s):
-    result = tune(dataset, portfolio=2, trials=6)
+    result = tune(dataset, sms=Goal(portfolio=2), trials=6)
     served = np.array(
         [r.latency_s[sms] for sms in SMS for r in result.dispatch_table.ranges if sms in r.latency_s]
     )
@@ -245,7 +267,7 @@ def test_trials_over_several_budgets_have_a_column_for_each(dataset):
 
 
 def test_a_search_over_several_budgets_stops_when_it_gains_nothing(dataset):
-    stopped = tune(dataset, sms=SMS, trials=40, stop_gain=0.2)
+    stopped = tune(dataset, sms=SMS, trials=40, search=SearchSettings(stop_gain=0.2))
     assert len(stopped.trials) < 40
 
 
@@ -253,9 +275,12 @@ def test_a_search_over_several_budgets_stops_when_it_gains_nothing(dataset):
     ("settings", "text"),
     [
         ({"sms": (8, 8)}, "distinct"),
-        ({"sms": 0}, "at least 1"),
-        ({"trials": 0}, "trials must be at least 1"),
-        ({"portfolio": 0}, "portfolio must be at least 1"),
+        ({"sms": 0}, "sms must be a whole number from 1"),
+        ({"sms": "32"}, "sms must be a number"),
+        ({"trials": 0}, "trials must be a whole number from 1"),
+        ({"trials": 1.5}, "trials must be a whole number from 1"),
+        ({"seed": -1}, "seed must be a whole number from 0"),
+        ({"portfolio": 0}, "portfolio must be a whole number from 1"),
         ({"free_sms": 4.0}, "free_sms must be a share"),
         ({"stop_gain": 0.0}, "stop_gain must be a share"),
         ({"sms": 8, "objective": "mean"}, "for several SM budgets"),
@@ -266,47 +291,78 @@ def test_a_search_over_several_budgets_stops_when_it_gains_nothing(dataset):
         ({"model": "m.costmodel"}, "A model or a history"),
     ],
 )
+@pytest.mark.filterwarnings("ignore:tune:DeprecationWarning")
 def test_what_does_not_go_together_is_refused(dataset, settings, text):
+    """Written as until 0.3, which the objects of today are made of."""
     replay = {} if "runner" in settings else {"replay": dataset}
     with pytest.raises(CostModelError, match=text):
         costmodel.tune(WORKLOAD, **{"learn_from": dataset, "learner": "ridge", **replay, **settings})
 
 
+@pytest.mark.parametrize(
+    ("former", "now", "form"),
+    [
+        ({"seed": 3}, {"search": SearchSettings(seed=3)}, "search=SearchSettings(seed=3)"),
+        ({"portfolio": 2}, {"sms": Goal(portfolio=2)}, "sms=Goal(portfolio=2)"),
+        ({"learn_from": "nothing"}, {"prior": None}, "prior=Prior(learn_from='nothing')"),
+        ({"source": "metaschedule"}, {"sources": "metaschedule"}, "sources='metaschedule'"),
+    ],
+)
+def test_former_keywords_mean_the_same_and_show_the_new_form(dataset, former, now, form):
+    with pytest.warns(DeprecationWarning, match=re.escape(form)):
+        before = costmodel.tune(WORKLOAD, trials=3, on=Replay(dataset), **former)
+    after = costmodel.tune(WORKLOAD, trials=3, on=Replay(dataset), **now)
+    assert before.search.trials == after.search.trials
+
+
+def test_a_keyword_that_never_was_is_refused():
+    with pytest.raises(TypeError, match=r"'trails'.*trials"):
+        costmodel.tune(WORKLOAD, trails=3)
+
+
+@pytest.mark.parametrize("dropped", ["prior", "on"])
+def test_a_prior_and_a_place_are_refused_by_what_they_are(dataset, dropped):
+    given = {"on": Replay(dataset), "prior": None, dropped: 3}
+    with pytest.raises(CostModelError, match="but got 3"):
+        costmodel.tune(WORKLOAD, **given)
+
+
 def test_weights_follow_their_budgets_into_the_order_of_the_platforms(dataset):
     runner = costmodel.ReplayRunner(dataset.to_measurements(WORKLOAD))
-    request = TuneRequest(WORKLOAD, (96, 8, 132), "weighted", (1.0, 9.0, 2.0))
-    platforms = request.platforms(runner)
+    goal = Goal((96, 8, 132), "weighted", (1.0, 9.0, 2.0))
+    platforms = goal.platforms(runner)
     assert [platform.sms_granted for platform in platforms] == [8, 96, 132]
-    assert request.objective_for(platforms).weights == (9.0, 1.0, 2.0)
+    assert goal.objective_for(platforms).weights == (9.0, 1.0, 2.0)
 
 
 def test_what_is_measured_is_stored_and_served_to_the_next_search(dataset, tmp_path):
-    store, settings = tmp_path / "records.jsonl", {"sms": 8, "trials": 5, "learn_from": "nothing"}
-    device = Unrecorded(dataset.to_measurements(WORKLOAD))
-    first = costmodel.tune(WORKLOAD, runner=device, records=store, **settings)
+    store, device = tmp_path / "records.jsonl", Unrecorded(dataset.to_measurements(WORKLOAD))
+    first = costmodel.tune(WORKLOAD, sms=8, trials=5, on=RecordedRunner(device, store), prior=None)
     stored = {m.candidate.candidate_id: m.latency_s for m in read_records(store)}
     trials = first.search.trials
     assert stored == {t.candidate.candidate_id: t.latency_s[0] for t in trials}
     device.measure = None  # nothing is left to measure
-    again = costmodel.tune(WORKLOAD, runner=device, records=store, **settings)
+    again = costmodel.tune(WORKLOAD, sms=8, trials=5, on=RecordedRunner(device, store), prior=None)
     assert again.search.trials == trials
 
 
 def test_a_replay_stores_nothing(dataset, tmp_path):
-    tune(dataset, sms=8, trials=2, records=tmp_path / "records.jsonl")
+    with pytest.warns(DeprecationWarning, match="records=..."):
+        tune(dataset, sms=8, trials=2, records=tmp_path / "records.jsonl")
     assert not list(tmp_path.iterdir())
 
 
 def test_studies_of_another_name_are_others(dataset, tmp_path):
-    kept = {"sms": 8, "study": str(tmp_path / "study.journal")}
-    tune(dataset, trials=3, **kept)
-    assert len(tune(dataset, trials=2, **kept).search.trials) == 3
-    assert len(tune(dataset, trials=2, study_name="mine", **kept).search.trials) == 2
+    kept = SearchSettings(study=str(tmp_path / "study.journal"))
+    tune(dataset, sms=8, trials=3, search=kept)
+    assert len(tune(dataset, sms=8, trials=2, search=kept).search.trials) == 3
+    mine = replace(kept, study_name="mine")
+    assert len(tune(dataset, sms=8, trials=2, search=mine).search.trials) == 2
 
 
 def test_a_result_tells_what_another_measurement_is_expected_to_gain(dataset):
-    few = costmodel.tune(WORKLOAD, sms=8, trials=4, learn_from="nothing", replay=dataset)
-    all_ = costmodel.tune(WORKLOAD, sms=8, trials=40, learn_from="nothing", replay=dataset)
+    few = costmodel.tune(WORKLOAD, sms=8, trials=4, on=Replay(dataset), prior=None)
+    all_ = costmodel.tune(WORKLOAD, sms=8, trials=40, on=Replay(dataset), prior=None)
     assert 0.0 < few.expected_gain < 1.0
     assert all_.expected_gain == 0.0
     assert tune(dataset, sms=SMS, trials=4).expected_gain is None
@@ -322,9 +378,8 @@ def test_a_replay_reads_no_other_workload(dataset, tmp_path):
     (part,) = parts.glob(f"measurements/workload_name={OTHER}/*.parquet")
     part.write_bytes(b"no parquet")
     expected, found = (
-        costmodel.tune(WORKLOAD, sms=8, trials=3, learn_from="nothing", replay=each)
-        for each in (whole, parts)
+        costmodel.tune(WORKLOAD, sms=8, trials=3, on=Replay(each), prior=None) for each in (whole, parts)
     )
     assert [t.candidate for t in found.search.trials] == [t.candidate for t in expected.search.trials]
     with pytest.raises(CostModelError, match="must match its checksum"):
-        costmodel.tune(WORKLOAD, sms=8, trials=3, learn_from=parts, replay=parts)
+        costmodel.tune(WORKLOAD, sms=8, trials=3, on=Replay(parts), prior=parts)

@@ -1,7 +1,9 @@
-"""The request that describes a search."""
+"""What a search is for: the SMs that a kernel will have, and how one or several kernels serve them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from costmodel.arguments import check_share, check_whole
 from costmodel.collector.runners._base import Runner
 from costmodel.errors import CostModelError
 from costmodel.records._platform import Platform
@@ -9,46 +11,46 @@ from costmodel.search._objective import Objective, ObjectiveName, SearchGoal
 
 
 @dataclass(frozen=True)
-class TuneRequest:
-    """The request that describes a search.
+class Goal:
+    """What the chosen kernels must serve.
 
     Attributes:
-        workload: Name of the workload.
-        sms: SM budgets in the order given. Empty for the whole device, or for all SM budgets with a portfolio
-            or ``free_sms``.
-        objective: How several SM budgets combine; None for the worst regret.
-        weights: One weight per SM budget, in the order given. Empty unless the objective is weighted.
-        portfolio: Maximum number of kernels; None for one kernel.
-        free_sms: Maximum loss of latency for freeing SMs, as a share; None not to look for free SMs.
-        trials: Number of candidates to measure.
-        stop_gain: Expected gain below which the search ends, as a share of the best latency; None for no
-            such limit.
+        sms: SM budgets (threads on a CPU), in any order. Empty for the whole device or, with ``portfolio`` or
+            ``free_sms``, for all that were recorded or some that a device grants.
+        objective: How one kernel is chosen for several SM budgets, by its latency over the best at each:
+            ``"worst-regret"``, ``"mean"`` (geometric) or ``"weighted"``. None for the worst regret.
+        weights: Weight of each SM budget, in the order of ``sms``, for the objective ``"weighted"``.
+        portfolio: Maximum number of kernels to choose, each with the range of SMs in which it should run.
+            None for one kernel.
+        free_sms: Find the fewest SMs on which latency is at most this share higher than on the whole device,
+            such as 0.04.
 
     Raises:
         CostModelError: Values contradict each other, or one is out of range.
+
+    Example:
+        >>> Goal((16, 32, 132), portfolio=2).is_for_several
+        True
     """
 
-    workload: str
     sms: tuple[int, ...] = ()
     objective: str | None = None
     weights: tuple[float, ...] = ()
     portfolio: int | None = None
     free_sms: float | None = None
-    trials: int = 16
-    stop_gain: float | None = None
 
     def __post_init__(self) -> None:
         """Check everything that needs no device or file."""
-        if len(set(self.sms)) < len(self.sms) or any(sms < 1 for sms in self.sms):
-            raise CostModelError(f"SM budgets must be distinct and at least 1, but got {self.sms}.")
-        for name in ("trials", "portfolio"):
-            count = getattr(self, name)
-            if count is not None and count < 1:
-                raise CostModelError(f"{name} must be at least 1, but got {count}.")
-        for name in ("free_sms", "stop_gain"):
-            share = getattr(self, name)
-            if share is not None and not 0.0 < share < 1.0:
-                raise CostModelError(f"{name} must be a share above 0 and below 1, but got {share:g}.")
+        object.__setattr__(self, "sms", tuple(self.sms))
+        object.__setattr__(self, "weights", tuple(self.weights))
+        for sms in self.sms:
+            check_whole("sms", sms, 1)
+        if len(set(self.sms)) < len(self.sms):
+            raise CostModelError(f"SM budgets must be distinct, but got {self.sms}.")
+        if self.portfolio is not None:
+            check_whole("portfolio", self.portfolio, 1)
+        if self.free_sms is not None:
+            check_share("free_sms", self.free_sms)
         for name in ("objective", "weights"):
             if getattr(self, name) and not self.is_for_several:
                 raise CostModelError(
@@ -56,25 +58,36 @@ class TuneRequest:
                     f"{name} {getattr(self, name)} for one."
                 )
 
+    @classmethod
+    def of(cls, sms: "int | Sequence[int] | Goal | None") -> "Goal":
+        """Make a goal of what ``tune`` takes as ``sms``: a number, several, a goal, or None."""
+        if isinstance(sms, Goal):
+            return sms
+        if sms is None or isinstance(sms, int):
+            return cls(() if sms is None else (sms,))
+        if isinstance(sms, str) or not isinstance(sms, Sequence):
+            raise CostModelError(f"sms must be a number, several numbers or a Goal, but got {sms!r}.")
+        return cls(tuple(sms))
+
     @property
     def is_for_several(self) -> bool:
-        """Whether the request covers several SM budgets."""
+        """Whether the goal covers several SM budgets."""
         return len(self.sms) > 1 or self.portfolio is not None or self.free_sms is not None
 
     @property
     def title(self) -> str:
-        """Short description of the request."""
+        """Short description, to follow the name of a workload."""
         if self.sms:
-            return f"{self.workload} on {', '.join(map(str, self.sms))} SMs"
-        return f"{self.workload} on {'several SM budgets' if self.is_for_several else 'the whole device'}"
+            return f"on {', '.join(map(str, self.sms))} SMs"
+        return f"on {'several SM budgets' if self.is_for_several else 'the whole device'}"
 
     @property
-    def goal(self) -> SearchGoal:
+    def kind(self) -> SearchGoal:
         """Whether to search for one kernel or a portfolio."""
         one = self.portfolio is None and self.free_sms is None
         return SearchGoal.ONE_KERNEL if one else SearchGoal.PORTFOLIO
 
-    def most(self, budgets: int) -> int:
+    def max_kernels(self, budgets: int) -> int:
         """Return the maximum number of kernels for this number of SM budgets."""
         if self.portfolio is not None:
             return self.portfolio

@@ -1,0 +1,211 @@
+"""Where a search measures: the records of a device, this GPU, this CPU, or any of them beside a service."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from costmodel.collector.runners._base import Runner
+from costmodel.collector.runners._cpu import CpuRunner
+from costmodel.collector.runners._cuda import CudaRunner
+from costmodel.collector.runners._recorded import RecordedRunner
+from costmodel.collector.runners._replay import ReplayRunner
+from costmodel.dataset.table._read import DatasetLike, load_dataset, workloads_in
+from costmodel.engines._base import Engine
+from costmodel.errors import CostModelError
+from costmodel.progress import Progress
+from costmodel.shadow._service_watch import ServiceWatch
+from costmodel.shadow._watched_runner import WatchedRunner
+from costmodel.shadow._watched_service import WatchedService
+from costmodel.tuning._goal import Goal
+from costmodel.tuning._settings import SearchSettings
+from costmodel.tuning._shipped import shipped_with
+from costmodel.tuning._subject import Subject
+
+
+@dataclass(frozen=True)
+class Replay:
+    """Recorded measurements, in place of a device.
+
+    Attributes:
+        dataset: A dataset, the name of a shipped one, or a path. None for the default shipped dataset.
+        device: Name of the device to replay, or a part of the name, if the records hold several. None for the
+            first by name.
+    """
+
+    dataset: DatasetLike | None = None
+    device: str | None = None
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """This machine's first visible NVIDIA GPU.
+
+    Attributes:
+        records: Record store (``.jsonl``) for measurements. It is searched before a candidate is measured.
+        kernels: Folder that caches built kernels, so that no other search, in any process, builds them again.
+            You can delete it at any time between searches. None for no cache.
+        engine: Where kernels are built (see ``costmodel.engines``). None for processes on this machine.
+        lanes: Measure on the given number of SMs while other processes measure on the rest, and measure the
+            best kernels alone at the end. Needs an MPS daemon. Otherwise processes take turns, so that
+            measurements do not disturb each other.
+    """
+
+    records: Path | str | None = None
+    kernels: Path | str | None = None
+    engine: Engine | None = None
+    lanes: bool = False
+
+
+@dataclass(frozen=True)
+class Cpu:
+    """This machine's CPU, where an SM budget is a number of threads; the attributes are those of ``Gpu``."""
+
+    records: Path | str | None = None
+    kernels: Path | str | None = None
+    engine: Engine | None = None
+
+
+@dataclass(frozen=True)
+class Beside:
+    """A place to measure while a service runs on the other SMs.
+
+    Kernels are measured one by one. The search pauses when the service's p99 rises by more than is allowed,
+    and ends with the trials made so far if it cannot continue.
+
+    Attributes:
+        place: Where to measure.
+        service: The watch of the service, or the file to which it appends its latencies, for the default
+            bound (see ``costmodel.shadow.ServiceWatch``).
+    """
+
+    place: "Place"
+    service: ServiceWatch | Path | str
+
+
+Place = Runner | Replay | Gpu | Cpu | Beside
+PlaceName = Literal["replay", "cuda", "cpu"]
+_NAMED: dict[str, Place] = {"replay": Replay(), "cuda": Gpu(), "cpu": Cpu()}
+
+
+def find_place(on: Place | str) -> Place:
+    """Return a place by its name, or the place itself.
+
+    Raises:
+        CostModelError: No place has this name.
+    """
+    if isinstance(on, Place):
+        return on
+    if not isinstance(on, str) or on not in _NAMED:
+        raise CostModelError(
+            f"A search must measure on one of {', '.join(_NAMED)}, on a place such as Gpu(lanes=True), or on "
+            f"a runner, but got {on!r}."
+        )
+    return _NAMED[on]
+
+
+@contextmanager
+def open_place(
+    place: Place, subject: Subject, goal: Goal, settings: SearchSettings
+) -> "Iterator[tuple[Runner, WatchedService | None]]":
+    """Open the runner of a place, with the service that is watched there; both are closed in the end.
+
+    A runner that is passed as an object stays open.
+
+    Raises:
+        CostModelError: The dataset does not hold the workload or the device, a device cannot be opened, the
+            service reports no latencies, or the search would leave it no SMs.
+    """
+    if isinstance(place, Beside):
+        with (
+            _watched(place, goal, settings) as service,
+            open_place(place.place, subject, goal, settings) as (runner, _),
+        ):
+            yield WatchedRunner(runner, service), service
+    elif isinstance(place, Runner):
+        yield place, None
+    elif isinstance(place, Replay):
+        yield _replay(subject, place), None
+    else:
+        with _device_runner(place, subject) as runner:
+            yield (RecordedRunner(runner, Path(place.records)) if place.records else runner), None
+
+
+def replayed_dataset(place: Place) -> DatasetLike | None:
+    """Return the dataset that a place replays; None if it is the default one, or nothing is replayed."""
+    return place.dataset if isinstance(place, Replay) else None
+
+
+def _device_runner(place: Gpu | Cpu, subject: Subject) -> Runner:
+    kernels = None if place.kernels is None else Path(place.kernels)
+    if isinstance(place, Cpu):
+        return CpuRunner(sources=subject.sources("cpu"), engine=place.engine, kernels=kernels)
+    return CudaRunner(
+        sources=subject.sources("cuda"), engine=place.engine, kernels=kernels, lanes=place.lanes
+    )
+
+
+@contextmanager
+def _watched(place: Beside, goal: Goal, settings: SearchSettings) -> Iterator[WatchedService]:
+    """Watch a service, after measuring its latency alone.
+
+    Raises:
+        CostModelError: It reports no latencies, or a search would measure on SMs that it does not name.
+    """
+    lanes = isinstance(place.place, Gpu) and place.place.lanes
+    if not goal.sms or goal.free_sms is not None or settings.measure_curves or lanes:
+        raise CostModelError(
+            "A search beside a service must name its SMs (sms) and measure on no others (free_sms, "
+            "measure_curves, lanes), but this one would. Give only sms."
+        )
+    watch = place.service if isinstance(place.service, ServiceWatch) else ServiceWatch(place.service)
+    with Progress("watching the service alone, requests", watch.window) as progress:
+        service = WatchedService(watch, lambda requests: progress.advance(steps=requests))
+    with closing(service):
+        yield service
+
+
+def _replay(subject: Subject, place: Replay) -> ReplayRunner:
+    """Make a replay of what a dataset holds of the workload on one device."""
+    workload = subject.name
+    if place.dataset is None and workload not in workloads_in(None):
+        _check_recorded(subject)
+    measurements = load_dataset(place.dataset, workloads=[workload]).to_measurements(workload)
+    chosen = _find_device(sorted({m.platform.device.name for m in measurements}), place.device)
+    return ReplayRunner(m for m in measurements if m.platform.device.name == chosen)
+
+
+def _check_recorded(subject: Subject) -> None:
+    """Say what to name for a workload that the default dataset does not hold.
+
+    Raises:
+        CostModelError: Another shipped dataset holds it, or its kernels are the user's own.
+    """
+    if names := shipped_with(subject.name):
+        raise CostModelError(
+            f"A replay of {subject.name} must be of a dataset that has it, but none is named, and the "
+            f"default one does not. Name one: {' or '.join(f'`--replay {name}`' for name in names)}."
+        )
+    if subject.family or subject.program:
+        raise CostModelError(
+            f"A kernel of your own must be measured, but no runner is named, and no included dataset has "
+            f"{subject.name}. Name a runner, such as `--runner cuda` for this GPU, or records of your own "
+            "with `--replay`."
+        )
+
+
+def _find_device(known: Sequence[str], device: str | None) -> str:
+    """Return the known device whose name contains what is asked for; the first if nothing is.
+
+    Raises:
+        CostModelError: There is none, or there are several.
+    """
+    found = [name for name in known if device is None or device.lower() in name.lower()]
+    if device in found:
+        return str(device)
+    if not found or (device is not None and len(found) > 1):
+        raise CostModelError(
+            f"The device must be one of those that were recorded ({', '.join(known)}), but got {device!r}."
+        )
+    return found[0]
