@@ -10,6 +10,28 @@ Example:
     True
 """
 
+import warnings
+from importlib import import_module
+from typing import Any
+
 import lazy_loader
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+_load, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+
+# Names that were here until 0.3, by the package that has them now; they go in the next release.
+_MOVED = {
+    "CpuRunner": "costmodel.collector",
+    "CudaRunner": "costmodel.collector",
+    "EvaluationReport": "costmodel.evaluation",
+    "KernelSpace": "costmodel.search",
+    "Pool": "costmodel.search",
+    "ReplayRunner": "costmodel.collector",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name from the module that defines it (PEP 562)."""
+    if name not in _MOVED:
+        return _load(name)
+    warnings.warn(f"costmodel.{name} is now {_MOVED[name]}.{name}.", DeprecationWarning, stacklevel=2)
+    return getattr(import_module(_MOVED[name]), name)

@@ -1,9 +1,9 @@
 """A runner that serves records as a device would."""
 
-import costmodel
+from costmodel.collector import ReplayRunner
 
 
-class Unrecorded(costmodel.ReplayRunner):
+class Unrecorded(ReplayRunner):
     """A device, as far as a search can tell: nobody knows its records before they are measured."""
 
     def known_latencies(self, workload, *, sources=None):

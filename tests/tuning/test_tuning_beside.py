@@ -9,6 +9,7 @@ from fake_service import FakeService
 from msgspec import structs
 
 import costmodel
+from costmodel.collector import ReplayRunner
 from costmodel.errors import CostModelError
 from costmodel.shadow import ServiceWatch
 from costmodel.testing import gpu_landscape
@@ -28,7 +29,7 @@ def service(tmp_path: Path):
         yield service
 
 
-class Disturbing(costmodel.ReplayRunner):
+class Disturbing(ReplayRunner):
     """Takes something from a service while it measures, from one measurement on."""
 
     def __init__(self, measurements, service: FakeService, requests: int, since: int = 0) -> None:
@@ -99,7 +100,7 @@ def test_of_several_sources_those_count_that_were_measured(dataset, service):
 
 
 def test_a_service_that_is_slower_by_itself_is_told(dataset, service):
-    class Slowing(costmodel.ReplayRunner):
+    class Slowing(ReplayRunner):
         def measure(self, candidates, platform, *, visit=0):
             service.times(1.5)
             service.await_requests(50)

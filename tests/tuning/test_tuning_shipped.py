@@ -11,7 +11,7 @@ from costmodel.dataset.table._read import families_in
 from costmodel.errors import CostModelError
 from costmodel.records import RecordStore, Workload
 from costmodel.testing import gpu_landscape
-from costmodel.tuning import _knowledge, _shipped, pretrain, pretrained
+from costmodel.tuning import Prior, _knowledge, _shipped, pretrain, pretrained
 from costmodel.tuning._history import ShippedHistory
 from costmodel.tuning._shipped import ShippedDataset, models_folder, shipped_for
 
@@ -83,7 +83,7 @@ def test_on_a_device_what_ships_is_learned_from_unless_told_otherwise(only, land
     known = knowledge_of(landscape, KNOWN)
     assert known["model"] == "known-elsewhere"
     assert known["trained_on"] == "this one here of built"
-    assert knowledge_of(landscape, KNOWN, learn_from="nothing")["model"] == "scratch"
+    assert knowledge_of(landscape, KNOWN, prior=None)["model"] == "scratch"
 
 
 def test_searches_of_one_process_train_once(only, landscape, monkeypatch):
@@ -95,7 +95,7 @@ def test_searches_of_one_process_train_once(only, landscape, monkeypatch):
     first, again = (costmodel.tune(UNKNOWN, sms=8, trials=6, on=runner).search.trials for _ in range(2))
     assert first == again  # what the first search measured did not change the model
     assert len(learned) == 1
-    knowledge_of(landscape, UNKNOWN, learner="ridge")
+    knowledge_of(landscape, UNKNOWN, prior=Prior(learner="ridge"))
     assert len(learned) == 2
 
 
@@ -114,7 +114,7 @@ def test_a_model_of_what_ships_is_trained_once_and_used_for_workloads_that_were_
     assert model.path == models_folder() / "landscape.costmodel"
     assert pretrained().metadata == model.metadata
     assert knowledge_of(landscape, UNKNOWN)["model"] == f"{model.path} (kernel-ridge)"
-    assert knowledge_of(landscape, UNKNOWN, learner="ridge")["model"] == "ridge"
+    assert knowledge_of(landscape, UNKNOWN, prior=Prior(learner="ridge"))["model"] == "ridge"
     assert knowledge_of(landscape, KNOWN)["model"] == "known-elsewhere"
 
 

@@ -10,7 +10,7 @@ from msgspec import structs
 from unrecorded import Unrecorded
 
 import costmodel
-from costmodel.collector import RecordedRunner
+from costmodel.collector import RecordedRunner, ReplayRunner
 from costmodel.dataset import CardHeader, build_dataset, load_dataset
 from costmodel.dataset.table._read import dataset_from_measurements
 from costmodel.errors import CostModelError
@@ -82,7 +82,7 @@ def test_a_workload_is_an_object_or_its_name(dataset):
 
 
 def test_a_runner_of_ones_own_measures_and_stays_open(dataset):
-    runner = costmodel.ReplayRunner(dataset.to_measurements(WORKLOAD))
+    runner = ReplayRunner(dataset.to_measurements(WORKLOAD))
     result = costmodel.tune(
         WORKLOAD, sms=8, trials=3, on=runner, prior=Prior(learn_from=dataset, learner="ridge")
     )
@@ -164,15 +164,14 @@ def with_twin(dataset):
     return dataset_from_measurements([*measured, *on_twin])
 
 
-def told_by(history, runner, **settings) -> tuple[dict[str, str], bool]:
+def told_by(history, runner, *, keep_twins_apart=False) -> tuple[dict[str, str], bool]:
     """What a search says that it learned from, and whether it measured the best kernel first."""
     result = costmodel.tune(
         WORKLOAD,
         sms=8,
         trials=1,
         on=runner,
-        prior=Prior(learn_from=history, learner="nearest-task"),
-        **settings,
+        prior=Prior(learn_from=history, learner="nearest-task", keep_twins_apart=keep_twins_apart),
     )
     runs = [m for m in history.to_measurements(WORKLOAD) if m.platform.sms_granted == 8 and m.latency_s]
     best = min(runs, key=lambda measurement: measurement.latency_s)
@@ -181,7 +180,7 @@ def told_by(history, runner, **settings) -> tuple[dict[str, str], bool]:
 
 
 def test_a_replay_holds_near_twins_out_and_says_which_and_what_lets_it_learn_from_them(dataset, with_twin):
-    recorded = costmodel.ReplayRunner(dataset.to_measurements(WORKLOAD))
+    recorded = ReplayRunner(dataset.to_measurements(WORKLOAD))
     knowledge, _ = told_by(with_twin, recorded)
     assert knowledge["trained_on"] == "nothing"
     assert knowledge["left_out"] == (
@@ -305,7 +304,7 @@ def test_what_does_not_go_together_is_refused(dataset, settings, text):
         ({"seed": 3}, {"search": SearchSettings(seed=3)}, "search=SearchSettings(seed=3)"),
         ({"portfolio": 2}, {"sms": Goal(portfolio=2)}, "sms=Goal(portfolio=2)"),
         ({"learn_from": "nothing"}, {"prior": None}, "prior=Prior(learn_from='nothing')"),
-        ({"source": "metaschedule"}, {"sources": "metaschedule"}, "sources='metaschedule'"),
+        ({"learner": "ridge"}, {"prior": Prior(learner="ridge")}, "prior=Prior(learner='ridge')"),
     ],
 )
 def test_former_keywords_mean_the_same_and_show_the_new_form(dataset, former, now, form):
@@ -328,7 +327,7 @@ def test_a_prior_and_a_place_are_refused_by_what_they_are(dataset, dropped):
 
 
 def test_weights_follow_their_budgets_into_the_order_of_the_platforms(dataset):
-    runner = costmodel.ReplayRunner(dataset.to_measurements(WORKLOAD))
+    runner = ReplayRunner(dataset.to_measurements(WORKLOAD))
     goal = Goal((96, 8, 132), "weighted", (1.0, 9.0, 2.0))
     platforms = goal.platforms(runner)
     assert [platform.sms_granted for platform in platforms] == [8, 96, 132]
