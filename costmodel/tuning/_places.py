@@ -75,12 +75,12 @@ class Beside:
     and ends with the trials made so far if it cannot continue.
 
     Attributes:
-        place: Where to measure.
+        place: Where to measure: a place, its name, or a runner.
         service: The watch of the service, or the file to which it appends its latencies, for the default
             bound (see ``costmodel.shadow.ServiceWatch``).
     """
 
-    place: "Place"
+    place: "Place | PlaceName"
     service: ServiceWatch | Path | str
 
 
@@ -120,7 +120,7 @@ def open_place(
     if isinstance(place, Beside):
         with (
             _watched(place, goal, settings) as service,
-            open_place(place.place, subject, goal, settings) as (runner, _),
+            open_place(find_place(place.place), subject, goal, settings) as (runner, _),
         ):
             yield WatchedRunner(runner, service), service
     elif isinstance(place, Runner):

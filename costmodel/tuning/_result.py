@@ -27,7 +27,7 @@ class TuneResult(Findings):
     A notebook displays the answer and the tables.
 
     Attributes:
-        search: All measurements, as arrays: ``latency_s``, ``ranked``, ``portfolio``, ``provenance``.
+        search: All trials, and what they give as arrays: ``latency_s``, ``ranked``, ``portfolio``.
         ranges: The chosen kernels, and the SM budgets that each one serves.
         most: Maximum number of kernels that was allowed.
         free: The fewest SMs that are enough; None if ``free_sms`` was not given.
@@ -54,8 +54,12 @@ class TuneResult(Findings):
         return self.search.best
 
     @property
-    def trials(self) -> "pd.DataFrame":
-        """One row per trial: its config, its outcome, and its predicted and measured latency in seconds."""
+    def trials(self) -> tuple[Trial, ...]:
+        """All trials, in the order of measurement."""
+        return self.search.trials
+
+    def to_frame(self) -> "pd.DataFrame":
+        """Return one row per trial: its config, outcome, and predicted and measured latency in seconds."""
         return trials_frame(self.search)
 
     @property

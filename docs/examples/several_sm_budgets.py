@@ -1,10 +1,12 @@
 """Find three kernels that together serve every SM budget, and the one to run on 40 SMs. No GPU is needed."""
 
 import costmodel
-from costmodel.tuning import Goal, SearchSettings
 
 result = costmodel.tune(
-    "matmul-m16-n1024-k1024", sms=Goal(portfolio=3), trials=16, search=SearchSettings(seed=0)
+    "matmul-m16-n1024-k1024",
+    sms=costmodel.Goal(portfolio=3),
+    trials=16,
+    search=costmodel.SearchSettings(seed=0),
 )
 print("\n".join(result.answer))
 

@@ -4,10 +4,9 @@ A model learns from the other workloads of the included dataset, so that only a 
 """
 
 import costmodel
-from costmodel.tuning import SearchSettings
 
-result = costmodel.tune("matmul-m16-n1024-k1024", sms=32, trials=8, search=SearchSettings(seed=0))
+result = costmodel.tune("matmul-m16-n1024-k1024", sms=32, trials=8, search=costmodel.SearchSettings(seed=0))
 
 print(result)
-print(result.trials[["trial", "config_id", "latency_s", "predicted_latency_s"]])
+print(result.to_frame()[["trial", "config_id", "latency_s", "predicted_latency_s"]])
 result.plot("tune.png")

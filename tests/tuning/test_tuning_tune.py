@@ -50,8 +50,8 @@ def test_all_that_is_measured_gives_the_best_of_all(dataset, latency_s):
     result = tune(dataset, sms=8, trials=999)
     assert result.best.latency_s == pytest.approx((latency_s[:, 0].min(),))
     assert len(result.trials) == 40
-    assert result.trials["latency_s"].min() == result.best.latency_s[0]
-    assert set(result.trials["outcome"]) >= {"ok"}
+    assert result.to_frame()["latency_s"].min() == result.best.latency_s[0]
+    assert set(result.to_frame()["outcome"]) >= {"ok"}
     assert "8 SMs of landscape GPU" in result.answer[0]
     assert result.free_sms is None
 
@@ -261,7 +261,7 @@ def test_a_portfolio_is_compared_with_the_best_recorded_and_the_best_measured(da
 
 
 def test_trials_over_several_budgets_have_a_column_for_each(dataset):
-    trials = tune(dataset, sms=(132, 8), trials=4).trials
+    trials = tune(dataset, sms=(132, 8), trials=4).to_frame()
     assert {f"{name}_{sms}" for name in ("outcome", "latency_s") for sms in (8, 132)} <= set(trials)
 
 
