@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from costmodel.errors import shorten
 from costmodel.kernels.family._grammar import FormulaError, check_names
 from costmodel.kernels.family._operators import (
     COMPARISONS,
@@ -24,8 +25,11 @@ from costmodel.kernels.family._operators import (
 
 Value = Any  # a number, a text, a list or tuple of values, or a (n,) column
 
-_MOST_STEPS = 100_000  # nodes that one evaluation visits; a comprehension visits some for each item
-_ROWS_OF_A_STEP = 1024  # a long column counts as more nodes: so many at once stay below a gigabyte
+# What one evaluation may take, in rows of columns of numbers: they stay below a gigabyte, even if all of them
+# are kept, and what costs Python as much time or memory counts as many rows.
+_MOST_ROWS = 100_000 * 1024
+_ROWS_OF_A_STEP = 1024  # to visit a node; a comprehension visits some for each item
+_ROWS_OF_AN_ITEM = 256  # of a list
 
 
 @dataclass(frozen=True)
@@ -49,23 +53,30 @@ class Scope:
 
 
 class Evaluation:
-    """One evaluation: visits nodes, and counts them."""
+    """One evaluation: visits nodes, and counts them and the size of what they give.
+
+    What a node gives is counted before another takes it, so that whoever adds up or compares all items, and
+    all rows of each, has been paid for.
+    """
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._left = _MOST_STEPS
+        self._left = _MOST_ROWS
 
     def visit(self, node: ast.expr, scope: Scope) -> Value:
         """What a node gives."""
-        self._left -= 1
-        if self._left < 0:
-            raise self._error(node, "takes too many steps")
+        self._pay(_ROWS_OF_A_STEP, node)
         try:
             value = getattr(self, f"_{type(node).__name__.lower()}")(node, scope)
         except (ArithmeticError, ValueError, TypeError, IndexError) as error:
-            raise self._error(node, f"has no value: {error}") from None
-        self._left -= np.size(value) // _ROWS_OF_A_STEP if isinstance(value, np.ndarray) else 0
+            raise self._error(node, f"has no value: {shorten(error)}") from None
+        self._pay(_weight(value, self._left), node)
         return value
+
+    def _pay(self, rows: int, node: ast.expr) -> None:
+        self._left -= rows
+        if self._left < 0:
+            raise self._error(node, "takes too many steps")
 
     def _constant(self, node: ast.Constant, _: Scope) -> Value:
         return node.value
@@ -99,6 +110,8 @@ class Evaluation:
 
     def _compared(self, by: ast.cmpop, left: ast.expr, right: ast.expr, scope: Scope) -> Value:
         a, b = self.visit(left, scope), self.visit(right, scope)
+        if isinstance(b, list | tuple):  # each item is compared with each row
+            self._pay(len(b) * np.size(a), right)
         if isinstance(by, ast.In):
             return contains(b, a)
         if isinstance(by, ast.NotIn):
@@ -154,13 +167,11 @@ class Evaluation:
         rows = np.flatnonzero(mask)
         if not rows.size:
             return otherwise
-        chosen = np.asarray(new(scope.at(rows)))
-        old = np.broadcast_to(np.asarray(otherwise), mask.shape)
+        chosen = _column(new(scope.at(rows)))
+        old = np.broadcast_to(_column(otherwise), mask.shape)
         if rows.size == mask.size:
             return np.broadcast_to(chosen, mask.shape)
-        is_text = {"U"} & {chosen.dtype.kind, old.dtype.kind}
-        mixed = is_text and chosen.dtype.kind != old.dtype.kind
-        merged = old.astype(object if mixed else np.result_type(old, chosen))
+        merged = old.astype(np.result_type(old, chosen))
         merged[rows] = chosen
         return merged
 
@@ -168,6 +179,34 @@ class Evaluation:
         part = ast.get_source_segment(self._text, node) or self._text
         where = f", in {self._text!r}" if part != self._text else ""
         return FormulaError(f"The formula {part!r}{where} {what}.")
+
+
+def _column(value: Value) -> NDArray[Any]:
+    """A value as a column; texts as references, as each row would take the room of the longest."""
+    if isinstance(value, list | tuple):
+        raise TypeError("a list cannot be chosen for some of the configs")
+    column = np.asarray(value)
+    return column.astype(object) if column.dtype.kind == "U" else column
+
+
+def _weight(value: Value, most: int) -> int:
+    """Rows that a value counts as: those of a column, or of the widest item for each item of a list.
+
+    Args:
+        value: What a node gives; lists may hold lists.
+        most: Whatever weighs more may be told to weigh a little more than this.
+    """
+    if isinstance(value, np.ndarray):
+        return value.size
+    items, widest, open_ = 0, 0, [value]
+    while open_ and items * max(widest, _ROWS_OF_AN_ITEM) <= most:
+        each = open_.pop()
+        if isinstance(each, list | tuple):
+            items += len(each)
+            open_.extend(each)
+        else:
+            widest = max(widest, np.size(each))
+    return items * max(widest, _ROWS_OF_AN_ITEM)
 
 
 def _at(value: Value, rows: NDArray[np.intp]) -> Value:

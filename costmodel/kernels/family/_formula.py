@@ -9,11 +9,13 @@ side only where they have to, so that ``tile == 0 or size % tile == 0`` divides 
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
+from math import isfinite
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from costmodel.errors import shorten
 from costmodel.kernels.family._evaluation import Evaluation, Scope, Value
 from costmodel.kernels.family._grammar import FormulaError, check_names, free_names, parse
 from costmodel.kernels.family._operators import plain, truth
@@ -70,10 +72,13 @@ class Formula:
         Raises:
             FormulaError: As ``value``; or it gives no numbers.
         """
-        found = np.asarray(self.value(values))
-        if found.dtype.kind not in "biuf" or found.ndim > 1:
-            raise FormulaError(f"The formula {self.text!r} must give a number, but gives {found.tolist()!r}.")
-        return np.broadcast_to(found, (rows,))
+        found = self.value(values)
+        column = np.asarray(None if isinstance(found, list) else found)
+        if column.dtype.kind not in "biuf" or column.ndim > 1:
+            raise FormulaError(
+                f"The formula {self.text!r} must give a number, but gives {shorten(repr(found))}."
+            )
+        return np.broadcast_to(column, (rows,))
 
     def mask(self, values: Mapping[str, Value], rows: int) -> NDArray[np.bool_]:
         """``(rows,)`` whether it holds.
@@ -90,8 +95,10 @@ class Formula:
             FormulaError: As ``value``; or it gives something else.
         """
         found = plain(self.value(values))
-        if not isinstance(found, int | float) or found != int(found):
-            raise FormulaError(f"The formula {self.text!r} must give a whole number, but it gives {found!r}.")
+        if not isinstance(found, int | float) or not isfinite(found) or found != int(found):
+            raise FormulaError(
+                f"The formula {self.text!r} must give a whole number, but it gives {shorten(repr(found))}."
+            )
         return int(found)
 
 

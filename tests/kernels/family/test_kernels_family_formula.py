@@ -110,6 +110,7 @@ def test_lists_of_values_are_those_of_python(text: str) -> None:
         ("'a' * 9", r"needs numbers"),
         ("block[0]", r"only a list can be indexed"),
         ("max(block)", r"several numbers, or a list"),
+        ("0 if block > 1 else [1]", r"a list cannot be chosen for some of the configs"),
         ("[1][2]", r"has no value: list index out of range"),
         ("(-1) ** 0.5", r"root of a negative"),
         ("int(1e300 * 1e300)", r"no whole numbers"),
@@ -143,6 +144,51 @@ def test_what_is_wrong_is_said(text: str, message: str) -> None:
 def test_no_text_hangs_or_fills_memory(text: str) -> None:
     with pytest.raises(FormulaError):
         Formula(text).value({"block": np.array([1, 2])})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "len([range(65536) for i in range(40000)])",
+        "sum([sum(range(65536)) for i in range(20000)])",
+        "[[range(9000) for j in range(900)] for i in range(900)]",
+        "max([max(range(65536)) for i in range(2000)])",
+        "[a + a for a in [range(30000)] for i in range(20000)]",
+        "[i in range(65536) for i in range(2000)]",
+        "len([list(range(65536)) for i in range(2000)])",
+        "sum([len(a) for a in [range(65536)] for i in range(20000)])",
+        "[[[[b, b] for b in [a, a]] for a in [range(50000), range(50000)]] for i in range(99)]",
+        "block in range(65536)",
+        "sum([block] + [1 for i in range(30000)])",
+        "max([block] + [1 for i in range(30000)])",
+        "[block for i in range(30000)]",
+    ],
+)
+def test_elements_are_counted_and_not_nodes_alone(text: str) -> None:
+    with pytest.raises(FormulaError, match="takes too many steps"):
+        Formula(text).value({"block": np.arange(65_536)})
+
+
+def test_large_lists_are_allowed_within_bounds() -> None:
+    assert Formula("sum(range(65536))").value({}) == 65_536 * 65_535 // 2
+    assert Formula("sum([x for x in range(60000)])").value({}) == 60_000 * 59_999 // 2
+    assert Formula("sum([len(range(n)) for n in range(100)])").value({}) == 4950
+
+
+def test_a_long_text_takes_no_room_in_each_row() -> None:
+    """A column that holds the text itself would be 1 GB."""
+    found = Formula(f"'{'x' * 4000}' if block % 2 else 'y'").value({"block": np.arange(65_536)})
+    assert found.nbytes == 8 * 65_536
+    assert (found[0], len(found[1])) == ("y", 4000)
+
+
+def test_numbers_that_are_not_whole_are_told_shortly() -> None:
+    for text in ("1e308 * 10", "1e308 * 10 - 1e308 * 10", "list(range(60000))"):
+        with pytest.raises(FormulaError, match="must give a whole number") as caught:
+            Formula(text).whole_number({})
+        assert len(str(caught.value)) < 500
+    with pytest.raises(FormulaError, match="must give a number"):
+        Formula("[[1], [1, 2]]").column({}, 2)
 
 
 def test_no_list_of_columns_fills_memory() -> None:
