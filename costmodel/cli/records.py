@@ -12,7 +12,7 @@ from costmodel.cli._options import JsonOption, number_option
 from costmodel.cli._output import print_line, print_table, titled_table, write_json
 
 if TYPE_CHECKING:
-    from costmodel.records import Forgotten
+    from costmodel.records._forget import Forgotten
 
 app = CommandGroup()
 
@@ -73,7 +73,7 @@ def forget(
     - `costmodel records forget timings.jsonl --kernel "triton.matmul*" --config BLOCK_M=128`
     - `costmodel records forget out/gpu/measurements.jsonl --outcome timeout --older-than 30 --dry-run`
     """
-    from costmodel.records import forget_records
+    from costmodel.records._forget import forget_records
 
     found = forget_records(
         store,

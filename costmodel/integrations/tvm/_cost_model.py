@@ -9,6 +9,7 @@ from tvm.ir.utils import derived_object
 from tvm.s_tir import meta_schedule as ms
 
 from costmodel.arrays import FloatArray
+from costmodel.errors import last_line
 from costmodel.integrations.tvm import _model_file
 from costmodel.integrations.tvm._platform import platform_for, refuse_other_sms
 from costmodel.integrations.tvm._program import Program, program_key, tell
@@ -76,22 +77,35 @@ class CostModel(ms.cost_model.PyCostModel):  # type: ignore[misc]
     def update(self, context: Any, candidates: Sequence[Any], results: Sequence[Any]) -> None:
         """Learn the results of a task's candidates; one without run times failed."""
         latencies_s = np.array([latency_of(result.run_secs) for result in results])
-        self._task(context).learn([candidate.sch for candidate in candidates], latencies_s)
+        platform = self._platform_of(context)
+        try:
+            self._task(context, platform).learn([candidate.sch for candidate in candidates], latencies_s)
+        except Exception as error:  # noqa: BLE001 (a tuning meets any program; TVM raises its own error types)
+            tell(str(context.task_name), f"cannot be learned from ({last_line(error)})")
 
     def predict(self, context: Any, candidates: Sequence[Any]) -> FloatArray:
-        """``(n,)`` float64 scores, higher is better, see ``Task.scores``."""
-        return self._task(context).scores([candidate.sch for candidate in candidates])
+        """``(n,)`` float64 scores, higher is better, see ``Task.scores``; all alike where none can be told."""
+        platform = self._platform_of(context)
+        try:
+            return self._task(context, platform).scores([candidate.sch for candidate in candidates])
+        except Exception as error:  # noqa: BLE001 (as above)
+            tell(str(context.task_name), f"cannot be ranked ({last_line(error)}): candidates count as equals")
+            return np.ones(len(candidates))
 
-    def _task(self, context: Any) -> Task:
-        """The task of a context, opened at its first call."""
+    def _platform_of(self, context: Any) -> Platform:
+        """Where the kernels will run, found out at the first call."""
         if self.platform is None:
             self.platform = platform_for(context.target, self._sms)
-        key = f"{program_key(context.mod)}@{self.platform.platform_id}"
+        return self.platform
+
+    def _task(self, context: Any, platform: Platform) -> Task:
+        """The task of a context, opened at its first call."""
+        key = f"{program_key(context.mod)}@{platform.platform_id}"
         if key not in self._tasks:
             model = self._pretrained.model if self._pretrained else None
             program = Program(context.mod, context.target)
             tell(str(context.task_name), program.verdict)
-            task = Task(program, self.platform, model)
+            task = Task(program, platform, model)
             if key in self._loaded:
                 task.restore(*self._loaded[key])
             self._tasks[key] = task

@@ -9,7 +9,6 @@ from typing import Any
 import tvm_ffi
 
 from costmodel.arrays import FloatArray
-from costmodel.errors import CostModelError
 from costmodel.features._extract import COLUMNS, extract, extract_batch
 from costmodel.integrations.tvm._target import target_kind
 from costmodel.kernels.metaschedule._sample import lowered_launches, open_space
@@ -107,11 +106,11 @@ def program_key(module: Any) -> str:
 
 def _space_of(module: Any, kind: TargetKind) -> Any:
     """The design space of the operator that a module is, else of the module; None where it cannot be read."""
-    found = recognise_program(module["main"], lambda workload: open_space(workload, kind).module["main"])
-    if found:
-        return open_space(found, kind)
     try:
+        found = recognise_program(module["main"], lambda workload: open_space(workload, kind).module["main"])
+        if found:
+            return open_space(found, kind)
         source = ProgramSource.of(module)
-    except CostModelError:
+        return source.space(source.workloads[0], kind)
+    except Exception:  # noqa: BLE001 (a tuning meets any program; TVM raises its own error types)
         return None
-    return source.space(source.workloads[0], kind)

@@ -1,25 +1,19 @@
-"""MetaSchedule's search strategy: an Optuna study over the whole design space in place of evolution."""
+"""MetaSchedule's search strategy: a search by the model, or stock's evolution where there is none."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-import optuna
-from optuna.trial import TrialState
 from tvm.ir.utils import derived_object
 from tvm.s_tir import meta_schedule as ms
 
-from costmodel.errors import SpaceExhaustedError
+from costmodel.errors import last_line
 from costmodel.integrations.tvm._model_file import AnyModel, open_model
 from costmodel.integrations.tvm._platform import platform_for, refuse_other_sms
 from costmodel.integrations.tvm._program import Program, program_key, tell
-from costmodel.integrations.tvm._results import latency_of
+from costmodel.integrations.tvm._search import BatchSearch, ScheduledSpace
 from costmodel.integrations.tvm._target import device_part, target_json
-from costmodel.records._candidate import Candidate, Config
 from costmodel.records._platform import Platform
-from costmodel.search._drift_watch import DriftWatch
-from costmodel.search._study import add_known, quiet_optuna
 from costmodel.search.samplers._model import ModelSampler
-from costmodel.search.spaces._kernel import KernelSpace
 
 
 @derived_object
@@ -34,7 +28,8 @@ class SearchStrategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
     (``costmodel.search.ModelSampler``); stock's evolution lowers thousands. Each batch is learned from before
     the next. For twenty candidates there is one that was measured before, beside the trials asked for: that
     tells when all measured times drifted (``costmodel.search.DriftWatch``). A program that cannot be read, or
-    is scheduled by rules of one's own alone, is left to stock's evolution, guided by the cost model.
+    is scheduled by rules of one's own alone, is left to stock's evolution, guided by the cost model; so is
+    one whose search fails, for the trials that are left. No program ends the tuning of the others.
 
     Args:
         model: A pretrained transfer model, the file of one, or ``"default"`` for that of what ships
@@ -64,8 +59,9 @@ class SearchStrategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
         self._found = platform
         self._screened, self._seed = screened, seed
         self._context: Any = None
-        self._evolution: Any = None
-        self._search: _Search | None = None
+        self._ways: list[tuple[str, Callable[[int], BatchSearch | _Evolution | None]]] = []
+        self._way = ""
+        self._search: BatchSearch | _Evolution | None = None
 
     def _initialize_with_tune_context(self, context: Any) -> None:
         self._context = context
@@ -79,46 +75,44 @@ class SearchStrategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
         cost_model: Any = None,
     ) -> None:
         """Begin a search of so many trials, in batches; what the database knows does not count as trials."""
-        context = self._context
+        context, batch = self._context, num_trials_per_iter
         program = Program(context.mod, context.target)
-        tell(str(context.task_name), program.verdict)
-        same = program.space.other_program(context, design_spaces) if program.space else None
-        if not same:
-            self._evolution = ms.search_strategy.EvolutionarySearch()
-            self._evolution._initialize_with_tune_context(context)
-            self._evolution.pre_tuning(max_trials, num_trials_per_iter, design_spaces, database, cost_model)
-            return
-        self._found = self._found or platform_for(context.target, self._sms)
-        sampler = ModelSampler(
-            ProgramSpace(program.space, self._found, same),
-            self._pretrained.model if self._pretrained else None,
-            screened=self._screened,
-            seed=self._seed,
-        )
-        self._search = _Search(sampler, context, max_trials, num_trials_per_iter)
-        records = _records_of(context, database) if database is not None else []
-        if known := self._search.restore(program.space, records):
-            tell(str(context.task_name), f"goes on from {known} kernels that the database knows")
+        tell(self._task, program.verdict)
+
+        def evolve(trials: int) -> _Evolution:
+            return _Evolution(context, trials, batch, design_spaces, database, cost_model)
+
+        def screen(trials: int) -> BatchSearch | None:
+            return self._screen(program.space, trials, batch, design_spaces, database)
+
+        self._ways = [("TVM's evolution", evolve)]
+        if program.space:
+            self._found = self._found or platform_for(context.target, self._sms)
+            self._ways.insert(0, ("the model's search", screen))
+        self._open_next(max_trials)
 
     def post_tuning(self) -> None:
         """End the search."""
-        if self._evolution is not None:
-            self._evolution.post_tuning()
-        self._evolution = self._search = None
+        if self._search:
+            self._search.close()
+        self._search = None
 
     def generate_measure_candidates(self) -> list[Any] | None:
         """The next batch; None once all trials were made."""
-        if self._evolution is not None:
-            batch: list[Any] | None = self._evolution.generate_measure_candidates()
-            return batch
-        return self._search.ask() if self._search else None
+        while self._search:
+            try:
+                return self._search.ask()
+            except Exception as error:  # noqa: BLE001 (a tuning meets any program; TVM raises its own error types)
+                self._give_up(error)
+        return None
 
     def notify_runner_results(self, measure_candidates: Sequence[Any], results: Sequence[Any]) -> None:
         """Learn the results of a batch."""
-        if self._evolution is not None:
-            self._evolution.notify_runner_results(measure_candidates, results)
-        elif self._search:
-            self._search.tell([latency_of(result.run_secs) for result in results])
+        if self._search:
+            try:
+                self._search.tell(measure_candidates, results)
+            except Exception as error:  # noqa: BLE001 (as above)
+                self._give_up(error)
 
     def clone(self) -> Any:
         """A strategy with the same settings that has not begun."""
@@ -128,106 +122,79 @@ class SearchStrategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
         other._found = self._found
         return other
 
+    @property
+    def _task(self) -> str:
+        return str(self._context.task_name)
 
-class ProgramSpace(KernelSpace):
-    """The space of an operator, whose configs schedule somebody's program of it.
+    def _open_next(self, trials: int) -> None:
+        """Begin the first search of those left that the program allows."""
+        self._search = None
+        while self._ways and not self._search:
+            name, open_search = self._ways.pop(0)
+            try:
+                self._search = open_search(trials)
+            except Exception as error:  # noqa: BLE001 (as above)
+                self._report(name, error)
+            self._way = name
 
-    Args:
-        space: Space of the operator.
-        platform: Where the kernels would run.
-        program: The program, as ``MetaKernelSpace.other_program`` gives it.
+    def _give_up(self, error: Exception) -> None:
+        """Leave the trials that are left to the next way of searching."""
+        assert self._search
+        self._report(self._way, error)
+        self._open_next(self._search.trials_left)
+
+    def _report(self, way: str, error: Exception) -> None:
+        follows = f"{self._ways[0][0]} proposes" if self._ways else "it is left as it is"
+        tell(self._task, f"cannot be tuned by {way} ({last_line(error)}): {follows}")
+
+    def _screen(
+        self, space: Any, trials: int, batch: int, design_spaces: Sequence[Any], database: Any
+    ) -> BatchSearch | None:
+        """A search of the program's space by the model; None where its rules give none of its sketches."""
+        context = self._context
+        assert self._found
+        same = space.other_program(context, design_spaces)
+        if not same:
+            return None
+        sampler = ModelSampler(
+            ScheduledSpace(space, self._found, same),
+            self._pretrained.model if self._pretrained else None,
+            screened=self._screened,
+            seed=self._seed,
+        )
+        search = BatchSearch(sampler, context, trials, batch)
+        records = _records_of(context, database) if database is not None else []
+        if known := search.restore(space, records):
+            tell(self._task, f"goes on from {known} kernels that the database knows")
+        return search
+
+
+class _Evolution:
+    """Stock's search of a program.
+
+    Attributes:
+        trials_left: Trials that another search could make in its place: it does not tell.
     """
 
-    def __init__(self, space: Any, platform: Platform, program: Any) -> None:
-        super().__init__(space, platform)
-        self._program = program
-        self._schedules: dict[str, Any] = {}
+    trials_left = 0
 
-    def candidate(self, config: Config) -> Candidate:
-        """The candidate of a config of which a schedule of the program comes.
-
-        Raises:
-            InvalidConfigError: None does.
-        """
-        if config.config_id not in self._schedules:
-            self._schedules[config.config_id] = self._program.schedule(config)
-        return Candidate(self.space.workload, self.space.name, config)
-
-    def take_schedule(self, config: Config) -> Any:
-        """The schedule of a candidate, which is forgotten."""
-        self.candidate(config)
-        return self._schedules.pop(config.config_id)
-
-
-class _Search:
-    """A study in batches.
-
-    Args:
-        sampler: Proposes configs of a ``ProgramSpace``.
-        context: MetaSchedule's, of the program.
-        trials: Candidates in all, but for those that are measured again.
-        batch: Candidates at once.
-    """
-
-    def __init__(self, sampler: ModelSampler, context: Any, trials: int, batch: int) -> None:
-        self._space = sampler.space
-        self._left, self._batch, self._restored = trials, batch, 0
-        self._arguments = ms.arg_info.ArgInfo.from_entry_func(context.mod, remove_preproc=True)
-        self._task = str(context.task_name)
-        with quiet_optuna():
-            self._study = optuna.create_study(sampler=sampler)
-        self._watch = DriftWatch(self._study, sampler.space)
-        self._pending: list[optuna.Trial] = []
-        self._repeated: list[int] = []
-
-    def restore(self, space: Any, records: Sequence[Any]) -> int:
-        """Take in records of earlier searches, the latest of each config; how many configs that were.
-
-        Args:
-            space: Space of the operator.
-            records: Of the program, MetaSchedule's.
-        """
-        known: dict[str, tuple[Config, float]] = {}
-        for record in records:
-            config = space.config_like(record.trace)
-            if config is not None:
-                known[config.config_id] = config, latency_of(record.run_secs)
-        for config, latency_s in known.values():
-            add_known(self._study, self._space, config, latency_s)
-        self._restored = len(known)
-        return self._restored
+    def __init__(self, context: Any, *arguments: Any) -> None:
+        self._stock = ms.search_strategy.EvolutionarySearch()
+        self._stock._initialize_with_tune_context(context)
+        self._stock.pre_tuning(*arguments)
 
     def ask(self) -> list[Any] | None:
-        """Candidates of MetaSchedule; None where no trial, or no config of a small space, is left."""
-        count = min(self._batch, self._left)
-        self._left -= count
-        self._pending = []
-        try:
-            for _ in range(count):
-                self._pending.append(self._study.ask())
-        except SpaceExhaustedError:
-            self._left = 0
-        assert isinstance(self._space, ProgramSpace)
-        configs = [self._space.suggest(trial) for trial in self._pending]
-        again = self._watch.to_repeat() if configs else {}
-        self._repeated = list(again)
-        schedules = [self._space.take_schedule(config) for config in (*configs, *again.values())]
-        return [ms.MeasureCandidate(schedule, self._arguments) for schedule in schedules] or None
+        """Candidates of MetaSchedule; None once there are no more."""
+        batch: list[Any] | None = self._stock.generate_measure_candidates()
+        return batch
 
-    def tell(self, latencies_s: Sequence[float]) -> None:
-        """Take in the latencies of the candidates that were asked for; inf for a failure."""
-        asked, told = len(self._pending), len(self._watch.drifts)
-        for trial, latency_s in zip(self._pending, latencies_s[:asked], strict=True):
-            failed = latency_s == float("inf")
-            self._study.tell(trial, None if failed else latency_s, state=TrialState.FAIL if failed else None)
-            self._watch.told(trial.number)
-        for number, latency_s in zip(self._repeated, latencies_s[asked:], strict=True):
-            self._watch.repeated(number, latency_s)
-        for drift in self._watch.drifts[told:]:
-            since = drift.since - self._restored
-            what = f"measured times drift by x{drift.ratio:.2f} from candidate {since} of this search on"
-            tell(self._task, f"saw {what}: earlier ones are multiplied by that")
-        self._pending, self._repeated = [], []
+    def tell(self, candidates: Sequence[Any], results: Sequence[Any]) -> None:
+        """Take in the results of candidates that were asked for."""
+        self._stock.notify_runner_results(candidates, results)
+
+    def close(self) -> None:
+        """End the search."""
+        self._stock.post_tuning()
 
 
 def _records_of(context: Any, database: Any) -> list[Any]:

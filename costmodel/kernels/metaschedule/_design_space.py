@@ -127,17 +127,16 @@ class MetaScheduleSpace:
         For screening: 100,000 configs of a matrix product take seconds. The same config may come twice, and
         fewer come back where hardly any config meets the constraints.
         """
-        columns = draw_columns(self.sketches[sketch], size, rng)
-        found = len(next(iter(columns.values())))
+        found, columns = draw_columns(self.sketches[sketch], size, rng)
         return ConfigBatch(self.workload, found, {SKETCH: np.full(found, sketch), **columns})
 
     def mutate(self, config: Config, rng: np.random.Generator) -> Config:
         """A neighbour of ``config`` in one parameter that meets the constraints.
 
-        Where no neighbour is found in 100 draws, ``config`` itself.
+        Where there is nothing to change, or no neighbour is found in 100 draws, ``config`` itself.
         """
         sketch = self._sketch(config)
-        for _ in range(100):
+        for _ in range(100 if sketch.parameters else 0):
             parameter = sketch.parameters[int(rng.integers(len(sketch.parameters)))]
             value = parameter.mutate(config.decisions[parameter.name], rng)
             changed = Config({**config.decisions, parameter.name: value})

@@ -14,7 +14,7 @@ _CHUNK = 1 << 16  # draws at once; what they take stays in a few tens of megabyt
 _MOST_CHUNKS = 2000
 
 
-def draw_columns(sketch: Sketch, size: int, rng: np.random.Generator) -> Columns:
+def draw_columns(sketch: Sketch, size: int, rng: np.random.Generator) -> tuple[int, Columns]:
     """Random decisions of a sketch that meet its constraints, by rejection; the same may come twice.
 
     Fewer than ``size`` come back where 130 million draws do not give as many.
@@ -25,7 +25,8 @@ def draw_columns(sketch: Sketch, size: int, rng: np.random.Generator) -> Columns
         rng: Source of randomness.
 
     Returns:
-        For each parameter, in order, ``(n, parts)`` or ``(n,)`` values.
+        How many came back and, for each parameter, in order, ``(n, parts)`` or ``(n,)`` values. A sketch that
+        has nothing to decide has no column; its only config comes back as often as asked for.
     """
     kept: list[Columns] = []
     missing = size
@@ -36,7 +37,7 @@ def draw_columns(sketch: Sketch, size: int, rng: np.random.Generator) -> Columns
         missing -= len(rows)
         if not missing:
             break
-    return {name: np.concatenate([part[name] for part in kept]) for name in kept[0]}
+    return size - missing, {name: np.concatenate([part[name] for part in kept]) for name in kept[0]}
 
 
 def _meets_all(sketch: Sketch, columns: Mapping[str, NDArray[np.int64]]) -> NDArray[np.bool_]:

@@ -64,7 +64,7 @@ def possible_workloads(function: Any) -> Iterator[Workload]:
         return
     dtypes = {str(parameter.dtype) for parameter in function.params}
     shapes = [tuple(int(size) for size in parameter.shape) for parameter in function.params]
-    if len(shapes) > 1 and dtypes <= DTYPE_BYTES.keys() and len(dtypes) == 1:
+    if len(shapes) > 1 and all(chain(*shapes)) and dtypes <= DTYPE_BYTES.keys() and len(dtypes) == 1:
         yield from _possible(shapes[:-1], shapes[-1], *dtypes)
 
 
