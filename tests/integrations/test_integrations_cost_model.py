@@ -220,8 +220,9 @@ def test_a_schedule_that_follows_no_sketch_is_lowered() -> None:
 
 def test_a_program_has_the_same_key_in_every_process_and_another_than_others() -> None:
     code = (
-        "from costmodel.integrations.tvm import program_key;"
-        "from costmodel.records import Workload; from costmodel.kernels.metaschedule import open_space;"
+        "from costmodel.integrations.tvm._program import program_key;"
+        "from costmodel.kernels.metaschedule._sample import open_space;"
+        "from costmodel.records._workload import Workload;"
         "print(program_key(open_space(Workload.parse('matmul-m256-n256-k256'), 'cuda').module))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

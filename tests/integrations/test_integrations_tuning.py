@@ -1,8 +1,6 @@
 """MetaSchedule's entry points with all plug-ins, from the first trial to the kernel."""
 
-import hashlib
 import inspect
-import logging
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,8 +12,7 @@ import pytest
 pytest.importorskip("tvm")
 
 import tvm
-from tuned_programs import cuda, matmul, on_h100, search
-from tvm.ir.utils import derived_object
+from tuned_programs import Pretended, Pretending, cuda, matmul, on_h100, own_logs, search
 from tvm.s_tir import meta_schedule as ms
 
 import costmodel.integrations.tvm
@@ -37,13 +34,8 @@ def small_search(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         return original(*arguments, **{**small, **options})
 
     monkeypatch.setattr(ms, "tune_tir", tune_tir)
-    yield
-    # What the log of one call goes to is not taken over by the next.
-    logger = logging.getLogger("tvm.s_tir.meta_schedule")
-    for handler in logger.handlers:
-        handler.close()
-    logger.handlers.clear()
-    logger.propagate = True
+    with own_logs():
+        yield
 
 
 def test_three_lines_tune_on_a_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,52 +59,6 @@ def test_three_lines_tune_on_a_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     arrays = [tvm.runtime.tensor(array) for array in (a, b, np.full_like(a, np.nan))]
     run(*arrays)
     assert np.allclose(arrays[-1].numpy(), a @ b, atol=1e-3)
-
-
-@derived_object
-class Pretending(ms.builder.PyBuilder):
-    """Builds nothing: the name of an artifact's folder, its own, tells the kernel.
-
-    MetaSchedule deletes the folder that an artifact is in, whatever else that holds.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__()
-        self.folder = folder
-
-    def build(self, build_inputs: Any) -> Any:
-        return [self._build(hashlib.sha256(str(one.mod).encode()).hexdigest()) for one in build_inputs]
-
-    def _build(self, kernel: str) -> Any:
-        (self.folder / kernel).mkdir(parents=True, exist_ok=True)
-        return ms.builder.BuilderResult(str(self.folder / kernel / "module.so"), None)
-
-
-@derived_object
-class Fixed(ms.runner.PyRunnerFuture):
-    """A result that is there."""
-
-    def __init__(self, found: Any) -> None:
-        super().__init__()
-        self.found = found
-
-    def done(self) -> bool:
-        return True
-
-    def result(self) -> Any:
-        return self.found
-
-
-@derived_object
-class Pretended(ms.runner.PyRunner):
-    """Latencies that are the same for the same kernel; one in eight fails."""
-
-    def run(self, runner_inputs: Any) -> Any:
-        numbers = [int(Path(str(one.artifact_path)).parent.name[:4], 16) for one in runner_inputs]
-        return [
-            Fixed(ms.runner.RunnerResult(*((None, "failed") if n % 8 == 0 else ([1e-6 * (1 + n)], None))))
-            for n in numbers
-        ]
 
 
 @pytest.mark.parametrize("model", ["ours", "xgb"])

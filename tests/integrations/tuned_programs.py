@@ -1,6 +1,11 @@
 """Small programs to tune, contexts of their tasks, and candidates. Nothing is built or run."""
 
+import hashlib
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +14,7 @@ pytest.importorskip("tvm")
 
 import tvm
 from tvm import te
+from tvm.ir.utils import derived_object
 from tvm.s_tir import meta_schedule as ms
 
 from costmodel.integrations.tvm import named_platform
@@ -48,6 +54,17 @@ def search() -> Any:
     )
 
 
+@contextmanager
+def own_logs() -> Iterator[None]:
+    """Let what the log of one tuning goes to not be taken over by the next."""
+    yield
+    logger = logging.getLogger("tvm.s_tir.meta_schedule")
+    for handler in logger.handlers:
+        handler.close()
+    logger.handlers.clear()
+    logger.propagate = True
+
+
 def context_of(module: Any, target: Any = None, task: str = "main", rules: Any = "post-order-apply") -> Any:
     """MetaSchedule's context of the task, with its defaults."""
     register_tensor_intrinsics()  # as the context would, but quickly
@@ -78,3 +95,49 @@ def result(seconds: float | None) -> Any:
     return ms.runner.RunnerResult(
         None if seconds is None else [seconds], "failed" if seconds is None else None
     )
+
+
+@derived_object
+class Pretending(ms.builder.PyBuilder):
+    """Builds nothing: the name of an artifact's folder, its own, tells the kernel.
+
+    MetaSchedule deletes the folder that an artifact is in, whatever else that holds.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.folder = folder
+
+    def build(self, build_inputs: Any) -> Any:
+        return [self._build(hashlib.sha256(str(one.mod).encode()).hexdigest()) for one in build_inputs]
+
+    def _build(self, kernel: str) -> Any:
+        (self.folder / kernel).mkdir(parents=True, exist_ok=True)
+        return ms.builder.BuilderResult(str(self.folder / kernel / "module.so"), None)
+
+
+@derived_object
+class Fixed(ms.runner.PyRunnerFuture):
+    """A result that is there."""
+
+    def __init__(self, found: Any) -> None:
+        super().__init__()
+        self.found = found
+
+    def done(self) -> bool:
+        return True
+
+    def result(self) -> Any:
+        return self.found
+
+
+@derived_object
+class Pretended(ms.runner.PyRunner):
+    """Latencies that are the same for the same kernel; one in eight fails."""
+
+    def run(self, runner_inputs: Any) -> Any:
+        numbers = [int(Path(str(one.artifact_path)).parent.name[:4], 16) for one in runner_inputs]
+        return [
+            Fixed(ms.runner.RunnerResult(*((None, "failed") if n % 8 == 0 else ([1e-6 * (1 + n)], None))))
+            for n in numbers
+        ]

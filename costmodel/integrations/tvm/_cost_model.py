@@ -84,7 +84,7 @@ class CostModel(ms.cost_model.PyCostModel):  # type: ignore[misc]
             tell(str(context.task_name), f"cannot be learned from ({last_line(error)})")
 
     def predict(self, context: Any, candidates: Sequence[Any]) -> FloatArray:
-        """``(n,)`` float64 scores, higher is better, see ``Task.scores``; all alike where none can be told."""
+        """``(n,)`` float64 scores, higher is better, see ``Task.scores``; all alike where unknown."""
         platform = self._platform_of(context)
         try:
             return self._task(context, platform).scores([candidate.sch for candidate in candidates])

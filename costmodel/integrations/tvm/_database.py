@@ -17,11 +17,11 @@ from costmodel.integrations.tvm._entry import (
     ProgramEntry,
     decode_entry,
     encode_entry,
-    plain_json,
 )
 from costmodel.integrations.tvm._program import program_key
 from costmodel.integrations.tvm._results import latency_of
 from costmodel.integrations.tvm._target import device_part, target_json
+from costmodel.kernels.metaschedule._database_json import plain_json, record_fields
 from costmodel.records._line_file import SharedLineFile
 from costmodel.records._platform import Platform
 
@@ -96,7 +96,7 @@ class Database(ms.database.PyDatabase):  # type: ignore[misc]
 
     def commit_tuning_record(self, record: Any) -> None:
         """Add a record; it is on disk when this returns."""
-        trace, run_secs, _, arguments = plain_json(record.as_json())
+        trace, run_secs, _, arguments = record_fields(record)
         failed = math.isinf(latency_of(run_secs))
         target, platform = target_json(record.target), self.platform
         entry = MeasuredEntry(

@@ -76,8 +76,3 @@ class MeasuredEntry(msgspec.Struct, frozen=True, tag="measured", forbid_unknown_
 Entry = ProgramEntry | MeasuredEntry
 encode_entry = msgspec.json.Encoder().encode
 decode_entry: Any = msgspec.json.Decoder(Entry).decode
-
-
-def plain_json(value: Any) -> Any:
-    """JSON values of what TVM's ``as_json`` gives, which holds its own numbers."""
-    return json.loads(json.dumps(value, default=lambda number: number.value))

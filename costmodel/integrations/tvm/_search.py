@@ -1,4 +1,4 @@
-"""A search of a program's design space in batches: an Optuna study with a sampler that proposes by a model."""
+"""A search of a program's design space in batches: an Optuna study whose sampler proposes by a model."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -6,7 +6,7 @@ from typing import Any
 from tvm.ir.utils import derived_object
 from tvm.s_tir import meta_schedule as ms
 
-from costmodel.errors import last_line
+from costmodel.errors import CostModelError, last_line
 from costmodel.integrations.tvm._model_file import AnyModel, open_model
 from costmodel.integrations.tvm._platform import platform_for, refuse_other_sms
 from costmodel.integrations.tvm._program import Program, program_key, tell
@@ -59,7 +59,7 @@ class SearchStrategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
         self._found = platform
         self._screened, self._seed = screened, seed
         self._context: Any = None
-        self._ways: list[tuple[str, Callable[[int], BatchSearch | _Evolution | None]]] = []
+        self._ways: list[tuple[str, Callable[[int], BatchSearch | _Evolution]]] = []
         self._way = ""
         self._search: BatchSearch | _Evolution | None = None
 
@@ -82,7 +82,7 @@ class SearchStrategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
         def evolve(trials: int) -> _Evolution:
             return _Evolution(context, trials, batch, design_spaces, database, cost_model)
 
-        def screen(trials: int) -> BatchSearch | None:
+        def screen(trials: int) -> BatchSearch:
             return self._screen(program.space, trials, batch, design_spaces, database)
 
         self._ways = [("TVM's evolution", evolve)]
@@ -149,13 +149,17 @@ class SearchStrategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
 
     def _screen(
         self, space: Any, trials: int, batch: int, design_spaces: Sequence[Any], database: Any
-    ) -> BatchSearch | None:
-        """A search of the program's space by the model; None where its rules give none of its sketches."""
+    ) -> BatchSearch:
+        """A search of the program's space by the model.
+
+        Raises:
+            CostModelError: The rules of the tuning give none of the space's sketches.
+        """
         context = self._context
         assert self._found
         same = space.other_program(context, design_spaces)
         if not same:
-            return None
+            raise CostModelError("its rules give none of the sketches that the model screens")
         sampler = ModelSampler(
             ScheduledSpace(space, self._found, same),
             self._pretrained.model if self._pretrained else None,

@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+from costmodel.kernels.metaschedule._database_json import plain_json
 from costmodel.records._platform import TargetKind
 
 _KINDS: dict[str, TargetKind] = {"cuda": "cuda", "llvm": "cpu"}
@@ -15,7 +16,7 @@ def target_kind(target: Any) -> TargetKind | None:
 
 def target_json(target: Any) -> str:
     """Canonical JSON of a target's fields, from which ``tvm.target.Target`` can be made again."""
-    return json.dumps(_plain(target.export()), sort_keys=True)
+    return json.dumps(plain_json(target.export()), sort_keys=True)
 
 
 def device_part(target: str) -> str:
@@ -23,12 +24,3 @@ def device_part(target: str) -> str:
     fields = json.loads(target)
     fields.pop("host", None)
     return json.dumps(fields, sort_keys=True)
-
-
-def _plain(value: Any) -> Any:
-    """TVM's containers as Python's."""
-    if hasattr(value, "items"):
-        return {str(name): _plain(item) for name, item in value.items()}
-    if isinstance(value, str | int | float | bool):
-        return value
-    return [_plain(item) for item in value]

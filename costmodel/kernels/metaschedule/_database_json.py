@@ -45,8 +45,29 @@ def database_record(
         target,
         ms.arg_info.ArgInfo.from_prim_func(space.module["main"]),
     )
-    fields: list[Any] = record.as_json()
+    return record_fields(record)
+
+
+def record_fields(record: Any) -> list[Any]:
+    """A record's fields as a database keeps them: trace, seconds of each repeat, target, arguments.
+
+    ``TuningRecord.as_json`` gives the same, but raises where the trace changes a layout (TVM 0.27).
+    """
+    arguments = [argument.as_json() for argument in record.args_info]
+    target = record.target.export() if record.target else None
+    fields: list[Any] = plain_json([record.trace.as_json(), record.run_secs, target, arguments])
     return fields
+
+
+def plain_json(value: Any) -> Any:
+    """JSON values of what TVM gives as JSON, which holds numbers and containers of its own."""
+    if value is None or isinstance(value, int | float):
+        return value
+    if isinstance(value, str):
+        return str(value)  # TVM's own texts are of another type
+    if hasattr(value, "items"):
+        return {str(name): plain_json(item) for name, item in value.items()}
+    return value.value if hasattr(value, "value") else [plain_json(item) for item in value]
 
 
 def _entry(workload: Workload) -> Any:

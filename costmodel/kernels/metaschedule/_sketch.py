@@ -11,6 +11,7 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import Trace
 
 from costmodel.kernels.metaschedule._choices import choices_of
+from costmodel.kernels.metaschedule._database_json import plain_json
 from costmodel.kernels.metaschedule._parameters import Categorical, Parameter, Tile
 from costmodel.kernels.metaschedule._shared_memory import PIPELINE_STAGES, SharedMemory, shared_memory_bounds
 from costmodel.kernels.metaschedule._sketch_names import SketchNames
@@ -128,7 +129,7 @@ class Sketch:
 
 def skeleton_of(trace: Any) -> str:
     """Canonical JSON of a simplified trace's instructions, decisions left out."""
-    return json.dumps(trace.as_json()[0], default=lambda number: number.value)
+    return json.dumps(plain_json(trace.as_json()[0]))
 
 
 def _axis_bounds(trace: Any) -> dict[str, tuple[int, int]]:

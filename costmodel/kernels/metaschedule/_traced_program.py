@@ -1,8 +1,8 @@
 """Kernels of a program that nobody has recognised, by the traces that schedule it."""
 
-import json
 from typing import Any
 
+from costmodel.kernels.metaschedule._database_json import plain_json
 from costmodel.kernels.metaschedule._sample import lowered_launches
 from costmodel.kernels.metaschedule._tensor_intrin import register_tensor_intrinsics
 from costmodel.records._candidate import KernelLaunch
@@ -50,7 +50,7 @@ class TracedProgram:
         schedule = self.replay(trace)
         if schedule is None:
             return None
-        return json.loads(json.dumps(schedule.trace.as_json(), default=lambda number: number.value))
+        return plain_json(schedule.trace.as_json())
 
     def launches(self, trace: Any) -> tuple[KernelLaunch, ...]:
         """What the kernels launch that a trace makes of the program: 10 to 50 ms.

@@ -1,0 +1,173 @@
+"""Programs unlike those that models learn from: each is tuned as far as it can be, and none ends a tuning."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("tvm")
+
+import tvm
+from tuned_programs import Pretended, Pretending, cuda, on_h100, own_logs, row_sums, search
+from tvm import te
+from tvm.s_tir import meta_schedule as ms
+
+from costmodel.integrations.tvm import CostModel, Database, SearchStrategy
+from costmodel.integrations.tvm._program import Program, tell
+from costmodel.kernels.metaschedule._sample import open_space
+from costmodel.kernels.metaschedule._tensor_intrin import register_tensor_intrinsics
+from costmodel.records._platform import Device, Platform, part_of
+from costmodel.records._workload import Workload
+
+pytestmark = [pytest.mark.tvm, pytest.mark.white_box]
+
+CPU = tvm.target.Target({"kind": "llvm", "num-cores": 1})
+ON_CPU = part_of(
+    Device(
+        name="a CPU",
+        kind="cpu",
+        architecture="x86_64",
+        sms=1,
+        clock_mhz=2000.0,
+        bandwidth_gb_s=0.0,
+        l2_bytes=0,
+        shared_bytes_per_sm=0,
+        registers_per_sm=0,
+        max_threads_per_sm=1,
+        max_blocks_per_sm=1,
+        fp32_lanes_per_sm=1,
+        tensor_flops_per_sm_clock=0,
+    ),
+    None,
+)
+
+
+def program(*tensors: Any) -> Any:
+    return tvm.IRModule({"main": te.create_prim_func(list(tensors))})
+
+
+def elementwise(shape: tuple[Any, ...], dtype: str = "float32", value: Callable[..., Any] = te.exp) -> Any:
+    x = te.placeholder(shape, dtype, "x")
+    return program(x, te.compute(shape, lambda *i: value(x(*i))))
+
+
+def reshaped() -> Any:
+    a = te.placeholder((1, 32, 8, 8), name="A")
+    return program(a, te.compute((32, 64), lambda i, j: a[0, i, j // 8, j % 8]))
+
+
+def product_of_integers() -> Any:
+    a, k = te.placeholder((16, 16), "int8", "a"), te.reduce_axis((0, 16))
+    wide = lambda i, j: a[i, j].astype("int32")  # noqa: E731
+    return program(a, te.compute((16, 16), lambda i, j: te.sum(wide(i, k) * wide(k, j), axis=k)))
+
+
+PROGRAMS = {
+    "reshape": reshaped,
+    "scalar": partial(elementwise, ()),
+    "one element": partial(elementwise, (1,)),
+    "no element": partial(elementwise, (0, 8)),
+    "dynamic": partial(elementwise, (te.var("n", "int64"), 8)),
+    "booleans": partial(elementwise, (16, 16), "bool", tvm.tirx.Not),
+    "integers": product_of_integers,
+    "no input": lambda: program(te.compute((16,), lambda i: tvm.tirx.const(1.0, "float32"))),
+}
+# Records of a tuning of four trials, as stock gives them: where nothing is decided there is one kernel.
+KERNELS = dict.fromkeys(PROGRAMS, 1) | {"dynamic": 0, "integers": 4}
+
+
+def tune(folder: Path, module: Any, target: Any, platform: Platform, **options: Any) -> Database:
+    """The database of a tuning of four trials; nothing is built or run."""
+    database = Database(folder / "tuned.jsonl", platform)
+    own = {
+        "cost_model": CostModel(platform=platform),
+        "strategy": SearchStrategy(platform=platform, screened=200),
+    }
+    ms.tune_tir(
+        module,
+        target,
+        str(folder),
+        max_trials_global=4,
+        num_trials_per_iter=2,
+        builder=Pretending(folder / "kernels"),
+        runner=Pretended(),
+        database=database,
+        num_tuning_cores=1,
+        **{**own, **options},
+    )
+    return database
+
+
+UNFORESEEN = "an error that nobody has thought of"
+
+
+def fail(*_: Any, **__: Any) -> Any:
+    raise ZeroDivisionError(UNFORESEEN)
+
+
+@pytest.fixture(autouse=True)
+def small_evolution(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    register_tensor_intrinsics()  # as each tuning would, but quickly
+    tell.cache_clear()
+    small = partial(ms.search_strategy.EvolutionarySearch, population_size=16, genetic_num_iters=1)
+    monkeypatch.setattr(ms.search_strategy, "EvolutionarySearch", small)
+    with own_logs():
+        yield
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_program_of_any_space_is_tuned_on_a_cpu(name: str, tmp_path: Path) -> None:
+    assert len(tune(tmp_path, PROGRAMS[name](), CPU, ON_CPU)) == KERNELS[name]
+
+
+@pytest.mark.parametrize("name", ["reshape", "scalar", "one element", "dynamic", "booleans"])
+def test_a_program_of_any_space_is_tuned_for_a_gpu(name: str, tmp_path: Path) -> None:
+    assert len(tune(tmp_path, PROGRAMS[name](), cuda(), on_h100())) <= 4
+
+
+def test_a_program_that_stock_cannot_tune_is_left_as_it_is(tmp_path: Path, capfd: Any) -> None:
+    """TVM 0.27 fails on loops of unknown length around a reduction."""
+    n, k = te.var("n", "int64"), te.reduce_axis((0, 8))
+    a, b = te.placeholder((n, 8), name="a"), te.placeholder((8, 8), name="b")
+    module = program(a, b, te.compute((n, 8), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k)))
+    assert len(tune(tmp_path, module, CPU, ON_CPU)) == 0
+    assert "task main cannot be tuned by TVM's evolution (" in capfd.readouterr().err
+
+
+def test_a_schedule_that_changes_a_layout_is_kept_and_found_again(tmp_path: Path) -> None:
+    """On a CPU a weight that only one block reads is laid out anew."""
+    module = open_space(Workload.parse("matmul-m64-n64-k64"), "cpu").module
+    main = module["main"].with_attr("layout_free_buffers", [1])
+    module = tvm.IRModule({"main": main})
+    database = tune(tmp_path, module, CPU, ON_CPU)
+    kinds = {i.kind.name for each in database.get_all_tuning_records() for i in each.trace.insts}
+    assert "TransformLayout" in kinds
+    again = Database(tmp_path / "tuned.jsonl", ON_CPU)
+    assert len(again) == len(database) == 4
+    assert tvm.compile(again.query(module, CPU, kind="schedule").mod, target=CPU)
+
+
+@pytest.mark.parametrize(
+    "place", ["_search.BatchSearch.ask", "_search.BatchSearch.tell", "_strategy.ModelSampler"]
+)
+def test_where_the_search_by_the_model_fails_evolution_takes_the_trials_that_are_left(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
+) -> None:
+    monkeypatch.setattr(f"costmodel.integrations.tvm.{place}", fail)
+    database = tune(tmp_path, row_sums(), CPU, ON_CPU)
+    assert 1 <= len(database) <= 4
+    told = f"cannot be tuned by the model's search ({UNFORESEEN}): TVM's evolution proposes"
+    assert f"task main {told}" in capfd.readouterr().err
+
+
+def test_a_program_whose_candidates_cannot_be_ranked_counts_them_as_equals(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
+) -> None:
+    monkeypatch.setattr(Program, "features", fail)
+    database = tune(tmp_path, row_sums(), CPU, ON_CPU, strategy=search())
+    assert 1 <= len(database) <= 4
+    err = capfd.readouterr().err
+    assert "task main cannot be ranked (" in err
+    assert "task main cannot be learned from (" in err
