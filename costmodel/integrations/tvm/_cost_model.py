@@ -9,7 +9,7 @@ from tvm.ir.utils import derived_object
 from tvm.s_tir import meta_schedule as ms
 
 from costmodel.arrays import FloatArray
-from costmodel.errors import last_line
+from costmodel.failures import last_line
 from costmodel.integrations.tvm import _model_file
 from costmodel.integrations.tvm._platform import platform_for, refuse_other_sms
 from costmodel.integrations.tvm._program import Program, program_key, tell

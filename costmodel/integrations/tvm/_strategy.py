@@ -6,7 +6,8 @@ from typing import Any
 from tvm.ir.utils import derived_object
 from tvm.s_tir import meta_schedule as ms
 
-from costmodel.errors import CostModelError, last_line
+from costmodel.errors import CostModelError
+from costmodel.failures import last_line
 from costmodel.integrations.tvm._model_file import AnyModel, open_model
 from costmodel.integrations.tvm._platform import platform_for, refuse_other_sms
 from costmodel.integrations.tvm._program import Program, program_key, tell
