@@ -1,5 +1,6 @@
 """One row of a table of another program, by its column map, checked before it is believed."""
 
+import json
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, get_args
@@ -68,7 +69,7 @@ class RowReader:
     def _workload_name(self, row: Row) -> str:
         """The name that a row says, with the sizes that columns say behind it."""
         sizes = (
-            f"-{letter}{_integer(row[name], _MOST_SIZE, 'dims')}"
+            f"-{letter}{_integer(row[name], _MOST_SIZE, f'dims (column {name})')}"
             for letter, name in self.columns.dims.items()
         )
         return "".join([str(_cell(row, self.columns.workload, "")), *sizes])
@@ -76,11 +77,11 @@ class RowReader:
     def _decision(self, name: str, cell: Any) -> Decision:
         """The value of a parameter; texts, which repeat, are read once."""
         if not isinstance(cell, str):
-            return _parameter(cell, self.parameters[name])
+            return _parameter(name, cell, self.parameters[name])
         if (name, cell) not in self._decisions:
             if len(self._decisions) >= _MOST_KNOWN:
                 self._decisions.clear()
-            self._decisions[name, cell] = _parameter(cell, self.parameters[name])
+            self._decisions[name, cell] = _parameter(name, cell, self.parameters[name])
         return self._decisions[name, cell]
 
     def outcome(self, row: Row) -> Outcome:
@@ -111,10 +112,10 @@ class RowReader:
 
     def _latencies_s(self, row: Row) -> tuple[float, ...]:
         latency = self.columns.latency
-        cells = [row[name] for name in latency.columns]
+        cells = [(name, row[name]) for name in latency.columns]
         if latency.separator:
-            cells = [part for cell in cells for part in _split(cell, latency.separator)]
-        numbers = [_number(cell, "latencies") for cell in cells if not _is_empty(cell)]
+            cells = [(name, part) for name, cell in cells for part in _split(cell, latency.separator)]
+        numbers = [_number(cell, f"latencies (column {name})") for name, cell in cells if not _is_empty(cell)]
         if not numbers:
             raise EntryError("a row without a latency must have an outcome other than ok")
         per_second = PER_SECOND[latency.unit]
@@ -196,15 +197,21 @@ def _integer(cell: Any, most: int, what: str) -> int:
     return int(number)
 
 
-def _parameter(cell: Any, column: ParameterColumn) -> Decision:
+def _parameter(name: str, cell: Any, column: ParameterColumn) -> Decision:
     if _is_empty(cell):
-        raise EntryError("each parameter must have a value")
+        raise EntryError(f"each parameter must have a value, but column {column.column} has none")
     if column.type == "text":
         return _text(cell)
     if column.type == "factors":
         parts = _split(cell, column.separator)
-        return factors([_number(part, "factors") for part in parts])
-    return decision(_number(cell, "parameters"))
+        return factors([_number(part, f"factors (column {column.column})") for part in parts])
+    try:
+        return decision(_number(cell, f"values of column {column.column}"))
+    except EntryError as error:
+        raise EntryError(
+            f"{error}; if they are texts, write `{name} = {{ column = {json.dumps(column.column)}, type = "
+            '"text" }` under [parameters]'
+        ) from None
 
 
 @lru_cache(maxsize=1024)
