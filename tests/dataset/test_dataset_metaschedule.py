@@ -173,6 +173,21 @@ def tuned(tmp_path: Path) -> tuple[Path, list[Any]]:
 
 
 @pytest.mark.tvm
+def test_a_trace_that_ends_tvm_costs_itself_only(tuned: tuple[Path, list[Any]], options: ReadOptions) -> None:
+    path = tuned[0] / "database_tuning_record.json"
+    first, *others = (json.loads(line) for line in path.read_bytes().splitlines())
+    fuse = next(instruction for instruction in first[1][0][0] if instruction[0] == "Fuse")
+    fuse[2][0] = None  # a null pointer, which TVM follows
+    path.write_bytes(json_lines([first, *others]))
+    source = read_source(path, options)
+    (reject,) = source.rejects
+    assert "TVM must be able to apply a trace, but it ended its process (SIG" in reject.reason
+    assert reject.record["number"] == 1
+    assert len(source.measurements) == len(others)
+    assert any(each.candidate.launches for each in source.measurements)
+
+
+@pytest.mark.tvm
 def test_a_program_of_ours_is_known_by_its_hash(tuned, options: ReadOptions) -> None:
     folder, configs = tuned
     named = ReadOptions(options.platform, workloads=tuple(map(Workload.parse, (MATMUL, "softmax-m8-n8"))))

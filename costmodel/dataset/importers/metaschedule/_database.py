@@ -24,6 +24,7 @@ from costmodel.dataset.importers._platform_file import needed_platform, platform
 from costmodel.dataset.importers._source import Reject, Source
 from costmodel.dataset.importers.metaschedule._kernels import ForeignKernels, OurKernels
 from costmodel.dataset.importers.metaschedule._program import Program, ReplayDiffersError
+from costmodel.dataset.importers.metaschedule._trace_worker import TraceWorker
 from costmodel.errors import CostModelError, MissingExtraError
 from costmodel.kernels.metaschedule._database_json import database_workload
 from costmodel.reading import read_lines
@@ -39,10 +40,12 @@ _TARGETS = {"cuda": ("cuda",), "hip": ("rocm", "hip"), "cpu": ("llvm", "c")}
 
 
 def read_metaschedule(file: InputFile, options: ReadOptions) -> Source:
-    return Source.of(file.path, _entries(file.path, options))
+    """Read a database; see ``_entries``."""
+    with TraceWorker.opened() as worker:
+        return Source.of(file.path, _entries(file.path, options, worker))
 
 
-def _entries(path: Path, options: ReadOptions) -> Iterator[Measurement | Reject]:
+def _entries(path: Path, options: ReadOptions, worker: TraceWorker) -> Iterator[Measurement | Reject]:
     """Read a database, one record at a time.
 
     A record becomes a config of our space where its program is one of ours (as the platform's file says, or
@@ -53,6 +56,7 @@ def _entries(path: Path, options: ReadOptions) -> Iterator[Measurement | Reject]
         path: The file of the records; that of the programs stands beside it.
         options: Where it was measured, workloads whose programs to look for, which needs TVM, and which
             traces to lower.
+        worker: The process that applies traces.
 
     Raises:
         CostModelError: A file cannot be read, nothing says the platform, no program is as named, or TVM makes
@@ -64,7 +68,7 @@ def _entries(path: Path, options: ReadOptions) -> Iterator[Measurement | Reject]
     software = {**where.platform.software, "metaschedule_database": origin.text}
     kind = where.platform.device.kind
     names = {} if kind == "hip" else _names(where.workloads, options.workloads)
-    programs = _programs(_beside(path), names, kind, _lowered(options.lower_traces, kind))
+    programs = _programs(_beside(path), names, kind, _lowered(options.lower_traces, kind), worker)
     if names and not any(program and program.ours for program in programs):
         raise CostModelError(
             f"One of the {len(programs)} programs of {path} must be one of the given workloads, but none "
@@ -145,7 +149,11 @@ def _latencies_s(run_secs: Any) -> tuple[float, ...]:
 
 
 def _programs(
-    path: Path, names: Mapping[str, Workload], kind: DeviceKind, lowered: tuple[bool, bool]
+    path: Path,
+    names: Mapping[str, Workload],
+    kind: DeviceKind,
+    lowered: tuple[bool, bool],
+    worker: TraceWorker,
 ) -> list[Program | None]:
     """The programs in order, with what of them is lowered; None where a line is damaged."""
     programs: list[Program | None] = []
@@ -153,8 +161,9 @@ def _programs(
         try:
             match parse_json(line.decode()):
                 case [str(program), str(text)]:
-                    ours = OurKernels(names[program], kind) if kind != "hip" and program in names else None
-                    programs.append(Program(ForeignKernels(program, text), ours, *lowered))
+                    is_ours = kind != "hip" and program in names
+                    ours = OurKernels(names[program], kind, worker) if is_ours else None
+                    programs.append(Program(ForeignKernels(program, text, worker), ours, *lowered))
                 case _:
                     programs.append(None)
         except (ValueError, RecursionError):

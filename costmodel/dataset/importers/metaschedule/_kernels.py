@@ -7,9 +7,9 @@ from importlib.util import find_spec
 from typing import Any
 
 from costmodel.dataset.importers.metaschedule._trace import config_of_trace
-from costmodel.errors import CostModelError, InvalidConfigError
+from costmodel.dataset.importers.metaschedule._trace_worker import TraceWorker
+from costmodel.errors import InvalidConfigError
 from costmodel.kernels.metaschedule._sample import open_space
-from costmodel.kernels.metaschedule._traced_program import TracedProgram
 from costmodel.records._candidate import Candidate, Config, Decision
 from costmodel.records._config_batch import SKETCH
 from costmodel.records._identity import content_id
@@ -23,10 +23,11 @@ class OurKernels:
     Args:
         workload: The workload that the program is.
         kind: Kind of device.
+        worker: The process that applies traces.
     """
 
-    def __init__(self, workload: Workload, kind: TargetKind) -> None:
-        self._space = open_space(workload, kind)
+    def __init__(self, workload: Workload, kind: TargetKind, worker: TraceWorker) -> None:
+        self._space, self._kind, self._worker = open_space(workload, kind), kind, worker
         self._foreign_sketches: set[Decision] = set()
 
     def read(self, trace: Any, sketch: Decision) -> Config | None:
@@ -47,10 +48,7 @@ class OurKernels:
 
     def applied(self, trace: Any) -> Config | None:
         """The config that TVM applies; None where it cannot, or where it is of no sketch of ours."""
-        try:
-            return self._space.config_of(trace)
-        except CostModelError:
-            return None
+        return self._worker.read(self._space.workload, self._kind, trace)
 
     def candidate(self, config: Config, *, lower: bool) -> Candidate:
         """The candidate of a config, lowered for its launches where that is asked for and can be done."""
@@ -68,15 +66,16 @@ class ForeignKernels:
     Args:
         structural_hash: First column of the program's row.
         text: Second column.
+        worker: The process that applies traces.
     """
 
-    def __init__(self, structural_hash: str, text: str) -> None:
+    def __init__(self, structural_hash: str, text: str, worker: TraceWorker) -> None:
         self._workload = Workload(f"metaschedule.p{content_id(text)}", {}, "")
-        self._program = TracedProgram(structural_hash, text)
+        self._program, self._worker = (structural_hash, text), worker
 
     def applied(self, trace: Any, config: Config) -> Config:
         """The config that TVM applies; ``config``, which was read, where it cannot replay the trace."""
-        replayed = self._program.replayed(trace) if find_spec("tvm") else None
+        replayed = self._worker.replay(self._program, trace) if find_spec("tvm") else None
         if replayed is None:
             return config
         # Versions of TVM write the same instructions differently.
@@ -84,5 +83,5 @@ class ForeignKernels:
 
     def candidate(self, config: Config, trace: Any, *, lower: bool) -> Candidate:
         """The candidate of a config, lowered for its launches where that is asked for and can be done."""
-        launches = self._program.launches(trace) if lower else ()
+        launches = self._worker.lower(self._program, trace) if lower else ()
         return Candidate(self._workload, "metaschedule-trace", config, launches)

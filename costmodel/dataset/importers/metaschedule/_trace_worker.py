@@ -1,0 +1,192 @@
+"""Traces of others, applied by TVM in a process of their own, because some of them end it.
+
+TVM checks many an instruction with assertions that abort the process, or not at all. The process is kept for
+all traces of a database, and replaced when one has ended it. Questions and answers are lines of JSON.
+"""
+
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any, Literal
+
+import msgspec
+
+from costmodel.dataset.importers._entry import EntryError
+from costmodel.errors import CostModelError
+from costmodel.kernels.metaschedule._sample import open_space
+from costmodel.kernels.metaschedule._traced_program import TracedProgram
+from costmodel.kernels.metaschedule._without_torch import import_tvm_for
+from costmodel.records._candidate import Config, KernelLaunch
+from costmodel.records._platform import TargetKind
+from costmodel.records._workload import Workload
+
+_MOST_S = 60.0  # for a trace; most take milliseconds, the first of Tensor Cores some seconds
+_MOST_START_S = 300.0  # on a busy machine
+_MOST_DEATHS = 20  # each takes as long as loading TVM does
+_READY = b"ready\n"
+
+
+class _Question(msgspec.Struct):
+    """What to do with a trace.
+
+    Attributes:
+        task: ``replay`` it, ``lower`` what it makes, or ``read`` the config of our space that it is.
+        subject: Of a foreign program its structural hash and its text, of one of ours workload and kind.
+        trace: The trace in JSON.
+    """
+
+    task: Literal["replay", "lower", "read"]
+    subject: tuple[str, str]
+    trace: Any
+
+
+class TraceWorker:
+    """A process that applies traces; it starts with the first, and ends with the block of ``opened``."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._deaths = 0
+
+    @classmethod
+    @contextmanager
+    def opened(cls) -> Iterator["TraceWorker"]:
+        """Open a worker for a block."""
+        worker = cls()
+        try:
+            yield worker
+        finally:
+            worker._end()
+
+    def replay(self, program: tuple[str, str], trace: Any) -> Any:
+        """Return the trace that TVM keeps of a replay, in JSON; None where it cannot be replayed.
+
+        Args:
+            program: Structural hash and text of a program.
+            trace: The trace in JSON.
+
+        Raises:
+            EntryError: TVM ended its process.
+            CostModelError: The process cannot start.
+        """
+        return self._ask(_Question("replay", program, trace))
+
+    def lower(self, program: tuple[str, str], trace: Any) -> tuple[KernelLaunch, ...]:
+        """Return what the kernels of a trace launch; see ``TracedProgram.launches``, and ``replay``."""
+        answer = self._ask(_Question("lower", program, trace))
+        return msgspec.convert(answer, tuple[KernelLaunch, ...])
+
+    def read(self, workload: Workload, kind: TargetKind, trace: Any) -> Config | None:
+        """Return the config of our space that TVM makes of a trace; None where that is none of it.
+
+        Raises:
+            EntryError: TVM ended its process.
+            CostModelError: The process cannot start.
+        """
+        answer = self._ask(_Question("read", (workload.name, kind), trace))
+        return None if answer is None else msgspec.convert(answer, Config)
+
+    def _ask(self, question: _Question) -> Any:
+        try:
+            line = msgspec.json.encode(question) + b"\n"
+        except (ValueError, OverflowError, RecursionError, msgspec.MsgspecError):
+            raise EntryError("a trace must be JSON of moderate depth, with integers of 64 bits") from None
+        process = self._process = self._process or _start()
+        assert process.stdin
+        try:
+            process.stdin.write(line)
+            process.stdin.flush()
+            return msgspec.json.decode(_read_line(process, _MOST_S))
+        except (OSError, msgspec.DecodeError):
+            how = self._end()
+            self._deaths += 1
+            if self._deaths >= _MOST_DEATHS:
+                raise CostModelError(
+                    f"TVM must be able to apply the traces of a database, but ended on {self._deaths} of "
+                    f"them, the last time because {how}. Install the version of TVM that wrote the database."
+                ) from None
+            raise EntryError(f"TVM must be able to apply a trace, but {how}") from None
+
+    def _end(self) -> str:
+        """End the process, if there is one; returns how it ended."""
+        process, self._process = self._process, None
+        if process is None:
+            return ""
+        code = process.poll()
+        process.kill()
+        process.communicate()
+        code = process.returncode if code is None else code
+        if code == -signal.SIGKILL:
+            return f"it took more than {_MOST_S:g} s"
+        return f"it ended its process ({signal.Signals(-code).name if code < 0 else f'exit code {code}'})"
+
+
+def _start() -> "subprocess.Popen[bytes]":
+    """Start the process, and wait until it has loaded TVM.
+
+    Raises:
+        CostModelError: It ends instead.
+    """
+    process = subprocess.Popen(  # noqa: S603 (this module, in this interpreter of Python)
+        [sys.executable, "-P", "-W", "ignore", "-m", __name__],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )
+    if _read_line(process, _MOST_START_S) != _READY:
+        process.kill()
+        process.communicate()
+        raise CostModelError(
+            "A process that applies traces with TVM must start, but ended. Try `python -c 'import tvm'`, or "
+            "give `--lower-traces none` and no `--workload` where TVM is not installed."
+        )
+    return process
+
+
+def _read_line(process: "subprocess.Popen[bytes]", most_s: float) -> bytes:
+    """Read the next line of a process; what there is of it if it ends, or nothing if it takes too long."""
+    assert process.stdout
+    ready, _, _ = select.select([process.stdout], [], [], most_s)
+    return process.stdout.readline() if ready else b""
+
+
+@lru_cache(maxsize=64)
+def _program(structural_hash: str, text: str) -> TracedProgram:
+    return TracedProgram(structural_hash, text)
+
+
+@lru_cache(maxsize=64)
+def _space(workload: str, kind: TargetKind) -> Any:
+    return open_space(Workload.parse(workload), kind)
+
+
+def _answer(question: _Question) -> Any:
+    first, second = question.subject
+    if question.task == "replay":
+        return _program(first, second).replayed(question.trace)
+    if question.task == "lower":
+        return _program(first, second).launches(question.trace)
+    try:
+        return _space(first, second).config_of(question.trace)  # type: ignore[arg-type]
+    except CostModelError:
+        return None
+
+
+def _serve() -> None:
+    """Answer the questions of standard input on standard output, which nothing else then writes to."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # which a terminal sends to all processes of a command
+    import_tvm_for("cpu")
+    with os.fdopen(os.dup(1), "wb", buffering=0) as answers:
+        os.dup2(2, 1)
+        answers.write(_READY)
+        for line in sys.stdin.buffer:
+            answers.write(msgspec.json.encode(_answer(msgspec.json.decode(line, type=_Question))) + b"\n")
+
+
+if __name__ == "__main__":
+    _serve()
