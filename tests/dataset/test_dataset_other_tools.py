@@ -1,13 +1,14 @@
 """Files that other tools write, as they come: what is read of them, and what is said of the rest."""
 
 import gzip
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from costmodel.dataset import CardHeader, build_dataset, load_dataset
+from costmodel.dataset import CardHeader, build_dataset, describe, examine, load_dataset
 from costmodel.dataset.importers._base import ReadOptions
 from costmodel.dataset.importers._read import read_source
 from costmodel.dataset.importers._source import Source
@@ -234,3 +235,21 @@ def test_what_cannot_be_read_is_told_by_what_it_looks_like(
     path.write_bytes(pack(content.encode()))
     with pytest.raises(CostModelError, match=message):
         read_source(path)
+
+
+def test_tasks_of_one_config_are_told_and_left_out_of_averages(
+    tmp_path: Path, platform: Path, header: CardHeader
+) -> None:
+    """TunableOp keeps the best solution only: nothing of it tells how good a choice is."""
+    results = FILES / "tunableop_results0.csv"
+    options = ReadOptions(platform)
+    (finding,) = [each for each in examine([results], options).findings if each.kind == "best only"]
+    assert (finding.count, finding.severity) == (3, "warning")
+    assert "3 of 3 have one" in finding.message
+    build_dataset([results], tmp_path / "dataset", header=header, options=options)
+    found = describe(tmp_path / "dataset")
+    assert [each.configs for each in found.tasks] == [1, 1, 1]
+    assert all(math.isnan(each.near_best_share) and math.isnan(each.spread) for each in found.tasks)
+    assert all(budget.tasks == 0 and math.isnan(budget.mean_gap) for budget in found.budgets)
+    assert "tasks of one config, which no score counts" in (tmp_path / "dataset" / "README.md").read_text()
+    assert not [each for each in examine([FILES / "ktt.json"]).findings if each.kind == "best only"]

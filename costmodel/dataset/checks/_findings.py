@@ -20,7 +20,7 @@ from costmodel.dataset.checks._rejects import (
     repair_findings,
 )
 from costmodel.dataset.checks._sieve import Validation
-from costmodel.dataset.checks._spaces import space_findings
+from costmodel.dataset.checks._spaces import TaskTally, space_findings
 from costmodel.dataset.checks._suites import suite_findings
 from costmodel.dataset.checks._twins import twin_findings
 from costmodel.dataset.checks._units import (
@@ -44,6 +44,7 @@ class Findings:
         self._found: list[Finding] = []
         self._ranges = RangeTallies()
         self._noise = NoiseTallies()
+        self._tasks = TaskTally()
         self._shares: list[pd.DataFrame] = []
         self._agreements: list[pd.DataFrame] = []
         self._rejects: dict[str, dict[str, RejectCount]] = {}
@@ -61,6 +62,7 @@ class Findings:
         self._ranges.add(held)
         self._shares.append(peak_shares(held))
         if len(validation.accepted_at):
+            self._tasks.add(held.workload.name, validation.accepted)
             latencies = validation.records.only(LATENCIES).take(validation.accepted_at)
             self._agreements.append(_agreements(held.workload.name, latencies))
         for at, reason in zip(validation.rejected_at.tolist(), validation.reasons, strict=True):
@@ -82,6 +84,7 @@ class Findings:
             self._found,
             self._ranges.findings(),
             self._noise.findings(),
+            self._tasks.findings(),
             duration_findings(sources),
             peak_findings(pd.concat(self._shares)) if self._shares else (),
             twin_findings(similarity_of(self._agreements)) if self._agreements else (),

@@ -3,14 +3,46 @@
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
+
 from costmodel.dataset.checks._finding import Finding, Severity, some
 from costmodel.dataset.importers._source import Source
+from costmodel.dataset.table._records import Records
 from costmodel.records._workload import Workload
 
 # Whole spaces have any number of configs (the public ones 4,362 to 17,956); a limit is set to a round number.
 # One in a thousand spaces has one by chance.
 _ROUND = 1000
 _REMEDY = "measure the rest, or compare devices on the configs that they share"
+
+
+class TaskTally:
+    """Counts tasks, and those of one config, one workload after the other."""
+
+    def __init__(self) -> None:
+        self._tasks = 0
+        self._of_one: list[str] = []
+
+    def add(self, workload: str, accepted: Records) -> None:
+        """Count the tasks of a workload."""
+        pairs = np.unique(np.stack([accepted.platform, accepted.candidate]), axis=1)
+        platforms, configs = np.unique(pairs[0], return_counts=True)
+        self._tasks += len(platforms)
+        self._of_one += [f"{workload} on {accepted.platforms[at].name}" for at in platforms[configs == 1]]
+
+    def findings(self) -> Iterator[Finding]:
+        """Yield what is wrong with tasks of one config, if there are any."""
+        if self._of_one:
+            yield Finding(
+                kind="best only",
+                severity=Severity.WARNING,
+                concerns="all files",
+                count=len(self._of_one),
+                message="A task must have two configs or more to tell anything of choosing, but "
+                f"{len(self._of_one):,} of {self._tasks:,} have one, as lists of best configs do. No score "
+                "counts them. Add what else was measured, if there is any.",
+                examples=some(self._of_one),
+            )
 
 
 def space_findings(sources: Sequence[Source]) -> Iterator[Finding]:

@@ -6,6 +6,7 @@ it, with the run time in milliseconds. Source: CUTLASS 3.9, ``tools/profiler/src
 ``performance_result.cu``. It does not name the device.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from costmodel.dataset.importers._base import InputFile, ReadOptions
@@ -21,6 +22,7 @@ from costmodel.records._platform import Platform
 from costmodel.records._workload import Workload
 
 _FIRST = ("Problem", "Provider", "OperationKind", "Operation", "Disposition", "Status")
+_SIZE = re.compile(r"[1-9]\d{0,14}", re.ASCII)
 _AFTER_ARGUMENTS = "Bytes"
 _TIME = "Runtime"
 _OUTCOMES = {
@@ -110,7 +112,7 @@ def _workload(kind: str, arguments: Mapping[str, str]) -> Workload:
     sizes = {name: problem.pop(name) for name in list(problem) if name.islower() and len(name) == 1}
     if "batch_count" in problem and "b" not in sizes:
         sizes["b"] = problem.pop("batch_count")
-    dims = {name: read_number(value, "sizes") for name, value in sizes.items()}
-    if not all(isinstance(size, int) and 0 < size < 2**53 for size in dims.values()):
+    dims = {name: int(value) for name, value in sizes.items() if _SIZE.fullmatch(value)}
+    if len(dims) < len(sizes):
         raise EntryError("sizes must be positive integers")
     return foreign_workload("cutlass", kind, [kind, *sorted(problem.items())], dims)

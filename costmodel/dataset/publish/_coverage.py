@@ -23,7 +23,7 @@ class Coverage:
         platform: Name of the platform.
         known: Candidates of the workload that any platform measured.
         measured: Those measured here, failures included.
-        near_best_share: Flatness in (0, 1]; NaN if none works here.
+        near_best_share: Flatness in (0, 1]; NaN if none works here, or only one was measured.
     """
 
     workload: str

@@ -40,6 +40,7 @@ def summary_tables(description: Description) -> tuple[TextTable, ...]:
 
 
 def _count_table(description: Description) -> TextTable:
+    best_only = sum(task.configs == 1 for task in description.tasks)
     rows = [
         ("workloads", description.workloads),
         ("candidates", description.candidates),
@@ -47,6 +48,7 @@ def _count_table(description: Description) -> TextTable:
         ("platforms", description.platforms),
         ("measurements", description.measurements),
         *((f"measurements: {outcome}", count) for outcome, count in description.outcomes.items()),
+        *([("tasks of one config, which no score counts", best_only)] if best_only else []),
     ]
     cells = tuple((name, "not recorded" if count is None else f"{count:,}") for name, count in rows)
     return TextTable("Counts", ("what", "count"), cells)

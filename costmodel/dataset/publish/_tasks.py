@@ -26,16 +26,20 @@ class Task:
         workload: Name of the workload.
         platform: Name of the platform.
         sms_granted: Its SMs.
+        configs: How many were measured, failures included. One tells nothing of choosing.
         outcomes: Measurements by outcome, A/A repeats included.
         best_latency_s: Seconds of the fastest kernel; inf if all failed.
-        near_best_share: Share of the working kernels within 10 % of the best; NaN if all failed.
-        spread: log10 of worst / best latency of the working kernels; NaN if all failed.
-        budget_gap: Gap of the whole-device choice; inf if it fails here, NaN if it was not measured here.
+        near_best_share: Share of the working kernels within 10 % of the best; NaN if all failed, or of one
+            config.
+        spread: log10 of worst / best latency of the working kernels; NaN likewise.
+        budget_gap: Gap of the whole-device choice; inf if it fails here, NaN if it was not measured here, or
+            nothing else was.
     """
 
     workload: str
     platform: str
     sms_granted: int
+    configs: int
     outcomes: dict[str, int]
     best_latency_s: float
     near_best_share: float
@@ -121,15 +125,17 @@ def _task(rows: pd.DataFrame, platform: Platform, choice: int, outcomes: dict[st
     working = latency[np.isfinite(latency)]
     best = float(working.min(initial=np.inf))
     chosen = latency[rows["candidate"].to_numpy() == choice]
+    tells = working.size > 0 and len(rows) > 1
     return Task(
         workload=rows["workload"].iloc[0],
         platform=platform.name,
         sms_granted=platform.sms_granted,
+        configs=len(rows),
         outcomes=outcomes,
         best_latency_s=best,
-        near_best_share=float(np.mean(working <= _NEAR_BEST * best)) if working.size else np.nan,
-        spread=float(np.log10(working.max() / best)) if working.size else np.nan,
-        budget_gap=float(chosen[0] / best - 1) if chosen.size and working.size else np.nan,
+        near_best_share=float(np.mean(working <= _NEAR_BEST * best)) if tells else np.nan,
+        spread=float(np.log10(working.max() / best)) if tells else np.nan,
+        budget_gap=float(chosen[0] / best - 1) if chosen.size and tells else np.nan,
     )
 
 

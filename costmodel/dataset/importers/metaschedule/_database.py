@@ -161,8 +161,9 @@ def _programs(
         try:
             match parse_json(line.decode()):
                 case [str(program), str(text)]:
-                    is_ours = kind != "hip" and program in names
-                    ours = OurKernels(names[program], kind, worker) if is_ours else None
+                    ours = None
+                    if kind != "hip" and program in names:
+                        ours = OurKernels(names[program], kind, worker)
                     programs.append(Program(ForeignKernels(program, text, worker), ours, *lowered))
                 case _:
                     programs.append(None)

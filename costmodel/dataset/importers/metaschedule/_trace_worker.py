@@ -172,7 +172,7 @@ def _answer(question: _Question) -> Any:
     if question.task == "lower":
         return _program(first, second).launches(question.trace)
     try:
-        return _space(first, second).config_of(question.trace)  # type: ignore[arg-type]
+        return _space(first, second).config_of(question.trace)
     except CostModelError:
         return None
 
