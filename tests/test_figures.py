@@ -4,7 +4,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from costmodel.errors import CostModelError
-from costmodel.figures import save_figure
+from costmodel.report._figures import save_figure
 
 BEGINS = {".png": b"\x89PNG", ".pdf": b"%PDF", ".svg": b"<?xml", ".PDF": b"%PDF"}
 

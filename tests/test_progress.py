@@ -3,7 +3,7 @@ import sys
 import pytest
 
 from costmodel import progress as progress_module
-from costmodel.progress import Progress, duration, track
+from costmodel.report._progress import Progress, duration, track
 
 
 def test_progress_is_not_on_stdout(capsys: pytest.CaptureFixture[str]) -> None:

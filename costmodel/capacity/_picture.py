@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from costmodel.capacity._simulate import Simulated
 
 if TYPE_CHECKING:
-    from costmodel.figures import Picture
+    from costmodel.report._figures import Picture
 
 _MARKERS = {"builders": "o", "GPUs": "s", "engine": "^", "jobs": "x"}
 
@@ -21,7 +21,7 @@ def plot_throughput(found: Sequence[Simulated], title: str = "") -> "Picture":
     """
     from matplotlib.lines import Line2D
 
-    from costmodel.figures import Picture
+    from costmodel.report._figures import Picture
 
     figure = Picture(figsize=(7.5, 4.8), layout="constrained")
     axes = figure.subplots()

@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from costmodel.cli._output import print_line, print_markdown, print_table, titled_table
-from costmodel.progress import duration
+from costmodel.report._progress import duration
 
 if TYPE_CHECKING:
     from costmodel.tracking._base import RunRecord

@@ -120,7 +120,7 @@ def capacity(
     _print(found)
     write_json(json, {"times": known.source, "found": [one.to_dict() for one in found]})
     if plot:
-        from costmodel.figures import save_figure
+        from costmodel.report._figures import save_figure
 
         save_figure(plot_throughput(found, f"Simulated: {what}"), plot)
         print_line(f"Drawn: {plot}")

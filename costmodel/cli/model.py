@@ -189,7 +189,7 @@ def _sweep(
     print_line(f"Note: {found.table['note'].iloc[0]}: no such device was measured.")
     write_json(json, {"model": model.path, **found.to_dict()})
     if plot:
-        from costmodel.figures import save_figure
+        from costmodel.report._figures import save_figure
 
         save_figure(found.plot(), plot)
         print_line(f"Drawn: {plot}")

@@ -228,7 +228,7 @@ def plan(
         found.save_perfetto(perfetto)
         print_line(f"Written: {perfetto}")
     if plot:
-        from costmodel.figures import save_figure
+        from costmodel.report._figures import save_figure
 
         save_figure(found.plot(), plot)
         print_line(f"Drawn: {plot}")
@@ -247,7 +247,7 @@ def _show_sweep(found: "SweptPlan", json: Path | None, plot: Path | None) -> Non
         print_line(f"Assumed on the last device: {sentence}")
     write_json(json, found.to_dict())
     if plot:
-        from costmodel.figures import save_figure
+        from costmodel.report._figures import save_figure
 
         save_figure(found.plot(), plot)
         print_line(f"Drawn: {plot}")

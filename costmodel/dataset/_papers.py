@@ -8,12 +8,12 @@ from costmodel.dataset.checks._finding import Finding
 from costmodel.dataset.checks._rejects import SORTED_OUT_KINDS
 from costmodel.dataset.publish._card import HEADER_NAME, CardHeader, render_card, write_held_header
 from costmodel.dataset.publish._describe import Describer
-from costmodel.dataset.publish._page import render_page
 from costmodel.dataset.publish._plots import write_plots
 from costmodel.dataset.table._files import Partition, dataset_hash
 from costmodel.dataset.table._locate import is_dataset_folder
 from costmodel.errors import CostModelError
 from costmodel.files import write_whole
+from costmodel.report._page import markdown_page
 
 CARD_NAME = "README.md"
 PAGE_NAME = "card.html"
@@ -75,7 +75,7 @@ def write_papers(
     pictures = write_plots(description, describer.shifts, out)
     card = render_card(header, description, in_parts=partition is not None)
     write_whole(out / CARD_NAME, card.encode())
-    write_whole(out / PAGE_NAME, render_page(header.title, card).encode())
+    write_whole(out / PAGE_NAME, markdown_page(header.title, card).encode())
     if partition is None:
         return CARD_NAME, PAGE_NAME, *pictures
     write_held_header(header, out)

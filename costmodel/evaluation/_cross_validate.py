@@ -31,7 +31,7 @@ from costmodel.evaluation.judging._task import TestedTask, tested_tasks
 from costmodel.evaluation.sides._datasets import SharedTasks, put_apart
 from costmodel.evaluation.sides._novelty import novelty
 from costmodel.evaluation.sides._sample import sample_tasks
-from costmodel.progress import Progress
+from costmodel.report._progress import Progress
 from costmodel.transfer._base import TransferModel
 from costmodel.transfer._plan import Posterior, shortlist
 from costmodel.transfer._rows import LearningRows

@@ -8,6 +8,7 @@ import pandas as pd
 
 from costmodel.evaluation._report import NOTE, EvaluationReport
 from costmodel.evaluation.judging._judge import KS
+from costmodel.report._table import TextTable
 from costmodel.tracking._items import Artifact, ChildRun, Item, Metric, Note, Parameter, Table, Tag
 
 _SCORES = tuple(f"score_at_{k}" for k in KS)
@@ -71,15 +72,17 @@ def _curve(
 
 def _note(report: EvaluationReport, summary: list[dict[str, Any]]) -> str:
     """The result as a table in Markdown, and what the numbers mean."""
-    lines = ["| learner | Score@1 [95 %] | Score@10 | gap recovered |", "| --- | --- | --- | --- |"]
+    rows = []
     for entry in summary:
         score, (low, high) = entry["score_at_1"]["mean"], entry["score_at_1"]["mean_ci95"]
-        cells = (
-            entry["learner"],
-            f"{score:.3f} [{low:.2f}, {high:.2f}]",
-            f"{entry['score_at_10']['mean']:.3f}",
-            "" if pd.isna(entry["gap_recovered"]) else f"{entry['gap_recovered']:.2f}",
+        rows.append(
+            (
+                entry["learner"],
+                f"{score:.3f} [{low:.2f}, {high:.2f}]",
+                f"{entry['score_at_10']['mean']:.3f}",
+                "" if pd.isna(entry["gap_recovered"]) else f"{entry['gap_recovered']:.2f}",
+            )
         )
-        lines.append(f"| {' | '.join(cells)} |")
-    tasks = summary[0]["tasks"]
-    return "\n".join([f"**{report.split}**: means over {tasks} tasks", "", *lines, "", NOTE])
+    table = TextTable("", ("learner", "Score@1 [95 %]", "Score@10", "gap recovered"), rows)
+    shown = table.to_markdown(is_text=True)
+    return f"**{report.split}**: means over {summary[0]['tasks']} tasks\n\n{shown}\n\n{NOTE}"

@@ -18,7 +18,7 @@ from costmodel.evaluation.sides._novelty import NOVELTY
 from costmodel.files import write_json, write_whole
 
 if TYPE_CHECKING:
-    from costmodel.figures import Picture
+    from costmodel.report._figures import Picture
 
 NOTE = (
     "Score@k: best latency / best latency among the k chosen first: those of the best scores, or of the list "
@@ -183,7 +183,7 @@ class EvaluationReport:
         Raises:
             CostModelError: There is no data for this plot, or the file cannot be written.
         """
-        from costmodel.figures import save_figure
+        from costmodel.report._figures import save_figure
 
         figure = draw_report(self, by)
         if path is not None:

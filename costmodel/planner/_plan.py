@@ -1,11 +1,9 @@
 """The call behind ``costmodel plan``: a graph before and after what-if transforms."""
 
-from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from html import escape
-from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,10 +24,10 @@ from costmodel.planner.graphs.kineto._read import read_kineto
 from costmodel.planner.whatif._device import OnDevice
 from costmodel.planner.whatif._parse import Transform, parse_what_if
 from costmodel.planner.whatif._profiler import without_profiler
-from costmodel.web_page import web_page
+from costmodel.report._page import picture_html, web_page
 
 if TYPE_CHECKING:
-    from costmodel.figures import Picture
+    from costmodel.report._figures import Picture
 
 
 @dataclass(frozen=True)
@@ -116,15 +114,12 @@ class Plan:
         }
 
     def _page(self) -> str:
-        picture = BytesIO()
-        self.plot().savefig(picture, format="png", dpi=110)
-        found = b64encode(picture.getvalue()).decode()
         parts = [
             f"<h1>{escape(self.name)}</h1>",
             self.summary().to_html(float_format="{:,.6g}".format),
             _list("Assumed", self.assumptions),
             _list("Found in the file", self.inspection.sentences()),
-            f'<figure><img alt="Lanes over time" src="data:image/png;base64,{found}"></figure>',
+            picture_html(self.plot(), "Lanes over time", dpi=110),
             "<h2>Critical path</h2>",
             self.critical_path.by_name().head(40).to_html(index=False, float_format="{:,.6g}".format),
         ]

@@ -14,7 +14,7 @@ from costmodel.planner._latencies import Latencies
 from costmodel.planner._replay import CriticalPath, critical_path, replay
 from costmodel.planner.graphs._kernel_graph import KernelGraph, TaskKind
 from costmodel.planner.whatif._known_kernels import WorkloadKernels, workload_kernels
-from costmodel.progress import track
+from costmodel.report._progress import track
 
 if TYPE_CHECKING:
     from costmodel.jobs._job import JobFile

@@ -18,8 +18,8 @@ from costmodel.records._sweep import Sweep, swept_devices
 from costmodel.transfer.hardware._swept import draw_swept
 
 if TYPE_CHECKING:
-    from costmodel.figures import Picture
     from costmodel.planner._latencies import Latencies
+    from costmodel.report._figures import Picture
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ from matplotlib.axes import Axes
 from matplotlib.collections import PatchCollection
 from matplotlib.patches import Patch, Rectangle
 
-from costmodel.figures import Picture
 from costmodel.files import write_whole
 from costmodel.planner._replay import Timeline, critical_path
 from costmodel.planner.graphs._kernel_graph import DependencyKind, TaskKind
+from costmodel.report._figures import Picture
 
 _COLOURS = {
     TaskKind.KERNEL: "#4c9f8f",

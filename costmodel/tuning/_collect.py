@@ -19,9 +19,9 @@ from costmodel.dataset.table._records import LATENCIES
 from costmodel.engines._base import Engine
 from costmodel.errors import CostModelError
 from costmodel.kernels._sources import open_sources
-from costmodel.progress import Progress
 from costmodel.records._candidate import Candidate
 from costmodel.records._measurement import Measurement
+from costmodel.report._progress import Progress
 from costmodel.search._propose import propose_candidates
 
 _RUNNERS = {"cuda": CudaRunner, "cpu": CpuRunner}

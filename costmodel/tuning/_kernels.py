@@ -16,9 +16,9 @@ from costmodel.kernels.family._source import FamilySource
 from costmodel.kernels.family._space import FamilySpace
 from costmodel.kernels.triton._interpreter import interpret
 from costmodel.kernels.triton._source import TritonSource
-from costmodel.progress import Progress
 from costmodel.records._candidate import Candidate
 from costmodel.records._measurement import Measurement, Outcome
+from costmodel.report._progress import Progress
 from costmodel.tuning._family_place import open_family
 
 _ARCHITECTURE = "sm_90"

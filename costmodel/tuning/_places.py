@@ -14,7 +14,7 @@ from costmodel.collector.runners._replay import ReplayRunner
 from costmodel.dataset.table._read import DatasetLike, load_dataset, workloads_in
 from costmodel.engines._base import Engine
 from costmodel.errors import CostModelError
-from costmodel.progress import Progress
+from costmodel.report._progress import Progress
 from costmodel.shadow._service_watch import ServiceWatch
 from costmodel.shadow._watched_runner import WatchedRunner
 from costmodel.shadow._watched_service import WatchedService

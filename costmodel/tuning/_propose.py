@@ -17,10 +17,10 @@ from costmodel.failures import last_line
 from costmodel.kernels._base import KernelSource
 from costmodel.kernels._sample import sample_from_starts
 from costmodel.kernels._sources import open_sources
-from costmodel.progress import Progress
 from costmodel.records._candidate import Candidate
 from costmodel.records._platform import Platform, part_of
 from costmodel.records._workload import Workload
+from costmodel.report._progress import Progress
 from costmodel.search._propose import screen_candidates
 from costmodel.search.spaces._kernel import KernelSpace
 from costmodel.transfer.prediction._devices import device_named

@@ -5,6 +5,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from costmodel.report._table import TextTable
 from costmodel.search._search import Search
 from costmodel.search._trial import Trial
 from costmodel.tuning.report._answer import answer
@@ -13,7 +14,7 @@ from costmodel.tuning.report._curves import CHOSEN, BudgetCurve
 from costmodel.tuning.report._figures import curves_figure
 from costmodel.tuning.report._findings import Findings
 from costmodel.tuning.report._frame import trials_frame
-from costmodel.tuning.report._page import ReportTable, write_report
+from costmodel.tuning.report._page import write_report
 from costmodel.tuning.report._tables import kernels_table, trials_table
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ class TuneResult(Findings):
         return None if self.free is None else self.search.sms[self.free.budget]
 
     @property
-    def tables(self) -> tuple[ReportTable, ...]:
+    def tables(self) -> tuple[TextTable, ...]:
         """The trials from best to worst and, for several SM budgets, the kernels to run."""
         several = len(self.search.sms) > 1
         return (trials_table(self), *([kernels_table(self)] if several else []))
@@ -101,7 +102,7 @@ class TuneResult(Findings):
         Raises:
             CostModelError: The file cannot be written.
         """
-        from costmodel.figures import save_figure
+        from costmodel.report._figures import save_figure
 
         chosen = {part: at for r in self.dispatch_table.ranges for part, at in r.latency_s.items()}
         curves = self.curves or [BudgetCurve(CHOSEN, chosen)]

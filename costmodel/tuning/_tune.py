@@ -10,9 +10,9 @@ from costmodel.arguments import check_whole
 from costmodel.collector.runners._base import Runner
 from costmodel.dataset.table._read import DatasetLike
 from costmodel.errors import CostModelError
-from costmodel.progress import Progress
 from costmodel.records._candidate import Candidate
 from costmodel.records._workload import Workload
+from costmodel.report._progress import Progress
 from costmodel.search._portfolio import BudgetRange
 from costmodel.search._result import SearchResult
 from costmodel.search._search import Search

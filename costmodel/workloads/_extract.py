@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from costmodel.errors import CostModelError, MissingExtraError
-from costmodel.progress import track
+from costmodel.report._progress import track
 from costmodel.workloads._networks import NETWORKS
 
 DTYPES = ("float32", "float16")

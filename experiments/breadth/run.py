@@ -14,10 +14,10 @@ import pandas as pd
 from costmodel.dataset import Dataset, load_dataset
 from costmodel.evaluation import EvaluationReport, evaluate_across
 from costmodel.evaluation.judging._judge import RANDOM, WHOLE_DEVICE
-from costmodel.figures import Picture, save_figure
 from costmodel.files import write_json
 from costmodel.records import Candidate, Workload
 from costmodel.records._identity import content_id
+from costmodel.report._figures import Picture, save_figure
 from costmodel.transfer import make_model
 
 sys.path.append(str(Path(__file__).parents[1]))

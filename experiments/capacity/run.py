@@ -13,8 +13,8 @@ import numpy as np
 from costmodel.capacity import Campaign, StageTimes, Tune, load_times, simulate
 from costmodel.capacity._picture import plot_throughput
 from costmodel.capacity._simulate import Simulated, enough_builders, simulate_grid
-from costmodel.figures import save_figure
 from costmodel.files import write_json
+from costmodel.report._figures import save_figure
 
 sys.path.append(str(Path(__file__).parents[1]))
 from options import parse_options

@@ -8,8 +8,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from costmodel.dataset import Dataset
-from costmodel.progress import Progress
 from costmodel.records import Candidate, Workload
+from costmodel.report._progress import Progress
 from costmodel.transfer import LearningRows, make_model
 
 # What of a workload's dims is a shape; the others say what its data are like.

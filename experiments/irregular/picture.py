@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from costmodel.figures import Picture, save_figure
 from costmodel.records import Workload
+from costmodel.report._figures import Picture, save_figure
 
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _MARKERS = "os^DvPX"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from costmodel.figures import Picture, save_figure
+from costmodel.report._figures import Picture, save_figure
 
 _COLOURS = {
     "CUDA graphs": "#4c9f8f",

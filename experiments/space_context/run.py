@@ -16,8 +16,8 @@ from costmodel.dataset.splits._final import without_final_report
 from costmodel.kernels._sources import open_sources
 from costmodel.metrics import score_at_k
 from costmodel.metrics._interval import cluster_bootstrap_interval
-from costmodel.progress import track
 from costmodel.records import Workload
+from costmodel.report._progress import track
 from costmodel.search import KernelSpace
 from costmodel.transfer import LearningRows, make_model
 

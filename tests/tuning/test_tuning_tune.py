@@ -15,8 +15,8 @@ from costmodel.dataset import CardHeader, build_dataset, load_dataset
 from costmodel.dataset.table._read import dataset_from_measurements
 from costmodel.errors import CostModelError
 from costmodel.files import write_json
-from costmodel.progress import Progress
 from costmodel.records import RecordStore, Workload, read_records
+from costmodel.report._progress import Progress
 from costmodel.search._drift_monitor import Drift
 from costmodel.testing import LANDSCAPE_DEVICE, gpu_landscape
 from costmodel.tuning import Goal, Prior, Replay, SearchSettings

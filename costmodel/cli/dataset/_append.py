@@ -16,7 +16,7 @@ from costmodel.cli.dataset._arguments import (
     read_options,
 )
 from costmodel.cli.dataset._report import print_report
-from costmodel.progress import track
+from costmodel.report._progress import track
 
 
 def append(

@@ -17,7 +17,7 @@ from costmodel.cli.dataset._arguments import (
     read_options,
 )
 from costmodel.cli.dataset._report import print_report
-from costmodel.progress import track
+from costmodel.report._progress import track
 
 if TYPE_CHECKING:
     from costmodel.dataset.table._files import Partition

@@ -15,10 +15,10 @@ from costmodel.cli.dataset._arguments import (
     WorkloadOption,
     read_options,
 )
-from costmodel.progress import track
+from costmodel.report._progress import track
 
 if TYPE_CHECKING:
-    from costmodel.dataset.publish._summary import TextTable
+    from costmodel.report._table import TextTable
 
 
 def describe(

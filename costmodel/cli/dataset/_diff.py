@@ -7,7 +7,7 @@ import typer
 
 from costmodel.cli._options import JsonOption
 from costmodel.cli._output import print_line, print_table, titled_table, write_json
-from costmodel.progress import track
+from costmodel.report._progress import track
 
 if TYPE_CHECKING:
     from costmodel.dataset.publish._diff import Diff

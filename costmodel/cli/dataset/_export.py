@@ -9,7 +9,7 @@ import typer
 from costmodel.cli._options import JsonOption, output_option
 from costmodel.cli._output import print_line, write_json
 from costmodel.cli.dataset._arguments import DatasetPath
-from costmodel.progress import track
+from costmodel.report._progress import track
 
 if TYPE_CHECKING:
     from costmodel.dataset.exporters._report import ExportReport

@@ -18,7 +18,7 @@ from costmodel.cli.dataset._arguments import (
     WorkloadOption,
     read_options,
 )
-from costmodel.progress import track
+from costmodel.report._progress import track
 
 if TYPE_CHECKING:
     from costmodel.dataset.checks._examine import Examination

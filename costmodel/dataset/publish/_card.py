@@ -6,11 +6,12 @@ import msgspec
 
 from costmodel.dataset.publish._describe import Description
 from costmodel.dataset.publish._plots import COVERAGE_PLOT, GAP_PLOT, NOISE_PLOT
-from costmodel.dataset.publish._summary import TextTable, summary_tables
+from costmodel.dataset.publish._summary import summary_tables
 from costmodel.dataset.table._checksums import SUMS_NAME
 from costmodel.dataset.table._schema import FILE_NAME, PARTS_NAME, SCHEMA
 from costmodel.files import find_config, write_whole
 from costmodel.reading import read_json, read_toml
+from costmodel.report._table import TextTable
 
 HEADER_NAME = "card.json"
 
@@ -161,13 +162,13 @@ def render_card(header: CardHeader, description: Description, *, in_parts: bool 
         first_day=description.measured_from,
         last_day=description.measured_to,
         software=software or "- not recorded",
-        counts=_markdown(counts),
-        workloads=_markdown(workloads),
-        platforms=_markdown(platforms),
-        noise=_markdown(noise),
-        coverage=_markdown(coverage),
-        pairs=_markdown(pairs) if pairs.rows else "No two devices share tasks.",
-        gap="\n\n".join(f"### {gap.title}\n\n{_markdown(gap)}" for gap in gaps),
+        counts=counts.to_markdown(),
+        workloads=workloads.to_markdown(),
+        platforms=platforms.to_markdown(),
+        noise=noise.to_markdown(),
+        coverage=coverage.to_markdown(),
+        pairs=pairs.to_markdown() if pairs.rows else "No two devices share tasks.",
+        gap="\n\n".join(f"### {gap.title}\n\n{gap.to_markdown()}" for gap in gaps),
         columns=_columns(),
         data_file=PARTS_NAME if in_parts else FILE_NAME,
         sums_file=SUMS_NAME,
@@ -175,12 +176,6 @@ def render_card(header: CardHeader, description: Description, *, in_parts: bool 
         noise_plot=NOISE_PLOT,
         coverage_plot=COVERAGE_PLOT,
     )
-
-
-def _markdown(table: TextTable) -> str:
-    ruler = ("---", *("---:" for _ in table.header[1:]))
-    lines = (f"| {' | '.join(cells)} |" for cells in (table.header, ruler, *table.rows))
-    return "\n".join(lines)
 
 
 def _columns() -> str:
@@ -192,4 +187,4 @@ def _columns() -> str:
         )
         for column in SCHEMA
     )
-    return _markdown(TextTable("Columns", ("column", "unit", "meaning"), rows)).replace("---:", "---")
+    return TextTable("Columns", ("column", "unit", "meaning"), rows).to_markdown(is_text=True)

@@ -1,7 +1,6 @@
 """The tables that summarise a dataset, as text cells: the card and the terminal show the same ones."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -9,21 +8,7 @@ from costmodel.dataset.publish._coverage import Coverage
 from costmodel.dataset.publish._describe import Description
 from costmodel.dataset.publish._noise import Quantiles
 from costmodel.dataset.publish._tasks import Task
-
-
-@dataclass(frozen=True)
-class TextTable:
-    """Table of text.
-
-    Attributes:
-        title: Title of the table.
-        header: Names of the columns. The first column names the rows.
-        rows: Cells.
-    """
-
-    title: str
-    header: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
+from costmodel.report._table import TextTable
 
 
 def summary_tables(description: Description) -> tuple[TextTable, ...]:

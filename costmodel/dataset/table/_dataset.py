@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from costmodel.dataset.table._candidates import Candidates
-from costmodel.dataset.table._display import dataset_facts, html_table
+from costmodel.dataset.table._display import dataset_facts
 from costmodel.dataset.table._lists import lengths_of, medians
 from costmodel.dataset.table._records import ROWS, Records
 from costmodel.dataset.table._same import number
@@ -24,6 +24,7 @@ from costmodel.records._candidate import Candidate
 from costmodel.records._measurement import Measurement
 from costmodel.records._platform import Platform
 from costmodel.records._workload import Workload
+from costmodel.report._table import facts_html
 
 # Columns of a row that hold one value each.
 _SCALARS = (
@@ -233,7 +234,7 @@ class Dataset:
     def _repr_html_(self) -> str:
         """What it holds, as a small table in a notebook."""
         facts = dataset_facts(self.columns, self.platforms, self.measurements["outcome"])
-        return html_table(self.name, facts | ({"sha256": self.sha256[:16]} if self.file else {}))
+        return facts_html(self.name, facts | ({"sha256": self.sha256[:16]} if self.file else {}))
 
     def _measured(self, workload: Workload | str | None) -> pd.DataFrame:
         """The rows of ``measurements`` of one workload, or all.

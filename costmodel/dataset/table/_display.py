@@ -1,8 +1,7 @@
 """Display of a dataset in a notebook."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from html import escape
+from collections.abc import Iterable
 
 from costmodel.dataset.table._candidates import Candidates
 from costmodel.records._platform import Platform
@@ -29,16 +28,6 @@ def dataset_facts(
         "workloads": f"{len(workloads):,} ({_listed(by_kind)})",
         **_parts_of_devices(platforms),
     }
-
-
-def html_table(title: str, facts: Mapping[str, str]) -> str:
-    """An HTML table of two columns under a title."""
-    rows = (
-        f"<tr><th style='text-align: left'>{escape(name)}</th>"
-        f"<td style='text-align: left'>{escape(text)}</td></tr>"
-        for name, text in facts.items()
-    )
-    return f"<table><caption>{escape(title)}</caption>{''.join(rows)}</table>"
 
 
 def _parts_of_devices(platforms: Iterable[Platform]) -> dict[str, str]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from costmodel.evaluation._report import EvaluationReport
-    from costmodel.figures import Picture
+    from costmodel.report._figures import Picture
 
 _SPEED = "best latency / chosen latency"
 
@@ -47,7 +47,7 @@ def draw_by_budget(report: "EvaluationReport") -> "Picture":
     Raises:
         CostModelError: No task has a part of a device.
     """
-    from costmodel.figures import Picture
+    from costmodel.report._figures import Picture
 
     if not report.partial_budgets:
         raise CostModelError("A picture by SM budget needs tasks on a part of a device, but there are none.")
@@ -76,7 +76,7 @@ def draw_by_budget(report: "EvaluationReport") -> "Picture":
 
 def draw_by_learner(report: "EvaluationReport") -> "Picture":
     """Mean Score@1 of each learner with its 95 % interval, the best at the top."""
-    from costmodel.figures import Picture
+    from costmodel.report._figures import Picture
 
     table = report.summary().sort_values("score_at_1")
     figure = Picture(figsize=(6.4, 1.6 + 0.34 * len(table)), layout="constrained")
@@ -97,7 +97,7 @@ def plot_held_out(tasks: pd.DataFrame, path: Path) -> None:
         tasks: As of ``EvaluationReport.tasks``; one row or more.
         path: File to write.
     """
-    from costmodel.figures import Picture, save_figure
+    from costmodel.report._figures import Picture, save_figure
 
     figure = Picture(figsize=(6.4, 4.6), layout="constrained")
     axes = figure.subplots()

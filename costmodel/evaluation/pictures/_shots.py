@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from costmodel.evaluation._report import EvaluationReport
-    from costmodel.figures import Picture
+    from costmodel.report._figures import Picture
 
 
 def draw_by_shots(report: "EvaluationReport") -> "Picture":
@@ -22,7 +22,7 @@ def draw_by_shots(report: "EvaluationReport") -> "Picture":
     Raises:
         CostModelError: Nothing was measured.
     """
-    from costmodel.figures import Picture
+    from costmodel.report._figures import Picture
 
     if report.few_shot is None:
         raise CostModelError("A picture over measurements needs shots, but nothing was measured (--shots).")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from costmodel.errors import CostModelError
 from costmodel.planner.graphs._json_graph import JsonTask, graph_of
 from costmodel.planner.graphs._recorded_graph import Inspection, RecordedGraph
-from costmodel.progress import track
+from costmodel.report._progress import track
 from costmodel.workloads._calls import ModuleCall, calls_of, read_calls
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pandas as pd
 
-    from costmodel.figures import Picture
+    from costmodel.report._figures import Picture
 
 # Lines that can be told apart.
 _MOST_LINES = 10
@@ -20,7 +20,7 @@ def draw_swept(table: "pd.DataFrame", names: Sequence[str], title: str) -> "Pict
         names: One or two quantities.
         title: Of the picture.
     """
-    from costmodel.figures import Picture
+    from costmodel.report._figures import Picture
 
     figure = Picture(figsize=(7.5, 4.5), layout="constrained")
     axis = figure.subplots()

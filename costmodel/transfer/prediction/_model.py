@@ -1,6 +1,5 @@
 """A fitted model with its provenance, just trained or loaded from a file."""
 
-import html
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from costmodel.records._candidate import Candidate
 from costmodel.records._hypothetical import HypotheticalDevice
 from costmodel.records._platform import Device, Platform, part_of
 from costmodel.records._workload import Workload
+from costmodel.report._table import facts_html
 from costmodel.transfer._base import StorableModel, TransferModel
 from costmodel.transfer.prediction._candidates import Kernels, kernels_to_predict
 from costmodel.transfer.prediction._devices import UnmeasuredDeviceWarning, device_named, refusals
@@ -208,11 +208,7 @@ class Model:
         return f"Model({facts})"
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><th>{html.escape(name)}</th><td>{html.escape(value)}</td></tr>"
-            for name, value in self._facts().items()
-        )
-        return f"<table><caption>Model</caption>{rows}</table>"
+        return facts_html("Model", self._facts())
 
     def _said(
         self, candidates: Sequence[Candidate], platforms: Sequence[Platform]

@@ -16,7 +16,7 @@ from costmodel.transfer.prediction._devices import device_named
 if TYPE_CHECKING:
     import pandas as pd
 
-    from costmodel.figures import Picture
+    from costmodel.report._figures import Picture
     from costmodel.transfer.prediction._model import Model
 
 

@@ -141,7 +141,7 @@ def _plain_ticks(axis: Any) -> None:
 
 def _figure() -> tuple[Any, Any]:
     """An empty figure and its axes."""
-    from costmodel.figures import Picture
+    from costmodel.report._figures import Picture
 
     figure = Picture(figsize=(7.5, 4.6), layout="constrained")
     axes = figure.subplots()

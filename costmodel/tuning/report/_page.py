@@ -3,15 +3,14 @@
 The file needs no other: pictures are inline, there are no scripts, and nothing is loaded from a network.
 """
 
-import base64
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import Any
 
 from costmodel.files import write_whole
+from costmodel.report._page import picture_html, web_page
+from costmodel.report._table import TextTable
 from costmodel.search._provenance import Provenance
 from costmodel.tuning.report._curves import BudgetCurve
 from costmodel.tuning.report._figures import (
@@ -21,34 +20,10 @@ from costmodel.tuning.report._figures import (
     predictions_figure,
     progress_figure,
 )
-from costmodel.web_page import web_page
 
 _STYLE = """th, td { text-align: right; }
 figure { margin: 1.5rem 0; }
 """
-
-
-@dataclass(frozen=True)
-class ReportTable:
-    """A table of a report.
-
-    Attributes:
-        title: Its heading.
-        header: Names of the columns.
-        rows: Texts, one a column.
-    """
-
-    title: str
-    header: tuple[str, ...]
-    rows: Sequence[Sequence[str]]
-
-    def to_html(self) -> str:
-        """The table under its title. All texts are escaped."""
-        header = "".join(f"<th>{escape(name)}</th>" for name in self.header)
-        rows = "\n".join(
-            "<tr>" + "".join(f"<td>{escape(text)}</td>" for text in row) + "</tr>" for row in self.rows
-        )
-        return f"<h2>{escape(self.title)}</h2>\n<table>\n<tr>{header}</tr>\n{rows}\n</table>"
 
 
 @dataclass(frozen=True)
@@ -69,7 +44,7 @@ class SearchReport:
 
     title: str
     answer: Sequence[str]
-    tables: Sequence[ReportTable]
+    tables: Sequence[TextTable]
     curves: Sequence[BudgetCurve]
     sms: Sequence[int]
     unit: str
@@ -85,11 +60,11 @@ def render_report(report: SearchReport) -> str:
     parts += [table.to_html() for table in report.tables[:1]]
     if report.curves:
         figure = curves_figure(report.curves, unit=report.unit, sms=report.sms)
-        parts.append(_picture(figure, f"Latency over {report.unit}; shaded: tuned for"))
-    parts.append(_picture(progress_figure(report.progress), "Best so far"))
+        parts.append(picture_html(figure, f"Latency over {report.unit}; shaded: tuned for"))
+    parts.append(picture_html(progress_figure(report.progress), "Best so far"))
     if report.predictions:
         figure = predictions_figure(report.predictions, unit=report.unit)
-        parts.append(_picture(figure, "Predicted against measured; dotted: equal"))
+        parts.append(picture_html(figure, "Predicted against measured; dotted: equal"))
     parts += [table.to_html() for table in (*report.tables[1:], _provenance(report.provenance))]
     return web_page(report.title, "\n".join(parts), _STYLE)
 
@@ -103,22 +78,11 @@ def write_report(report: SearchReport, path: Path) -> None:
     write_whole(path, render_report(report).encode())
 
 
-def _picture(figure: Any, caption: str) -> str:
-    """A figure as an inline PNG with a caption."""
-    file = io.BytesIO()
-    figure.savefig(file, format="png", dpi=130, metadata={"Software": None})
-    data = base64.b64encode(file.getvalue()).decode("ascii")
-    return (
-        f'<figure>\n<img alt="{escape(caption)}" src="data:image/png;base64,{data}">\n'
-        f"<figcaption>{escape(caption)}</figcaption>\n</figure>"
-    )
-
-
-def _provenance(provenance: Provenance) -> ReportTable:
+def _provenance(provenance: Provenance) -> TextTable:
     facts = {
         "measured by": provenance.runner,
         "candidates measured": str(provenance.n_measurements),
         **provenance.knowledge,
         **{f"version of {name}": version for name, version in provenance.versions.items()},
     }
-    return ReportTable("Where it came from", ("what", "value"), list(facts.items()))
+    return TextTable("Where it came from", ("what", "value"), list(facts.items()))

@@ -3,24 +3,24 @@
 import math
 from collections.abc import Iterator
 
+from costmodel.report._table import TextTable
 from costmodel.search._trial import Trial
 from costmodel.tuning.report._curves import BEST_KNOWN, WHOLE_CHOICE
 from costmodel.tuning.report._findings import Findings
-from costmodel.tuning.report._page import ReportTable
 from costmodel.tuning.report._words import launches, microseconds
 
 # At a single budget, the latency of a trial is also told as a multiple of what others would choose.
 _RATIOS = {BEST_KNOWN: "x best", WHOLE_CHOICE: "x whole"}
 
 
-def trials_table(found: Findings) -> ReportTable:
+def trials_table(found: Findings) -> TextTable:
     """The trials from the best to the worst, failures last."""
     columns = [dict(_cells(found, rank, trial)) for rank, trial in enumerate(found.search.ranked, start=1)]
     rows = [list(row.values()) for row in columns]
-    return ReportTable("Candidates measured", tuple(columns[0]), rows)
+    return TextTable("Candidates measured", tuple(columns[0]), rows)
 
 
-def kernels_table(found: Findings) -> ReportTable:
+def kernels_table(found: Findings) -> TextTable:
     """The chosen kernels and where each runs."""
     header = (found.unit, "config", "grid x block", "measured at", "measured\nus", "above best\n%")
     rows = [
@@ -34,7 +34,7 @@ def kernels_table(found: Findings) -> ReportTable:
         ]
         for part, chosen in zip(found.ranges, found.dispatch_table.ranges, strict=True)
     ]
-    return ReportTable("Kernels to run", header, rows)
+    return TextTable("Kernels to run", header, rows)
 
 
 def _cells(found: Findings, rank: int, trial: Trial) -> Iterator[tuple[str, str]]:

@@ -1,0 +1,2 @@
+from ._progress import Progress as Progress
+from ._table import TextTable as TextTable

@@ -1,0 +1,70 @@
+"""A web page without scripts and network access, in one file."""
+
+import base64
+from html import escape
+from io import BytesIO
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<style>
+body {{ max-width: 72rem; margin: 2rem auto; padding: 0 1rem; font: 16px/1.5 system-ui, sans-serif; }}
+table {{ border-collapse: collapse; display: block; overflow-x: auto; font-size: 85%; }}
+th, td {{ padding: 0.2rem 0.6rem; border-bottom: 1px solid #ddd; white-space: nowrap; }}
+img {{ max-width: 100%; }}
+pre {{ overflow-x: auto; padding: 0.6rem; background: #f4f4f4; }}
+{style}</style>
+</head>
+<body>
+{body}
+</body>
+</html>
+"""
+
+
+def web_page(title: str, body: str, style: str = "") -> str:
+    """Return the page.
+
+    Args:
+        title: Title of the page in the browser; plain text.
+        body: HTML in which external text is escaped.
+        style: Lines of CSS in addition to those of every page.
+    """
+    return _PAGE.format(title=escape(title), body=body, style=style)
+
+
+def markdown_page(title: str, markdown: str) -> str:
+    """Return a text in Markdown as a page.
+
+    Args:
+        title: Title of the page in the browser; plain text.
+        markdown: The text. HTML in it is shown, not followed.
+    """
+    from markdown_it import MarkdownIt
+
+    parser = MarkdownIt("commonmark", {"html": False}).enable("table")
+    return web_page(title, parser.render(markdown).rstrip())
+
+
+def picture_html(figure: "Figure", caption: str, dpi: int = 130) -> str:
+    """Return a figure as an inline PNG above its caption, which is escaped.
+
+    Args:
+        figure: A figure of Matplotlib.
+        caption: What it shows; also its text for those who do not see it.
+        dpi: Resolution in pixels per inch.
+    """
+    file = BytesIO()
+    figure.savefig(file, format="png", dpi=dpi, metadata={"Software": None})
+    data = base64.b64encode(file.getvalue()).decode("ascii")
+    return (
+        f'<figure>\n<img alt="{escape(caption)}" src="data:image/png;base64,{data}">\n'
+        f"<figcaption>{escape(caption)}</figcaption>\n</figure>"
+    )
