@@ -225,6 +225,30 @@ def time_on_part(config: Config) -> float:
     return time_ms({**config, "block_size_x": block}) * 100 / config[SMS]
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"filter": [17]},  # a fixed value
+        {"filter": [15], "more": [1, 2]},
+        {"filter": [15], "cuda_sm_percentage": [50], "tile_y": [1, 2]},
+    ],
+)
+def test_measurements_of_another_kernel_are_refused(
+    tmp_path: Path, here: Path, elsewhere: list[Path], change: dict[str, list[int]]
+) -> None:
+    other = write(tmp_path / "other.json", "NVIDIA RTX A4000", parameters={**PARAMETERS, **change})
+    for learn_from in (other, [*elsewhere, other]):
+        with pytest.raises(CostModelError, match=r"must tell of kernel_tuner\.stencil\.\w+, .*other\.json"):
+            simulate(here, CostModelStrategy(learn_from))
+
+
+def test_a_model_of_another_kernel_is_refused(tmp_path: Path, here: Path) -> None:
+    other = write(tmp_path / "other.json", "NVIDIA RTX A4000", parameters={**PARAMETERS, "more": [1, 2]})
+    model = costmodel.train(read_files([other]), "ridge-on-sources")
+    with pytest.raises(CostModelError, match="tells of none of its parameters"):
+        simulate(here, CostModelStrategy(model))
+
+
 def test_what_other_gpus_measured_on_as_many_sms_counts(tmp_path: Path) -> None:
     other = write(tmp_path / "H200.json", "NVIDIA H200", time_on_part, WITH_SMS)
     other_whole = write(tmp_path / "A100.json", "NVIDIA A100-SXM4-80GB", time_ms)

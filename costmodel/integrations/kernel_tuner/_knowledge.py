@@ -9,6 +9,7 @@ from costmodel.dataset.importers.kernel_tuner._kernel import TunedKernel
 from costmodel.dataset.table._dataset import Dataset
 from costmodel.dataset.table._read import DatasetLike
 from costmodel.errors import CostModelError
+from costmodel.records._workload import Workload
 from costmodel.transfer.prediction._model import Model
 from costmodel.tuning._knowledge import Knowledge, from_model, known_from
 
@@ -52,7 +53,8 @@ def known(  # noqa: PLR0913 (what to learn, from what and how)
         keep_twins_apart: Whether to learn the kernel from near-twins of a simulated device too.
 
     Raises:
-        CostModelError: A source cannot be read, or is a model that learned from what is replayed.
+        CostModelError: A source cannot be read, or tells nothing of the kernel, or is a model that learned
+            from what is replayed.
     """
     if not sources:
         return Knowledge()
@@ -60,11 +62,36 @@ def known(  # noqa: PLR0913 (what to learn, from what and how)
     (first, *_) = sources
     if _is_model(first):
         assert not isinstance(first, Dataset)
-        return from_model(first, workload.kind, (workload.name, device.name) if simulated else None)
-    data = read_files([source for source in sources if not isinstance(source, Model)])
+        learned = from_model(first, workload.kind, (workload.name, device.name) if simulated else None)
+        if learned.model is None:
+            raise _other_kernel(first, "none of its parameters", workload.kind)
+        return learned
+    data = read_files([_of_kernel(source, kernel) for source in sources if not isinstance(source, Model)])
     apart = keep_twins_apart if simulated else None
     return known_from(
         data, workload, device.name, workload.kind, learner=learner, seed=seed, keep_twins_apart=apart
+    )
+
+
+def _of_kernel(source: DatasetLike, kernel: TunedKernel) -> Dataset:
+    """Read measurements, and check that some are of a kernel.
+
+    Raises:
+        CostModelError: None is.
+    """
+    data, wanted = read_files([source]), kernel.workload.kind
+    kinds = sorted({Workload.parse(name).kind for name in data.workloads})
+    if wanted not in kinds:
+        raise _other_kernel(
+            data.name if isinstance(source, Dataset) else source, ", ".join(kinds[:5]), wanted
+        )
+    return data
+
+
+def _other_kernel(source: object, kinds: str, wanted: str) -> CostModelError:
+    return CostModelError(
+        f"learn_from must tell of {wanted}, whose code says its name, its parameters and the values of those "
+        f"that have only one, but {source} tells of {kinds}. Leave it out, or tune what was measured there."
     )
 
 

@@ -37,8 +37,9 @@ class TritonFamily:
     """A Triton kernel with declared parameters.
 
     The kernel's own parameters are, in any order: tuned ``tl.constexpr`` (``parameters``), other
-    ``tl.constexpr`` (``constants``), values (``scalars``), work memory (``scratch``) and arrays. A kernel of
-    an operator gets the operator's arrays (``operands``), any other those that ``arrays`` makes.
+    ``tl.constexpr`` (``constants``), values (``scalars``), work memory (``scratch``) and arrays. Tuned
+    parameters may also act through formulas alone, as the number of programs of a persistent kernel does. A
+    kernel of an operator gets the operator's arrays (``operands``), any other those that ``arrays`` makes.
 
     Formulas are text over the dims and the parameters, as in descriptions of CUDA families.
 
@@ -300,10 +301,13 @@ class TritonFamily:
         """Check that what is told of the kernel is of the kernel."""
         told = [name for name in self.parameters if name not in OPTIONS]
         told += [*self.scalars, *self.constants, *self.scratch]
-        if extra := sorted(set(told) - set(self.kernel_parameters)):
+        launched = (*self.grid, *self.scalars.values(), *self.constants.values(), *self.scratch.values())
+        acting = {name for text in launched for name in Formula(text).names} & set(self.parameters)
+        if extra := sorted(set(told) - set(self.kernel_parameters) - acting):
             raise CostModelError(
-                f"{self.function} must take all parameters that are declared for it, but does not take "
-                f"{', '.join(extra)}."
+                f"{self.function} must take all parameters that are declared for it, unless they act on the "
+                f"launch alone, but does not take {', '.join(extra)}, and no formula of the grid, scalars, "
+                "constants or scratch uses them."
             )
         if len(set(told)) < len(told) or set(self.scratch) != set(self.scratch_types):
             raise CostModelError(

@@ -13,6 +13,7 @@ import triton
 from costmodel.kernels import TritonFamily
 from costmodel.kernels._launch_note import LaunchNote, Position, Scratch, Value
 from costmodel.kernels.family._check import check_family
+from costmodel.kernels.triton._build import build_family
 from costmodel.kernels.triton._interpreter import interpret
 from costmodel.kernels.triton._place import families_at
 from costmodel.kernels.triton._source import TritonSource
@@ -98,6 +99,19 @@ def test_the_interpreter_finds_what_is_wrong() -> None:
     assert "after the second run" in left
     assert "after the second run" in once
     assert "AssertionError" in asserted or "not meant to be" in asserted
+
+
+def test_a_persistent_kernel_is_launched_with_the_programs_of_its_config(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    place = str(OWN.parent / "persistent")
+    (persistent,) = families_at(place)
+    space = persistent.space(persistent.workload(n=5000))
+    configs = [Config({"BLOCK": 128, "PROGRAMS": each, "num_warps": 4}) for each in (8, 16)]
+    assert interpret([place], space.workload, configs) == ["", ""]
+
+    built = build_family(persistent, space.candidate(configs[1]), "sm_90", tmp_path)
+    note = msgspec.json.decode(built.library.with_suffix(".launch.json").read_bytes(), type=LaunchNote)
+    assert note.grid == (16, 1, 1)
 
 
 def test_the_check_of_a_family_runs_it_in_the_interpreter() -> None:

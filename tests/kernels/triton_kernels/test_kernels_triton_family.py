@@ -19,6 +19,7 @@ from costmodel.records import Config, Workload
 
 pytestmark = pytest.mark.white_box
 
+RNG = np.random.default_rng(0)
 OWN = Path(__file__).parent / "own" / "scale"
 (SCALE,) = families_at(str(OWN))
 
@@ -62,9 +63,23 @@ def test_arrays_are_the_kernels_in_its_order() -> None:
     np.testing.assert_array_equal(source.reference(workload) or [], [2.5 * x.astype(np.float64) + 2 * bias])
 
 
+def test_a_parameter_may_act_on_the_launch_alone() -> None:
+    (persistent,) = families_at(str(OWN.parent / "persistent"))
+    space = persistent.space()
+    blocks = {
+        c.decisions["PROGRAMS"]: space.candidate(c).launches[0].blocks
+        for c in space.draw(0, 50, RNG).configs()
+    }
+    assert blocks == {8: 8, 16: 16, 132: 132}
+    used = replace(SCALE, parameters={**SCALE.parameters, "WORDS": (1, 2)}, scratch={"done": "4 * m * WORDS"})
+    assert "WORDS" in used.choices
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        ({"parameters": {**SCALE.parameters, "UNUSED": (1, 2)}}, "does not take UNUSED"),
+        ({"parameters": {**SCALE.parameters, "TOLD": (1, 2)}, "flops": "m * TOLD"}, "does not take TOLD"),
         ({"scalars": {"m": "m", "n": "n", "factor": "k"}}, "k"),
         ({"constants": {"TWICE": 2, "THRICE": 3}}, "does not take THRICE"),
         ({"scratch_types": {}}, "the type of each scratch"),
@@ -128,7 +143,7 @@ def test_families_that_ship_have_names_of_their_own_and_a_default_that_can_be_la
 
 def test_choosing_among_configs_loads_no_triton() -> None:
     code = (
-        "import sys; from costmodel.kernels.triton import TritonSource; "
+        "import sys; from costmodel.kernels.triton._source import TritonSource; "
         "[f.space().default for f in TritonSource.shipped()]; assert 'triton' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
